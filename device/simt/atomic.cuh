@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The SIMT seam, part 2: shared data. A word that more than one thread may touch has type `atomic` (or `plain`, where
+/// something else orders its accesses), so that the emulated device sees every access.
+
+#include <atomic>
+#include <cstdint>
+
+#include "device/simt/config.cuh"
+#if ORCHARD_CUDA_SOURCE
+#include <cuda/atomic>
+#endif
+#if !ORCHARD_CUDA_PASS
+#include "device/simt/emulated/hooks.hpp"
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define ORCHARD_THREAD_SANITIZER 1
+#else
+#define ORCHARD_THREAD_SANITIZER 0
+#endif
+
+namespace orchard::simt {
+
+namespace detail {
+
+#if ORCHARD_CUDA_PASS
+template <scope S>
+inline constexpr cuda::thread_scope cuda_scope = S == scope::block    ? cuda::thread_scope_block
+                                                 : S == scope::device ? cuda::thread_scope_device
+                                                                      : cuda::thread_scope_system;
+template <order O>
+inline constexpr cuda::memory_order cuda_order = O == order::relaxed   ? cuda::memory_order_relaxed
+                                                 : O == order::acquire ? cuda::memory_order_acquire
+                                                 : O == order::release ? cuda::memory_order_release
+                                                                       : cuda::memory_order_acq_rel;
+#endif
+
+/// The host's order for `O`. The thread sanitizer does not follow fences, so that there a relaxed load acquires what
+/// `fence` would order.
+template <order O, bool IsLoad = false>
+constexpr std::memory_order host_order() {
+    if constexpr (O == order::relaxed && IsLoad && ORCHARD_THREAD_SANITIZER != 0) {
+        return std::memory_order_acquire;
+    }
+    switch (O) {
+        case order::relaxed: return std::memory_order_relaxed;
+        case order::acquire: return std::memory_order_acquire;
+        case order::release: return std::memory_order_release;
+        default: return std::memory_order_acq_rel;
+    }
+}
+
+/// The order of a failed compare-and-swap: `O` without its release half.
+template <order O>
+inline constexpr order failure_order = (O == order::acquire || O == order::acq_rel) ? order::acquire : order::relaxed;
+
+}  // namespace detail
+
+/// A shared word of 32 or 64 bits. Every access states its order. Trivially copyable, so that the host can copy whole
+/// arrays of them between memories; zero bytes are the value 0.
+///
+/// Cost on CUDA: one instruction each; what returns a value and is not used becomes a reduction (no round trip).
+template <class T, scope S>
+class atomic {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+
+public:
+    atomic() = default;
+    ORCHARD_FN explicit constexpr atomic(T value) : value_{value} {}
+
+    template <order O>
+    [[nodiscard]] ORCHARD_INLINE T load() const {
+#if ORCHARD_CUDA_PASS
+        return ref().load(detail::cuda_order<O>);
+#else
+        emulated::on_access(emulated::access::load, S);
+        return ref().load(detail::host_order<O, true>());
+#endif
+    }
+    template <order O>
+    ORCHARD_INLINE void store(T value) {
+#if ORCHARD_CUDA_PASS
+        ref().store(value, detail::cuda_order<O>);
+#else
+        emulated::on_access(emulated::access::store, S);
+        ref().store(value, detail::host_order<O>());
+#endif
+    }
+
+#define ORCHARD_ATOMIC_FETCH(name)                                                                                    \
+    template <order O>                                                                                                \
+    ORCHARD_INLINE T name(T value) {                                                                                  \
+        touch();                                                                                                      \
+        return ref().name(value, rmw_order<O>());                                                                     \
+    }
+    ORCHARD_ATOMIC_FETCH(fetch_add)
+    ORCHARD_ATOMIC_FETCH(fetch_sub)
+    ORCHARD_ATOMIC_FETCH(fetch_or)
+    ORCHARD_ATOMIC_FETCH(fetch_and)
+    ORCHARD_ATOMIC_FETCH(exchange)
+#undef ORCHARD_ATOMIC_FETCH
+
+    /// Stores `desired` where the value is `expected`; otherwise writes the value found to `expected`.
+    template <order O>
+    ORCHARD_INLINE bool compare_exchange(T& expected, T desired) {
+        touch();
+        return ref().compare_exchange_strong(expected, desired, rmw_order<O>(),
+                                             rmw_order<detail::failure_order<O>>());
+    }
+
+private:
+#if ORCHARD_CUDA_PASS
+    [[nodiscard]] __device__ __forceinline__ cuda::atomic_ref<T, detail::cuda_scope<S>> ref() const {
+        return cuda::atomic_ref<T, detail::cuda_scope<S>>(const_cast<T&>(value_));
+    }
+    template <order O>
+    static __device__ constexpr cuda::memory_order rmw_order() {
+        return detail::cuda_order<O>;
+    }
+    static __device__ __forceinline__ void touch() {}
+#else
+    [[nodiscard]] std::atomic_ref<T> ref() const { return std::atomic_ref<T>(const_cast<T&>(value_)); }
+    template <order O>
+    static constexpr std::memory_order rmw_order() {
+        return detail::host_order<O>();
+    }
+    static void touch() { emulated::on_access(emulated::access::read_modify_write, S); }
+#endif
+
+    T value_;
+};
+
+/// A word of device memory that device threads share.
+template <class T>
+using device_word = atomic<T, scope::device>;
+
+/// A word of host-visible memory that host and device share. The device never reads-modifies-writes one.
+template <class T>
+using host_word = atomic<T, scope::system>;
+
+/// A value whose accesses are ordered by something else (a sync of the mask, an acquire of another word).
+template <class T>
+class plain {
+public:
+    [[nodiscard]] ORCHARD_INLINE T get() const {
+#if !ORCHARD_CUDA_PASS
+        emulated::on_access(emulated::access::load, scope::device);
+#endif
+        return value_;
+    }
+    ORCHARD_INLINE void set(T value) {
+#if !ORCHARD_CUDA_PASS
+        emulated::on_access(emulated::access::store, scope::device);
+#endif
+        value_ = value;
+    }
+
+private:
+    T value_;
+};
+
+/// Orders this thread's earlier loads before its later accesses, at scope `S`: turns the relaxed loads before it into
+/// acquiring ones.
+template <scope S>
+ORCHARD_INLINE void acquire_fence() {
+#if ORCHARD_CUDA_PASS
+    cuda::atomic_thread_fence(cuda::memory_order_acquire, detail::cuda_scope<S>);
+#elif !ORCHARD_THREAD_SANITIZER
+    std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
+
+}  // namespace orchard::simt

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The seam's macros. `__CUDACC__` and `__CUDA_ARCH__` are looked at in `device/simt` and nowhere else.
+///
+/// | macro                 | meaning                                                                    |
+/// |-----------------------|----------------------------------------------------------------------------|
+/// | `ORCHARD_FN`          | a function that runs on the host, on the emulated device and on CUDA       |
+/// | `ORCHARD_INLINE`      | the same, always inlined: for the one-line functions of the hot path       |
+/// | `ORCHARD_NOINLINE`    | the same, never inlined: for slow paths, to keep the hot path small        |
+/// | `ORCHARD_CUDA_PASS`   | 1 while code for a CUDA device is generated, else 0                        |
+/// | `ORCHARD_CUDA_SOURCE` | 1 where the compiler understands `<<<>>>`, else 0                          |
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define ORCHARD_CUDA_SOURCE 1
+#define ORCHARD_FN __host__ __device__
+#define ORCHARD_INLINE __host__ __device__ __forceinline__
+#define ORCHARD_NOINLINE __host__ __device__ __noinline__
+#else
+#define ORCHARD_CUDA_SOURCE 0
+#define ORCHARD_FN
+#define ORCHARD_INLINE inline
+#define ORCHARD_NOINLINE
+#endif
+
+#if defined(__CUDA_ARCH__)
+#define ORCHARD_CUDA_PASS 1
+#else
+#define ORCHARD_CUDA_PASS 0
+#endif
+
+namespace orchard::simt {
+
+/// One bit per lane of a warp; bit i is lane i.
+using lane_mask = std::uint32_t;
+
+/// Lanes of a warp, on both devices.
+inline constexpr int warp_size = 32;
+
+/// A place in the source, recorded for the emulated device's reports ("who waits where"). Free on CUDA.
+struct site {
+    const char* file;
+    int line;
+
+    /// The place where it is written as a default argument.
+    static ORCHARD_FN constexpr site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+        return {file, line};
+    }
+};
+
+/// Where a thread stands in its grid. One-dimensional: what Orchard's kernels need.
+struct thread_position {
+    std::uint32_t block;              ///< index of the block in the grid
+    std::uint32_t thread;             ///< index of the thread in its block
+    std::uint32_t threads_per_block;  ///< threads of one block
+    std::uint32_t blocks;             ///< blocks of the grid
+
+    /// Index of the thread in the grid.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint64_t global_thread() const {
+        return std::uint64_t{block} * threads_per_block + thread;
+    }
+    /// Threads of the grid.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint64_t threads() const {
+        return std::uint64_t{blocks} * threads_per_block;
+    }
+    /// Index of the warp in the grid; blocks are counted as whole warps.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint64_t global_warp() const {
+        return std::uint64_t{block} * ((threads_per_block + warp_size - 1) / warp_size) + thread / warp_size;
+    }
+};
+
+/// Memory order of an atomic access; C++ meaning.
+enum class order : int { relaxed, acquire, release, acq_rel };
+
+/// Which threads an atomic access is ordered for.
+enum class scope : int {
+    block,   ///< threads of one block
+    device,  ///< all threads of one device; the word is in device memory
+    system,  ///< device and host; the word is in host-visible memory
+};
+
+}  // namespace orchard::simt

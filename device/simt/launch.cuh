@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The SIMT seam, part 3: how a kernel is launched, on either device, by one function.
+///
+/// A kernel is a trivially copyable function object with
+/// `ORCHARD_FN void operator()(simt::thread_position at) const`; its members are its arguments.
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "device/simt/config.cuh"
+#include "device/simt/emulated/hooks.hpp"
+#include "device/simt/lane.cuh"
+#if ORCHARD_CUDA_SOURCE
+#include <cuda_runtime_api.h>
+#endif
+
+namespace orchard::simt {
+
+/// Which device runs a kernel.
+enum class device_kind : int { emulated, cuda };
+
+/// The shape of a launch. Both numbers are at least 1; `threads_per_block` at most 1024.
+struct grid {
+    std::uint32_t blocks = 1;
+    std::uint32_t threads_per_block = 256;
+};
+
+/// The grid that gives each of `threads` threads one index; the kernel checks the ragged end.
+constexpr grid grid_for(std::uint64_t threads, std::uint32_t threads_per_block = 256) {
+    const std::uint64_t blocks = (threads + threads_per_block - 1) / threads_per_block;
+    return {static_cast<std::uint32_t>(blocks == 0 ? 1 : blocks), threads_per_block};
+}
+
+/// What became of a launch.
+struct launch_result {
+    bool ok = true;
+    std::string error;        ///< empty when ok; otherwise what failed, on one or more lines (who waits where)
+    emulated::costs costs{};  ///< what it cost; zero on CUDA
+};
+
+namespace emulated {
+
+/// The body of a kernel, type-erased: called once by each lane.
+using kernel_body = void (*)(const void* kernel, thread_position at);
+
+/// Runs a grid on the pool of host threads and returns when every lane has returned, or when no lane can go on.
+/// @param workers host threads that run blocks; 0: as many as the machine has.
+launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers);
+
+}  // namespace emulated
+
+/// Where kernels run. Copyable and cheap.
+struct executor {
+    device_kind kind = device_kind::emulated;
+    unsigned workers = 0;    ///< emulated: host threads that run blocks; 0: as many as the machine has
+    void* stream = nullptr;  ///< CUDA: the `cudaStream_t` to launch on
+};
+
+#if ORCHARD_CUDA_SOURCE
+namespace detail {
+template <class Kernel>
+__global__ void entry(const __grid_constant__ Kernel kernel) {
+    kernel(position());
+}
+}  // namespace detail
+#endif
+
+/// Launches `kernel` and waits until it has ended.
+///
+/// Errors come back in the result: on the emulated device a collective whose lanes do not arrive, or a grid in which
+/// nobody can go on; on CUDA the driver's own text. Without CUDA support in this build an executor of kind `cuda` is
+/// refused. On CUDA the launch is asynchronous to other streams.
+template <class Kernel>
+launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
+    static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is passed by value to the device");
+    if (on.kind == device_kind::emulated) {
+        return emulated::run_grid(
+            shape, [](const void* k, thread_position at) { (*static_cast<const Kernel*>(k))(at); }, &kernel,
+            on.workers);
+    }
+#if ORCHARD_CUDA_SOURCE
+    auto* stream = static_cast<cudaStream_t>(on.stream);
+    detail::entry<Kernel><<<shape.blocks, shape.threads_per_block, 0, stream>>>(kernel);
+    cudaError_t error = cudaGetLastError();
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(stream);
+    }
+    if (error != cudaSuccess) {
+        return {false, std::string("CUDA: ") + cudaGetErrorName(error) + ": " + cudaGetErrorString(error), {}};
+    }
+    return {};
+#else
+    return {false, "this build has no CUDA support; use the emulated device", {}};
+#endif
+}
+
+/// Loads `Kernel` on the current CUDA device now, so that its first launch does not wait for kernels that run
+/// (the driver loads lazily). Nothing to do on the emulated device.
+template <class Kernel>
+launch_result preload(const executor& on) {
+#if ORCHARD_CUDA_SOURCE
+    if (on.kind == device_kind::cuda) {
+        cudaFuncAttributes attributes{};
+        const cudaError_t error = cudaFuncGetAttributes(&attributes, detail::entry<Kernel>);
+        if (error != cudaSuccess) {
+            return {false, std::string("CUDA: ") + cudaGetErrorName(error) + ": " + cudaGetErrorString(error), {}};
+        }
+    }
+#endif
+    (void)on;
+    return {};
+}
+
+}  // namespace orchard::simt
