@@ -38,13 +38,8 @@ inline constexpr cuda::memory_order cuda_order = O == order::relaxed   ? cuda::m
                                                                        : cuda::memory_order_acq_rel;
 #endif
 
-/// The host's order for `O`. The thread sanitizer does not follow fences, so that there a relaxed load acquires what
-/// `fence` would order.
-template <order O, bool IsLoad = false>
+template <order O>
 constexpr std::memory_order host_order() {
-    if constexpr (O == order::relaxed && IsLoad && ORCHARD_THREAD_SANITIZER != 0) {
-        return std::memory_order_acquire;
-    }
     switch (O) {
         case order::relaxed: return std::memory_order_relaxed;
         case order::acquire: return std::memory_order_acquire;
@@ -77,7 +72,7 @@ public:
         return ref().load(detail::cuda_order<O>);
 #else
         emulated::on_access(emulated::access::load, S);
-        return ref().load(detail::host_order<O, true>());
+        return ref().load(detail::host_order<O>());
 #endif
     }
     template <order O>
@@ -90,11 +85,11 @@ public:
 #endif
     }
 
-#define ORCHARD_ATOMIC_FETCH(name)                                                                                    \
-    template <order O>                                                                                                \
-    ORCHARD_INLINE T name(T value) {                                                                                  \
-        touch();                                                                                                      \
-        return ref().name(value, rmw_order<O>());                                                                     \
+#define ORCHARD_ATOMIC_FETCH(name)                                                                                     \
+    template <order O>                                                                                                 \
+    ORCHARD_INLINE T name(T value) {                                                                                   \
+        touch();                                                                                                       \
+        return ref().name(value, rmw_order<O>());                                                                      \
     }
     ORCHARD_ATOMIC_FETCH(fetch_add)
     ORCHARD_ATOMIC_FETCH(fetch_sub)
@@ -107,8 +102,7 @@ public:
     template <order O>
     ORCHARD_INLINE bool compare_exchange(T& expected, T desired) {
         touch();
-        return ref().compare_exchange_strong(expected, desired, rmw_order<O>(),
-                                             rmw_order<detail::failure_order<O>>());
+        return ref().compare_exchange_strong(expected, desired, rmw_order<O>(), rmw_order<detail::failure_order<O>>());
     }
 
 private:
@@ -162,14 +156,19 @@ private:
     T value_;
 };
 
-/// Orders this thread's earlier loads before its later accesses, at scope `S`: turns the relaxed loads before it into
-/// acquiring ones.
+/// The orders of accesses that `fence` makes acquiring or releasing: relaxed. The thread sanitizer does not follow
+/// fences; for it the accesses say themselves what the fence says for them.
+inline constexpr order load_before_fence = ORCHARD_THREAD_SANITIZER != 0 ? order::acquire : order::relaxed;
+inline constexpr order store_after_fence = ORCHARD_THREAD_SANITIZER != 0 ? order::release : order::relaxed;
+
+/// Orders this thread's accesses before it with those after it, at scope `S`: one instruction for many words, where an
+/// acquiring load or a releasing store would each wait for itself.
 template <scope S>
-ORCHARD_INLINE void acquire_fence() {
+ORCHARD_INLINE void fence() {
 #if ORCHARD_CUDA_PASS
-    cuda::atomic_thread_fence(cuda::memory_order_acquire, detail::cuda_scope<S>);
+    cuda::atomic_thread_fence(cuda::memory_order_acq_rel, detail::cuda_scope<S>);
 #elif !ORCHARD_THREAD_SANITIZER
-    std::atomic_thread_fence(std::memory_order_acquire);
+    std::atomic_thread_fence(std::memory_order_acq_rel);
 #endif
 }
 

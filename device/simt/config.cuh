@@ -9,6 +9,7 @@
 /// | `ORCHARD_FN`          | a function that runs on the host, on the emulated device and on CUDA       |
 /// | `ORCHARD_INLINE`      | the same, always inlined: for the one-line functions of the hot path       |
 /// | `ORCHARD_NOINLINE`    | the same, never inlined: for slow paths, to keep the hot path small        |
+/// | `ORCHARD_UNROLL`      | before a loop that is to be unrolled on CUDA                               |
 /// | `ORCHARD_CUDA_PASS`   | 1 while code for a CUDA device is generated, else 0                        |
 /// | `ORCHARD_CUDA_SOURCE` | 1 where the compiler understands `<<<>>>`, else 0                          |
 
@@ -28,8 +29,10 @@
 
 #if defined(__CUDA_ARCH__)
 #define ORCHARD_CUDA_PASS 1
+#define ORCHARD_UNROLL _Pragma("unroll")
 #else
 #define ORCHARD_CUDA_PASS 0
+#define ORCHARD_UNROLL
 #endif
 
 namespace orchard::simt {

@@ -50,6 +50,15 @@ ORCHARD_INLINE int lowest_bit(std::uint64_t x) {
 #endif
 }
 
+/// Index of the highest bit set; `x` must not be 0.
+ORCHARD_INLINE int highest_bit(std::uint32_t x) {
+#if ORCHARD_CUDA_PASS
+    return 31 - __clz(static_cast<int>(x));
+#else
+    return 31 - std::countl_zero(x);
+#endif
+}
+
 /// This lane's index in its warp, 0 to 31.
 ORCHARD_INLINE int lane_id() {
 #if ORCHARD_CUDA_PASS
@@ -83,10 +92,17 @@ ORCHARD_INLINE std::uint64_t clock_ns() {
 
 /// The lanes of this warp that are here together: any subset of the lanes that execute this call, the caller in it.
 /// All lanes of the subset get the same mask.
+///
+/// On CUDA the caller's own bit is set once more, from a special register. That changes no value; but without it
+/// ptxas (13.0, sm_90) knows the mask for that of the active threads, takes it for granted that they stay the only
+/// ones, and then lets a later VOTE count lanes of another group that have come to the same place meanwhile (seen: a
+/// count of lanes freed that was too high). With it the collectives are compiled as exclusive to their mask.
 ORCHARD_INLINE lane_mask converge(site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
-    return __activemask();
+    lane_mask own;
+    asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
+    return __activemask() | own;
 #else
     return emulated::converge(where);
 #endif
@@ -154,6 +170,16 @@ ORCHARD_INLINE std::uint32_t reduce_max(lane_mask mask, std::uint32_t value, sit
 #endif
 }
 
+/// The OR over the lanes of `mask`, in every lane.
+ORCHARD_INLINE std::uint32_t reduce_or(lane_mask mask, std::uint32_t value, site where = site::here()) {
+#if ORCHARD_CUDA_PASS
+    (void)where;
+    return __reduce_or_sync(mask, value);
+#else
+    return static_cast<std::uint32_t>(emulated::reduce_or(mask, value, where));
+#endif
+}
+
 /// To be called in every loop that waits: lets others run. `nanoseconds` is a hint of how long nothing will happen.
 ORCHARD_INLINE void pause(std::uint32_t nanoseconds, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
@@ -161,6 +187,17 @@ ORCHARD_INLINE void pause(std::uint32_t nanoseconds, site where = site::here()) 
     __nanosleep(nanoseconds);
 #else
     emulated::pause(nanoseconds, where);
+#endif
+}
+
+/// Ends the kernel with an error: a trap on CUDA (its launch fails, and so does every later call in the process), an
+/// error of the launch that says `why` on the emulated device.
+ORCHARD_INLINE void stop_kernel(const char* why) {
+#if ORCHARD_CUDA_PASS
+    (void)why;
+    __trap();
+#else
+    emulated::stop_kernel(why);
 #endif
 }
 

@@ -6,6 +6,9 @@
 ///
 /// A kernel is a trivially copyable function object with
 /// `ORCHARD_FN void operator()(simt::thread_position at) const`; its members are its arguments.
+///
+/// When a launch fails on the emulated device, its lanes leave their kernels by an exception, thrown by the function of
+/// the seam that they wait in: what waits in a kernel must not be `noexcept`, nor be called by a destructor.
 
 #include <cstdint>
 #include <string>
@@ -40,6 +43,7 @@ struct launch_result {
     bool ok = true;
     std::string error;        ///< empty when ok; otherwise what failed, on one or more lines (who waits where)
     emulated::costs costs{};  ///< what it cost; zero on CUDA
+    double microseconds = 0;  ///< how long the kernel ran, where the executor is `timed`: by events on CUDA
 };
 
 namespace emulated {
@@ -58,14 +62,76 @@ struct executor {
     device_kind kind = device_kind::emulated;
     unsigned workers = 0;    ///< emulated: host threads that run blocks; 0: as many as the machine has
     void* stream = nullptr;  ///< CUDA: the `cudaStream_t` to launch on
+    bool timed = false;      ///< take the kernel's time; costs some microseconds on the host
 };
 
 #if ORCHARD_CUDA_SOURCE
 namespace detail {
+
 template <class Kernel>
 __global__ void entry(const __grid_constant__ Kernel kernel) {
     kernel(position());
 }
+
+/// The driver's own text of an error, or ok.
+inline launch_result to_result(cudaError_t error) {
+    launch_result result;
+    if (error != cudaSuccess) {
+        result.ok = false;
+        result.error = std::string("CUDA: ") + cudaGetErrorName(error) + ": " + cudaGetErrorString(error);
+    }
+    return result;
+}
+
+/// Two events around a launch; none where no time is asked for.
+class event_pair {
+public:
+    event_pair(bool wanted, cudaStream_t stream) : stream_{stream} {
+        if (wanted && cudaEventCreate(&begin_) == cudaSuccess && cudaEventCreate(&end_) == cudaSuccess) {
+            cudaEventRecord(begin_, stream_);
+        }
+    }
+    event_pair(const event_pair&) = delete;
+    event_pair& operator=(const event_pair&) = delete;
+    ~event_pair() {
+        if (begin_ != nullptr) {
+            cudaEventDestroy(begin_);
+        }
+        if (end_ != nullptr) {
+            cudaEventDestroy(end_);
+        }
+    }
+    void launched() {
+        if (end_ != nullptr) {
+            cudaEventRecord(end_, stream_);
+        }
+    }
+    [[nodiscard]] double microseconds() const {
+        float ms = 0;
+        if (end_ != nullptr) {
+            cudaEventElapsedTime(&ms, begin_, end_);
+        }
+        return static_cast<double>(ms) * 1e3;
+    }
+
+private:
+    cudaStream_t stream_;
+    cudaEvent_t begin_ = nullptr;
+    cudaEvent_t end_ = nullptr;
+};
+
+template <class Kernel>
+launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kernel) {
+    auto* stream = static_cast<cudaStream_t>(on.stream);
+    event_pair events(on.timed, stream);
+    entry<Kernel><<<shape.blocks, shape.threads_per_block, 0, stream>>>(kernel);
+    const cudaError_t launched = cudaGetLastError();
+    events.launched();
+    launch_result result = to_result(launched == cudaSuccess ? cudaStreamSynchronize(stream) : launched);
+    result.microseconds = result.ok ? events.microseconds() : 0;
+    return result;
+}
+
 }  // namespace detail
 #endif
 
@@ -78,23 +144,20 @@ template <class Kernel>
 launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
     static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is passed by value to the device");
     if (on.kind == device_kind::emulated) {
-        return emulated::run_grid(
+        const std::uint64_t began = emulated::clock_ns();
+        launch_result result = emulated::run_grid(
             shape, [](const void* k, thread_position at) { (*static_cast<const Kernel*>(k))(at); }, &kernel,
             on.workers);
+        result.microseconds = static_cast<double>(emulated::clock_ns() - began) * 1e-3;
+        return result;
     }
 #if ORCHARD_CUDA_SOURCE
-    auto* stream = static_cast<cudaStream_t>(on.stream);
-    detail::entry<Kernel><<<shape.blocks, shape.threads_per_block, 0, stream>>>(kernel);
-    cudaError_t error = cudaGetLastError();
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(stream);
-    }
-    if (error != cudaSuccess) {
-        return {false, std::string("CUDA: ") + cudaGetErrorName(error) + ": " + cudaGetErrorString(error), {}};
-    }
-    return {};
+    return detail::launch_on_cuda(on, shape, kernel);
 #else
-    return {false, "this build has no CUDA support; use the emulated device", {}};
+    launch_result refused;
+    refused.ok = false;
+    refused.error = "this build has no CUDA support; use the emulated device";
+    return refused;
 #endif
 }
 
@@ -105,10 +168,7 @@ launch_result preload(const executor& on) {
 #if ORCHARD_CUDA_SOURCE
     if (on.kind == device_kind::cuda) {
         cudaFuncAttributes attributes{};
-        const cudaError_t error = cudaFuncGetAttributes(&attributes, detail::entry<Kernel>);
-        if (error != cudaSuccess) {
-            return {false, std::string("CUDA: ") + cudaGetErrorName(error) + ": " + cudaGetErrorString(error), {}};
-        }
+        return detail::to_result(cudaFuncGetAttributes(&attributes, detail::entry<Kernel>));
     }
 #endif
     (void)on;

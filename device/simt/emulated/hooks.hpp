@@ -16,14 +16,14 @@ enum class access : int { load, store, read_modify_write };
 
 /// What one launch cost, summed over its lanes. Counted always: tests assert costs by count.
 struct costs {
-    std::uint64_t device_loads = 0;         ///< atomic loads of device memory
-    std::uint64_t device_stores = 0;        ///< atomic stores to device memory
-    std::uint64_t device_atomics = 0;       ///< read-modify-writes of device memory
-    std::uint64_t host_words_read = 0;      ///< 64-bit (or smaller) words of host-visible memory read by lanes
-    std::uint64_t host_words_written = 0;   ///< words of host-visible memory written by lanes
-    std::uint64_t host_atomics = 0;         ///< read-modify-writes of host-visible memory; must stay 0
-    std::uint64_t collectives = 0;          ///< collectives completed, counted once a group
-    std::uint64_t pauses = 0;               ///< calls of `pause`, by lane
+    std::uint64_t device_loads = 0;        ///< atomic loads of device memory
+    std::uint64_t device_stores = 0;       ///< atomic stores to device memory
+    std::uint64_t device_atomics = 0;      ///< read-modify-writes of device memory
+    std::uint64_t host_words_read = 0;     ///< 64-bit (or smaller) words of host-visible memory read by lanes
+    std::uint64_t host_words_written = 0;  ///< words of host-visible memory written by lanes
+    std::uint64_t host_atomics = 0;        ///< read-modify-writes of host-visible memory; must stay 0
+    std::uint64_t collectives = 0;         ///< collectives completed, once a group; `converge` is none
+    std::uint64_t pauses = 0;              ///< calls of `pause`, by lane
 
     costs& operator+=(const costs& other) {
         device_loads += other.device_loads;
@@ -41,10 +41,10 @@ struct costs {
 struct lane;  // one emulated lane: a fiber; defined by the engine
 
 /// The lane that runs on this host thread now; null on a thread that is no lane.
-extern thread_local lane* current_lane;
+extern constinit thread_local lane* current_lane;
 
 /// The counters of the block that `current_lane` belongs to; null when `current_lane` is.
-extern thread_local costs* current_costs;
+extern constinit thread_local costs* current_costs;
 
 int lane_id();
 thread_position position();
@@ -56,10 +56,14 @@ lane_mask ballot(lane_mask mask, bool predicate, site where);
 std::uint64_t shuffle(lane_mask mask, std::uint64_t value, int source, site where);
 lane_mask match(lane_mask mask, std::uint64_t value, site where);
 std::uint64_t reduce_add(lane_mask mask, std::uint64_t value, site where);
+std::uint64_t reduce_or(lane_mask mask, std::uint64_t value, site where);
 std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where);
 
 /// Called by a lane or by a host thread that waits. A lane lets the other lanes of its block go on.
 void pause(std::uint32_t nanoseconds, site where);
+
+/// Ends the launch with the error `why`.
+[[noreturn]] void stop_kernel(const char* why);
 
 /// Counts an access of a lane; every shared access goes through here (the exploring scheduler's hook).
 inline void on_access(access kind, scope where) {

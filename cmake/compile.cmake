@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+#
+# How every target is compiled and linked.
+
+set(ORCHARD_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+if(ORCHARD_WERROR)
+    list(APPEND ORCHARD_WARNINGS -Werror)
+endif()
+# nvcc hands the host compiler a source that it has rewritten, where conversion warnings name no line of ours.
+set(ORCHARD_CUDA_HOST_WARNINGS -Wall -Wextra -Wno-unused-parameter)
+
+# Sets `result` to all *.cpp and *.cu under the folders given, sorted. Where there is no CUDA, *.cu is plain C++.
+function(orchard_sources result)
+    set(sources "")
+    foreach(folder IN LISTS ARGN)
+        file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp"
+             "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu")
+        list(APPEND sources ${found})
+    endforeach()
+    set(kernels ${sources})
+    list(FILTER kernels INCLUDE REGEX "\\.cu$")
+    if(kernels AND NOT ORCHARD_HAS_CUDA)
+        set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
+    endif()
+    set(${result} "${sources}" PARENT_SCOPE)
+endfunction()
+
+# Warnings, sanitizers and link options of a target of this project.
+function(orchard_target name)
+    target_compile_options(
+        ${name}
+        PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${ORCHARD_WARNINGS}>"
+                "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>"
+                "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=$<JOIN:${ORCHARD_CUDA_HOST_WARNINGS},$<COMMA>>>")
+    if(ORCHARD_WERROR)
+        target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
+    endif()
+endfunction()
+
+if(ORCHARD_SANITIZE)
+    # Everywhere: an object without would hide what the others do.
+    add_compile_options(-fsanitize=${ORCHARD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${ORCHARD_SANITIZE})
+else()
+    # The programs run on another machine that has only a C library and a driver.
+    add_link_options(-static-libstdc++ -static-libgcc)
+endif()
+add_compile_definitions($<$<CONFIG:Checked>:_GLIBCXX_ASSERTIONS>)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+#
+# The libraries that Orchard stands on. Their Debian packages are named in packages.txt.
+
+if(ORCHARD_SANITIZE)
+    set(static OFF)
+else()
+    set(static ON)
+endif()
+
+find_package(Threads REQUIRED)
+
+find_package(absl REQUIRED CONFIG)
+set(ORCHARD_ABSEIL
+    absl::btree
+    absl::cleanup
+    absl::flat_hash_map
+    absl::flat_hash_set
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+    absl::time)
+
+set(Boost_USE_STATIC_LIBS ${static})
+find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS context)
+
+set(ZLIB_USE_STATIC_LIBS ${static})
+find_package(ZLIB REQUIRED)
+
+find_package(CLI11 REQUIRED CONFIG)
+find_package(nlohmann_json REQUIRED CONFIG)
+find_package(benchmark CONFIG QUIET)
+if(NOT benchmark_FOUND)
+    message(STATUS "Orchard: Google Benchmark was not found: the benchmarks are not built")
+endif()
+
+# Links the archive where a shared imported library has one beside it, for the targets given and all below them.
+# Debian's package of Abseil brings both, and its CMake files name the shared ones.
+function(orchard_prefer_archives)
+    get_property(seen GLOBAL PROPERTY orchard_archives_seen)
+    foreach(target IN LISTS ARGN)
+        string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" target "${target}")
+        if(NOT TARGET "${target}" OR target IN_LIST seen)
+            continue()
+        endif()
+        set_property(GLOBAL APPEND PROPERTY orchard_archives_seen ${target})
+        get_target_property(type ${target} TYPE)
+        get_target_property(configs ${target} IMPORTED_CONFIGURATIONS)
+        if(type STREQUAL "SHARED_LIBRARY" AND configs)
+            foreach(config IN LISTS configs)
+                get_target_property(shared ${target} IMPORTED_LOCATION_${config})
+                string(REGEX REPLACE "\\.so[.0-9]*$" ".a" archive "${shared}")
+                if(EXISTS "${archive}")
+                    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION_${config} "${archive}")
+                endif()
+            endforeach()
+        endif()
+        get_target_property(below ${target} INTERFACE_LINK_LIBRARIES)
+        if(below)
+            orchard_prefer_archives(${below})
+            get_property(seen GLOBAL PROPERTY orchard_archives_seen)
+        endif()
+    endforeach()
+endfunction()
+if(static)
+    orchard_prefer_archives(${ORCHARD_ABSEIL})
+endif()

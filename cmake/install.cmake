@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+#
+# `cmake --install`: the program, the library with its headers, and a package that find_package(orchard) finds.
+
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/orchard")
+
+if(TARGET orchard_cli)
+    install(TARGETS orchard_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+install(TARGETS orchard EXPORT orchardTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(DIRECTORY runtime/include/orchard DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+# The folders as they stand in the repository, so that includes written from its root resolve.
+install(
+    DIRECTORY uvm device host runtime
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/orchard/detail-root"
+    FILES_MATCHING
+    PATTERN "*.hpp"
+    PATTERN "*.cuh"
+    PATTERN "*.def"
+    PATTERN runtime/include EXCLUDE)
+install(DIRECTORY examples/data/ DESTINATION "${CMAKE_INSTALL_DATADIR}/orchard" FILES_MATCHING PATTERN "*.gz"
+        PATTERN "README.md")
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+install(EXPORT orchardTargets NAMESPACE orchard:: DESTINATION "${package_dir}")
+configure_package_config_file(cmake/orchardConfig.cmake.in orchardConfig.cmake INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file(orchardConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/orchardConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/orchardConfigVersion.cmake"
+        DESTINATION "${package_dir}")

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+#
+# What a builder may choose. CMakePresets.json sets these for each preset.
+
+set(ORCHARD_CUDA AUTO CACHE STRING "CUDA side: ON (required), OFF, AUTO (where a toolkit and a GPU are found)")
+set_property(CACHE ORCHARD_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+set(ORCHARD_CUDA_ARCHITECTURES "80-real;90" CACHE STRING
+    "CUDA architectures: machine code for 8.0 and 9.0, and PTX of 9.0 for what comes later")
+
+set(ORCHARD_SANITIZE "" CACHE STRING "Sanitizers of the host code: empty, 'address,undefined' or 'thread'")
+set_property(CACHE ORCHARD_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
+
+option(ORCHARD_WERROR "Warnings are errors" OFF)
+
+# A build type of our own: release code with the library's own checks, and quick to compile.
+set(CMAKE_CXX_FLAGS_CHECKED "-O1 -g" CACHE STRING "Flags of the build type Checked")
+set(CMAKE_CUDA_FLAGS_CHECKED "-O1 -g -lineinfo" CACHE STRING "CUDA flags of the build type Checked")
+mark_as_advanced(CMAKE_CXX_FLAGS_CHECKED CMAKE_CUDA_FLAGS_CHECKED)
+
+set(known_types Release Checked Debug RelWithDebInfo)
+if(NOT CMAKE_BUILD_TYPE IN_LIST known_types)
+    message(FATAL_ERROR "CMAKE_BUILD_TYPE is '${CMAKE_BUILD_TYPE}'; choose one of: ${known_types}")
+endif()
+set(known_cuda AUTO ON OFF)
+if(NOT ORCHARD_CUDA IN_LIST known_cuda)
+    message(FATAL_ERROR "ORCHARD_CUDA is '${ORCHARD_CUDA}'; choose one of: ${known_cuda}")
+endif()
+
+# Language features without compiler extensions, and a database for clang-tidy and editors.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    find_program(ORCHARD_CCACHE ccache)
+    mark_as_advanced(ORCHARD_CCACHE)
+    if(ORCHARD_CCACHE)
+        set(CMAKE_CXX_COMPILER_LAUNCHER "${ORCHARD_CCACHE}")
+        set(CMAKE_CUDA_COMPILER_LAUNCHER "${ORCHARD_CCACHE}")
+    endif()
+endif()

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+#
+# tests/<folder>/**.{cpp,cu} -> <folder>_tests, one CTest test for each GoogleTest test.
+# A test whose name contains "slow" (or "Slow") gets the label `slow`: CI leaves it out under the sanitizers.
+
+find_package(GTest CONFIG QUIET)
+if(NOT GTest_FOUND)
+    message(STATUS "Orchard: GoogleTest was not found: the tests are not built")
+    return()
+endif()
+include(GoogleTest)
+
+set(ORCHARD_TEST_TIMEOUT_S 120)
+set(ORCHARD_SLOW_TEST_TIMEOUT_S 900)
+set(not_gtest support package checks)
+
+add_custom_target(orchard_tests)
+if(TARGET orchard_cli)
+    add_dependencies(orchard_tests orchard_cli)
+endif()
+
+# The thread sanitizer needs its shadow at fixed addresses, which strong address randomisation may take.
+set(launch "")
+if(ORCHARD_SANITIZE STREQUAL "thread")
+    execute_process(COMMAND setarch -R true RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(failed EQUAL 0)
+        set(launch setarch -R)
+    endif()
+endif()
+
+# A report of a sanitizer ends its test, and says from where.
+set(environment "")
+if(ORCHARD_SANITIZE STREQUAL "thread")
+    set(environment ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1")
+elseif(ORCHARD_SANITIZE)
+    set(environment ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+endif()
+
+# Helpers that several folders share: tests/support/*.hpp, and sources where there are any.
+add_library(orchard_test_support INTERFACE)
+orchard_sources(support_sources tests/support)
+if(support_sources)
+    add_library(orchard_test_support_objects STATIC ${support_sources})
+    orchard_target(orchard_test_support_objects)
+    target_link_libraries(orchard_test_support_objects PUBLIC orchard GTest::gmock GTest::gtest)
+    target_link_libraries(orchard_test_support INTERFACE orchard_test_support_objects)
+endif()
+target_link_libraries(orchard_test_support INTERFACE GTest::gmock GTest::gtest GTest::gtest_main)
+target_compile_definitions(orchard_test_support INTERFACE ORCHARD_PROGRAM="${CMAKE_CURRENT_BINARY_DIR}/orchard"
+                                                          ORCHARD_VERSION="${PROJECT_VERSION}")
+
+# One program of tests; its tests are found when it has been linked.
+function(orchard_add_tests folder sources)
+    set(name ${folder}_tests)
+    add_executable(${name} ${sources})
+    orchard_target(${name})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/tests")
+    # Directly: the objects of an object library do not pass through another library.
+    target_link_libraries(${name} PRIVATE orchard_commands orchard_test_support)
+    if(launch)
+        set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${launch}")
+    endif()
+    set(common TEST_PREFIX "${folder}." DISCOVERY_TIMEOUT 60)
+    gtest_discover_tests(
+        ${name} ${common}
+        TEST_FILTER "-*slow*:*Slow*"
+        PROPERTIES TIMEOUT ${ORCHARD_TEST_TIMEOUT_S} ${environment})
+    gtest_discover_tests(
+        ${name} ${common}
+        TEST_FILTER "*slow*:*Slow*"
+        PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow ${environment})
+    add_dependencies(orchard_tests ${name})
+endfunction()
+
+file(GLOB folders CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}/tests/*")
+foreach(folder IN LISTS folders)
+    if(folder IN_LIST not_gtest OR NOT IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/tests/${folder}")
+        continue()
+    endif()
+    orchard_sources(sources tests/${folder})
+    if(sources)
+        orchard_add_tests(${folder} "${sources}")
+    endif()
+endforeach()
+
+# Scripts (the checks of the sources, the launcher, the report) are tested by Python's own unittest.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_FOUND)
+    file(GLOB scripts CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/*/*_test.py"
+         "${CMAKE_CURRENT_SOURCE_DIR}/tests/*/test_*.py")
+    foreach(script IN LISTS scripts)
+        cmake_path(GET script PARENT_PATH folder)
+        cmake_path(GET folder FILENAME folder)
+        cmake_path(GET script STEM name)
+        add_test(NAME ${folder}.${name} COMMAND Python3::Interpreter -B "${script}")
+        set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT ${ORCHARD_TEST_TIMEOUT_S})
+    endforeach()
+else()
+    message(STATUS "Orchard: Python 3 was not found: the tests of the scripts are left out")
+endif()
+
+# A project of its own that knows only the installed package.
+if(TARGET orchard_cli)
+    set(consumer_flags "")
+    if(ORCHARD_SANITIZE)
+        set(consumer_flags "-fsanitize=${ORCHARD_SANITIZE}")
+    endif()
+    add_test(
+        NAME package.consumer
+        COMMAND
+            "${CMAKE_COMMAND}" "-DBINARY_DIR=${CMAKE_CURRENT_BINARY_DIR}"
+            "-DCONSUMER_DIR=${CMAKE_CURRENT_SOURCE_DIR}/tests/package" "-DGENERATOR=${CMAKE_GENERATOR}"
+            "-DCXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCXX_FLAGS=${consumer_flags}"
+            "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/check.cmake")
+    set_tests_properties(package.consumer PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow)
+endif()

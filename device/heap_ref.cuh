@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "device/chunk_path.cuh"
+#include "device/page_path.cuh"
+
+namespace orchard {
+
+/// The device's view of a heap: what kernels call. Trivially copyable; pass it by value. It stays valid while the
+/// `heap` that it came from lives.
+///
+/// Any thread of any kernel may call anything, in any divergence: lanes that are there together are served together.
+/// Nothing here traps, prints or waits without a deadline.
+class heap_ref {
+public:
+    heap_ref() = default;
+    explicit heap_ref(const device::heap_view& view) : view_{view} {}
+
+    /// `bytes` bytes, aligned to 16 B at least (powers of two up to 512 KiB: to themselves; above: to 256 B).
+    ///
+    /// `malloc(0)` is null, and no failure. Null otherwise means failure; the first one's reason is kept for
+    /// `heap::last_failure()`. What the memory's last owner wrote is ordered before what the caller writes.
+    /// Cost: see `allocate_page` (up to 512 KiB) and `allocate_chunk`.
+    ORCHARD_FN void* malloc(std::uint64_t bytes) const {
+        if (bytes == 0) {
+            return nullptr;
+        }
+        const std::uint32_t page_class =
+            bytes <= largest_page_bytes ? class_of(static_cast<std::uint32_t>(bytes)) : chunk_class;
+        return allocate(bytes, page_class, 16);
+    }
+
+    /// Gives back what this heap's `malloc`, `calloc`, `realloc` or `aligned_alloc` returned; from any thread of any
+    /// kernel. Null is nothing. Never waits, never fails: what was not allocated is counted (`invalid_frees`, and the
+    /// first one's address) and otherwise ignored. Cost: one load, one atomic for each bitmap word of the group.
+    ORCHARD_FN void free(void* p) const;
+
+    /// `count` x `size` bytes, all zero. Null where the product overflows. Cost: `malloc` and one store for each 16 B.
+    ORCHARD_FN void* calloc(std::uint64_t count, std::uint64_t size) const;
+
+    /// The block `p` with room for `bytes`: at the same place where that is possible, else moved. Null keeps `p`.
+    /// `realloc(nullptr, n)` is `malloc(n)`; `realloc(p, 0)` frees. Cost: `malloc`, a copy by one lane, `free`.
+    ORCHARD_FN void* realloc(void* p, std::uint64_t bytes) const;
+
+    /// `bytes` bytes aligned to `alignment`, a power of two up to 2 MiB. Null with `invalid_alignment` otherwise.
+    ORCHARD_FN void* aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const;
+
+    /// Bytes that may be used at `p`, which this heap returned; 0 where it did not. Cost: one to seven loads.
+    [[nodiscard]] ORCHARD_FN std::uint64_t usable_size(const void* p) const;
+
+    /// Whether `p` points into this heap's range. No memory access.
+    [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const { return p != nullptr && view_.owns(p); }
+
+    /// What the library's own kernels work on.
+    [[nodiscard]] ORCHARD_INLINE const device::heap_view& view() const { return view_; }
+
+private:
+    ORCHARD_FN void* allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const;
+    ORCHARD_NOINLINE void record_failure(failure_reason why, std::uint64_t bytes, std::uint32_t page_class) const;
+    ORCHARD_NOINLINE void record_invalid_free(const void* p) const;
+
+    device::heap_view view_;
+};
+static_assert(std::is_trivially_copyable_v<heap_ref>);
+
+}  // namespace orchard
+
+#include "device/heap_ref_impl.cuh"

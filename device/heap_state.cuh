@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What a heap keeps in device memory beside the user's memory, and the view of it that kernels are handed.
+///
+///     heap_state          one: magazine, counters, first failure, slab tables' heads
+///     slab tables         [class][segment]: which segments are slabs of a class
+///     descriptors         [segment]: what a segment is; written by the device only
+///     bitmaps             [segment] x 16 KiB: one bit a page, 1 = taken; all zero while the segment is no slab
+///     chunk records       [segment]: of a chunk's first segment
+///
+/// All of it is 0.83 % of the memory it describes. Bitmaps and records are apart, so that a group that comes too late
+/// to a slab (it claims, looks at the descriptor, and takes its claim back) never touches anything but a bitmap.
+
+#include <cstdint>
+
+#include "device/mailbox_client.cuh"
+#include "device/simt/atomic.cuh"
+#include "uvm/failure_reason.hpp"
+#include "uvm/geometry.hpp"
+#include "uvm/size_classes.hpp"
+
+namespace orchard::device {
+
+using simt::device_word;
+using simt::lane_mask;
+using simt::order;
+using simt::plain;
+
+/// Words of a segment's bitmap: 131,072 pages of 16 B.
+inline constexpr std::uint64_t bitmap_words = segment_bytes / 16 / 64;
+/// Most mailboxes (shards) of one heap.
+inline constexpr int max_shards = 4;
+
+/// What a segment is, as far as the device knows. "None" is also what the host owns.
+enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2 };
+
+/// A descriptor:
+///
+///     63      32 31       12 11    4 3    0
+///     | extent  | generation | class | kind |
+///
+/// extent: of a slab its place in the slab table; of a chunk the chunk's first segment.
+struct descriptor {
+    using kind_field = mailbox::field<0, 4>;
+    using class_field = mailbox::field<4, 8>;
+    using generation_field = mailbox::field<12, 20>;
+    using extent_field = mailbox::field<32, 32>;
+
+    static ORCHARD_FN constexpr segment_kind kind(std::uint64_t word) {
+        return static_cast<segment_kind>(kind_field::get(word));
+    }
+    static ORCHARD_FN constexpr std::uint32_t page_class(std::uint64_t word) { return class_field::get(word); }
+    static ORCHARD_FN constexpr std::uint32_t extent(std::uint64_t word) { return extent_field::get(word); }
+    /// The word that follows `old` when the segment becomes something else: its generation is one higher.
+    static ORCHARD_FN constexpr std::uint64_t next(std::uint64_t old, segment_kind k, std::uint32_t page_class,
+                                                   std::uint32_t extent) {
+        return kind_field::put(static_cast<std::uint64_t>(k)) | class_field::put(page_class) |
+               generation_field::put(generation_field::get(old) + 1) | extent_field::put(extent);
+    }
+    static ORCHARD_FN constexpr bool is_slab_of(std::uint64_t word, std::uint32_t page_class) {
+        return (word & 0xfff) ==
+               (kind_field::put(static_cast<std::uint64_t>(segment_kind::slab)) | class_field::put(page_class));
+    }
+};
+
+/// The record of a warp chunk. Lane i of the group that asked for it owns bytes
+/// [offset[i], offset[i + 1]) of the chunk; `live` has a bit for each lane that has not freed.
+struct chunk_record {
+    device_word<std::uint32_t> live;
+    plain<std::uint32_t> lanes;
+    plain<std::uint32_t> segments;
+    plain<std::uint32_t> unused;
+    plain<std::uint64_t> offset[simt::warp_size + 1];
+};
+
+/// What the device counts. The list is `runtime/statistics.def`'s device part.
+enum class counter : int {
+    allocations,
+    frees,
+    allocated_bytes_requested,
+    failed_allocations,
+    groups,
+    multi_lane_groups,
+    chunk_allocations,
+    live_chunks,  // goes down again
+    reallocs,
+    reallocs_moved,
+    slabs_published,
+    slabs_retired,
+    posts,
+    refills,
+    returns,
+    abandoned,
+    late_answers,
+    magazine_segments,  // goes down again
+    invalid_frees,
+    count_
+};
+inline constexpr int counter_count = static_cast<int>(counter::count_);
+/// Counters are kept this many times, on lines of their own, and summed by the host.
+inline constexpr int counter_shards = 32;
+
+/// The first failure, and how many there were.
+struct failure_record {
+    device_word<std::uint64_t> count;
+    device_word<std::uint32_t> ready;  ///< 1 once the plain fields are written
+    plain<std::uint32_t> reason;
+    plain<std::uint64_t> bytes;
+    plain<std::uint32_t> size_class;
+    plain<std::uint32_t> block;
+    plain<std::uint32_t> thread;
+    plain<std::uint64_t> time_ns;
+    device_word<std::uint64_t> first_invalid_free;  ///< address of the first free of what was not allocated
+};
+
+/// Head of one class's slab table.
+struct alignas(128) slab_table_head {
+    device_word<std::uint32_t> count;    ///< entries in use or once used; [0, count) are to be looked at
+    device_word<std::uint32_t> holes;    ///< entries below `count` that are empty; a hint
+    device_word<std::uint32_t> growing;  ///< groups that fetch a segment for this class now
+    device_word<std::uint32_t> grown;    ///< counts finished attempts to grow
+};
+
+/// One word on a line of its own.
+struct alignas(128) lone_word {
+    device_word<std::uint64_t> word;
+};
+
+struct heap_state {
+    slab_table_head slabs[class_count];
+    lone_word magazine_level;    ///< segments in the magazine
+    lone_word refill_in_flight;  ///< 1 while a refill was posted and no answer delivered
+    lone_word reclaiming;        ///< when the last reclaim began, in ns; a hint that keeps others from joining
+    lone_word closing;           ///< nonzero once the host has closed the heap
+    failure_record failure;
+    struct alignas(128) counters {
+        device_word<std::uint64_t> value[counter_count];
+    } counts[counter_shards];
+    // Where a class's warps found free pages last: segment + 1 in the high half, word in the low half.
+    device_word<std::uint64_t> remembered[class_count][64];
+};
+
+/// The view of a heap that device code works on: pointers and numbers that do not change while the heap lives.
+struct heap_view {
+    char* base = nullptr;        ///< of the super chunk, aligned to a segment
+    std::uint32_t segments = 0;  ///< of the super chunk
+    std::uint32_t shards = 1;    ///< mailboxes in use
+    std::uint32_t segments_per_shard = 0;
+    std::uint32_t magazine_target = 64;  ///< segments kept at hand; 0: every request goes to the host
+    std::uint32_t refill_batch = 16;     ///< segments asked for at once
+    bool hardened = false;               ///< a wrong free ends the kernel
+    heap_state* state = nullptr;
+    device_word<std::uint32_t>* slab_table = nullptr;        ///< [class_count][segments]: segment + 1, or 0
+    device_word<std::uint64_t>* descriptors = nullptr;       ///< [segments]
+    device_word<std::uint64_t>* magazine = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
+    device_word<std::uint64_t>* magazine_summary = nullptr;  ///< a bit for each magazine word that may be nonzero
+    device_word<std::uint64_t>* bitmaps = nullptr;           ///< [segments][bitmap_words]
+    chunk_record* records = nullptr;                         ///< [segments]
+    mailbox_client mailboxes[max_shards];
+
+    [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
+        return bitmaps + segment * bitmap_words;
+    }
+    [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>* table(std::uint32_t page_class) const {
+        return slab_table + std::uint64_t{page_class} * segments;
+    }
+    [[nodiscard]] ORCHARD_INLINE char* address(std::uint32_t segment) const {
+        return base + (std::uint64_t{segment} << segment_shift);
+    }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t magazine_words() const { return (segments + 63) / 64; }
+    [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const {
+        return static_cast<std::uint64_t>(static_cast<const char*>(p) - base) < std::uint64_t{segments}
+                                                                                    << segment_shift;
+    }
+    /// Adds to a counter; no round trip.
+    ORCHARD_INLINE void add(counter c, std::uint64_t n) const {
+        const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % counter_shards;
+        state->counts[shard].value[static_cast<int>(c)].fetch_add<order::relaxed>(n);
+    }
+};
+
+/// A counter-based pseudo-random number: no state, so that a probe costs no memory access.
+/// Source: the finalizer of MurmurHash3, a public-domain bit mixer.
+ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {
+    x ^= x >> 16;
+    x *= 0x85ebca6bu;
+    x ^= x >> 13;
+    x *= 0xc2b2ae35u;
+    return x ^ (x >> 16);
+}
+
+}  // namespace orchard::device

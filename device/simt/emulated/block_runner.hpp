@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Runs the blocks of a grid, one after another, on the thread that calls it.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/simt/emulated/fast_scheduler.hpp"
+#include "device/simt/emulated/hooks.hpp"
+#include "device/simt/emulated/lane_fiber.hpp"
+#include "device/simt/emulated/warp.hpp"
+#include "device/simt/launch.cuh"
+
+namespace orchard::simt::emulated {
+
+/// One launch, shared by the host threads that work on it.
+class launch_state {
+public:
+    launch_state(grid shape, kernel_body body, const void* kernel) : shape_{shape}, body_{body}, kernel_{kernel} {}
+
+    [[nodiscard]] grid shape() const { return shape_; }
+    void call_kernel(thread_position at) const { body_(kernel_, at); }
+
+    /// Takes the next block. @returns its index, or `shape().blocks` or more when there is none
+    std::uint64_t take_block() { return next_block_.fetch_add(1, std::memory_order_relaxed); }
+
+    /// Records an error, unless there is one, and stops the launch.
+    void fail(std::string error);
+    /// Whether all blocks are to stop because one has failed.
+    [[nodiscard]] bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+
+    void add_costs(const costs& of_worker);
+    /// Precondition: nobody works on the launch any more.
+    [[nodiscard]] launch_result result();
+
+private:
+    const grid shape_;
+    const kernel_body body_;
+    const void* const kernel_;
+    alignas(64) std::atomic<std::uint64_t> next_block_{0};
+    alignas(64) std::atomic<bool> stopping_{false};
+    std::mutex mutex_;  // guards what follows
+    std::string error_;
+    costs costs_;
+};
+
+class block_runner;
+
+/// One thread of the block that a runner is at.
+struct lane {
+    block_runner* runner = nullptr;
+    warp* group = nullptr;
+    lane_fiber* fiber = nullptr;
+    std::uint32_t thread = 0;  ///< index in its block
+    int id = 0;                ///< index in its warp
+    bool started = false;
+};
+
+/// The lanes of one block at a time, with their stacks, which are kept from block to block.
+///
+/// A lane runs until it waits or ends, on its own stack; `run` then picks the next. The functions that lanes call
+/// change the state (in `warp`) and hand who became runnable to the scheduler; only `run` and the scheduler decide who
+/// goes on.
+class block_runner {
+public:
+    /// Works off blocks of `launch` until none is left or the launch stops.
+    void work_off(launch_state& launch);
+
+    // Called by lanes, on their stacks. Each throws the runner's own exception when the launch stops.
+
+    /// @returns the lane's result of the collective
+    std::uint64_t meet(lane& l, const meeting& at, std::uint64_t operand, int source);
+    lane_mask converge(lane& l, site where);
+    void pause(lane& l, std::uint32_t nanoseconds, site where);
+    [[nodiscard]] thread_position position_of(const lane& l) const;
+
+private:
+    static void lane_main(void* argument) noexcept;
+
+    void ensure_lanes(std::uint32_t count);
+    void begin_block(std::uint32_t block);
+    void run_block();
+    void run_lane(lane& l);
+    void unpause_warp(warp& of);
+    void between_rounds();
+    void unwind_lanes();
+    void end(lane& l);
+
+    void suspend(lane& l);
+    void make_runnable(const warp& of, lane_mask lanes);
+    void release_converging(warp& of);
+    [[nodiscard]] bool acts_alone() const;
+    [[noreturn]] void fail_in_lane(std::string error);
+    [[nodiscard]] std::span<const warp> warps() const;
+    [[nodiscard]] bool any_stuck() const;
+
+    launch_state* launch_ = nullptr;
+    std::uint32_t block_ = 0;
+    std::uint32_t live_ = 0;         // lanes of the block that have not ended
+    std::uint32_t rounds_ = 0;       // of pauses, in this block
+    std::uint32_t pause_ns_ = 0;     // shortest hint of the current round
+    std::uint64_t work_before_ = 0;  // writes counted and lanes ended when the round began
+    costs costs_;                    // of all blocks run for this launch
+    fast_scheduler scheduler_;
+    idle_backoff backoff_;
+    std::array<warp, max_threads_per_block / warp_size> warps_;
+    std::vector<lane> lanes_;  // both grow to the largest block seen
+    std::vector<std::unique_ptr<lane_fiber>> fibers_;
+};
+
+}  // namespace orchard::simt::emulated

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "device/simt/emulated/hooks.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "device/simt/emulated/block_runner.hpp"
+
+namespace orchard::simt::emulated {
+
+constinit thread_local lane* current_lane = nullptr;
+constinit thread_local costs* current_costs = nullptr;
+
+namespace {
+
+// Hints below this are answered by a yield: a sleep takes longer than that whatever it is asked for.
+constexpr std::uint32_t shortest_sleep_ns = 50'000;
+constexpr std::uint32_t longest_sleep_ns = 1'000'000;
+
+/// A collective of the current lane, or of a host thread, whose result is then `alone`.
+std::uint64_t meet(wait_kind kind, lane_mask mask, std::uint64_t operand, site where, std::uint64_t alone,
+                   int source = 0) {
+    lane* const l = current_lane;
+    return l == nullptr ? alone : l->runner->meet(*l, {kind, mask, where}, operand, source);
+}
+
+}  // namespace
+
+int lane_id() {
+    const lane* const l = current_lane;
+    return l == nullptr ? 0 : l->id;
+}
+
+thread_position position() {
+    const lane* const l = current_lane;
+    return l == nullptr ? thread_position{0, 0, 1, 1} : l->runner->position_of(*l);
+}
+
+std::uint64_t clock_ns() {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+            .count());
+}
+
+lane_mask converge(site where) {
+    lane* const l = current_lane;
+    return l == nullptr ? 1 : l->runner->converge(*l, where);
+}
+
+void sync(lane_mask mask, site where) { meet(wait_kind::sync, mask, 0, where, 0); }
+
+lane_mask ballot(lane_mask mask, bool predicate, site where) {
+    const std::uint64_t bit = predicate ? 1 : 0;
+    return static_cast<lane_mask>(meet(wait_kind::ballot, mask, bit, where, bit));
+}
+
+std::uint64_t shuffle(lane_mask mask, std::uint64_t value, int source, site where) {
+    return meet(wait_kind::shuffle, mask, value, where, value, source);
+}
+
+lane_mask match(lane_mask mask, std::uint64_t value, site where) {
+    return static_cast<lane_mask>(meet(wait_kind::match, mask, value, where, 1));
+}
+
+std::uint64_t reduce_add(lane_mask mask, std::uint64_t value, site where) {
+    return meet(wait_kind::reduce_add, mask, value, where, value);
+}
+
+std::uint64_t reduce_or(lane_mask mask, std::uint64_t value, site where) {
+    return meet(wait_kind::reduce_or, mask, value, where, value);
+}
+
+std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where) {
+    return meet(wait_kind::reduce_max, mask, value, where, value);
+}
+
+void stop_kernel(const char* why) { throw std::runtime_error(why); }
+
+void pause(std::uint32_t nanoseconds, site where) {
+    lane* const l = current_lane;
+    if (l != nullptr) {
+        l->runner->pause(*l, nanoseconds, where);
+    } else if (nanoseconds < shortest_sleep_ns) {
+        std::this_thread::yield();
+    } else {
+        std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(nanoseconds, longest_sleep_ns)));
+    }
+}
+
+}  // namespace orchard::simt::emulated

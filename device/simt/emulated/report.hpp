@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The texts of what can go wrong in a launch: what happened, who waits where, and what to do.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "device/simt/emulated/warp.hpp"
+
+namespace orchard::simt::emulated {
+
+/// Who waits where in one warp, one line for each group of lanes, each ended by a newline:
+///
+///     block 0, warp 1: lanes 0x00000003 wait at ballot (file.cu:12) for mask 0x00000007; missing 0x00000004, ended
+std::string describe_waits(const warp& of, std::uint32_t block, std::uint32_t warp_index);
+
+/// The error for a call that `warp::check` refused.
+std::string describe_refusal(refusal why, const warp& of, const meeting& at, int source, std::uint32_t block,
+                             std::uint32_t thread);
+
+/// The error for lanes that wait for one that has just ended.
+std::string describe_early_end(const warp& of, std::uint32_t block, std::uint32_t thread);
+
+/// The error for a block in which some lanes can never go on.
+std::string describe_stuck(std::span<const warp> warps, std::uint32_t block);
+
+}  // namespace orchard::simt::emulated

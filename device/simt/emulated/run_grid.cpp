@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `run_grid` and the host threads behind it.
+
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "device/simt/emulated/block_runner.hpp"
+#include "device/simt/launch.cuh"
+
+namespace orchard::simt::emulated {
+
+namespace {
+
+constexpr unsigned max_workers = 1024;
+// Runners kept between launches; each holds the stacks of the largest block that it ran.
+constexpr std::size_t kept_runners = 32;
+
+/// Block runners that nobody uses now. Stacks are costly to map, so that launches hand them on.
+class runner_cache {
+public:
+    std::unique_ptr<block_runner> take() {
+        {
+            const std::lock_guard lock(mutex_);
+            if (!idle_.empty()) {
+                auto runner = std::move(idle_.back());
+                idle_.pop_back();
+                return runner;
+            }
+        }
+        return std::make_unique<block_runner>();
+    }
+    void give_back(std::unique_ptr<block_runner> runner) {
+        const std::lock_guard lock(mutex_);
+        if (idle_.size() < kept_runners) {
+            idle_.push_back(std::move(runner));
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<block_runner>> idle_;
+};
+
+/// Never destroyed, as are the parked threads: a launch from a static destructor still works.
+runner_cache& runners() {
+    static auto* const cache = new runner_cache;
+    return *cache;
+}
+
+void work_off(launch_state& launch) noexcept {
+    try {
+        auto runner = runners().take();
+        runner->work_off(launch);
+        runners().give_back(std::move(runner));
+    } catch (const std::bad_alloc& error) {
+        launch.fail(error.what());
+    }
+}
+
+/// A host thread that is parked between launches.
+class helper {
+public:
+    /// @throws std::system_error when the thread cannot be started
+    helper() {
+        std::thread([this] { loop(); }).detach();
+    }
+
+    void start(launch_state& launch) {
+        const std::lock_guard lock(mutex_);
+        launch_ = &launch;
+        state_ = state::asked;
+        changed_.notify_all();
+    }
+    /// Waits until the helper is done; one that has not begun yet is not needed any more.
+    void finish() {
+        std::unique_lock lock(mutex_);
+        if (state_ == state::asked) {
+            state_ = state::parked;
+        }
+        changed_.wait(lock, [&] { return state_ == state::parked; });
+    }
+
+private:
+    enum class state { parked, asked, working };
+
+    void loop() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            changed_.wait(lock, [&] { return state_ == state::asked; });
+            state_ = state::working;
+            lock.unlock();
+            work_off(*launch_);
+            lock.lock();
+            state_ = state::parked;
+            changed_.notify_all();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    state state_ = state::parked;
+    launch_state* launch_ = nullptr;
+};
+
+/// The parked helpers. As many exist as the launches that ran at once have needed.
+class helper_cache {
+public:
+    /// @throws std::system_error when a thread cannot be started
+    std::vector<helper*> take(std::size_t count) {
+        std::vector<helper*> taken;
+        taken.reserve(count);
+        const std::lock_guard lock(mutex_);
+        while (idle_.size() < count) {
+            idle_.push_back(new helper);
+        }
+        for (; taken.size() < count; idle_.pop_back()) {
+            taken.push_back(idle_.back());
+        }
+        return taken;
+    }
+    void give_back(const std::vector<helper*>& helpers) {
+        const std::lock_guard lock(mutex_);
+        idle_.insert(idle_.end(), helpers.begin(), helpers.end());
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<helper*> idle_;
+};
+
+helper_cache& helpers() {
+    static auto* const cache = new helper_cache;
+    return *cache;
+}
+
+/// What is wrong with a launch's arguments; empty when nothing is.
+std::string complaint_about(grid shape, unsigned workers) {
+    if (current_lane != nullptr) {
+        return "a kernel cannot launch a kernel: launch from a host thread";
+    }
+    if (shape.blocks == 0) {
+        return "a grid of 0 blocks: launch at least 1";
+    }
+    if (shape.threads_per_block == 0 || shape.threads_per_block > max_threads_per_block) {
+        return absl::StrFormat("blocks of %d threads: a block has 1 to %d", shape.threads_per_block,
+                               max_threads_per_block);
+    }
+    if (workers > max_workers) {
+        return absl::StrFormat("%d workers: at most %d, or 0 for as many as the machine has", workers, max_workers);
+    }
+    return {};
+}
+
+}  // namespace
+
+launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers) {
+    std::string complaint = complaint_about(shape, workers);
+    if (!complaint.empty()) {
+        return {false, std::move(complaint), {}};
+    }
+    static const unsigned processors = std::clamp(std::thread::hardware_concurrency(), 1u, max_workers);
+    const std::uint32_t wanted = std::min<std::uint32_t>(workers == 0 ? processors : workers, shape.blocks);
+    try {
+        // The calling thread works too: a grid of one block involves no other.
+        const std::vector<helper*> hired = helpers().take(wanted - 1);
+        launch_state launch(shape, body, kernel);
+        for (helper* h : hired) {
+            h->start(launch);
+        }
+        work_off(launch);
+        for (helper* h : hired) {
+            h->finish();
+        }
+        helpers().give_back(hired);
+        return launch.result();
+    } catch (const std::system_error& error) {
+        return {false, absl::StrFormat("cannot start %d host threads: %s", wanted, error.what()), {}};
+    }
+}
+
+}  // namespace orchard::simt::emulated

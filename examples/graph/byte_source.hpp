@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+namespace orchard::examples {
+
+/// The bytes of a file as a stream, unpacked where the file begins like gzip (several members one after another too).
+class byte_source {
+public:
+    /// Opens `path`: a file or a pipe.
+    /// Errors name the path: `NotFound` for a missing file, `InvalidArgument` for a folder, `Unknown` with the
+    /// system's text for what may not be read.
+    static absl::StatusOr<byte_source> open(const std::string& path);
+
+    byte_source(byte_source&&) noexcept;
+    byte_source& operator=(byte_source&&) noexcept;
+    ~byte_source();
+
+    /// Fills `into` as far as it can and returns how many bytes that are; 0 at the end.
+    /// Errors (`DataLoss`): gzip data that ends early, is damaged, or is followed by something else.
+    absl::StatusOr<std::size_t> read(std::span<char> into);
+
+private:
+    struct state;
+    explicit byte_source(std::unique_ptr<state> s);
+    std::unique_ptr<state> state_;
+};
+
+}  // namespace orchard::examples

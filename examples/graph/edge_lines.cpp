@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <absl/strings/str_format.h>
+
+#include "examples/graph/number_line.hpp"
+#include "examples/graph/text_formats.hpp"
+
+namespace orchard::examples {
+
+namespace {
+
+absl::Status read_vertex(const line_reader& reader, number_line& numbers, const char* name, std::uint32_t& vertex) {
+    std::uint64_t number = 0;
+    if (absl::Status s = numbers.whole(name, number); !s.ok()) {
+        return s;
+    }
+    if (number >= max_vertices) {
+        return reader.error(
+            absl::StrFormat("%u as %s is too large; number the vertices 0 to %u", number, name, max_vertices - 1));
+    }
+    vertex = static_cast<std::uint32_t>(number);
+    return absl::OkStatus();
+}
+
+bool is_comment(char c) { return c == '#' || c == '%'; }
+
+}  // namespace
+
+absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view line) {
+    std::vector<edge> edges;
+    std::uint32_t greatest = 0;
+    for (std::optional<std::string_view> at = line; at; at = reader.next()) {
+        number_line numbers(reader, *at);
+        if (numbers.at_end() || is_comment(at->front())) {
+            continue;
+        }
+        std::uint32_t from = 0;
+        std::uint32_t to = 0;
+        if (absl::Status s = read_vertex(reader, numbers, "the first vertex", from); !s.ok()) {
+            return s;
+        }
+        if (absl::Status s = read_vertex(reader, numbers, "the second vertex", to); !s.ok()) {
+            return s;
+        }
+        if (!numbers.at_end()) {
+            if (absl::Status s = numbers.any("the weight"); !s.ok()) {
+                return s;
+            }
+            if (absl::Status s = numbers.end(); !s.ok()) {
+                return s;
+            }
+        }
+        greatest = std::max({greatest, from, to});
+        edges.push_back(edge::between(from, to));
+    }
+    if (!reader.status().ok()) {
+        return reader.status();
+    }
+    if (edges.empty()) {
+        return reader.error("the file holds no edge; give two vertex numbers a line");
+    }
+    return make_edge_list(greatest + 1, std::move(edges));
+}
+
+}  // namespace orchard::examples

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "examples/graph/edge_list.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "examples/graph/random.hpp"
+
+namespace orchard::examples {
+
+namespace {
+
+constexpr int digit_bits = 11;  // 2048 counters and as many open output lines fit the first-level cache
+constexpr std::size_t radix_from = 1u << 16;
+
+/// One pass of the radix sort: stable by the digit at `shift`.
+void sort_by_digit(const std::vector<edge>& from, std::vector<edge>& to, int shift) {
+    constexpr std::uint64_t digit_mask = (1u << digit_bits) - 1;
+    std::array<std::size_t, 1u << digit_bits> place{};
+    for (const edge e : from) {
+        ++place[(e.key >> shift) & digit_mask];
+    }
+    std::size_t sum = 0;
+    for (std::size_t& p : place) {
+        sum += std::exchange(p, sum);
+    }
+    for (const edge e : from) {
+        to[place[(e.key >> shift) & digit_mask]++] = e;
+    }
+}
+
+/// Sorts; only the bits that a vertex number below `vertices` can have are looked at.
+void sort_edges(std::vector<edge>& edges, std::uint32_t vertices) {
+    if (edges.size() < radix_from) {
+        std::sort(edges.begin(), edges.end());
+        return;
+    }
+    std::vector<edge> other(edges.size());
+    const int vertex_bits = std::bit_width(vertices - 1);
+    for (const int half : {0, 32}) {
+        for (int bit = 0; bit < vertex_bits; bit += digit_bits) {
+            sort_by_digit(edges, other, half + bit);
+            edges.swap(other);
+        }
+    }
+}
+
+}  // namespace
+
+edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges) {
+    edge_list list;
+    list.vertices = vertices;
+    list.entries = edges.size();
+    std::erase_if(edges, [](edge e) { return e.low() == e.high(); });
+    list.self_loops = list.entries - edges.size();
+    sort_edges(edges, vertices);
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    list.duplicates = list.entries - list.self_loops - edges.size();
+    list.edges = std::move(edges);
+    return list;
+}
+
+std::vector<edge> shuffled(const std::vector<edge>& edges, std::uint64_t seed) {
+    std::vector<edge> result = edges;
+    for (std::size_t i = result.size(); i > 1; --i) {
+        // 64-bit numbers of edges: the modulo's bias is below 2^-24 for any list that fits a machine.
+        std::swap(result[i - 1], result[random_bits(seed, 0, i) % i]);
+    }
+    return result;
+}
+
+}  // namespace orchard::examples

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// Source of the format: Boisvert, Pozo, Remington: The Matrix Market Exchange Formats (NISTIR 5935, 1996).
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/strings/ascii.h>
+#include <absl/strings/match.h>
+#include <absl/strings/str_format.h>
+#include <absl/strings/str_split.h>
+
+#include "examples/graph/number_line.hpp"
+#include "examples/graph/text_formats.hpp"
+
+namespace orchard::examples {
+
+namespace {
+
+constexpr char banner_word[] = "%%MatrixMarket";
+
+struct header {
+    bool has_values = false;
+    std::uint64_t vertices = 0;
+    std::uint64_t entries = 0;
+    std::uint64_t line = 0;  ///< where the counts stand
+};
+
+absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
+
+absl::Status one_of(const line_reader& reader, std::string_view word, const char* what,
+                    const std::vector<std::string>& known) {
+    if (std::find(known.begin(), known.end(), word) != known.end()) {
+        return absl::OkStatus();
+    }
+    std::string list = known.front();
+    for (std::size_t i = 1; i < known.size(); ++i) {
+        list += (i + 1 == known.size() ? " or " : ", ") + known[i];
+    }
+    return reader.error(absl::StrFormat("the banner's %s %s is not supported; give %s", what, quoted(word), list));
+}
+
+absl::Status read_banner(const line_reader& reader, std::string_view banner, header& h) {
+    const std::string lower = absl::AsciiStrToLower(view(banner));
+    std::vector<std::string> words = absl::StrSplit(lower, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    if (words.size() != 5) {
+        return reader.error(absl::StrFormat("the banner %s has %u words; give '%s matrix coordinate FIELD SYMMETRY'",
+                                            quoted(banner), words.size(), banner_word));
+    }
+    absl::Status status = one_of(reader, words[1], "object", {"matrix"});
+    status.Update(one_of(reader, words[2], "format", {"coordinate"}));
+    status.Update(one_of(reader, words[3], "field", {"pattern", "integer", "real"}));
+    status.Update(one_of(reader, words[4], "symmetry", {"general", "symmetric"}));
+    h.has_values = words[3] != "pattern";
+    return status;
+}
+
+/// The next line that is neither a comment nor blank.
+std::optional<std::string_view> next_content(line_reader& reader) {
+    while (std::optional<std::string_view> line = reader.next()) {
+        if (!line->empty() && line->front() != '%' && line->find_first_not_of(" \t") != std::string_view::npos) {
+            return line;
+        }
+    }
+    return std::nullopt;
+}
+
+absl::Status read_sizes(line_reader& reader, header& h) {
+    const std::optional<std::string_view> line = next_content(reader);
+    if (!line) {
+        return reader.status().ok() ? reader.file_error(
+                                          "the header's line of counts is missing; give 'ROWS COLUMNS "
+                                          "ENTRIES' after the banner")
+                                    : reader.status();
+    }
+    number_line numbers(reader, *line);
+    std::uint64_t rows = 0;
+    for (const auto& [name, value] :
+         {std::pair{"the count of rows", &rows}, std::pair{"the count of columns", &h.vertices},
+          std::pair{"the count of entries", &h.entries}}) {
+        if (absl::Status s = numbers.whole(name, *value); !s.ok()) {
+            return s;
+        }
+    }
+    if (absl::Status s = numbers.end(); !s.ok()) {
+        return s;
+    }
+    h.line = reader.line_number();
+    if (rows != h.vertices) {
+        return reader.error(
+            absl::StrFormat("the matrix has %u rows and %u columns; give a square one", rows, h.vertices));
+    }
+    if (rows == 0 || rows > max_vertices) {
+        return reader.error(absl::StrFormat("%u vertices; give 1 to %u", rows, max_vertices));
+    }
+    return absl::OkStatus();
+}
+
+absl::Status read_end(const line_reader& reader, number_line& numbers, const char* name, std::uint64_t vertices,
+                      std::uint32_t& vertex) {
+    std::uint64_t index = 0;
+    if (absl::Status s = numbers.whole(name, index); !s.ok()) {
+        return s;
+    }
+    if (index == 0 || index > vertices) {
+        return reader.error(
+            absl::StrFormat("%u as %s is outside the header's matrix; give 1 to %u", index, name, vertices));
+    }
+    vertex = static_cast<std::uint32_t>(index - 1);
+    return absl::OkStatus();
+}
+
+absl::Status read_entry(const line_reader& reader, std::string_view line, const header& h, edge& e) {
+    number_line numbers(reader, line);
+    std::uint32_t row = 0;
+    std::uint32_t column = 0;
+    if (absl::Status s = read_end(reader, numbers, "the row", h.vertices, row); !s.ok()) {
+        return s;
+    }
+    if (absl::Status s = read_end(reader, numbers, "the column", h.vertices, column); !s.ok()) {
+        return s;
+    }
+    if (h.has_values) {
+        if (absl::Status s = numbers.any("the value"); !s.ok()) {
+            return s;
+        }
+    }
+    e = edge::between(row, column);
+    return numbers.end();
+}
+
+}  // namespace
+
+bool is_matrix_market(std::string_view first_line) { return absl::StartsWithIgnoreCase(view(first_line), banner_word); }
+
+absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_view banner) {
+    header h;
+    if (absl::Status s = read_banner(reader, banner, h); !s.ok()) {
+        return s;
+    }
+    if (absl::Status s = read_sizes(reader, h); !s.ok()) {
+        return s;
+    }
+    std::vector<edge> edges;  // not reserved: the header may promise anything
+    while (std::optional<std::string_view> line = next_content(reader)) {
+        if (edges.size() == h.entries) {
+            return reader.error(
+                absl::StrFormat("entry %s is one more than the %u that the header (line %u) promises; "
+                                "correct the header or remove it",
+                                quoted(*line), h.entries, h.line));
+        }
+        edge e{};
+        if (absl::Status s = read_entry(reader, *line, h, e); !s.ok()) {
+            return s;
+        }
+        edges.push_back(e);
+    }
+    if (!reader.status().ok()) {
+        return reader.status();
+    }
+    if (edges.size() != h.entries) {
+        return reader.error(
+            absl::StrFormat("the file ends after %u entries and the header (line %u) promises %u; it "
+                            "was cut off or the header is wrong",
+                            edges.size(), h.line, h.entries));
+    }
+    return make_edge_list(static_cast<std::uint32_t>(h.vertices), std::move(edges));
+}
+
+}  // namespace orchard::examples

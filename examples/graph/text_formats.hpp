@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <string_view>
+
+#include <absl/status/statusor.h>
+
+#include "examples/graph/edge_list.hpp"
+#include "examples/graph/line_reader.hpp"
+
+namespace orchard::examples {
+
+/// Whether a file with this first line is MatrixMarket.
+bool is_matrix_market(std::string_view first_line);
+
+/// Reads the rest of a MatrixMarket file whose first line is `banner`. Contract: `read_graph`.
+absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_view banner);
+
+/// Reads an edge list whose first line is `line`. Contract: `read_graph`.
+absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view line);
+
+}  // namespace orchard::examples

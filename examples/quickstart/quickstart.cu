@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard quickstart`: the smallest complete use of a heap. The README shows it.
+///
+/// Create a heap; in one kernel every thread allocates a list and fills it; a second kernel sums and frees the lists;
+/// then print what the heap counted.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <orchard/device.cuh>
+#include <orchard/heap.hpp>
+
+#include "absl/strings/str_format.h"
+#include "runtime/command_line.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/options_cli.hpp"
+
+namespace orchard::examples {
+namespace {
+
+/// A list of numbers that one thread made.
+struct list {
+    std::uint32_t* items;
+    std::uint32_t length;
+};
+
+/// Every thread allocates a list, of a length that only it knows, and fills it with 1, 2, 3, ...
+struct make_lists {
+    heap_ref heap;
+    list* lists;
+    std::uint64_t threads;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i >= threads) {
+            return;
+        }
+        const auto length = static_cast<std::uint32_t>(1 + i % 100);
+        auto* items = static_cast<std::uint32_t*>(heap.malloc(length * sizeof(std::uint32_t)));
+        if (items == nullptr) {
+            return;  // heap::last_failure() on the host says why
+        }
+        for (std::uint32_t n = 0; n < length; ++n) {
+            items[n] = n + 1;
+        }
+        lists[i] = {items, length};
+    }
+};
+
+/// Other threads sum the lists and free them.
+struct sum_lists {
+    heap_ref heap;
+    const list* lists;
+    std::uint64_t threads;
+    simt::device_word<std::uint64_t>* sum;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() >= threads) {
+            return;
+        }
+        const list mine = lists[threads - 1 - at.global_thread()];
+        std::uint64_t total = 0;
+        for (std::uint32_t n = 0; n < mine.length; ++n) {
+            total += mine.items[n];
+        }
+        sum->fetch_add<simt::order::relaxed>(total);
+        heap.free(mine.items);
+    }
+};
+
+absl::Status to_status(const simt::launch_result& result) {
+    return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
+}
+
+absl::Status quickstart(const options& values) {
+    absl::StatusOr<heap> heap = heap::create(values);
+    if (!heap.ok()) {
+        return heap.status();
+    }
+    const std::uint64_t threads = 100'000;
+    auto lists = device_array<list>::create(heap->executor(), threads);
+    auto sum = device_array<simt::device_word<std::uint64_t>>::create(heap->executor(), 1);
+    absl::Status status = lists.status();
+    status.Update(sum.status());
+    if (!status.ok()) {
+        return status;
+    }
+
+    status.Update(to_status(
+        simt::launch(heap->executor(), simt::grid_for(threads), make_lists{heap->ref(), lists->data(), threads})));
+    status.Update(to_status(simt::launch(heap->executor(), simt::grid_for(threads),
+                                         sum_lists{heap->ref(), lists->data(), threads, sum->data()})));
+    if (status.ok() && heap->last_failure()) {
+        status = absl::ResourceExhaustedError(to_text(*heap->last_failure()));
+    }
+    simt::device_word<std::uint64_t> result{0};
+    status.Update(sum->download({&result, 1}));
+    const absl::StatusOr<statistics> counted = heap->stats();
+    status.Update(counted.status());
+    if (status.ok()) {
+        std::cout << absl::StrFormat("%d lists, sum of all items: %d\n\n", threads, result.load<simt::order::relaxed>())
+                  << to_text(*counted);
+    }
+    return status;
+}
+
+command_line::subcommand quickstart_command() {
+    const auto values = std::make_shared<options>();
+    return {"quickstart", "Create a heap, allocate and fill lists in a kernel, sum and free them in another",
+            "Examples", [values](CLI::App& app) { add_to(app, *values); },
+            [values] { return command_line::exit_code(quickstart(*values)); }};
+}
+
+const command_line::registrar registered{quickstart_command()};
+
+}  // namespace
+}  // namespace orchard::examples

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Inserting edges into lists that grow by `realloc`, by threads that know nothing of each other.
+
+#include <cstdint>
+
+#include "examples/graph/edge_list.hpp"
+#include "examples/walk/records.cuh"
+
+namespace orchard::examples {
+
+/// Entries of a vertex's first list.
+inline constexpr std::uint32_t first_capacity = 4;
+
+/// Inserts `count` edges, both directions: thread 2i inserts the upper end of edge i at its lower end, thread 2i + 1
+/// the other way round.
+///
+/// Lanes of a warp that come to the same vertex together act as one: their leader claims the vertex and makes room for
+/// all, each lane writes its entry, the leader releases. A group that does not get the claim pauses and tries again, so
+/// that nobody waits inside a claim for anybody but the heap. A group gives up when the list did not change for
+/// `patience_ns`.
+///
+/// `Heap`: `void* realloc(void*, std::uint64_t) const`.
+template <class Heap>
+struct insert_edges {
+    Heap heap;
+    const edge* edges;
+    std::uint64_t count;
+    vertex_record* vertices;
+    trouble* problem;
+    std::uint64_t patience_ns;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t item = at.global_thread();
+        if (item >= 2 * count) {
+            return;
+        }
+        const edge e = edges[item / 2];
+        const bool upward = item % 2 == 0;
+        insert(upward ? e.low() : e.high(), upward ? e.high() : e.low());
+    }
+
+private:
+    static constexpr std::uint32_t shortest_pause_ns = 64;
+    static constexpr std::uint32_t longest_pause_ns = 4096;
+
+    ORCHARD_FN void insert(std::uint32_t vertex, std::uint32_t neighbour) const {
+        vertex_record& record = vertices[vertex];
+        std::uint32_t pause_ns = shortest_pause_ns;
+        std::uint32_t seen_size = ~0u;
+        std::uint64_t since = simt::clock_ns();
+        while (!problem->any()) {
+            const simt::lane_mask here = simt::converge();
+            const simt::lane_mask peers = simt::match(here, vertex);
+            const int leader = simt::leader_of(peers);
+            const bool leads = simt::lane_id() == leader;
+            const std::uint32_t won = simt::shuffle(peers, leads && try_claim(record) ? 1u : 0u, leader);
+            if (won != 0) {
+                append(record, vertex, neighbour, peers, leads);
+                return;
+            }
+            const std::uint32_t size = record.size.template load<order::relaxed>();
+            const std::uint64_t now = simt::clock_ns();
+            if (size != seen_size) {
+                seen_size = size;
+                since = now;
+            } else if (now - since > patience_ns) {
+                problem->record(trouble_kind::claim_not_released, vertex);
+                return;
+            }
+            simt::pause(pause_ns);
+            pause_ns = pause_ns * 2 < longest_pause_ns ? pause_ns * 2 : longest_pause_ns;
+        }
+    }
+
+    /// Looks before it tries: a hub's waiters then share the word instead of taking it from each other.
+    static ORCHARD_FN bool try_claim(vertex_record& record) {
+        std::uint32_t free = 0;
+        // Acquire pairs with the release in `append`: the last group's list, size, capacity and entries are seen.
+        return record.claim.template load<order::relaxed>() == 0 &&
+               record.claim.template compare_exchange<order::acquire>(free, 1);
+    }
+
+    ORCHARD_FN void append(vertex_record& record, std::uint32_t vertex, std::uint32_t neighbour, simt::lane_mask peers,
+                           bool leads) const {
+        const auto added = static_cast<std::uint32_t>(simt::popcount(peers));
+        const int leader = simt::leader_of(peers);
+        std::uint32_t size = 0;
+        std::uint64_t list = 0;
+        if (leads) {
+            size = record.size.template load<order::relaxed>();  // ordered by the claim
+            list = make_room(record, vertex, size + added);
+        }
+        size = simt::shuffle(peers, size, leader);
+        list = simt::shuffle(peers, list, leader);
+        simt::sync(peers);  // the leader's claim covers all
+        if (list != 0) {
+            reinterpret_cast<std::uint32_t*>(list)[size + simt::rank_in(peers)] = neighbour;
+        }
+        simt::sync(peers);  // the leader's release covers all
+        if (leads) {
+            if (list != 0) {
+                record.size.template store<order::relaxed>(size + added);  // ordered by the release below
+            }
+            record.claim.template store<order::release>(0);  // pairs with `try_claim`
+        }
+    }
+
+    /// The list with room for `needed` entries; 0 where the heap gives none. The caller holds the claim.
+    ORCHARD_FN std::uint64_t make_room(vertex_record& record, std::uint32_t vertex, std::uint32_t needed) const {
+        const std::uint64_t list = record.list.template load<order::relaxed>();
+        std::uint32_t capacity = record.capacity.template load<order::relaxed>();
+        if (needed <= capacity) {
+            return list;
+        }
+        capacity = capacity == 0 ? first_capacity : capacity;
+        while (capacity < needed) {
+            capacity = capacity > 0x7fffffffu ? 0xffffffffu : capacity * 2;
+        }
+        void* grown = heap.realloc(reinterpret_cast<void*>(list), std::uint64_t{capacity} * sizeof(std::uint32_t));
+        if (grown == nullptr) {
+            problem->record(trouble_kind::no_memory, vertex);
+            return 0;
+        }
+        const auto address = reinterpret_cast<std::uint64_t>(grown);
+        record.list.template store<order::relaxed>(address);  // this and the next: ordered by the claim's release
+        record.capacity.template store<order::relaxed>(capacity);
+        return address;
+    }
+};
+
+}  // namespace orchard::examples

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace orchard::examples {
+
+/// A progress bar on standard error, where that is a terminal; otherwise nothing.
+class progress {
+public:
+    /// @param wanted false shows nothing on a terminal either.
+    explicit progress(bool wanted);
+    ~progress() { clear(); }
+    progress(const progress&) = delete;
+
+    /// Starts a bar of `total` items.
+    void begin(std::string what, std::uint64_t total);
+    /// `items` more are done. Drawn at most ten times a second.
+    void add(std::uint64_t items);
+    /// Removes the bar.
+    void clear();
+
+private:
+    void draw();
+
+    bool shown_;
+    bool drawn_ = false;
+    std::string what_;
+    std::uint64_t total_ = 0;
+    std::uint64_t done_ = 0;
+    std::chrono::steady_clock::time_point last_{};
+};
+
+}  // namespace orchard::examples

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "examples/walk/report.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/byte_size.hpp"
+#include "runtime/version.hpp"
+
+namespace orchard::examples {
+
+namespace {
+
+const char* name_of(dead_end d) { return d == dead_end::stop ? "stop" : "restart"; }
+
+/// A number with a prefix: "12.3 M".
+std::string scaled(double value) {
+    for (const auto& [unit, prefix] : {std::pair{1e9, "G"}, std::pair{1e6, "M"}, std::pair{1e3, "K"}}) {
+        if (value >= unit) {
+            return absl::StrFormat("%.1f %s", value / unit, prefix);
+        }
+    }
+    return absl::StrFormat("%.0f ", value);
+}
+
+std::string input_text(const walk_description& w, const walk_result& r) {
+    return absl::StrFormat(
+        "graph    %s\n"
+        "         %u vertices, %u edges, degree up to %u (%u entries; %u self-loops and %u duplicates dropped)\n"
+        "device   %s (%s)\n"
+        "heap     %s of capacity\n"
+        "walk     %u walkers, %u steps each, seed %u, %u edges a batch, dead ends %s\n\n",
+        w.source, w.vertices, w.edges, r.max_degree, w.entries, w.self_loops, w.duplicates, w.device, w.reason,
+        format_bytes(w.heap.capacity), w.walk.walkers, w.walk.steps, w.walk.seed, w.walk.batch_of(w.edges),
+        name_of(w.walk.at_dead_end));
+}
+
+std::string phases_text(const walk_description& w, const walk_result& r) {
+    std::string text = absl::StrFormat("%-18s %10s %10s %14s  %s\n", "phase", "seconds", "kernels", "items", "rate");
+    for (const auto& [name, seconds] :
+         {std::pair{"read the graph", w.read_seconds}, std::pair{"create the heap", w.heap_seconds}}) {
+        absl::StrAppendFormat(&text, "%-18s %10.3f\n", name, seconds);
+    }
+    for (const phase& p : r.phases) {
+        absl::StrAppendFormat(&text, "%-18s %10.3f %10.3f %14u  %s%s/s\n", p.name, p.seconds, p.kernel_seconds, p.items,
+                              scaled(p.rate()), p.unit);
+    }
+    return text + "\n";
+}
+
+std::string heap_text(const walk_result& r) {
+    const statistics& s = r.at_end;
+    const std::pair<const char*, std::string> lines[] = {
+        {"allocations", absl::StrFormat("%u, of %s", s.allocations, format_bytes(s.allocated_bytes_requested))},
+        {"frees", absl::StrFormat("%u", s.frees)},
+        {"groups", absl::StrFormat("%u, %u of several lanes", s.groups, s.multi_lane_groups)},
+        {"reallocs", absl::StrFormat("%u, %u moved", s.reallocs, s.reallocs_moved)},
+        {"large requests", absl::StrFormat("%u", s.chunk_allocations)},
+        {"slabs", absl::StrFormat("%u published, %u given back", s.slabs_published, s.slabs_retired)},
+        {"posts", absl::StrFormat("%u (%u refills, %u returns)", s.posts, s.refills, s.returns)},
+        {"granted at peak", format_bytes(s.peak_segments_granted * (2 * mib))},
+        {"committed",
+         absl::StrFormat("%s, at peak %s", format_bytes(s.committed_bytes), format_bytes(s.peak_committed_bytes))},
+        {"metadata", format_bytes(s.metadata_bytes)},
+    };
+    std::string text = "heap\n";
+    for (const auto& [name, value] : lines) {
+        absl::StrAppendFormat(&text, "  %-16s %s\n", name, value);
+    }
+    return text + "\n";
+}
+
+}  // namespace
+
+std::string checks_text(const walk_result& result) {
+    std::string text = "checks\n";
+    for (const check& c : result.checks) {
+        absl::StrAppendFormat(&text, "  %-6s  %-30s %s\n", c.passed ? "passed" : "FAILED", c.name, c.detail);
+    }
+    return absl::StrCat(text, result.passed() ? "all checks passed\n" : "A CHECK FAILED\n");
+}
+
+std::string to_text(const walk_description& what, const walk_result& result) {
+    return absl::StrCat(input_text(what, result), phases_text(what, result), heap_text(result), checks_text(result));
+}
+
+std::string to_json(const walk_description& what, const walk_result& result) {
+    using json = nlohmann::ordered_json;
+    json phases = json::array();
+    for (const phase& p : result.phases) {
+        phases.push_back({{"name", p.name},
+                          {"seconds", p.seconds},
+                          {"kernel_seconds", p.kernel_seconds},
+                          {"items", p.items},
+                          {"unit", p.unit},
+                          {"rate_per_second", p.rate()}});
+    }
+    json checks = json::array();
+    for (const check& c : result.checks) {
+        checks.push_back({{"name", c.name}, {"passed", c.passed}, {"detail", c.detail}});
+    }
+    json heap_options = json::object();
+    for (const option_info& o : option_table(what.heap)) {
+        heap_options[o.name] = o.value;
+    }
+    const json document = {
+        {"version", 1},
+        {"program", std::string(version_text)},
+        {"command", what.command},
+        {"device", what.device},
+        {"graph",
+         {{"source", what.source},
+          {"vertices", what.vertices},
+          {"edges", what.edges},
+          {"max_degree", result.max_degree},
+          {"entries", what.entries},
+          {"self_loops", what.self_loops},
+          {"duplicates", what.duplicates}}},
+        {"walk",
+         {{"walkers", what.walk.walkers},
+          {"steps", what.walk.steps},
+          {"seed", what.walk.seed},
+          {"batch", what.walk.batch_of(what.edges)},
+          {"dead_ends", name_of(what.walk.at_dead_end)}}},
+        {"heap_options", heap_options},
+        {"read_seconds", what.read_seconds},
+        {"heap_seconds", what.heap_seconds},
+        {"phases", phases},
+        {"checks", checks},
+        {"passed", result.passed()},
+        {"statistics_before_freeing", json::parse(orchard::to_json(result.before_freeing))},
+        {"statistics", json::parse(orchard::to_json(result.at_end))},
+    };
+    // A path may be no UTF-8: what cannot be said is replaced rather than thrown at.
+    return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace orchard::examples

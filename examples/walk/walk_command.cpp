@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard walk`: the random walk on a graph whose adjacency is allocated by the threads that insert it.
+
+#include "examples/walk/walk_command.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "examples/graph/read_graph.hpp"
+#include "examples/graph/rmat.hpp"
+#include "examples/walk/atomic_file.hpp"
+#include "examples/walk/report.hpp"
+#include "examples/walk/walk_run.hpp"
+#include "runtime/command_line.hpp"
+#include "runtime/machine_info.hpp"
+#include "runtime/options_cli.hpp"
+
+namespace orchard::examples {
+
+namespace {
+
+/// The command as it was typed, its arguments separated by blanks.
+std::string typed_command() {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    return absl::StrJoin(absl::StrSplit(bytes, '\0', absl::SkipEmpty()), " ");
+}
+
+absl::StatusOr<edge_list> load(const walk_arguments& a, std::string& source) {
+    if (a.rmat_scale == 0) {
+        source = a.file;
+        return read_graph(a.file);
+    }
+    source = absl::StrFormat("rmat scale %d, edge factor %d, seed %u", a.rmat_scale, a.edge_factor, a.walk.seed);
+    return generate_rmat({a.rmat_scale, a.edge_factor, a.walk.seed});
+}
+
+absl::Status check_input(const walk_arguments& a) {
+    if (a.file.empty() && a.rmat_scale == 0) {
+        return absl::InvalidArgumentError("no graph given; name a file, or generate one with --rmat SCALE");
+    }
+    if (!a.file.empty() && a.rmat_scale != 0) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("both the file %s and --rmat %d given; give one of them", a.file, a.rmat_scale));
+    }
+    return absl::OkStatus();
+}
+
+/// Runs with what was read; fills in what the report needs.
+absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
+    const stopwatch reading;
+    absl::StatusOr<edge_list> graph = load(a, what.source);
+    if (!graph.ok()) {
+        return graph.status();
+    }
+    what.read_seconds = reading.seconds();
+    what.vertices = graph->vertices;
+    what.edges = graph->edges.size();
+    what.entries = graph->entries;
+    what.self_loops = graph->self_loops;
+    what.duplicates = graph->duplicates;
+    if (!a.capacity_given) {
+        a.heap.capacity = suggested_capacity(what.vertices, what.edges, a.walk);
+    }
+    const absl::StatusOr<device_choice> device = choose_device(a.heap.device);
+    if (!device.ok()) {
+        return device.status();
+    }
+    what.device = device->kind == simt::device_kind::cuda ? "cuda" : "emulated";
+    what.reason = device->reason;
+    what.walk = a.walk;
+    what.heap = a.heap;
+    const stopwatch creating;
+    absl::StatusOr<heap> h = heap::create(a.heap);
+    if (!h.ok()) {
+        return h.status();
+    }
+    what.heap_seconds = creating.seconds();
+    progress bar(!a.quiet);
+    return run_walk(*h, *graph, a.walk, bar);
+}
+
+void declare(CLI::App& app, walk_arguments& a) {
+    app.add_option("file", a.file, "The graph: MatrixMarket or an edge list, plain or gzip");
+    app.add_option("--rmat", a.rmat_scale, "Generate a Kronecker graph of 2^SCALE vertices instead")
+        ->type_name("SCALE")
+        ->check(CLI::Range(1, 30));
+    app.add_option("--edge-factor", a.edge_factor, "Edges a vertex of the generated graph")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1024));
+    add_walk_flags(app, a);
+}
+
+command_line::subcommand walk_command() {
+    const auto arguments = std::make_shared<walk_arguments>();
+    return {"walk", "Random walk on a graph whose lists live in the heap, checked against the host", "Examples",
+            [arguments](CLI::App& app) { declare(app, *arguments); },
+            [arguments] {
+                const absl::Status input = check_input(*arguments);
+                return input.ok() ? run_walk_command(*arguments, "") : command_line::exit_code(input);
+            }};
+}
+
+const command_line::registrar registered{walk_command()};
+
+}  // namespace
+
+void add_walk_flags(CLI::App& app, walk_arguments& a) {
+    constexpr std::uint64_t most_walkers = 1'000'000'000;
+    constexpr std::uint32_t most_steps = 1'000'000'000;
+    app.add_option("--walkers", a.walk.walkers, "Walkers")
+        ->capture_default_str()
+        ->check(CLI::Range(std::uint64_t{1}, most_walkers));
+    app.add_option("--steps", a.walk.steps, "Steps of each walker")
+        ->capture_default_str()
+        ->check(CLI::Range(std::uint32_t{1}, most_steps));
+    app.add_option("--seed", a.walk.seed, "Seed of the generated graph, the order of insertion and the walk")
+        ->capture_default_str();
+    app.add_option("--batch", a.walk.batch, "Edges inserted by one launch; 0 takes a sixteenth of them")
+        ->capture_default_str()
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 30));
+    const std::map<std::string, dead_end> choices{{"stop", dead_end::stop}, {"restart", dead_end::restart}};
+    app.add_option("--dead-ends", a.walk.at_dead_end, "What a walker does where there is no edge: stop or restart")
+        ->transform(CLI::CheckedTransformer(choices))
+        ->type_name("stop|restart");
+    app.add_option("--json", a.json, "Write the result to this file, too")->type_name("FILE");
+    app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
+    add_to(app, a.heap);
+    app.get_option("--capacity")
+        ->description(absl::StrCat(app.get_option("--capacity")->get_description(),
+                                   "; here, unless given, what the graph needs"));
+    app.callback(
+        [&app, &a] { a.capacity_given = app.count("--capacity") != 0 || std::getenv("ORCHARD_CAPACITY") != nullptr; });
+}
+
+int run_walk_command(walk_arguments& arguments, const std::string& explanation) {
+    std::optional<atomic_file> json;
+    if (!arguments.json.empty()) {
+        absl::StatusOr<atomic_file> opened = atomic_file::open(arguments.json);
+        if (!opened.ok()) {
+            return command_line::exit_code(opened.status());
+        }
+        json.emplace(*std::move(opened));
+    }
+    walk_description what;
+    what.command = typed_command();
+    const absl::StatusOr<walk_result> result = execute(arguments, what);
+    if (!result.ok()) {
+        return command_line::exit_code(result.status());
+    }
+    std::cout << (arguments.quiet ? checks_text(*result) : absl::StrCat(explanation, to_text(what, *result)));
+    if (json) {
+        if (const absl::Status written = json->commit(to_json(what, *result)); !written.ok()) {
+            return command_line::exit_code(written);
+        }
+    }
+    return result->passed() ? 0 : 1;
+}
+
+}  // namespace orchard::examples

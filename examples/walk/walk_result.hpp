@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/statistics.hpp"
+
+namespace orchard::examples {
+
+/// Seconds since it was made.
+class stopwatch {
+public:
+    [[nodiscard]] double seconds() const {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    }
+
+private:
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// One phase of the run.
+struct phase {
+    std::string name;
+    double seconds = 0;         ///< wall time, with copies and host work
+    double kernel_seconds = 0;  ///< of it, from launch to end of kernels; 0 where the phase has none
+    std::uint64_t items = 0;
+    std::string unit;  ///< what an item is: "insertions"
+
+    /// Items a second of kernel time, or of wall time where no kernel ran; 0 where there is neither.
+    [[nodiscard]] double rate() const {
+        const double time = kernel_seconds > 0 ? kernel_seconds : seconds;
+        return time > 0 ? static_cast<double>(items) / time : 0;
+    }
+};
+
+/// One check: what must hold, whether it did, and the numbers.
+struct check {
+    std::string name;
+    bool passed = false;
+    std::string detail;
+};
+
+/// What a run gave.
+struct walk_result {
+    std::vector<phase> phases;
+    std::vector<check> checks;
+    statistics before_freeing;  ///< when adjacency and walks were complete
+    statistics at_end;          ///< when all was freed and trimmed
+    std::uint32_t max_degree = 0;
+
+    [[nodiscard]] bool passed() const {
+        for (const check& c : checks) {
+            if (!c.passed) {
+                return false;
+            }
+        }
+        return !checks.empty();
+    }
+};
+
+}  // namespace orchard::examples

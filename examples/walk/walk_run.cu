@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "examples/walk/walk_run.hpp"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "examples/graph/host_memory.hpp"
+#include "examples/graph/parallel.hpp"
+#include "examples/walk/checks.hpp"
+#include "examples/walk/walk_runner.cuh"
+
+namespace orchard::examples {
+
+namespace {
+
+using runner = walk_runner<heap_ref>;
+
+/// What the run keeps in host memory: the edges in two orders, both adjacencies, counts; and what an emulated device
+/// keeps beside the heap.
+absl::Status check_memory(const heap& h, const edge_list& graph, const walk_options& options) {
+    const std::uint64_t edges = graph.edges.size();
+    const std::uint64_t vertices = graph.vertices;
+    std::uint64_t bytes = edges * (2 * sizeof(edge) + 4 * sizeof(std::uint32_t)) + vertices * 40;
+    if (h.executor().kind == simt::device_kind::emulated) {
+        bytes += vertices * (sizeof(vertex_record) + 16) + options.walkers * sizeof(walker_record);
+        bytes += edges * 2 * sizeof(std::uint32_t);
+    }
+    return check_host_memory(bytes, absl::StrFormat("the walk on %u vertices and %u edges with %u walkers", vertices,
+                                                    edges, options.walkers));
+}
+
+/// `status` with the heap's own words on its first failure.
+absl::Status explained(heap& h, const absl::Status& status) {
+    const std::optional<failure> first = h.last_failure();
+    if (status.ok() || !first) {
+        return status;
+    }
+    return absl::Status(status.code(), absl::StrCat(status.message(), "; ", to_text(*first)));
+}
+
+/// Loads the walk's kernels before memory is asked for.
+absl::Status preload(heap& h) {
+    return h.preload<insert_edges<heap_ref>, walk_graph<heap_ref>, pack_adjacency, gather_walks<heap_ref>,
+                     free_logs<heap_ref>, free_walks<heap_ref>, free_adjacency<heap_ref>>();
+}
+
+/// Runs `body` as a phase that is kept in the result.
+template <class Body>
+absl::Status in_phase(walk_result& result, const char* name, const char* unit, const Body& body) {
+    phase measured;
+    measured.name = name;
+    measured.unit = unit;
+    const stopwatch time;
+    absl::Status s = body(measured);
+    measured.seconds = time.seconds();
+    result.phases.push_back(std::move(measured));
+    return s;
+}
+
+/// Fills `value` from what `made` holds, or returns its error.
+template <class T>
+absl::Status keep(T& value, absl::StatusOr<T> made) {
+    if (!made.ok()) {
+        return made.status();
+    }
+    value = *std::move(made);
+    return absl::OkStatus();
+}
+
+absl::Status insert_and_walk(runner& device, const edge_list& graph, const walk_options& options, progress& bar,
+                             walk_result& result) {
+    absl::Status s = in_phase(result, "insert", "insertions",
+                              [&](phase& p) { return device.insert(shuffled(graph.edges, options.seed), p, bar); });
+    if (!s.ok()) {
+        return s;
+    }
+    return in_phase(result, "walk", "visits", [&](phase& p) {
+        absl::Status walked = device.walk(p, bar);
+        std::vector<std::uint64_t> visits;
+        walked.Update(keep(visits, device.copy_visits()));
+        for (const std::uint64_t n : visits) {
+            p.items += n;
+        }
+        return walked;
+    });
+}
+
+absl::Status check_all(runner& device, const edge_list& graph, progress& bar, walk_result& result) {
+    host_graph input;
+    host_graph copied;
+    absl::Status s = in_phase(result, "check adjacency", "neighbours", [&](phase& p) {
+        absl::Status made = keep(input, make_host_graph(graph));
+        if (made.ok()) {
+            made.Update(keep(copied, device.copy_adjacency(p)));
+        }
+        if (made.ok()) {
+            result.checks.push_back(check_adjacency(input, copied));
+        }
+        return made;
+    });
+    if (!s.ok() || !result.checks.back().passed) {
+        return s;  // the walks went along lists that are wrong
+    }
+    result.max_degree = input.max_degree();
+    return in_phase(result, "check walks", "visits", [&](phase& p) {
+        walk_checker checker(input, copied, device.rule());
+        absl::Status looked = device.for_each_slice(
+            [&](const walk_slice& slice) {
+                parallel_for(slice.walkers.size(), [&](std::uint64_t i) {
+                    checker.add(slice.first + i, {slice.walks[i], slice.walkers[i].size});
+                });
+            },
+            p, bar);
+        std::vector<std::uint64_t> visits;
+        looked.Update(keep(visits, device.copy_visits()));
+        if (looked.ok()) {
+            result.checks.push_back(checker.every_step_an_edge());
+            result.checks.push_back(checker.visits_equal(visits));
+        }
+        return looked;
+    });
+}
+
+absl::Status free_and_check(runner& device, heap& h, walk_result& result) {
+    if (absl::Status s = keep(result.before_freeing, h.stats()); !s.ok()) {
+        return s;
+    }
+    absl::Status s = in_phase(result, "free", "lists", [&](phase& p) {
+        absl::Status freed = device.free_all(p);
+        if (freed.ok()) {
+            freed.Update(h.trim());
+        }
+        return freed;
+    });
+    if (s.ok()) {
+        s.Update(keep(result.at_end, h.stats()));
+    }
+    if (s.ok()) {
+        for (check& c : check_heap(result.at_end, h.validate())) {
+            result.checks.push_back(std::move(c));
+        }
+    }
+    return s;
+}
+
+}  // namespace
+
+absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk_options& options, progress& bar) {
+    if (graph.edges.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("the graph of %u vertices has no edges to walk along; give one that has", graph.vertices));
+    }
+    absl::Status s = check_memory(h, graph, options);
+    if (s.ok()) {
+        s.Update(preload(h));
+    }
+    if (!s.ok()) {
+        return s;
+    }
+    absl::StatusOr<runner> device = runner::create(h.executor(), h.ref(), graph.vertices, options);
+    if (!device.ok()) {
+        return device.status();
+    }
+    walk_result result;
+    s.Update(insert_and_walk(*device, graph, options, bar, result));
+    if (s.ok()) {
+        s.Update(check_all(*device, graph, bar, result));
+    }
+    if (s.ok()) {
+        s.Update(free_and_check(*device, h, result));
+    }
+    bar.clear();
+    if (!s.ok()) {
+        return explained(h, s);
+    }
+    return result;
+}
+
+}  // namespace orchard::examples

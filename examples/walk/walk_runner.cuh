@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The walk's steps on the device, for any heap whose device view is `Heap`.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "device/simt/launch.cuh"
+#include "examples/graph/host_graph.hpp"
+#include "examples/walk/gather_kernels.cuh"
+#include "examples/walk/insert_kernel.cuh"
+#include "examples/walk/progress.hpp"
+#include "examples/walk/walk_kernel.cuh"
+#include "examples/walk/walk_options.hpp"
+#include "examples/walk/walk_result.hpp"
+#include "runtime/device_memory.hpp"
+#include "uvm/geometry.hpp"
+
+namespace orchard::examples {
+
+/// Walks of consecutive walkers, copied to the host.
+struct walk_slice {
+    std::uint64_t first = 0;                      ///< number of the first walker
+    std::span<const walker_record> walkers;       ///< only `size` means something on the host
+    std::span<const std::uint32_t* const> walks;  ///< where each walk's vertices are
+};
+
+/// Owns the walk's plain device memory and launches its kernels. Every function returns the launch's or the copy's
+/// error, or `ResourceExhausted` where the heap gave no memory (the heap knows why).
+template <class Heap>
+class walk_runner {
+public:
+    static absl::StatusOr<walk_runner> create(const simt::executor& on, const Heap& heap, std::uint32_t vertices,
+                                              const walk_options& options) {
+        walk_runner runner(on, heap, vertices, options);
+        for (const absl::Status& s : {make(on, vertices, runner.vertices_), make(on, options.walkers, runner.walkers_),
+                                      make(on, vertices, runner.visits_), make(on, 1, runner.problem_)}) {
+            if (!s.ok()) {
+                return s;
+            }
+        }
+        return runner;
+    }
+
+    /// Inserts `edges`, both directions, in batches.
+    absl::Status insert(std::span<const edge> edges, phase& measured, progress& bar) {
+        const std::uint64_t batch = std::min<std::uint64_t>(options_.batch_of(edges.size()), edges.size());
+        device_array<edge> staged;
+        if (absl::Status s = make(on_, batch, staged); !s.ok()) {
+            return s;
+        }
+        bar.begin("inserting edges", edges.size());
+        for (std::uint64_t first = 0; first < edges.size(); first += batch) {
+            const std::span<const edge> part = edges.subspan(first, std::min(batch, edges.size() - first));
+            if (absl::Status s = staged.upload(part); !s.ok()) {
+                return s;
+            }
+            const insert_edges<Heap> kernel{heap_,           staged.data(), part.size(), vertices_.data(),
+                                            problem_.data(), patience_ns};
+            if (absl::Status s = launch("inserting edges", simt::grid_for(part.size() * 2), kernel, measured);
+                !s.ok()) {
+                return s;
+            }
+            bar.add(part.size());
+        }
+        measured.items += edges.size() * 2;
+        return absl::OkStatus();
+    }
+
+    /// Runs all walkers, in slices so that the bar moves.
+    absl::Status walk(phase& measured, progress& bar) {
+        constexpr std::uint64_t slice = 1ull << 20;
+        bar.begin("walking", options_.walkers);
+        for (std::uint64_t first = 0; first < options_.walkers; first += slice) {
+            const std::uint64_t count = std::min(slice, options_.walkers - first);
+            const walk_graph<Heap> kernel{heap_, rule(), vertices_.data(), walkers_.data(),
+                                          first, count,  visits_.data(),   problem_.data()};
+            if (absl::Status s = launch("walking", simt::grid_for(count), kernel, measured); !s.ok()) {
+                return s;
+            }
+            bar.add(count);
+        }
+        return absl::OkStatus();
+    }
+
+    /// The adjacency as it stands on the device, in the device's order.
+    absl::StatusOr<host_graph> copy_adjacency(phase& measured) {
+        host_graph graph;
+        if (absl::Status s = copy_degrees(graph.offsets); !s.ok()) {
+            return s;
+        }
+        graph.neighbours.resize(graph.offsets.back());
+        device_array<std::uint64_t> offsets;
+        device_array<std::uint32_t> packed;
+        for (const absl::Status& s : {make(on_, graph.offsets.size(), offsets),
+                                      make(on_, graph.neighbours.size(), packed), offsets.upload(graph.offsets)}) {
+            if (!s.ok()) {
+                return s;
+            }
+        }
+        const pack_adjacency kernel{vertices_.data(), vertex_count_, offsets.data(), packed.data()};
+        constexpr std::uint64_t most_warps = 8192;
+        const std::uint64_t warps = std::min<std::uint64_t>(vertex_count_, most_warps);
+        if (absl::Status s = launch("packing adjacency", simt::grid_for(warps * simt::warp_size), kernel, measured);
+            !s.ok()) {
+            return s;
+        }
+        if (absl::Status s = packed.download(graph.neighbours); !s.ok()) {
+            return s;
+        }
+        measured.items += graph.neighbours.size();
+        return graph;
+    }
+
+    /// How often each vertex was visited.
+    absl::StatusOr<std::vector<std::uint64_t>> copy_visits() const {
+        std::vector<std::uint64_t> visits(vertex_count_);
+        static_assert(sizeof(device_word<std::uint64_t>) == sizeof(std::uint64_t));
+        absl::Status s = copy_to_host(on_, visits.data(), visits_.data(), visits.size() * sizeof(std::uint64_t));
+        if (!s.ok()) {
+            return s;
+        }
+        return visits;
+    }
+
+    /// Hands all walks to `look`, slice after slice: each is gathered in logs, copied, and its logs are freed.
+    absl::Status for_each_slice(const std::function<void(const walk_slice&)>& look, phase& measured, progress& bar);
+
+    /// Frees all lists, by kernels; both kinds also where an earlier trouble makes it return that again.
+    absl::Status free_all(phase& measured) {
+        const free_walks<Heap> walks{heap_, walkers_.data(), walkers_.size()};
+        const free_adjacency<Heap> adjacency{heap_, vertices_.data(), vertex_count_};
+        measured.items += walkers_.size() + vertex_count_;
+        absl::Status s = launch("freeing walks", simt::grid_for(walkers_.size()), walks, measured);
+        s.Update(launch("freeing adjacency", simt::grid_for(vertex_count_), adjacency, measured));
+        return s;
+    }
+
+    [[nodiscard]] walk_rule rule() const {
+        return {options_.seed, vertex_count_, options_.steps, options_.at_dead_end};
+    }
+
+private:
+    /// A group gives up on a vertex whose list did not change for this long: the heap's own deadlines are shorter.
+    static constexpr std::uint64_t patience_ns = 120'000'000'000;
+
+    walk_runner(const simt::executor& on, const Heap& heap, std::uint32_t vertices, const walk_options& options)
+        : on_{on}, heap_{heap}, vertex_count_{vertices}, options_{options} {}
+
+    template <class T>
+    static absl::Status make(const simt::executor& on, std::uint64_t count, device_array<T>& array) {
+        absl::StatusOr<device_array<T>> made = device_array<T>::create(on, count);
+        if (!made.ok()) {
+            return made.status();
+        }
+        array = *std::move(made);
+        return absl::OkStatus();
+    }
+
+    template <class Kernel>
+    absl::Status launch(const char* what, simt::grid shape, const Kernel& kernel, phase& measured) {
+        const stopwatch time;
+        const simt::launch_result result = simt::launch(on_, shape, kernel);
+        measured.kernel_seconds += time.seconds();
+        if (!result.ok) {
+            return absl::InternalError(absl::StrFormat("%s: %s", what, result.error));
+        }
+        std::uint64_t problem = 0;
+        absl::Status s = copy_to_host(on_, &problem, problem_.data(), sizeof problem);
+        if (!s.ok() || problem == 0) {
+            return s;
+        }
+        const auto where = static_cast<std::uint32_t>(problem);
+        if (static_cast<trouble_kind>(problem >> 32) == trouble_kind::claim_not_released) {
+            return absl::DeadlineExceededError(
+                absl::StrFormat("%s: the list of vertex %u did not change for %u s while others waited for it", what,
+                                where, patience_ns / 1'000'000'000));
+        }
+        return absl::ResourceExhaustedError(absl::StrFormat("%s: the heap gave no memory (item %u)", what, where));
+    }
+
+    absl::Status copy_degrees(std::vector<std::uint64_t>& offsets) const {
+        std::vector<vertex_record> records(vertex_count_);
+        if (absl::Status s = vertices_.download(records); !s.ok()) {
+            return s;
+        }
+        offsets.assign(records.size() + 1, 0);
+        for (std::size_t v = 0; v < records.size(); ++v) {
+            offsets[v + 1] = offsets[v] + records[v].size.template load<order::relaxed>();
+        }
+        return absl::OkStatus();
+    }
+
+    simt::executor on_;
+    Heap heap_;
+    std::uint32_t vertex_count_;
+    walk_options options_;
+    device_array<vertex_record> vertices_;
+    device_array<walker_record> walkers_;
+    device_array<device_word<std::uint64_t>> visits_;
+    device_array<trouble> problem_;
+};
+
+/// How walks are laid out in logs.
+struct log_shape {
+    std::uint32_t stride = 0;   ///< entries kept for a walk
+    std::uint64_t per_log = 0;  ///< walks in a log
+    std::uint64_t bytes = 0;    ///< of a log: a segment, more where one walk needs more
+    std::uint32_t logs = 0;     ///< of a slice
+
+    /// A slice of at most 64 MiB; eight logs at least where there are so many walkers, so that warps share the work.
+    static log_shape of(const walk_options& options) {
+        constexpr std::uint64_t slice_bytes = 32 * segment_bytes;
+        log_shape shape;
+        shape.stride = options.steps + 1;
+        const std::uint64_t walk_bytes = std::uint64_t{shape.stride} * sizeof(std::uint32_t);
+        shape.per_log = std::clamp<std::uint64_t>(segment_bytes / walk_bytes, 1, (options.walkers + 7) / 8);
+        shape.bytes = std::max(segment_bytes, walk_bytes);
+        const std::uint64_t needed = (options.walkers + shape.per_log - 1) / shape.per_log;
+        shape.logs =
+            static_cast<std::uint32_t>(std::min(needed, std::max<std::uint64_t>(1, slice_bytes / shape.bytes)));
+        return shape;
+    }
+};
+
+template <class Heap>
+absl::Status walk_runner<Heap>::for_each_slice(const std::function<void(const walk_slice&)>& look, phase& measured,
+                                               progress& bar) {
+    const log_shape shape = log_shape::of(options_);
+    const std::uint64_t slice = shape.per_log * shape.logs;
+    const std::uint64_t log_entries = shape.per_log * shape.stride;
+    device_array<log_record> logs;
+    if (absl::Status s = make(on_, shape.logs, logs); !s.ok()) {
+        return s;
+    }
+    std::vector<log_record> places(shape.logs);
+    std::vector<walker_record> walkers;
+    std::vector<std::uint32_t> entries(log_entries * shape.logs);
+    std::vector<const std::uint32_t*> walks;
+    bar.begin("checking walks", options_.walkers);
+    for (std::uint64_t first = 0; first < options_.walkers; first += slice) {
+        const std::uint64_t count = std::min(slice, options_.walkers - first);
+        const auto used = static_cast<std::uint32_t>((count + shape.per_log - 1) / shape.per_log);
+        const gather_walks<Heap> gather{heap_,        walkers_.data(), first,       count, shape.per_log,
+                                        shape.stride, shape.bytes,     logs.data(), used,  problem_.data()};
+        if (absl::Status s =
+                launch("gathering walks", simt::grid_for(std::uint64_t{used} * simt::warp_size), gather, measured);
+            !s.ok()) {
+            return s;
+        }
+        walkers.resize(count);
+        absl::Status copied = logs.download({places.data(), used});
+        copied.Update(walkers_.download(walkers, first));
+        for (std::uint32_t i = 0; copied.ok() && i < used; ++i) {
+            const std::uint64_t held = std::min(shape.per_log, count - i * shape.per_log);
+            copied.Update(copy_to_host(on_, entries.data() + i * log_entries, places[i].entries,
+                                       held * shape.stride * sizeof(std::uint32_t)));
+        }
+        if (!copied.ok()) {
+            return copied;
+        }
+        if (absl::Status s =
+                launch("freeing logs", simt::grid_for(used), free_logs<Heap>{heap_, logs.data(), used}, measured);
+            !s.ok()) {
+            return s;
+        }
+        walks.resize(count);
+        for (std::uint64_t i = 0; i < count; ++i) {
+            walks[i] = entries.data() + i * shape.stride;  // logs follow each other without a gap
+        }
+        look({first, walkers, walks});
+        for (const walker_record& walk : walkers) {
+            measured.items += walk.size;
+        }
+        bar.add(count);
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace orchard::examples

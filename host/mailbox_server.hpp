@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "uvm/mailbox.hpp"
+
+namespace orchard {
+
+/// The host's side of the mailbox: reads posts in their order, writes answers in the order in which they are given.
+/// Layout and the reason why neither ring can be overrun: `uvm/mailbox.hpp`. One thread.
+class mailbox_server {
+public:
+    mailbox_server(mailbox::host_part memory, mailbox::shape shape) : memory_{memory}, shape_{shape} {}
+
+    /// The next post, if it has arrived. Acquires what its poster released. Cost: one load of host memory, which the
+    /// device's write has taken out of the cache: the lines that follow are asked for ahead.
+    bool next(mailbox::post* out) {
+        if (read_ % line == 0) {
+            __builtin_prefetch(&memory_.posts[shape_.position(read_ + 4 * line)], 0);
+        }
+        const std::uint64_t word = memory_.posts[shape_.position(read_)].load<simt::order::acquire>();
+        if (mailbox::post::lap_field::get(word) != shape_.lap_tag(read_)) {
+            return false;
+        }
+        *out = mailbox::post::unpack(word);
+        ++read_;
+        return true;
+    }
+
+    /// Answers a post, in any order. Sent by `flush`, or when eight answers of one ring (a cache line) have come
+    /// together: the courier reads the line that is being written, and every store that it comes between costs a
+    /// cache miss.
+    void answer(const mailbox::answer& a) {
+        const std::uint32_t ring = shape_.answer_ring(a.slot);
+        outbox& box = outboxes_[ring];
+        box.answers[box.count++] = a;
+        ++answered_;
+        if (box.count == box.answers.size()) {
+            send(ring, box);
+        }
+    }
+
+    /// Sends the answers given so far. Releases what was done for them; pairs with the courier's fence.
+    void flush() {
+        for (std::uint32_t ring = 0; ring < shape_.couriers; ++ring) {
+            send(ring, outboxes_[ring]);
+        }
+    }
+
+    /// Shows that the service lives.
+    void beat() { memory_.beat->store<simt::order::relaxed>(++beats_); }
+
+    [[nodiscard]] mailbox::shape shape() const { return shape_; }
+    /// Posts read and not yet answered.
+    [[nodiscard]] std::uint64_t unanswered() const { return read_ - answered_; }
+
+private:
+    static constexpr std::uint64_t line = 8;  ///< words of a cache line
+
+    /// Answers of one ring that are not sent yet.
+    struct outbox {
+        std::array<mailbox::answer, line> answers{};
+        std::size_t count = 0;
+        std::uint64_t sent = 0;
+    };
+
+    void send(std::uint32_t ring, outbox& box) {
+        if (box.count == 0) {
+            return;
+        }
+        __builtin_prefetch(&memory_.answers[shape_.answer_position(ring, box.sent + 2 * line)], 1);
+        for (std::size_t i = 0; i < box.count; ++i, ++box.sent) {
+            memory_.answers[shape_.answer_position(ring, box.sent)].store<simt::order::release>(
+                box.answers[i].pack(shape_.answer_lap_tag(box.sent)));
+        }
+        box.count = 0;
+    }
+
+    mailbox::host_part memory_;
+    mailbox::shape shape_;
+    std::uint64_t read_ = 0;
+    std::uint64_t answered_ = 0;
+    std::uint64_t beats_ = 0;
+    std::array<outbox, mailbox::max_couriers> outboxes_{};
+};
+
+}  // namespace orchard

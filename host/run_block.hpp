@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What an OR-tree node knows about the runs of free segments below it.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "host/word_runs.hpp"
+
+namespace orchard::detail {
+
+/// Free runs of one node, in segments.
+///
+///     segments   1 1 1 0 1 1 1 1 1 0 0 1 1
+///                prefix=3  longest=5   suffix=2      (a node that is all free has all three equal to its span)
+struct run_summary {
+    std::uint32_t prefix = 0;   ///< free segments from the first one on
+    std::uint32_t suffix = 0;   ///< free segments up to the last one
+    std::uint32_t longest = 0;  ///< the longest run that lies wholly inside
+    friend constexpr bool operator==(const run_summary&, const run_summary&) = default;
+};
+
+/// The summary of one leaf word.
+constexpr run_summary summary_of(std::uint64_t word) {
+    return {static_cast<std::uint32_t>(std::countr_one(word)), static_cast<std::uint32_t>(std::countl_one(word)),
+            longest_run_of(word)};
+}
+
+/// Where the lowest run of a node begins: inside one child (`child`), or across children, `offset` segments from the
+/// node's first. Exactly one of the two is not `none`.
+struct run_place {
+    static constexpr std::uint32_t none = 0xffffffffu;
+    std::uint32_t child = none;
+    std::uint32_t offset = none;
+};
+
+/// Index of the first byte of 64 that is not 0; 64 where all are.
+inline std::uint32_t first_set(const std::uint8_t (&flags)[word_bits]) {
+    static_assert(std::endian::native == std::endian::little, "the lowest index is the least significant byte");
+    for (std::uint32_t i = 0; i < word_bits; i += 8) {
+        std::uint64_t eight;
+        std::memcpy(&eight, flags + i, sizeof eight);
+        if (eight != 0) {
+            return i + static_cast<std::uint32_t>(std::countr_zero(eight)) / 8;
+        }
+    }
+    return word_bits;
+}
+
+/// The summaries of a node's 64 children, each `Span` segments wide, as arrays of the narrowest type `T` that holds
+/// 2 * Span: the loops over them have no branches and 64 steps, so that compilers turn each into a few vector
+/// instructions. A child past the end of the tree has the summary of one that is wholly taken.
+template <class T, std::uint32_t Span>
+struct alignas(64) run_block {
+    static constexpr std::uint32_t span = Span;  ///< segments below one child
+
+    T longest[word_bits] = {};
+    T suffix[word_bits] = {};
+    T prefix[word_bits + 1] = {};  ///< the last stays 0: child 63 has no neighbour in this node
+    std::uint64_t full = 0;        ///< bit i: child i is all free
+
+    /// The summary of `child`.
+    [[nodiscard]] run_summary get(std::uint32_t child) const {
+        return {static_cast<std::uint32_t>(prefix[child]), static_cast<std::uint32_t>(suffix[child]),
+                static_cast<std::uint32_t>(longest[child])};
+    }
+
+    /// Stores the summary of `child`; returns whether it is another one than before.
+    bool set(std::uint32_t child, run_summary s) {
+        if (get(child) == s) {
+            return false;
+        }
+        prefix[child] = static_cast<T>(s.prefix);
+        suffix[child] = static_cast<T>(s.suffix);
+        longest[child] = static_cast<T>(s.longest);
+        full = (full & ~bit_of(child)) | (s.prefix == Span ? bit_of(child) : 0);
+        return true;
+    }
+
+    /// The node's own summary. Cost: one pass over 64 children, and one step for each run of children all free.
+    [[nodiscard]] run_summary summary() const {
+        if (~full == 0) {
+            return {Span * word_bits, Span * word_bits, Span * word_bits};
+        }
+        T most = 0;
+        for (std::uint32_t i = 0; i < word_bits; ++i) {
+            const T across = static_cast<T>(suffix[i] + prefix[i + 1]);
+            most = std::max(most, std::max(across, longest[i]));
+        }
+        const auto low = static_cast<std::uint32_t>(std::countr_one(full));
+        const auto high = static_cast<std::uint32_t>(std::countl_one(full));
+        run_summary s{low * Span + prefix[low], high * Span + suffix[word_bits - 1 - high],
+                      static_cast<std::uint32_t>(most)};
+        every_full_run([&](std::uint32_t, std::uint32_t length) {
+            s.longest = std::max(s.longest, length);
+            return true;
+        });
+        return s;
+    }
+
+    /// The lowest run of `k` segments; `summary().longest >= k >= 1` must hold. Cost: as `summary`.
+    [[nodiscard]] run_place find(std::uint32_t k) const { return k <= Span ? find_short(k) : find_long(k); }
+
+private:
+    /// Runs that may fit into one child. The first child with a run of k inside or across its upper border has the
+    /// lowest: one that starts in a lower child would have been seen there.
+    [[nodiscard]] run_place find_short(std::uint32_t k) const {
+        const T wanted = static_cast<T>(k);
+        std::uint8_t flags[word_bits];
+        for (std::uint32_t i = 0; i < word_bits; ++i) {
+            const T across = static_cast<T>(suffix[i] + prefix[i + 1]);
+            flags[i] = std::max(across, longest[i]) >= wanted;
+        }
+        const std::uint32_t i = first_set(flags);
+        if (longest[i] >= wanted) {
+            return {.child = i};
+        }
+        return {.offset = (i + 1) * Span - suffix[i]};
+    }
+
+    /// Runs longer than a child: the end of one, then any number of full ones, then the beginning of another.
+    [[nodiscard]] run_place find_long(std::uint32_t k) const {
+        std::uint32_t start = run_place::none;
+        every_full_run([&](std::uint32_t offset, std::uint32_t length) {
+            start = length >= k ? offset : start;
+            return length < k;
+        });
+        if (k < 2 * Span) {
+            const T wanted = static_cast<T>(k);
+            std::uint8_t flags[word_bits];
+            for (std::uint32_t i = 0; i < word_bits; ++i) {
+                flags[i] = static_cast<T>(suffix[i] + prefix[i + 1]) >= wanted;
+            }
+            // Where the lower child is full the loop above has seen this run, and where it really starts.
+            if (const std::uint32_t i = first_set(flags); i < word_bits) {
+                start = std::min(start, (i + 1) * Span - suffix[i]);
+            }
+        }
+        return {.offset = start};
+    }
+
+    /// Calls `visit(offset, length)`, both in segments, for each run that has at least one full child, in order, until
+    /// it returns false.
+    template <class Visit>
+    void every_full_run(Visit&& visit) const {
+        for (std::uint64_t rest = full; rest != 0;) {
+            const auto begin = static_cast<std::uint32_t>(std::countr_zero(rest));
+            const auto many = static_cast<std::uint32_t>(std::countr_one(rest >> begin));
+            const std::uint32_t before = begin == 0 ? 0 : suffix[begin - 1];
+            if (!visit(begin * Span - before, before + many * Span + prefix[begin + many])) {
+                return;
+            }
+            rest &= ~bits_from(begin, many);
+        }
+    }
+};
+
+}  // namespace orchard::detail

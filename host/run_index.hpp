@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The run summaries of a whole OR-tree, brought up to date only when somebody asks for a run.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "host/run_block.hpp"
+
+namespace orchard {
+
+struct or_tree_peer;
+
+namespace detail {
+
+/// Summaries of the leaf words, of 64 leaf words, of 4,096 and so on up to one block for the tree, each with a mask of
+/// the children whose summary is *stale*. A change to one segment costs setting one bit of that mask; the first
+/// question afterwards pays for each stale word once, and goes up only from where a summary really changed.
+///
+///     level 2   [ 64 x 262,144 segments ]            stale: 1 bit each
+///     level 1   [ 64 x 4,096 ] ...                   stale: 1 bit each
+///     level 0   [ 64 x 64 ] [ 64 x 64 ] ...          stale: 1 bit a leaf word
+///     leaf words (of the OR-tree)
+class run_index {
+public:
+    /// For a tree of `leaf_words` words (1 to 2^18), all taken.
+    explicit run_index(std::uint32_t leaf_words);
+
+    /// Leaf word `w` has changed. Cost: one load and one store; a few more for the first of its 64 neighbours.
+    void mark(std::uint32_t w) {
+        std::uint64_t& stale = stale_[0][w / word_bits];
+        if (stale == 0) [[unlikely]] {
+            mark_above(w / word_bits);
+        }
+        stale |= bit_of(w);
+    }
+    /// Leaf words `first` to `last` have changed. Cost: one store for 64 words.
+    void mark(std::uint32_t first, std::uint32_t last);
+
+    /// True where every summary is up to date.
+    [[nodiscard]] bool clean() const { return stale_[top_][0] == 0; }
+    /// The longest run of the tree as of the last refresh; the present one where `clean()`.
+    [[nodiscard]] std::uint32_t known_longest() const { return root_.longest; }
+
+    /// Brings all summaries up to date with `words`, the tree's leaf words. Cost: 7 to 10 ns for each stale word, up to
+    /// 20 ns more for each node in which a summary changed (measured: 116 us where all 16,384 words of a half full
+    /// million segments are stale, 7 us for 65,536 segments).
+    void refresh(std::span<const std::uint64_t> words);
+    /// The lowest run of `k >= 1`; nothing where there is none. Must be `clean()`. Cost: one node of 64 a level.
+    [[nodiscard]] std::optional<std::uint32_t> find(std::span<const std::uint64_t> words, std::uint32_t k) const;
+
+    /// Recomputes every summary that is not stale; names the first node that is wrong.
+    [[nodiscard]] absl::Status validate(std::span<const std::uint64_t> words) const;
+
+private:
+    friend struct orchard::or_tree_peer;
+
+    void mark_above(std::uint32_t block);
+    template <int Level, class Self>
+    static auto& blocks(Self& self);
+    template <int Level>
+    bool refresh_block(std::span<const std::uint64_t> words, std::uint32_t n);
+    template <int Level>
+    std::uint32_t find_in(std::span<const std::uint64_t> words, std::uint32_t n, std::uint32_t k) const;
+    template <int Level>
+    absl::Status validate_level(std::span<const std::uint64_t> words) const;
+
+    std::uint32_t top_;  ///< the level that is one block: 0, 1 or 2
+    run_summary root_;
+    std::array<std::vector<std::uint64_t>, 3> stale_;  ///< by level, one word a block
+    std::vector<run_block<std::uint8_t, 64>> words_;
+    std::vector<run_block<std::int16_t, 64 * 64>> nodes_;
+    std::vector<run_block<std::int32_t, 64 * 64 * 64>> groups_;
+};
+
+}  // namespace detail
+}  // namespace orchard

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The host's record of what every segment of a super chunk is.
+
+#include <cstdint>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "host/or_tree.hpp"
+#include "host/word_runs.hpp"
+#include "uvm/geometry.hpp"
+
+namespace orchard {
+
+/// What a segment is. A granted segment may be whole in a chunk, a slab, or waiting in a magazine: that is the device's
+/// affair.
+enum class segment_state : std::uint8_t {
+    uncommitted,  ///< has no physical memory
+    free,         ///< committed, in the OR-tree
+    granted,      ///< handed to the device
+    outside,      ///< not a segment of this super chunk
+};
+
+/// What was to be done with a run.
+enum class segment_change : std::uint8_t { commit, grant, give_back };
+
+/// The answer to a change: done, or which segment forbade it. Eight bytes, returned in a register.
+struct [[nodiscard]] segment_verdict {
+    segment_index offender = no_segment;               ///< the first segment that was in a wrong state
+    segment_state found = segment_state::uncommitted;  ///< the state of the offender
+    segment_change asked = segment_change::commit;     ///< what was asked for
+    [[nodiscard]] bool ok() const { return offender == no_segment; }
+};
+
+/// `OkStatus`; `OutOfRangeError` where the offender is outside, otherwise `FailedPreconditionError`: the segment, its
+/// state, what was asked and what that means.
+[[nodiscard]] absl::Status to_status(const segment_verdict& verdict);
+
+/// The state of every segment, two bits each. Written by the service only; not thread-safe.
+///
+///     uncommitted --commit--> free --grant--> granted
+///                                  <-give_back-
+///
+/// A change is checked for every segment of its run first, and made for all or none. An empty run is always fine.
+/// Cost of a change: one word for 64 segments, one load and one store for a single one.
+class segment_directory {
+public:
+    /// `segments` (0 to `max_segments`; more are not covered: see `size()`) uncommitted segments.
+    explicit segment_directory(std::uint32_t segments);
+
+    /// Uncommitted to free. The offender is committed already, or outside.
+    segment_verdict commit(segment_run run) { return change<segment_change::commit>(run); }
+    /// Free to granted. The offender is granted already, uncommitted, or outside.
+    segment_verdict grant(segment_run run) { return change<segment_change::grant>(run); }
+    /// Granted to free. The offender is free (returned twice), uncommitted (never granted), or outside.
+    segment_verdict give_back(segment_run run) { return change<segment_change::give_back>(run); }
+
+    /// The state of segment `i`; `outside` where it is not a segment.
+    [[nodiscard]] segment_state state(segment_index i) const;
+    /// Segments in `state`; 0 for `outside`.
+    [[nodiscard]] std::uint32_t count(segment_state state) const;
+    /// Segments that the directory covers.
+    [[nodiscard]] std::uint32_t size() const { return size_; }
+
+    /// Checks the counts, and that `tree` has exactly the segments that are free here. `InternalError` names the first
+    /// segment or count that is wrong. Cost: O(size / 64).
+    [[nodiscard]] absl::Status validate(const or_tree& tree) const;
+
+private:
+    friend struct segment_directory_peer;
+
+    /// 64 segments. Granted without committed does not occur.
+    struct states {
+        std::uint64_t committed = 0;
+        std::uint64_t granted = 0;
+    };
+
+    // The segments of `mask` that must not be changed as asked.
+    template <segment_change Change>
+    static std::uint64_t wrong(const states& s, std::uint64_t mask) {
+        return Change == segment_change::commit  ? mask & s.committed
+               : Change == segment_change::grant ? mask & (~s.committed | s.granted)
+                                                 : mask & ~s.granted;
+    }
+    template <segment_change Change>
+    static void apply(states& s, std::uint64_t mask) {
+        if constexpr (Change == segment_change::commit) {
+            s.committed |= mask;
+        } else {
+            s.granted ^= mask;
+        }
+    }
+    template <segment_change Change>
+    void account(std::uint32_t segments) {
+        if constexpr (Change == segment_change::commit) {
+            committed_ += segments;
+        } else {
+            granted_ += Change == segment_change::grant ? segments : 0u - segments;
+        }
+    }
+    template <segment_change Change>
+    segment_verdict change(segment_run run) {
+        const std::uint32_t index = to_underlying(run.first);
+        if (run.count != 1 || index >= size_) [[unlikely]] {
+            return change_many<Change>(run);
+        }
+        states& s = words_[index / detail::word_bits];
+        const std::uint64_t mask = detail::bit_of(index);
+        if (wrong<Change>(s, mask) != 0) [[unlikely]] {
+            return {run.first, state(run.first), Change};
+        }
+        apply<Change>(s, mask);
+        account<Change>(1);
+        return {};
+    }
+    template <segment_change Change>
+    segment_verdict change_many(segment_run run);
+
+    std::uint32_t size_;
+    std::uint32_t committed_ = 0;  ///< free or granted
+    std::uint32_t granted_ = 0;
+    std::vector<states> words_;
+};
+
+}  // namespace orchard

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "host/segment_service.hpp"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace orchard {
+
+using mailbox::answer_status;
+
+segment_service::segment_service(mailbox_server server, growth& grower, std::size_t shard, std::uint32_t ahead)
+    : server_{server},
+      grower_{grower},
+      shard_{shard},
+      line_{grower.line(shard)},
+      first_{to_underlying(line_.range.first)},
+      ahead_{ahead},
+      tree_{line_.range.count, false},
+      directory_{line_.range.count} {
+    parked_.reserve(server_.shape().slots);
+    take_up_growth();
+    keep_ahead();
+    publish_counts();
+}
+
+std::uint32_t segment_service::poll_once() {
+    counters_.polls.add(1);
+    server_.beat();
+    if (line_.committed.load(std::memory_order_relaxed) != committed_) {
+        take_up_growth();
+    }
+    if (!parked_.empty()) {
+        retry_parked();
+    }
+    std::uint32_t handled = 0;
+    for (mailbox::post p; handled < batch && server_.next(&p); ++handled) {
+        handle(p);
+    }
+    server_.flush();
+    if (handled != 0) {
+        counters_.busy_polls.add(1);
+        keep_ahead();
+        publish_counts();
+    }
+    return handled;
+}
+
+void segment_service::handle(const mailbox::post& p) {
+    switch (p.kind) {
+        case mailbox::post_kind::grant: handle_grant(p); break;
+        case mailbox::post_kind::give_back: handle_give_back(p); break;
+        default:
+            counters_.pings.add(1);
+            server_.answer({answer_status::acknowledged, p.slot, p.tag, {segment_index{0}, 0}});
+    }
+}
+
+bool segment_service::try_grant(std::uint32_t slot, std::uint32_t tag, std::uint32_t count,
+                                std::uint32_t reported_count) {
+    const auto found = count == 1 ? tree_.take_lowest() : tree_.take_run(count);
+    if (!found) {
+        return false;
+    }
+    (void)directory_.grant({*found, count}).ok();  // cannot fail: the tree holds exactly what is free
+    counters_.grants.add(1);
+    server_.answer({answer_status::granted, slot, tag, {*found + first_, reported_count}});
+    return true;
+}
+
+void segment_service::handle_grant(const mailbox::post& p) {
+    // Where a shorter run will do, none is too long.
+    const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
+    const parked_post request{p.slot, p.tag, p.or_fewer ? most : p.run.count};
+    if (closing_.load(std::memory_order_acquire) || request.count == 0 || request.count > line_.range.count) {
+        refuse_grant(request);
+        return;
+    }
+    if (p.or_fewer) {
+        // Where memory is scarce nothing goes into a magazine: who needs it asks for it.
+        const std::uint64_t left = tree_.free_count() + (line_.range.count - committed_);
+        const bool scarce = left * 8 < line_.range.count;
+        const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
+        if (count == 0 || !try_grant(p.slot, p.tag, count, count)) {
+            refuse_grant(request);
+        }
+        return;
+    }
+    if (try_grant(p.slot, p.tag, p.run.count, 0)) {
+        return;
+    }
+    if (committed_ < line_.range.count) {
+        counters_.parked.add(1);
+        parked_.push_back(request);
+        // At least what is missing; keep_ahead adds the margin. A commit that failed is tried again: memory may have
+        // become free elsewhere since.
+        grower_.want(shard_, std::min(line_.range.count, committed_ + p.run.count));
+        return;
+    }
+    refuse_grant(request);
+}
+
+void segment_service::refuse_grant(const parked_post& p) {
+    answer_status why = answer_status::out_of_memory;
+    if (closing_.load(std::memory_order_acquire)) {
+        why = answer_status::closing;
+    } else if (p.count == 0 || p.count > line_.range.count) {
+        why = answer_status::too_large;
+    } else if (line_.failed.load(std::memory_order_acquire)) {
+        why = answer_status::commit_failed;
+    } else if (tree_.free_count() >= p.count) {
+        why = answer_status::fragmented;
+    }
+    server_.answer({why, p.slot, p.tag, {segment_index{0}, 0}});
+}
+
+void segment_service::handle_give_back(const mailbox::post& p) {
+    counters_.returns.add(1);
+    const segment_run local{segment_index{to_underlying(p.run.first) - first_}, p.run.count};
+    answer_status status = answer_status::acknowledged;
+    if (!directory_.give_back(local).ok()) {
+        counters_.refused.add(1);
+        status = answer_status::refused;
+    } else {
+        (void)tree_.give_back(local);  // cannot fail: the directory has checked every segment
+    }
+    server_.answer({status, p.slot, p.tag, {segment_index{0}, 0}});
+}
+
+void segment_service::retry_parked() {
+    const bool hopeless = closing_.load(std::memory_order_acquire) || committed_ == line_.range.count ||
+                          line_.failed.load(std::memory_order_acquire);
+    std::erase_if(parked_, [&](const parked_post& p) {
+        if (!closing_.load(std::memory_order_acquire) && try_grant(p.slot, p.tag, p.count, 0)) {
+            return true;
+        }
+        if (hopeless) {
+            refuse_grant(p);
+        }
+        return hopeless;
+    });
+    if (!parked_.empty()) {
+        grower_.want(shard_, std::min(line_.range.count, committed_ + parked_.front().count));
+    }
+    publish_counts();
+}
+
+void segment_service::take_up_growth() {
+    const std::uint32_t now = line_.committed.load(std::memory_order_acquire);
+    const segment_run fresh{segment_index{committed_}, now - committed_};
+    if (directory_.commit(fresh).ok() && tree_.give_back(fresh)) {
+        committed_ = now;
+    }
+    publish_counts();
+}
+
+void segment_service::keep_ahead() {
+    if (committed_ < line_.range.count && tree_.free_count() < ahead_) {
+        grower_.want(shard_, committed_ + (ahead_ - tree_.free_count()));
+    }
+}
+
+void segment_service::publish_counts() {
+    const std::uint32_t granted = directory_.count(segment_state::granted);
+    counters_.segments_granted.set(granted);
+    counters_.peak_segments_granted.raise_to(granted);
+    counters_.segments_free.set(tree_.free_count());
+    counters_.segments_committed.set(committed_);
+}
+
+absl::Status segment_service::validate() const {
+    if (auto s = tree_.validate(); !s.ok()) {
+        return s;
+    }
+    if (auto s = directory_.validate(tree_); !s.ok()) {
+        return s;
+    }
+    const std::uint32_t uncommitted = directory_.count(segment_state::uncommitted);
+    if (uncommitted + committed_ != line_.range.count) {
+        return absl::InternalError(absl::StrFormat("shard %d: %d segments committed, %d uncommitted, of %d", shard_,
+                                                   committed_, uncommitted, line_.range.count));
+    }
+    return absl::OkStatus();
+}
+
+bool segment_service::is_granted(segment_index i) const {
+    return directory_.state(segment_index{to_underlying(i) - first_}) == segment_state::granted;
+}
+
+}  // namespace orchard

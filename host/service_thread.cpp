@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "host/service_thread.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+
+namespace orchard {
+
+service_thread::service_thread(segment_service& service, int core, absl::Duration spin)
+    : service_{service}, core_{core}, spin_{spin}, thread_{[this] { loop(); }} {}
+
+void service_thread::loop() {
+    if (core_ >= 0 && core_ < CPU_SETSIZE) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(static_cast<std::size_t>(core_), &set);
+        pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+    }
+    constexpr absl::Duration first_nap = absl::Microseconds(20);
+    constexpr absl::Duration longest_nap = absl::Milliseconds(1);
+    // Reading the clock costs more than an empty poll: only every so often.
+    constexpr int polls_per_look = 64;
+    absl::Duration nap = first_nap;
+    absl::Time busy_at = absl::Now();
+    int polls = 0;
+    while (!stopping_.load(std::memory_order_acquire)) {
+        if (has_job_.load(std::memory_order_acquire)) {
+            do_job();
+        }
+        if (service_.poll_once() != 0) {
+            nap = first_nap;
+            polls = polls_per_look;  // look at the clock at the first empty poll
+            busy_at = absl::InfiniteFuture();
+            continue;
+        }
+        if (busy_at == absl::InfiniteFuture()) {
+            busy_at = absl::Now();
+        }
+        if (++polls < polls_per_look && nap == first_nap) {
+            continue;
+        }
+        polls = 0;
+        if (absl::Now() - busy_at >= spin_) {
+            sleeps_.add(1);
+            absl::SleepFor(nap);
+            nap = std::min(nap * 2, longest_nap);
+        }
+    }
+}
+
+void service_thread::do_job() {
+    (*job_)();
+    has_job_.store(false, std::memory_order_release);
+    has_job_.notify_one();
+}
+
+void service_thread::run(const std::function<void()>& job) {
+    const std::scoped_lock lock(caller_mutex_);
+    if (!thread_.joinable()) {
+        job();
+        return;
+    }
+    job_ = &job;
+    has_job_.store(true, std::memory_order_release);
+    has_job_.wait(true, std::memory_order_acquire);
+}
+
+void service_thread::stop() {
+    if (thread_.joinable()) {
+        stopping_.store(true, std::memory_order_release);
+        thread_.join();
+    }
+}
+
+}  // namespace orchard

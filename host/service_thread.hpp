@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "absl/time/time.h"
+#include "host/segment_service.hpp"
+
+namespace orchard {
+
+/// Runs one segment service: spins while there is traffic, sleeps when there is none (20 us, doubling up to 1 ms, so
+/// that an idle service takes under 1 % of a core), and runs jobs of other threads between two polls.
+class service_thread {
+public:
+    /// @param core  to pin to; -1: none. A core that the machine does not have is ignored.
+    /// @param spin  how long it polls without traffic before its first sleep
+    service_thread(segment_service& service, int core, absl::Duration spin);
+    ~service_thread() { stop(); }
+    service_thread(const service_thread&) = delete;
+    service_thread& operator=(const service_thread&) = delete;
+
+    /// Ends the thread. Nothing is answered afterwards.
+    void stop();
+
+    /// Runs `job` on the service's thread, between two polls, and waits for it.
+    void run(const std::function<void()>& job);
+
+    /// Times the service slept for lack of traffic.
+    [[nodiscard]] std::uint64_t sleeps() const { return sleeps_.get(); }
+
+private:
+    void loop();
+    void do_job();
+
+    segment_service& service_;
+    int core_;
+    absl::Duration spin_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<bool> has_job_{false};
+    std::mutex caller_mutex_;  // one job at a time
+    const std::function<void()>* job_ = nullptr;
+    single_writer_counter sleeps_;
+    std::thread thread_;
+};
+
+}  // namespace orchard

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "profiling/baselines/binary_or_tree.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "host/word_runs.hpp"
+
+namespace orchard::baselines {
+
+binary_or_tree::binary_or_tree(std::uint32_t segments, bool all_free)
+    : size_(segments), leaves_(std::bit_ceil(std::max(segments, 1u))), nodes_(2 * std::size_t{leaves_}) {
+    if (all_free) {
+        std::fill_n(nodes_.begin() + leaves_, size_, std::uint8_t{1});
+        for (std::uint32_t n = leaves_; --n != 0;) {
+            nodes_[n] = nodes_[2 * n] | nodes_[2 * n + 1];
+        }
+    }
+}
+
+// The lowest free leaf below `node`, which must be 1.
+std::uint32_t binary_or_tree::leftmost(std::uint32_t node) const {
+    while (node < leaves_) {
+        node = 2 * node + (nodes_[2 * node] == 0 ? 1 : 0);
+    }
+    return node;
+}
+
+// The lowest free leaf above `leaf`.
+std::optional<std::uint32_t> binary_or_tree::successor(std::uint32_t leaf) const {
+    for (std::uint32_t n = leaf; n > 1; n /= 2) {
+        if (n % 2 == 0 && nodes_[n + 1] != 0) {
+            return leftmost(n + 1);
+        }
+    }
+    return std::nullopt;
+}
+
+void binary_or_tree::set(std::uint32_t leaf, std::uint8_t free) {
+    nodes_[leaf] = free;
+    for (std::uint32_t n = leaf / 2; n != 0; n /= 2) {
+        nodes_[n] = nodes_[2 * n] | nodes_[2 * n + 1];
+    }
+}
+
+std::optional<segment_index> binary_or_tree::take_run(std::uint32_t k) {
+    if (k == 0 || nodes_[1] == 0) {
+        return std::nullopt;
+    }
+    std::uint32_t first = leftmost(1);
+    std::uint32_t last = first;
+    while (last - first + 1 < k) {
+        const std::optional<std::uint32_t> next = successor(last);
+        if (!next) {
+            return std::nullopt;
+        }
+        first = *next == last + 1 ? first : *next;
+        last = *next;
+    }
+    for (std::uint32_t leaf = first; leaf <= last; ++leaf) {
+        set(leaf, 0);
+    }
+    return segment_index{first - leaves_};
+}
+
+bool binary_or_tree::give_back(segment_run run) {
+    if (!orchard::detail::lies_inside(run, size_)) {
+        return false;
+    }
+    const std::uint32_t begin = leaves_ + to_underlying(run.first);
+    for (std::uint32_t leaf = begin; leaf < begin + run.count; ++leaf) {
+        if (nodes_[leaf] != 0) {
+            return false;
+        }
+    }
+    for (std::uint32_t leaf = begin; leaf < begin + run.count; ++leaf) {
+        set(leaf, 1);
+    }
+    return true;
+}
+
+}  // namespace orchard::baselines

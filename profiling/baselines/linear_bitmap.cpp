@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "profiling/baselines/linear_bitmap.hpp"
+
+#include <bit>
+
+#include "host/word_runs.hpp"
+
+namespace orchard::baselines {
+
+using orchard::detail::every_word;
+using orchard::detail::word_bits;
+
+linear_bitmap::linear_bitmap(std::uint32_t segments, bool all_free)
+    : size_(segments), words_(orchard::detail::words_for(segments)) {
+    if (all_free) {
+        static_cast<void>(give_back({segment_index{0}, segments}));
+    }
+}
+
+std::optional<std::uint32_t> linear_bitmap::find_run(std::uint32_t k) const {
+    std::uint32_t carry = 0;  // length of the run that ends where the word begins
+    for (std::uint32_t w = 0; w < words_.size(); ++w) {
+        const std::uint64_t word = words_[w];
+        if (word == 0) {
+            carry = 0;
+            continue;
+        }
+        const auto prefix = static_cast<std::uint32_t>(std::countr_one(word));
+        if (carry + prefix >= k) {
+            return w * word_bits - carry;
+        }
+        if (prefix == word_bits) {
+            carry += word_bits;
+            continue;
+        }
+        if (k < word_bits) {
+            if (const std::uint64_t starts = orchard::detail::run_starts(word, k); starts != 0) {
+                return w * word_bits + static_cast<std::uint32_t>(std::countr_zero(starts));
+            }
+        }
+        carry = static_cast<std::uint32_t>(std::countl_one(word));
+    }
+    return std::nullopt;
+}
+
+std::optional<segment_index> linear_bitmap::take_run(std::uint32_t k) {
+    const std::optional<std::uint32_t> first = k == 0 ? std::nullopt : find_run(k);
+    if (!first) {
+        return std::nullopt;
+    }
+    every_word(*first, k, [&](std::size_t w, std::uint64_t mask) {
+        words_[w] &= ~mask;
+        return true;
+    });
+    return segment_index{*first};
+}
+
+bool linear_bitmap::give_back(segment_run run) {
+    if (!orchard::detail::lies_inside(run, size_)) {
+        return false;
+    }
+    const std::uint32_t first = to_underlying(run.first);
+    if (!every_word(first, run.count, [&](std::size_t w, std::uint64_t mask) { return (words_[w] & mask) == 0; })) {
+        return false;
+    }
+    return every_word(first, run.count, [&](std::size_t w, std::uint64_t mask) {
+        words_[w] |= mask;
+        return true;
+    });
+}
+
+}  // namespace orchard::baselines

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A baseline for `or_tree`: a flat bitmap that is scanned from its start, 64 segments at a time.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "uvm/geometry.hpp"
+
+namespace orchard::baselines {
+
+/// The same answers as `or_tree`, by first fit over a bitmap (1 = free). Not thread-safe.
+class linear_bitmap {
+public:
+    /// `segments` segments, all free or all taken.
+    linear_bitmap(std::uint32_t segments, bool all_free);
+
+    /// Takes the lowest run of `k` free segments and answers its first; nothing where there is none, or k is 0.
+    /// Cost: O(size / 64) words, O(k / 64) of them written.
+    std::optional<segment_index> take_run(std::uint32_t k);
+
+    /// Gives `run` back. False, and nothing changed, where part of it is free already or lies outside.
+    [[nodiscard]] bool give_back(segment_run run);
+
+private:
+    [[nodiscard]] std::optional<std::uint32_t> find_run(std::uint32_t k) const;
+
+    std::uint32_t size_;
+    std::vector<std::uint64_t> words_;
+};
+
+}  // namespace orchard::baselines

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// `orchard bench <name>`: measurements as subcommands. Each prints a table and, with --json, its rows
+/// (profiling/results/README.md says how a result is made of them).
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/simt/launch.cuh"
+#include "runtime/options.hpp"
+
+namespace orchard::bench {
+
+/// What every benchmark is told.
+struct settings {
+    options heap;
+    simt::device_kind device = simt::device_kind::emulated;
+    int repeats = 20;
+    bool quick = false;  ///< small sizes, to see that it works
+};
+
+/// A benchmark: returns its rows, an array of flat objects. Errors: what kept it from being measured.
+struct benchmark {
+    std::string name;
+    std::string help;
+    std::function<absl::StatusOr<nlohmann::ordered_json>(const settings&)> run;
+};
+
+/// A static object that registers a benchmark before `main`.
+class registrar {
+public:
+    explicit registrar(benchmark b);
+};
+
+/// All that were registered, by name.
+const std::vector<benchmark>& all();
+
+/// The median; `values` is not empty.
+double median(std::vector<double> values);
+
+}  // namespace orchard::bench

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "profiling/bench/bench.hpp"
+#include "runtime/command_line.hpp"
+#include "runtime/machine_info.hpp"
+#include "runtime/options_cli.hpp"
+
+namespace orchard::bench {
+namespace {
+
+struct arguments {
+    std::string name;
+    std::string json;
+    settings values;
+};
+
+std::string cell(const nlohmann::ordered_json& value) {
+    if (value.is_number_float()) {
+        return absl::StrFormat("%.4g", value.get<double>());
+    }
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void print_table(const nlohmann::ordered_json& rows) {
+    for (const auto& row : rows) {
+        std::string line;
+        for (const auto& [key, value] : row.items()) {
+            absl::StrAppend(&line, line.empty() ? "" : "  ", key, "=", cell(value));
+        }
+        std::cout << line << "\n";
+    }
+}
+
+absl::Status run(const arguments& a) {
+    for (const benchmark& b : all()) {
+        if (b.name != a.name) {
+            continue;
+        }
+        auto choice = choose_device(a.values.heap.device);
+        if (!choice.ok()) {
+            return choice.status();
+        }
+        settings s = a.values;
+        s.device = choice->kind;
+        auto rows = b.run(s);
+        if (!rows.ok()) {
+            return rows.status();
+        }
+        print_table(*rows);
+        if (!a.json.empty()) {
+            std::ofstream out(a.json);
+            out << rows->dump(1) << "\n";
+            if (!out.flush()) {
+                return absl::InvalidArgumentError(absl::StrCat("cannot write ", a.json, "; choose another file"));
+            }
+        }
+        return absl::OkStatus();
+    }
+    std::string known;
+    for (const benchmark& b : all()) {
+        absl::StrAppend(&known, known.empty() ? "" : ", ", b.name);
+    }
+    return absl::NotFoundError(absl::StrCat("there is no benchmark '", a.name, "'; choose one of: ", known));
+}
+
+command_line::subcommand bench_command() {
+    const auto a = std::make_shared<arguments>();
+    return {"bench", "Measure what requests cost (mailbox, sizes, idle)", "Measurements",
+            [a](CLI::App& app) {
+                std::string help = "Which benchmark:";
+                for (const benchmark& b : all()) {
+                    absl::StrAppend(&help, "\n", b.name, ": ", b.help);
+                }
+                app.add_option("benchmark", a->name, help)->required();
+                app.add_option("--repeats", a->values.repeats, "Launches of which the median is taken")
+                    ->check(CLI::Range(1, 10000));
+                app.add_flag("--quick", a->values.quick, "Small sizes: only to see that it works");
+                app.add_option("--json", a->json, "Write the rows to this file");
+                add_to(app, a->values.heap);
+            },
+            [a] { return command_line::exit_code(run(*a)); }};
+}
+
+const command_line::registrar registered{bench_command()};
+
+}  // namespace
+}  // namespace orchard::bench

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench idle`: what a heap costs the host while nobody asks for anything.
+
+#include <time.h>
+
+#include "absl/time/clock.h"
+#include "device/heap_ref.cuh"
+#include "profiling/bench/bench.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// One request that goes to the host.
+struct request_once {
+    heap_ref heap;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.thread == 0) {
+            heap.free(heap.malloc(2 * segment_bytes));
+        }
+    }
+};
+
+/// Processor time of the whole process, in seconds.
+double process_seconds() {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    options values = s.heap;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    auto h = heap::create(values);
+    if (!h.ok()) {
+        return h.status();
+    }
+    const simt::launch_result result = simt::launch(h->executor(), simt::grid{1, 32}, request_once{h->ref()});
+    if (!result.ok) {
+        return absl::InternalError(result.error);
+    }
+    ordered_json rows = ordered_json::array();
+    for (const double after_s : {0.0, 1.0, 2.0}) {
+        // The first row covers the second right after the request, in which the service still spins for a while.
+        const double before = process_seconds();
+        const absl::Time began = absl::Now();
+        absl::SleepFor(absl::Seconds(1));
+        const double share = (process_seconds() - before) / absl::ToDoubleSeconds(absl::Now() - began);
+        rows.push_back({{"seconds_after_last_request", after_s}, {"percent_of_a_core", 100 * share}});
+    }
+    return rows;
+}
+
+const registrar registered{{"idle", "processor time of the threads of a heap that nobody uses", run}};
+
+}  // namespace
+}  // namespace orchard::bench

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench mailbox`: what a request to the host costs. The service does its real work on a tree of a million
+/// segments; only addresses are handed out, no memory stands behind them.
+
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "device/grants.cuh"
+#include "host/service_thread.hpp"
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/virtual_memory.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+#include "uvm/backing.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// A million segments without memory; mailbox and metadata are real.
+class address_space final : public backing {
+public:
+    address_space(std::unique_ptr<backing> real, std::uint32_t segments)
+        : real_{std::move(real)}, segments_{segments} {}
+    [[nodiscard]] char* base() const override { return real_->base(); }
+    [[nodiscard]] std::uint32_t segments() const override { return segments_; }
+    [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
+    absl::Status commit(segment_run) override { return absl::OkStatus(); }
+    absl::StatusOr<void*> allocate_metadata(std::size_t n) override { return real_->allocate_metadata(n); }
+    absl::StatusOr<void*> allocate_host_visible(std::size_t n) override { return real_->allocate_host_visible(n); }
+    [[nodiscard]] void* stream() const override { return real_->stream(); }
+    absl::Status read(void* to, const void* from, std::size_t n) override { return real_->read(to, from, n); }
+    absl::Status write(void* to, const void* from, std::size_t n) override { return real_->write(to, from, n); }
+
+private:
+    std::unique_ptr<backing> real_;
+    std::uint32_t segments_;
+};
+
+struct ignore_answer {
+    ORCHARD_FN void operator()(device::answer_status, segment_run) const {}
+};
+
+/// Every warp asks `rounds` times for `count` segments, one answer a request, past the magazine.
+struct request_kernel {
+    device::mailbox_client box;
+    std::uint32_t rounds;
+    std::uint32_t count;
+    simt::device_word<std::uint64_t>* answered;
+
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        const simt::lane_mask mask = simt::converge();
+        std::uint64_t good = 0;
+        for (std::uint32_t i = 0; i < rounds; ++i) {
+            const mailbox::post p{mailbox::post_kind::grant, 0, 0, {segment_index{0}, count}, false};
+            const device::receipt r = box.post(mask, p, false, ignore_answer{});
+            if (r.failure == failure_reason::none) {
+                const device::outcome o = box.wait(mask, r, ignore_answer{});
+                good += o.failure == failure_reason::none && o.result.status == device::answer_status::granted;
+            }
+        }
+        if (device::is_leader(mask)) {
+            answered->fetch_add<simt::order::relaxed>(good);
+        }
+    }
+};
+
+/// Puts segments [0, count) into the magazine, as if they had been granted.
+struct fill_magazine_kernel {
+    device::heap_view heap;
+    std::uint32_t count;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.thread == 0) {
+            device::magazine_put(heap, {segment_index{0}, count});
+        }
+    }
+};
+
+/// Every warp takes a segment, which the magazine has.
+struct magazine_kernel {
+    device::heap_view heap;
+    simt::device_word<std::uint64_t>* answered;
+
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        const simt::lane_mask mask = simt::converge();
+        segment_run run;
+        const bool ok = device::acquire_segments(heap, mask, 1, &run) == failure_reason::none;
+        if (device::is_leader(mask) && ok) {
+            answered->fetch_add<simt::order::relaxed>(1);
+        }
+    }
+};
+
+/// An empty kernel of the same shape: what a launch costs.
+struct empty_kernel {
+    simt::device_word<std::uint64_t>* answered;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (answered == nullptr) {
+            simt::pause(at.block);
+        }
+    }
+};
+
+constexpr std::uint32_t million = 1u << 20;
+
+/// One mailbox with its service and thread, and what kernels need of it.
+struct rig {
+    std::unique_ptr<address_space> memory;
+    std::unique_ptr<growth> grower;
+    std::unique_ptr<segment_service> service;
+    std::unique_ptr<service_thread> thread;
+    device::mailbox_client box;
+    device_array<simt::device_word<std::uint64_t>> answered;
+    simt::executor on;
+
+    static absl::StatusOr<rig> make(const settings& s) {
+        auto real = s.device == simt::device_kind::cuda ? make_cuda_backing(segment_bytes)
+                                                        : make_emulated_backing(segment_bytes);
+        if (!real.ok()) {
+            return real.status();
+        }
+        rig r;
+        r.on.kind = s.device;
+        r.on.timed = true;
+        r.memory = std::make_unique<address_space>(*std::move(real), million);
+        const auto slots = static_cast<std::uint32_t>(s.heap.mailbox_slots);
+        const mailbox::shape shape{slots, 8, mailbox::couriers_for(slots)};
+        auto host = r.memory->allocate_host_visible(mailbox::host_part::bytes(shape));
+        auto device = r.memory->allocate_metadata(mailbox::device_part::bytes(shape));
+        auto answered = device_array<simt::device_word<std::uint64_t>>::create(r.on, 1);
+        if (!host.ok() || !device.ok() || !answered.ok()) {
+            return !host.ok() ? host.status() : !device.ok() ? device.status() : answered.status();
+        }
+        r.answered = *std::move(answered);
+        r.box.host = mailbox::host_part::in(*host, shape);
+        r.box.device = static_cast<mailbox::device_part*>(*device);
+        r.box.shape = shape;
+        r.grower = std::make_unique<growth>(*r.memory, std::vector<segment_run>{{segment_index{0}, million}}, 32);
+        r.service = std::make_unique<segment_service>(mailbox_server(r.box.host, shape), *r.grower, 0, 0);
+        return r;
+    }
+    void start(const settings& s) {
+        thread = std::make_unique<service_thread>(*service, s.heap.service_core, absl::Seconds(1));
+    }
+    absl::StatusOr<std::uint64_t> count_answered() {
+        std::uint64_t n = 0;
+        absl::Status status = copy_to_host(on, &n, answered.data(), sizeof(n));
+        status.Update(answered.zero());
+        if (!status.ok()) {
+            return status;
+        }
+        return n;
+    }
+};
+
+/// A grid of `warps` warps in blocks of at most four.
+simt::grid warps_grid(std::uint32_t warps) {
+    const std::uint32_t per_block = warps < 4 ? warps : 4;
+    return {warps / per_block, per_block * 32};
+}
+
+struct timing {
+    double us;
+    double posts_per_poll;  ///< that the service found at once, when it found any
+    double empty_polls;     ///< of the service for each poll that found something
+};
+
+/// Median time of a launch, each on a fresh service (so that the tree is full again), all requests answered.
+absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std::uint32_t rounds) {
+    std::vector<double> times;
+    std::vector<double> found;
+    std::vector<double> empty;
+    for (int i = -2; i < s.repeats; ++i) {
+        auto r = rig::make(s);
+        if (!r.ok()) {
+            return r.status();
+        }
+        r->start(s);
+        // A first launch warms caches and lets the service spin.
+        const request_kernel kernel{r->box, rounds, 1, r->answered.data()};
+        simt::launch(r->on, warps_grid(warps), request_kernel{r->box, 1, 1, r->answered.data()});
+        (void)r->count_answered();
+        const simt::launch_result result = simt::launch(r->on, warps_grid(warps), kernel);
+        const double us = result.microseconds;
+        if (!result.ok) {
+            return absl::InternalError(result.error);
+        }
+        auto n = r->count_answered();
+        if (!n.ok() || *n != std::uint64_t{warps} * rounds) {
+            return absl::InternalError(
+                absl::StrFormat("%d of %d requests were answered", n.ok() ? *n : 0, std::uint64_t{warps} * rounds));
+        }
+        if (i >= 0) {
+            times.push_back(us);
+            const service_counters& c = r->service->counters();
+            const auto busy = static_cast<double>(c.busy_polls.get());
+            empty.push_back(static_cast<double>(c.polls.get()) / busy - 1);
+            found.push_back(static_cast<double>(c.grants.get()) / busy);
+        }
+    }
+    return timing{median(times), median(found), median(empty)};
+}
+
+absl::StatusOr<double> time_magazine(const settings& s, std::uint32_t warps) {
+    options values = s.heap;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    values.capacity = 4ull << 30;
+    auto h = heap::create(values);
+    if (!h.ok()) {
+        return h.status();
+    }
+    auto answered = device_array<simt::device_word<std::uint64_t>>::create(h->executor(), 1);
+    if (!answered.ok()) {
+        return answered.status();
+    }
+    const device::heap_view view = h->ref().view();
+    simt::executor on = h->executor();
+    on.timed = true;
+    std::vector<double> times;
+    for (int i = -2; i < s.repeats; ++i) {
+        // Twice what is taken, so that the level never asks for a refill. The heap is thrown away afterwards.
+        const simt::launch_result filled = simt::launch(on, simt::grid{1, 32}, fill_magazine_kernel{view, 2 * warps});
+        const simt::launch_result result = simt::launch(on, warps_grid(warps), magazine_kernel{view, answered->data()});
+        const double us = result.microseconds;
+        if (!result.ok || !filled.ok) {
+            return absl::InternalError(result.error + filled.error);
+        }
+        if (i >= 0) {
+            times.push_back(us);
+        }
+    }
+    return median(times);
+}
+
+/// Median time to commit 64 MiB while `warps` warps wait for an answer that is withheld, and while none does.
+absl::StatusOr<ordered_json> time_mapping(const settings& s, std::uint32_t warps) {
+    constexpr std::uint64_t bytes = 64ull << 20;
+    auto alone = time_commits(bytes, s.repeats + 2);
+    auto r = rig::make(s);
+    if (!alone.ok() || !r.ok()) {
+        return alone.ok() ? r.status() : alone.status();
+    }
+    simt::launch(r->on, simt::grid{1, 32}, empty_kernel{r->answered.data()});
+    if (auto p = simt::preload<request_kernel>(r->on); !p.ok) {
+        return absl::InternalError(p.error);
+    }
+    simt::launch_result result;
+    std::thread application([&] {
+        result = simt::launch(r->on, warps_grid(warps), request_kernel{r->box, 1, 1, r->answered.data()});
+    });
+    absl::SleepFor(absl::Milliseconds(20));  // all have posted and wait
+    auto beside = time_commits(bytes, s.repeats + 2);
+    r->start(s);
+    application.join();
+    auto n = r->count_answered();
+    if (!beside.ok() || !result.ok || !n.ok() || *n != warps) {
+        return beside.ok() ? absl::InternalError(absl::StrFormat("%d of %d warps were answered; %s", n.ok() ? *n : 0,
+                                                                 warps, result.error))
+                           : beside.status();
+    }
+    alone->erase(alone->begin(), alone->begin() + 2);
+    beside->erase(beside->begin(), beside->begin() + 2);
+    return ordered_json{{"what", "commit 64 MiB while warps wait"},
+                        {"warps", warps},
+                        {"rounds", 1},
+                        {"us", median(*beside)},
+                        {"us_alone", median(*alone)}};
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    const bool cuda = s.device == simt::device_kind::cuda;
+    ordered_json rows = ordered_json::array();
+    struct point {
+        const char* what;
+        std::uint32_t warps;
+        std::uint32_t rounds;
+    };
+    std::vector<point> points = {{"round trip of a lone warp", 1, 500}, {"warps asking at once", 512, 1}};
+    if (!s.quick) {
+        points.insert(points.end(), {{"warps asking at once", 32, 1},
+                                     {"warps asking at once", 2112, 1},
+                                     {"warps asking again and again", 132, 500},
+                                     {"warps asking again and again", 2112, 100},
+                                     {"warps asking again and again", 8448, 100}});
+    }
+    for (const point& p : points) {
+        auto taken = time_requests(s, p.warps, p.rounds);
+        if (!taken.ok()) {
+            return taken.status();
+        }
+        const double us = taken->us;
+        const double requests = static_cast<double>(p.warps) * p.rounds;
+        rows.push_back({{"what", p.what},
+                        {"warps", p.warps},
+                        {"rounds", p.rounds},
+                        {"us", us},
+                        {"us_per_round", us / p.rounds},
+                        {"million_per_s", requests / us},
+                        {"posts_per_poll", taken->posts_per_poll},
+                        {"empty_polls", taken->empty_polls}});
+    }
+    auto idle = rig::make(s);
+    if (!idle.ok()) {
+        return idle.status();
+    }
+    std::vector<double> empty;
+    for (int i = 0; i < s.repeats; ++i) {
+        empty.push_back(simt::launch(idle->on, warps_grid(512), empty_kernel{idle->answered.data()}).microseconds);
+    }
+    rows.push_back({{"what", "an empty kernel"}, {"warps", 512}, {"rounds", 1}, {"us", median(empty)}});
+    for (const std::uint32_t warps : {1u, 512u}) {
+        auto magazine = time_magazine(s, warps);
+        if (!magazine.ok()) {
+            return magazine.status();
+        }
+        rows.push_back({{"what", "from the magazine"}, {"warps", warps}, {"rounds", 1}, {"us", *magazine}});
+    }
+    if (cuda) {
+        auto mapping = time_mapping(s, s.quick ? 512 : 8448);
+        if (!mapping.ok()) {
+            return mapping.status();
+        }
+        rows.push_back(*std::move(mapping));
+    }
+    return rows;
+}
+
+const registrar registered{{"mailbox", "requests to the host: round trip, rate, and committing beside them", run}};
+
+}  // namespace
+}  // namespace orchard::bench

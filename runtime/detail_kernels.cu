@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/detail_kernels.hpp"
+
+#include "device/page_path.cuh"
+
+namespace orchard::detail {
+namespace {
+
+/// One warp for each class: retires its empty slabs.
+struct retire_kernel {
+    device::heap_view heap;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        device::retire_empty_slabs(heap, 0xffffffffu, at.block);
+    }
+};
+
+/// One warp: drains the magazine (if asked to) and delivers answers until nothing is under way.
+struct settle_kernel {
+    device::heap_view heap;
+    bool drain;
+
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        constexpr simt::lane_mask all = 0xffffffffu;
+        const std::uint64_t started = device::from_leader(all, simt::clock_ns());
+        for (;;) {
+            if (drain) {
+                device::drain_magazine(heap, all);
+            }
+            std::uint64_t flying = 0;
+            for (std::uint32_t s = 0; s < heap.shards; ++s) {
+                heap.mailboxes[s].courier_round(all, device::magazine_sink{heap});
+                flying += device::from_leader(all, heap.mailboxes[s].in_flight());
+            }
+            const bool empty = !drain || device::from_leader(all, device::magazine_level(heap)) == 0;
+            const std::uint64_t now = device::from_leader(all, simt::clock_ns());
+            if ((flying == 0 && empty) || now - started > heap.mailboxes[0].timeout_ns) {
+                return;
+            }
+            simt::pause(1000);
+        }
+    }
+};
+
+constexpr simt::grid one_warp{1, simt::warp_size};
+
+}  // namespace
+
+absl::Status to_status(const simt::launch_result& result) {
+    return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
+}
+
+absl::Status preload_own_kernels(const simt::executor& on) {
+    absl::Status status = to_status(simt::preload<retire_kernel>(on));
+    status.Update(to_status(simt::preload<settle_kernel>(on)));
+    return status;
+}
+
+absl::Status run_trim(const simt::executor& on, const device::heap_view& view) {
+    absl::Status status = to_status(simt::launch(on, simt::grid{class_count, simt::warp_size}, retire_kernel{view}));
+    status.Update(to_status(simt::launch(on, one_warp, settle_kernel{view, true})));
+    return status;
+}
+
+absl::Status run_settle(const simt::executor& on, const device::heap_view& view) {
+    return to_status(simt::launch(on, one_warp, settle_kernel{view, false}));
+}
+
+}  // namespace orchard::detail

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include "absl/status/status.h"
+#include "device/heap_state.cuh"
+#include "device/simt/launch.cuh"
+
+namespace orchard::detail {
+
+/// `OkStatus`, or InternalError with the launch's own text.
+absl::Status to_status(const simt::launch_result& result);
+
+/// Loads the library's own kernels.
+absl::Status preload_own_kernels(const simt::executor& on);
+
+/// Retires empty slabs and hands the magazine back, then waits until every post is answered.
+absl::Status run_trim(const simt::executor& on, const device::heap_view& view);
+
+/// Waits until every post is answered and delivered, so that nothing is under way.
+absl::Status run_settle(const simt::executor& on, const device::heap_view& view);
+
+}  // namespace orchard::detail

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "runtime/failure.hpp"
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/byte_size.hpp"
+
+namespace orchard {
+namespace {
+
+struct entry {
+    std::string_view name;
+    std::string_view meaning;
+    std::string_view remedy;
+};
+
+// Indexed by failure_reason.
+constexpr std::array<entry, failure_reasons> entries{{
+    {"none", "nothing failed", ""},
+    {"out_of_memory_device_budget", "all memory that the heap may commit is granted",
+     "raise the option capacity (ORCHARD_CAPACITY, --capacity), or free memory earlier"},
+    {"out_of_memory_virtual_range", "the heap's address range has no segment left",
+     "create the heap with a larger capacity (ORCHARD_CAPACITY, --capacity), or free memory earlier"},
+    {"fragmented", "enough segments are free, but no run of them is long enough",
+     "ask for smaller pieces, free in larger ones, lower the option magazine_segments, or raise the option capacity"},
+    {"too_large", "the request is larger than the heap could ever grant",
+     "ask for less at once, or raise the option capacity (ORCHARD_CAPACITY, --capacity)"},
+    {"commit_blocked", "the service answers, but memory was not committed within the deadline",
+     "call preload() for the kernels and reserve() before the launch, keep CUDA calls that wait for the kernel "
+     "(cudaMalloc, "
+     "cudaFree, pageable copies) off while it allocates, raise the option commit_ahead, or raise request_timeout"},
+    {"service_not_answering", "the service gave no sign of life within the deadline",
+     "see that the process is not stopped and its service thread gets a core (option service_core), or raise the "
+     "option "
+     "request_timeout"},
+    {"closing", "the heap is being closed", "close the heap only after the kernels that use it have ended"},
+    {"invalid_alignment", "the alignment is not a power of two up to 2 MiB", "ask for a power of two up to 2097152"},
+    {"commit_failed", "the backing could not provide physical memory",
+     "lower the option capacity (ORCHARD_CAPACITY, --capacity) to what the device has free (`orchard info`), or end "
+     "what "
+     "else uses its memory"},
+}};
+static_assert(!entries.back().name.empty(), "every reason has an entry");
+constexpr entry unknown{"unknown", "this reason is not known to this build",
+                        "build device code and host code from the same version"};
+
+constexpr const entry& lookup(failure_reason reason) {
+    const auto index = static_cast<std::uint32_t>(reason);
+    return index < failure_reasons ? entries[index] : unknown;
+}
+
+absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string describe_class(const failure& what) {
+    return what.size_class >= chunk_class ? std::string("beyond the page classes")
+                                          : absl::StrFormat("size class %d", what.size_class);
+}
+
+}  // namespace
+
+std::string_view name_of(failure_reason reason) { return lookup(reason).name; }
+std::string_view explain(failure_reason reason) { return lookup(reason).meaning; }
+std::string_view remedy(failure_reason reason) { return lookup(reason).remedy; }
+
+std::string to_text(const failure& what) {
+    const entry& reason = lookup(what.reason);
+    if (what.reason == failure_reason::none) {
+        return std::string(reason.meaning);
+    }
+    const std::string others =
+        what.count > 1 ? absl::StrFormat("; %d requests failed so far", what.count) : std::string();
+    return absl::StrFormat(
+        "a request of %d bytes (%s, %s) by block %d, thread %d failed at device time %d.%09d s: %s: %s%s; %s",
+        what.bytes, format_bytes(what.bytes), describe_class(what), what.block, what.thread,
+        what.time_ns / 1'000'000'000, what.time_ns % 1'000'000'000, view(reason.name), view(reason.meaning), others,
+        view(reason.remedy));
+}
+
+}  // namespace orchard

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The first request of a heap that failed, as the host reports it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "uvm/failure_reason.hpp"
+#include "uvm/size_classes.hpp"
+
+namespace orchard {
+
+/// What is known of the first request that failed. `reason` is `none` while none has.
+struct failure {
+    failure_reason reason = failure_reason::none;
+    std::uint64_t bytes = 0;                 ///< what was asked for: by a group, the sum of its lanes
+    std::uint32_t size_class = chunk_class;  ///< index of the page class, or `chunk_class`
+    std::uint32_t block = 0;                 ///< block of the thread that led the request
+    std::uint32_t thread = 0;                ///< index of that thread in its block
+    std::uint64_t time_ns = 0;               ///< on the device's clock (`simt::clock_ns`)
+    std::uint64_t count = 0;                 ///< requests that failed so far, this one included
+
+    friend constexpr bool operator==(const failure&, const failure&) = default;
+};
+
+/// The reason's name as in the enumeration: "fragmented". A value outside it: "unknown".
+std::string_view name_of(failure_reason reason);
+
+/// What the reason means, without a final stop: "enough segments are free, but ...".
+std::string_view explain(failure_reason reason);
+
+/// What a user can do about it, as an imperative sentence without a final stop. Empty for `none`.
+std::string_view remedy(failure_reason reason);
+
+/// One line for people: the size, the reason and its meaning, who asked and when, how many failed, the remedy.
+std::string to_text(const failure& what);
+
+}  // namespace orchard

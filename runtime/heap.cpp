@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/detail_kernels.hpp"
+#include "runtime/heap_impl.hpp"
+#include "runtime/heap_validator.hpp"
+#include "runtime/machine_info.hpp"
+
+namespace orchard {
+
+heap::heap(std::unique_ptr<impl> i) : impl_{std::move(i)} {}
+heap::heap(heap&&) noexcept = default;
+heap& heap::operator=(heap&&) noexcept = default;
+heap::~heap() = default;
+
+absl::StatusOr<heap> heap::create(const options& values) {
+    if (absl::Status s = orchard::validate(values); !s.ok()) {
+        return s;
+    }
+    auto made = impl::make(values);
+    if (!made.ok()) {
+        return made.status();
+    }
+    return heap(*std::move(made));
+}
+
+heap_ref heap::ref() const { return heap_ref(impl_->view); }
+const simt::executor& heap::executor() const { return impl_->executor; }
+const options& heap::configuration() const { return impl_->values; }
+absl::StatusOr<statistics> heap::stats() { return impl_->stats(); }
+absl::Status heap::validate() { return impl_->validate(); }
+absl::Status heap::trim() { return impl_->trim(); }
+std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
+std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
+absl::Status heap::close() { return impl_->close(); }
+absl::Status heap::to_status(const simt::launch_result& result) { return detail::to_status(result); }
+
+absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values) {
+    auto choice = choose_device(values.device);
+    if (!choice.ok()) {
+        return choice.status();
+    }
+    auto result = std::make_unique<impl>();
+    result->values = values;
+    result->executor.kind = choice->kind;
+    result->executor.workers = static_cast<unsigned>(values.emulated_workers);
+    auto memory = choice->kind == simt::device_kind::cuda ? make_cuda_backing(values.capacity)
+                                                          : make_emulated_backing(values.capacity);
+    if (!memory.ok()) {
+        return memory.status();
+    }
+    result->memory_ = *std::move(memory);
+    absl::Status status = result->lay_out_metadata();
+    // Before any thread starts: loading a kernel later could wait for kernels that wait for a service.
+    if (status.ok()) {
+        status = detail::preload_own_kernels(result->executor);
+    }
+    if (status.ok()) {
+        status = result->start_shards();
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    return result;
+}
+
+heap::impl::~impl() {
+    for (shard& s : shards_) {
+        s.thread.reset();
+    }
+    growth_.reset();
+}
+
+simt::executor heap::impl::own_executor() const {
+    simt::executor own = executor;
+    own.stream = memory_->stream();
+    return own;
+}
+
+absl::Status heap::impl::lay_out_metadata() {
+    // One less than the mailbox's count field can say, so that a request for the whole heap fits it.
+    const std::uint32_t segments = std::min(memory_->segments(), max_segments - 1);
+    view.base = memory_->base();
+    view.segments = segments;
+    view.shards = std::min<std::uint32_t>(static_cast<std::uint32_t>(values.shards), (segments + 63) / 64);
+    // Whole magazine words, so that no word of it has two owners.
+    view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
+    view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
+    // At most a quarter of the heap lies in the magazine (it keeps up to twice its target).
+    view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), segments / 8);
+    view.refill_batch = static_cast<std::uint32_t>(values.refill_batch);
+    view.hardened = values.hardened;
+
+    absl::Status status;
+    const auto place = [&](auto*& pointer, std::uint64_t count) {
+        const std::uint64_t bytes = count * sizeof(*pointer);
+        auto memory = memory_->allocate_metadata(bytes);
+        if (!memory.ok()) {
+            status.Update(memory.status());
+            return;
+        }
+        metadata_bytes_ += bytes;
+        pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(*memory);
+    };
+    place(view.state, 1);
+    place(view.slab_table, std::uint64_t{class_count} * segments);
+    place(view.descriptors, segments);
+    place(view.magazine, view.magazine_words());
+    place(view.magazine_summary, (view.magazine_words() + 63) / 64);
+    place(view.bitmaps, segments * device::bitmap_words);
+    place(view.records, segments);
+    return status;
+}
+
+absl::Status heap::impl::start_shards() {
+    const mailbox::shape shape{static_cast<std::uint32_t>(values.mailbox_slots), 8,
+                               mailbox::couriers_for(static_cast<std::uint32_t>(values.mailbox_slots))};
+    const auto segments_of = [](std::uint64_t bytes) { return static_cast<std::uint32_t>(bytes >> segment_shift); };
+    std::vector<segment_run> ranges;
+    for (std::uint32_t s = 0; s < view.shards; ++s) {
+        const std::uint32_t first = s * view.segments_per_shard;
+        ranges.push_back({segment_index{first}, std::min(view.segments_per_shard, view.segments - first)});
+    }
+    growth_ = std::make_unique<growth>(*memory_, ranges, segments_of(values.extent));
+    for (std::uint32_t s = 0; s < view.shards; ++s) {
+        auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
+        auto device = memory_->allocate_metadata(mailbox::device_part::bytes(shape));
+        if (!host.ok() || !device.ok()) {
+            return host.ok() ? device.status() : host.status();
+        }
+        metadata_bytes_ += mailbox::device_part::bytes(shape) + mailbox::host_part::bytes(shape);
+        const auto host_part = mailbox::host_part::in(*host, shape);
+        shard made;
+        made.device = static_cast<mailbox::device_part*>(*device);
+        made.service = std::make_unique<segment_service>(mailbox_server(host_part, shape), *growth_, s,
+                                                         segments_of(values.commit_ahead));
+        shards_.push_back(std::move(made));
+        view.mailboxes[s].host = host_part;
+        view.mailboxes[s].device = shards_[s].device;
+        view.mailboxes[s].shape = shape;
+        view.mailboxes[s].timeout_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
+    }
+    growth_->start();
+    for (std::uint32_t s = 0; s < view.shards; ++s) {
+        const int core = values.service_core < 0 ? -1 : values.service_core + static_cast<int>(s);
+        shards_[s].thread = std::make_unique<service_thread>(*shards_[s].service, core, values.service_spin);
+    }
+    return absl::OkStatus();
+}
+
+absl::Status heap::impl::close() {
+    for (shard& s : shards_) {
+        s.service->close();
+    }
+    const std::uint64_t flag = mailbox::device_part::closing;
+    absl::Status status = memory_->write(&view.state->closing.word, &flag, sizeof(flag));
+    for (shard& s : shards_) {
+        status.Update(memory_->write(&s.device->flags.word, &flag, sizeof(flag)));
+    }
+    return status;
+}
+
+absl::Status heap::impl::trim() { return detail::run_trim(own_executor(), view); }
+
+absl::StatusOr<std::unique_ptr<device::heap_state>> heap::impl::read_state() {
+    auto state = std::make_unique<device::heap_state>();
+    absl::Status status = memory_->read(static_cast<void*>(state.get()), view.state, sizeof(device::heap_state));
+    if (!status.ok()) {
+        return status;
+    }
+    return state;
+}
+
+std::optional<failure> heap::impl::last_failure() {
+    auto state = read_state();
+    if (!state.ok()) {
+        return std::nullopt;
+    }
+    const device::failure_record& f = (*state)->failure;
+    if (f.ready.load<simt::order::relaxed>() == 0) {
+        return std::nullopt;
+    }
+    const std::uint32_t page_class = f.size_class.get();
+    return failure{static_cast<failure_reason>(f.reason.get()),
+                   f.bytes.get(),
+                   page_class < class_count ? page_class : chunk_class,
+                   f.block.get(),
+                   f.thread.get(),
+                   f.time_ns.get(),
+                   f.count.load<simt::order::relaxed>()};
+}
+
+std::uintptr_t heap::impl::first_invalid_free() {
+    auto state = read_state();
+    return state.ok() ? (*state)->failure.first_invalid_free.load<simt::order::relaxed>() : 0;
+}
+
+absl::StatusOr<statistics> heap::impl::stats() {
+    auto state = read_state();
+    if (!state.ok()) {
+        return state.status();
+    }
+    using device::counter;
+    const auto sum = [&](counter c) {
+        std::uint64_t total = 0;
+        for (const auto& counts : (*state)->counts) {
+            total += counts.value[static_cast<int>(c)].load<simt::order::relaxed>();
+        }
+        return total;
+    };
+    statistics s;
+    s.failed_allocations = sum(counter::failed_allocations);
+    s.allocations = sum(counter::allocations) - s.failed_allocations;
+    s.frees = sum(counter::frees);
+    s.allocated_bytes_requested = sum(counter::allocated_bytes_requested);
+    s.groups = sum(counter::groups);
+    s.multi_lane_groups = sum(counter::multi_lane_groups);
+    s.chunk_allocations = sum(counter::chunk_allocations);
+    s.live_chunks = sum(counter::live_chunks);
+    s.reallocs = sum(counter::reallocs);
+    s.reallocs_moved = sum(counter::reallocs_moved);
+    s.slabs_published = sum(counter::slabs_published);
+    s.slabs_retired = sum(counter::slabs_retired);
+    s.slabs_in_use = s.slabs_published - s.slabs_retired;
+    s.posts = sum(counter::posts);
+    s.refills = sum(counter::refills);
+    s.returns = sum(counter::returns);
+    s.abandoned = sum(counter::abandoned);
+    s.late_answers = sum(counter::late_answers);
+    s.invalid_frees = sum(counter::invalid_frees);
+    s.segments_in_magazine = (*state)->magazine_level.word.load<simt::order::relaxed>();
+    for (const shard& one : shards_) {
+        const service_counters& c = one.service->counters();
+        s.grants += c.grants.get();
+        s.pings += c.pings.get();
+        s.service_polls += c.polls.get();
+        s.service_sleeps += one.thread->sleeps();
+        s.segments_committed += c.segments_committed.get();
+        s.segments_granted += c.segments_granted.get();
+        s.segments_free += c.segments_free.get();
+        s.peak_segments_granted += c.peak_segments_granted.get();
+    }
+    s.committed_bytes = s.segments_committed << segment_shift;
+    s.peak_committed_bytes = s.committed_bytes;  // nothing is decommitted yet
+    s.capacity_bytes = std::uint64_t{view.segments} << segment_shift;
+    s.metadata_bytes = metadata_bytes_;
+    auto pages = pages_in_use(view, *memory_);
+    if (!pages.ok()) {
+        return pages.status();
+    }
+    s.pages_in_use = *pages;
+    return s;
+}
+
+absl::Status heap::impl::validate() {
+    if (absl::Status s = detail::run_settle(own_executor(), view); !s.ok()) {
+        return s;
+    }
+    std::vector<bool> granted(view.segments, false);
+    absl::Status status;
+    for (shard& s : shards_) {
+        s.thread->run([&] {
+            status.Update(s.service->validate());
+            const segment_run range = s.service->range();
+            for (std::uint32_t i = 0; i < range.count; ++i) {
+                granted[to_underlying(range.first) + i] = s.service->is_granted(range.first + i);
+            }
+        });
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    return validate_device_side(view, *memory_, granted);
+}
+
+}  // namespace orchard

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "host/growth.hpp"
+#include "host/segment_service.hpp"
+#include "host/service_thread.hpp"
+#include "runtime/heap.hpp"
+#include "uvm/backing.hpp"
+
+namespace orchard {
+
+/// The machinery of a heap. Members are destroyed in reverse order: threads first, memory last.
+class heap::impl {
+public:
+    /// Everything in `create` after the options were checked.
+    static absl::StatusOr<std::unique_ptr<impl>> make(const options& values);
+    ~impl();
+
+    absl::StatusOr<statistics> stats();
+    absl::Status validate();
+    absl::Status trim();
+    std::optional<failure> last_failure();
+    std::uintptr_t first_invalid_free();
+    absl::Status close();
+
+    options values;
+    simt::executor executor;
+    device::heap_view view;
+
+private:
+    absl::Status lay_out_metadata();
+    absl::Status start_shards();
+    [[nodiscard]] simt::executor own_executor() const;
+
+    template <class T>
+    absl::StatusOr<std::vector<T>> read_array(const T* from, std::size_t count) {
+        std::vector<T> result(count);
+        absl::Status status = memory_->read(result.data(), from, count * sizeof(T));
+        if (!status.ok()) {
+            return status;
+        }
+        return result;
+    }
+    absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
+
+    /// One mailbox with its service and thread.
+    struct shard {
+        mailbox::device_part* device = nullptr;
+        std::unique_ptr<segment_service> service;
+        std::unique_ptr<service_thread> thread;
+    };
+
+    std::unique_ptr<backing> memory_;
+    std::uint64_t metadata_bytes_ = 0;
+    std::unique_ptr<growth> growth_;
+    std::vector<shard> shards_;
+};
+
+}  // namespace orchard

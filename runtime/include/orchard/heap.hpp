@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The host's side of Orchard: `orchard::heap`, its options, statistics and failures, and `simt::launch`.
+
+#include "runtime/heap.hpp"

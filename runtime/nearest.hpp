@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// "Did you mean ...": the known name nearest to a misspelt one.
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orchard::detail {
+
+/// Insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1966). Cost: the product of the lengths.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (std::size_t j = 0; j < b.size(); ++j) {
+            const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+        }
+    }
+    return row[b.size()];
+}
+
+/// The name in `known` that is nearest to `word`, the first of equals; empty where `known` is.
+inline std::string nearest(std::string_view word, std::span<const std::string> known) {
+    const auto found =
+        std::ranges::min_element(known, {}, [&](const std::string& name) { return edit_distance(word, name); });
+    return found == known.end() ? std::string() : *found;
+}
+
+}  // namespace orchard::detail

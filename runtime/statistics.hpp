@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What a heap counted, as numbers, as text and as JSON.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace orchard {
+
+/// A snapshot of a heap's counters. The fields, their units and their meaning: runtime/statistics.def.
+///
+/// The counters are read one after another while kernels may run: a sum of several is exact only when none runs.
+/// Fields are added at the end of their group; a field is removed or changes its meaning only with a new `version`.
+struct statistics {
+    static constexpr int version = 1;
+
+#define ORCHARD_STATISTIC(name, unit, help) std::uint64_t name = 0;
+#include "runtime/statistics.def"
+#undef ORCHARD_STATISTIC
+
+    friend constexpr bool operator==(const statistics&, const statistics&) = default;
+};
+
+/// Which field of `statistics`.
+using statistic_field = std::uint64_t statistics::*;
+
+/// One line of the table of statistics.
+struct statistic_info {
+    std::string_view name;
+    std::string_view unit;  ///< count, bytes, segments, slabs or pages
+    std::string_view help;
+    statistic_field field;
+};
+
+/// All statistics, in the order of the struct.
+std::span<const statistic_info> statistic_table();
+
+/// A table for people, one line for each statistic: name, value (bytes also in binary units), unit, meaning.
+std::string to_text(const statistics& values);
+
+/// A JSON object: "version", then each statistic by name, in the order of the struct. Indented by two blanks, without
+/// a final newline.
+std::string to_json(const statistics& values);
+
+}  // namespace orchard

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+"""Tests of the launcher `orchard` in a small tree, with stand-ins for the tools that it calls: each writes down how it
+was called, so that the tests see what a fresh machine would see."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+RECORD = 'echo "${0##*/} $*" >>"$CALLS"\n'
+TOOLS = {
+    # Prints what is installed: the packages asked for that are not in $MISSING, until they have been installed.
+    "dpkg-query": """for package in "$@"; do
+        case $package in -*|*' '*) continue ;; esac
+        case " $MISSING " in *" $package "*) [ -e "$CALLS.installed" ] || continue ;; esac
+        echo "install ok installed $package"
+    done""",
+    "apt-get": RECORD + """case $1 in install) [ -z "$APT_FAILS" ] || { echo 'E: no such mirror'; exit 100; }
+        : >"$CALLS.installed" ;; esac""",
+    "id": 'echo "$USER_ID"',
+    "sudo": '[ "$SUDO" = yes ] || exit 1\n[ "$1" != -n ] || shift\n' + RECORD + '"$@"',
+    "ninja": "true",
+    "nproc": "echo 2",
+    "cmake": RECORD + """case $1 in
+    --preset) [ -z "$CONFIGURE_FAILS" ] || { echo 'CMake Error: because'; exit 1; }
+        echo '-- Orchard: a note'; echo '-- other'; : >"build/$2/CMakeCache.txt" ;;
+    --build) [ -z "$BUILD_FAILS" ] || { echo 'heap.cpp:3: error: because'; exit 1; }
+        { echo '#!/bin/sh'; echo 'printf "<%s>" "$PWD" "$@"; exit 7'; } >"$2/orchard"; chmod +x "$2/orchard" ;;
+    esac""",
+    "ctest": RECORD + "exit 5",
+}
+
+
+class Launcher(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = Path(folder.name).resolve() / "tree"
+        (self.tree / "cmake").mkdir(parents=True)
+        for name in ["orchard", "CMakePresets.json", "cmake/packages.txt"]:
+            shutil.copy(ROOT / name, self.tree / name)
+        self.tools = self.tree.parent / "tools"
+        self.tools.mkdir()
+        for name, body in TOOLS.items():
+            (self.tools / name).write_text("#!/bin/sh\n" + body + "\n")
+            (self.tools / name).chmod(0o755)
+        self.calls_file = self.tree.parent / "calls"
+        self.start_from = self.tree.parent
+
+    def start(self, *arguments, launcher=None, **environment):
+        """Runs the launcher; returns what subprocess returns, with `calls`: the lines that the tools wrote."""
+        variables = {"PATH": f"{self.tools}:/usr/bin:/bin", "CALLS": str(self.calls_file), "MISSING": "", "USER_ID": "0",
+                     "SUDO": "no"} | environment
+        self.calls_file.write_text("")
+        done = subprocess.run([launcher or self.tree / "orchard", *arguments], env=variables, cwd=self.start_from,
+                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done.calls = self.calls_file.read_text().splitlines()
+        return done
+
+    def test_demo_configures_builds_and_runs(self):
+        done = self.start("demo", "two words", "--preset")
+        build = self.tree / "build/release"
+        self.assertEqual(done.calls, ["cmake --preset release", f"cmake --build {build} --parallel 2 --target orchard_cli"])
+        self.assertEqual(done.stdout, f"<{self.start_from}><demo><two words><--preset>")
+        self.assertEqual(done.returncode, 7, "the exit code is the program's")
+        self.assertIn("orchard: a note\n", done.stderr)
+        self.assertNotIn("other", done.stderr)
+
+    def test_second_start_does_not_configure(self):
+        self.start("demo")
+        self.assertEqual([c for c in self.start("demo").calls if "--preset" in c], [])
+        self.assertEqual([c for c in self.start("demo", CXX="g++-99").calls if "--preset" in c],
+                         ["cmake --preset release"])
+
+    def test_copied_tree_is_configured_anew(self):
+        self.start("demo")
+        copy = self.tree.parent / "copy"
+        shutil.copytree(self.tree, copy)
+        self.assertIn("cmake --preset release", self.start("demo", launcher=copy / "orchard").calls)
+
+    def test_definitions_stay(self):
+        build = ["build", "-DA=80;90"]
+        self.assertEqual(self.start(*build).calls[0], "cmake --preset release -DA=80;90")
+        self.assertNotIn("cmake --preset", " ".join(self.start("demo").calls))
+        self.assertNotIn("cmake --preset", " ".join(self.start(*build).calls))
+        self.assertEqual(self.start("build", "-DA=1").calls[0], "cmake --preset release -DA=1")
+
+    def test_link_to_the_launcher(self):
+        link = self.tools / "link"
+        link.symlink_to(self.tree / "orchard")
+        self.assertEqual(self.start("info", launcher=link).returncode, 7)
+
+    def test_missing_packages_without_rights(self):
+        done = self.start("demo", MISSING="libabsl-dev g++", USER_ID="1000")
+        self.assertEqual((done.returncode, done.calls), (3, []))
+        lines = done.stderr.splitlines()
+        self.assertEqual(lines[-1], "sudo apt-get update && sudo apt-get install -y --no-install-recommends "
+                                    "g++ libabsl-dev")
+        self.assertFalse((self.tree / "build").exists())
+
+    def test_missing_packages_can_be_ignored(self):
+        done = self.start("demo", MISSING="libabsl-dev", USER_ID="1000", ORCHARD_NO_PACKAGES="1")
+        self.assertEqual(done.returncode, 7)
+
+    def test_missing_packages_are_installed(self):
+        install = "apt-get install -y --no-install-recommends libabsl-dev"
+        done = self.start("demo", MISSING="libabsl-dev")
+        self.assertEqual(done.calls[:2], ["apt-get update", install])
+        self.assertEqual(done.returncode, 7)
+        (self.tree.parent / "calls.installed").unlink()
+        done = self.start("demo", MISSING="libabsl-dev", USER_ID="1000", SUDO="yes")
+        self.assertIn("sudo env DEBIAN_FRONTEND=noninteractive " + install, done.calls)
+        self.assertEqual(done.returncode, 7)
+
+    def test_install_that_fails(self):
+        done = self.start("demo", MISSING="libabsl-dev", APT_FAILS="1")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("no such mirror", done.stderr)
+        self.assertNotIn("cmake", " ".join(done.calls))
+
+    def test_formatter_is_not_needed_to_build(self):
+        self.assertEqual(self.start("demo", MISSING="clang-format-14", USER_ID="1000").returncode, 7)
+        self.assertEqual(self.start("format", MISSING="clang-format-14", USER_ID="1000").returncode, 3)
+
+    def test_step_that_fails(self):
+        done = self.start("demo", CONFIGURE_FAILS="1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("CMake Error: because", done.stderr)
+        self.assertIn("build/release/configure.log", done.stderr)
+        done = self.start("demo", BUILD_FAILS="1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("heap.cpp:3: error: because", done.stderr)
+        self.assertEqual(self.start("demo").returncode, 7, "a start after a failed one works")
+
+    def test_tests_and_their_arguments(self):
+        build = self.tree / "build/asan"
+        done = self.start("test", "-R", "or_tree", "--preset", "asan", "-LE", "slow", "-DX=1")
+        self.assertEqual(done.calls, [
+            "cmake --preset asan -DX=1", f"cmake --build {build} --parallel 2 --target orchard_tests",
+            f"ctest --test-dir {build} --output-on-failure --no-tests=error --parallel 2 -R or_tree -LE slow"])
+        self.assertEqual(done.returncode, 5, "the exit code is ctest's")
+
+    def test_wrong_arguments(self):
+        for arguments, words in [(["--preset", "none", "demo"], "'none'"), (["test", "--preset"], "needs a name"),
+                                 (["build", "--clean"], "--clean"), (["format", "--what"], "--what"),
+                                 (["build", "-DA=two words"], "two words")]:
+            with self.subTest(arguments=arguments):
+                done = self.start(*arguments)
+                self.assertEqual((done.returncode, done.calls), (2, []))
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(words, done.stderr)
+
+    def test_help_builds_nothing(self):
+        for arguments in [[], ["--help"], ["help"]]:
+            done = self.start(*arguments)
+            self.assertEqual((done.returncode, done.calls), (0, []))
+            self.assertIn("./orchard demo", done.stdout)
+        self.start("demo")
+        self.assertIn("<--help>", self.start("--help").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

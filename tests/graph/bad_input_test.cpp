@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// Every input that can be wrong gives one line that names the file, the line and the value, and says what to do.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <gtest/gtest.h>
+
+#include "examples/graph/read_graph.hpp"
+#include "tests/graph/temporary_file.hpp"
+
+namespace orchard::examples {
+namespace {
+
+using test::gzipped;
+using test::temporary_file;
+
+/// The error's text; the test fails where there is none, where it has several lines or does not name the file.
+std::string error_of(std::string_view content, absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+    const temporary_file file("bad", content);
+    const absl::StatusOr<edge_list> list = read_graph(file.path());
+    EXPECT_EQ(list.status().code(), code) << list.status();
+    const std::string message(list.status().message());
+    EXPECT_TRUE(absl::StartsWith(message, file.path() + ":")) << message;
+    EXPECT_FALSE(absl::StrContains(message, "\n")) << message;
+    return message.substr(std::min(message.size(), file.path().size()));
+}
+
+struct wrong_text {
+    const char* name;
+    const char* text;
+    const char* line;    ///< ":LINE:" or, for the file as a whole, ":"
+    const char* value;   ///< what the message must name
+    const char* remedy;  ///< and advise
+};
+
+class bad_text : public ::testing::TestWithParam<wrong_text> {};
+
+TEST_P(bad_text, is_explained) {
+    const wrong_text& w = GetParam();
+    for (const std::string& content : {std::string(w.text), gzipped(w.text)}) {
+        const std::string message = error_of(content);
+        EXPECT_TRUE(absl::StartsWith(message, w.line)) << message;
+        EXPECT_TRUE(absl::StrContains(message, w.value)) << message;
+        EXPECT_TRUE(absl::StrContains(message, w.remedy)) << message;
+    }
+}
+
+#define MM "%%MatrixMarket matrix coordinate pattern general\n"
+
+const wrong_text wrong_texts[] = {
+    {"empty", "", ":", "is empty", "give a MatrixMarket file or an edge list"},
+    {"comments_only", "# nothing\n\n", ":2:", "no edge", "give two vertex numbers a line"},
+    {"too_few_entries", MM "3 3 3\n1 2\n2 3\n", ":4:", "after 2 entries", "promises 3"},
+    {"far_too_few_entries", MM "3 3 18446744073709551615\n1 2\n", ":3:", "18446744073709551615", "cut off"},
+    {"too_many_entries", MM "3 3 1\n1 2\n2 3\n", ":4:", "'2 3'", "correct the header"},
+    {"index_zero", MM "3 3 1\n0 2\n", ":3:", "0 as the row", "give 1 to 3"},
+    {"index_beyond", MM "3 3 1\n1 4\n", ":3:", "4 as the column", "give 1 to 3"},
+    {"negative_index", MM "3 3 1\n1 -2\n", ":3:", "'-2'", "negative"},
+    {"negative_vertex", "0 1\n-5 2\n", ":2:", "'-5'", "give a number from 0"},
+    {"text_for_number", "0 1\n1 two\n", ":2:", "'two'", "two vertex numbers"},
+    {"text_for_count", MM "3 three 1\n1 2\n", ":2:", "'three'", "not a whole number"},
+    {"fraction_for_vertex", "0 1.5\n", ":1:", "'1.5'", "not a whole number"},
+    {"text_for_value", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 heavy\n", ":3:", "'heavy'",
+     "not a number"},
+    {"nan_for_value", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 nan\n", ":3:", "'nan'",
+     "not a number"},
+    {"missing_value", "%%MatrixMarket matrix coordinate integer general\n3 3 1\n1 2\n", ":3:", "the value", "'1 2'"},
+    {"text_for_weight", "0 1 x\n", ":1:", "'x'", "the weight"},
+    {"surplus_column", "0 1 2 3\n", ":1:", "'3'", "remove it"},
+    {"surplus_column_of_pattern", MM "3 3 1\n1 2 1\n", ":3:", "'1'", "remove it"},
+    {"surplus_count", MM "3 3 1 1\n1 2\n", ":2:", "'1'", "remove it"},
+    {"missing_second_column", "0 1\n7\n", ":2:", "'7'", "the second vertex"},
+    {"missing_count", MM "3 3\n1 2\n", ":2:", "'3 3'", "the count of entries"},
+    {"missing_counts", MM "% nothing else\n", ":", "line of counts", "give 'ROWS COLUMNS ENTRIES'"},
+    {"vertices_2_to_40", MM "1099511627776 1099511627776 1\n1 2\n", ":2:", "1099511627776", "give 1 to 4294967295"},
+    {"vertex_2_to_40", "0 1099511627776\n", ":1:", "1099511627776", "0 to 4294967294"},
+    {"no_vertices", MM "0 0 0\n", ":2:", "0 vertices", "give 1 to"},
+    {"overflow", "0 1\n1 99999999999999999999999\n", ":2:", "'99999999999999999999999'", "64 bits"},
+    {"not_square", MM "3 4 1\n1 2\n", ":2:", "3 rows and 4 columns", "square"},
+    {"unsupported_field", "%%MatrixMarket matrix coordinate complex general\n1 1 0\n", ":1:", "'complex'",
+     "pattern, integer or real"},
+    {"unsupported_symmetry", "%%MatrixMarket matrix coordinate real hermitian\n1 1 0\n", ":1:", "'hermitian'",
+     "general or symmetric"},
+    {"dense", "%%MatrixMarket matrix array real general\n1 1\n1\n", ":1:", "'array'", "coordinate"},
+    {"short_banner", "%%MatrixMarket matrix\n1 1 0\n", ":1:", "2 words", "FIELD SYMMETRY"},
+    {"prose", "Dear reader,\n", ":1:", "'Dear'", "give a MatrixMarket file or an edge list"},
+};
+
+INSTANTIATE_TEST_SUITE_P(every_case, bad_text, ::testing::ValuesIn(wrong_texts),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(bad_file, missing) {
+    const absl::Status status = read_graph("/nonexistent/graph.mtx").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(status.message(), "/nonexistent/graph.mtx: no such file");
+}
+
+TEST(bad_file, folder) {
+    const std::string folder = std::filesystem::temp_directory_path().string();
+    const absl::Status status = read_graph(folder).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), folder + ": is a folder; give a file in it");
+}
+
+TEST(bad_file, noise) {
+    std::string noise;
+    std::uint32_t x = 1;
+    for (int i = 0; i < 4096; ++i) {
+        x = x * 1664525 + 1013904223;
+        noise += static_cast<char>(x >> 24);
+    }
+    EXPECT_TRUE(absl::StrContains(error_of(noise), "not a whole number"));
+}
+
+TEST(bad_file, line_without_end) {
+    const std::string message = error_of(std::string(3 << 20, '7'));
+    EXPECT_TRUE(absl::StartsWith(message, ":1:")) << message;
+    EXPECT_TRUE(absl::StrContains(message, "1048576 bytes")) << message;
+}
+
+std::string long_text() {
+    std::string text;
+    for (int v = 0; v < 20000; ++v) {
+        absl::StrAppend(&text, v, " ", (v * 7919) % 20011, "\n");
+    }
+    return text;
+}
+
+TEST(bad_gzip, cut_anywhere) {
+    const std::string packed = gzipped(long_text());
+    for (const std::size_t length :
+         {std::size_t{2}, std::size_t{9}, std::size_t{11}, packed.size() / 2, packed.size() - 9, packed.size() - 1}) {
+        const std::string message = error_of(packed.substr(0, length), absl::StatusCode::kDataLoss);
+        EXPECT_TRUE(absl::StrContains(message, absl::StrCat("after ", length, " bytes"))) << message;
+        EXPECT_TRUE(absl::StrContains(message, "truncated")) << message;
+    }
+}
+
+TEST(bad_gzip, followed_by_something_else) {
+    const std::string packed = gzipped("0 1\n");
+    const std::string message = error_of(packed + "noise", absl::StatusCode::kDataLoss);
+    EXPECT_TRUE(absl::StrContains(message, absl::StrCat("byte ", packed.size(), " is 0x6e"))) << message;
+    error_of(packed + '\0', absl::StatusCode::kDataLoss);
+}
+
+TEST(bad_gzip, a_changed_byte_is_found) {
+    const std::string text = long_text();
+    std::string packed = gzipped(text);
+    packed[packed.size() - 6] = static_cast<char>(packed[packed.size() - 6] ^ 1);  // in the check value
+    const std::string message = error_of(packed, absl::StatusCode::kDataLoss);
+    EXPECT_TRUE(absl::StrContains(message, "incorrect data check")) << message;
+}
+
+}  // namespace
+}  // namespace orchard::examples

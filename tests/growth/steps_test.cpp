@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What growth commits, in which order, and what becomes of errors; with and without its thread.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "host/growth.hpp"
+#include "tests/support/fake_backing.hpp"
+
+namespace orchard {
+namespace {
+
+using rig::fake_backing;
+
+segment_run run_at(std::uint32_t first, std::uint32_t count) { return {segment_index{first}, count}; }
+
+TEST(Growth, CommitsWholeExtentsLowestFirst) {
+    fake_backing memory(100);
+    growth g(memory, {run_at(0, 100)}, 8);
+    EXPECT_FALSE(g.step()) << "nothing is wanted";
+    g.want(0, 9);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(g.line(0).committed.load(), 8u);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(g.line(0).committed.load(), 16u);
+    EXPECT_FALSE(g.step());
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 8), run_at(8, 8)}));
+}
+
+TEST(Growth, WantsOnlyGrow) {
+    fake_backing memory(100);
+    growth g(memory, {run_at(0, 100)}, 10);
+    g.want(0, 20);
+    g.want(0, 5);
+    EXPECT_TRUE(g.step());
+    EXPECT_TRUE(g.step());
+    EXPECT_FALSE(g.step());
+    g.want(0, 20);
+    EXPECT_FALSE(g.step());
+}
+
+TEST(Growth, EndsAtTheEndOfTheRange) {
+    fake_backing memory(20);
+    growth g(memory, {run_at(0, 20)}, 8);
+    g.want(0, 1000);
+    while (g.step()) {
+    }
+    EXPECT_EQ(g.line(0).committed.load(), 20u);
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 8), run_at(8, 8), run_at(16, 4)}));
+}
+
+TEST(Growth, CommitsForEachShardInItsOwnRange) {
+    fake_backing memory(200);
+    growth g(memory, {run_at(0, 64), run_at(64, 64), run_at(128, 72)}, 16);
+    g.want(2, 17);
+    g.want(1, 1);
+    while (g.step()) {
+    }
+    EXPECT_EQ(g.line(0).committed.load(), 0u);
+    EXPECT_EQ(g.line(1).committed.load(), 16u);
+    EXPECT_EQ(g.line(2).committed.load(), 32u);
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(64, 16), run_at(128, 16), run_at(144, 16)}));
+}
+
+TEST(Growth, StartsFromWhatTheBackingHasCommitted) {
+    fake_backing memory(200, 100);
+    growth g(memory, {run_at(0, 64), run_at(64, 64), run_at(128, 72)}, 64);
+    EXPECT_EQ(g.line(0).committed.load(), 64u);
+    EXPECT_EQ(g.line(1).committed.load(), 36u);
+    EXPECT_EQ(g.line(2).committed.load(), 0u);
+    EXPECT_FALSE(g.step());
+    g.want(1, 37);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(memory.commits(), std::vector{run_at(100, 28)});
+}
+
+TEST(Growth, AFailedCommitIsKeptAndNotTriedAgainByItself) {
+    fake_backing memory(100);
+    growth g(memory, {run_at(0, 100)}, 8);
+    EXPECT_TRUE(g.last_error().ok());
+    memory.end_with(absl::ResourceExhaustedError("cannot commit 16777216 bytes"));
+    g.want(0, 8);
+    EXPECT_TRUE(g.step());
+    EXPECT_FALSE(g.step());
+    EXPECT_TRUE(g.line(0).failed.load());
+    EXPECT_EQ(g.line(0).committed.load(), 0u);
+    EXPECT_EQ(g.last_error(), absl::ResourceExhaustedError("cannot commit 16777216 bytes"));
+    EXPECT_EQ(memory.entered(), 1u);
+}
+
+TEST(Growth, AFailedCommitIsTriedAgainWhenItIsWantedAgain) {
+    fake_backing memory(100);
+    growth g(memory, {run_at(0, 100)}, 8);
+    memory.end_with(absl::ResourceExhaustedError("not now"));
+    g.want(0, 8);
+    EXPECT_TRUE(g.step());
+    memory.end_with(absl::OkStatus());
+    g.want(0, 8);
+    EXPECT_FALSE(g.line(0).failed.load());
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(g.line(0).committed.load(), 8u);
+    EXPECT_EQ(memory.commits(), std::vector{run_at(0, 8)});
+}
+
+TEST(Growth, AFailureOfOneShardDoesNotStopAnother) {
+    fake_backing memory(128);
+    growth g(memory, {run_at(0, 64), run_at(64, 64)}, 8);
+    memory.end_with(absl::ResourceExhaustedError("not now"));
+    g.want(0, 8);
+    EXPECT_TRUE(g.step());
+    memory.end_with(absl::OkStatus());
+    g.want(1, 8);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(g.line(0).committed.load(), 0u);
+    EXPECT_EQ(g.line(1).committed.load(), 8u);
+}
+
+TEST(GrowthThread, CommitsWhatIsWanted) {
+    fake_backing memory(1000);
+    growth g(memory, {run_at(0, 500), run_at(500, 500)}, 8);
+    g.start();
+    for (std::uint32_t wanted = 50; wanted <= 500; wanted += 50) {
+        g.want(0, wanted);
+        g.want(1, wanted);
+        for (std::size_t shard : {0u, 1u}) {
+            while (g.line(shard).committed.load() < wanted) {
+                std::this_thread::yield();
+            }
+        }
+    }
+    g.stop();
+    EXPECT_EQ(g.line(0).committed.load(), 500u);
+    EXPECT_EQ(g.line(1).committed.load(), 500u);
+}
+
+TEST(GrowthThread, TakesUpWhatWasWantedBeforeItStarted) {
+    fake_backing memory(100);
+    growth g(memory, {run_at(0, 100)}, 8);
+    g.want(0, 8);
+    g.start();
+    while (g.line(0).committed.load() < 8) {
+        std::this_thread::yield();
+    }
+}
+
+TEST(GrowthThread, StopsAfterTheCommitUnderWay) {
+    fake_backing memory(100);
+    memory.hold();
+    growth g(memory, {run_at(0, 100)}, 8);
+    g.start();
+    g.want(0, 100);
+    memory.wait_until_entered(1);
+    std::thread releasing([&] { memory.let_go(); });
+    g.stop();
+    releasing.join();
+    EXPECT_GE(g.line(0).committed.load(), 8u);
+    EXPECT_EQ(g.line(0).committed.load(), memory.commits().size() == 13 ? 100u : 8 * memory.commits().size());
+    g.stop();
+}
+
+TEST(GrowthThread, WantingDoesNotWaitForACommitUnderWay) {
+    fake_backing memory(100);
+    memory.hold();
+    growth g(memory, {run_at(0, 100)}, 8);
+    g.start();
+    g.want(0, 1);
+    memory.wait_until_entered(1);
+    for (std::uint32_t wanted = 1; wanted <= 100; ++wanted) {
+        g.want(0, wanted);
+    }
+    EXPECT_EQ(g.line(0).committed.load(), 0u);
+    memory.let_go();
+    while (g.line(0).committed.load() < 100) {
+        std::this_thread::yield();
+    }
+}
+
+TEST(GrowthThread, EndsWithItsOwnerWhetherStartedOrNot) {
+    fake_backing memory(100);
+    { growth never_started(memory, {run_at(0, 100)}, 8); }
+    {
+        growth idle(memory, {run_at(0, 100)}, 8);
+        idle.start();
+    }
+    EXPECT_EQ(memory.entered(), 0u);
+}
+
+}  // namespace
+}  // namespace orchard

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What one group puts into the magazine and takes out of it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "tests/simt/run_emulated.hpp"
+#include "tests/support/heap_memory.cuh"
+
+namespace orchard {
+namespace {
+
+using device::magazine_drain_word;
+using device::magazine_level;
+using device::magazine_put;
+using device::magazine_take;
+using rig::heap_memory;
+using simt::order;
+
+constexpr simt::lane_mask alone = 1;
+// More than two summary words, and a last word that is not full.
+constexpr std::uint32_t segments = 2 * 4096 + 100;
+
+segment_run run_at(std::uint32_t first, std::uint32_t count) { return {segment_index{first}, count}; }
+
+TEST(Magazine, IsEmptyAtFirst) {
+    heap_memory heap(segments);
+    segment_run run;
+    EXPECT_EQ(magazine_level(heap.view), 0u);
+    EXPECT_FALSE(magazine_take(heap.view, alone, 1, &run));
+}
+
+TEST(Magazine, GivesBackARunOfEveryLengthThatAWordHolds) {
+    heap_memory heap(segments);
+    for (std::uint32_t k = 1; k <= 64; ++k) {
+        for (const std::uint32_t word : {0u, 63u, 64u, 127u, segments / 64 - 1}) {
+            for (const std::uint32_t bit : {0u, (64 - k) / 2, 64 - k}) {
+                const segment_run put = run_at(word * 64 + bit, k);
+                magazine_put(heap.view, put);
+                EXPECT_EQ(magazine_level(heap.view), k);
+                segment_run taken;
+                ASSERT_TRUE(magazine_take(heap.view, alone, k, &taken)) << word << ":" << bit << "+" << k;
+                EXPECT_EQ(taken, put);
+                EXPECT_EQ(magazine_level(heap.view), 0u);
+                EXPECT_EQ(heap.magazine_bits(), 0u);
+            }
+        }
+    }
+}
+
+TEST(Magazine, ARunAcrossWordsIsTakenInPieces) {
+    heap_memory heap(segments);
+    magazine_put(heap.view, run_at(60, 200));
+    EXPECT_EQ(magazine_level(heap.view), 200u);
+    EXPECT_EQ(heap.magazine_bits(), 200u);
+    EXPECT_TRUE(heap.summary_is_complete());
+    segment_run taken;
+    EXPECT_FALSE(magazine_take(heap.view, alone, 65, &taken)) << "no more than a word's worth";
+    std::vector<bool> seen(segments);
+    for (const std::uint32_t k : {64u, 64u, 64u, 4u, 4u}) {
+        ASSERT_TRUE(magazine_take(heap.view, alone, k, &taken)) << k;
+        EXPECT_EQ(taken.count, k);
+        for (std::uint32_t i = 0; i < k; ++i) {
+            const std::uint32_t s = to_underlying(taken.first) + i;
+            EXPECT_TRUE(s >= 60 && s < 260 && !seen[s]) << s;
+            seen[s] = true;
+        }
+    }
+    EXPECT_EQ(magazine_level(heap.view), 0u);
+}
+
+TEST(Magazine, TheLastSegmentsOfTheHeapAreKeptToo) {
+    heap_memory heap(segments);
+    magazine_put(heap.view, run_at(segments - 7, 7));
+    segment_run taken;
+    ASSERT_TRUE(magazine_take(heap.view, alone, 7, &taken));
+    EXPECT_EQ(taken, run_at(segments - 7, 7));
+}
+
+TEST(Magazine, FindsARunWhereAWordHasOneAndOnlyThere) {
+    heap_memory heap(segments);
+    std::mt19937_64 random(7);
+    for (int round = 0; round < 400; ++round) {
+        // A few words, each with two draws' common bits set (dense) or separate (sparse).
+        std::vector<std::uint64_t> words(heap.view.magazine_words());
+        std::uint32_t level = 0;
+        for (int i = 0; i < 3; ++i) {
+            const auto at = static_cast<std::size_t>(random() % (words.size() - 1));
+            words[at] = round % 2 == 0 ? random() | random() | random() : random() & random();
+        }
+        std::uint32_t longest = 0;
+        for (std::size_t w = 0; w < words.size(); ++w) {
+            heap.view.magazine[w].store<order::relaxed>(words[w]);
+            heap.view.magazine_summary[w / 64].fetch_or<order::relaxed>(words[w] != 0 ? 1ull << (w % 64) : 0);
+            level += static_cast<std::uint32_t>(simt::popcount(words[w]));
+            std::uint32_t here = 0;
+            for (int b = 0; b < 64; ++b) {
+                here = (words[w] >> b & 1) != 0 ? here + 1 : 0;
+                longest = std::max(longest, here);
+            }
+        }
+        heap.view.state->magazine_level.word.store<order::relaxed>(level);
+        segment_run taken;
+        EXPECT_FALSE(magazine_take(heap.view, alone, longest + 1, &taken));
+        EXPECT_EQ(magazine_level(heap.view), level);
+        EXPECT_TRUE(heap.summary_is_complete());
+        ASSERT_TRUE(magazine_take(heap.view, alone, longest, &taken)) << "a run of " << longest;
+        const std::uint32_t first = to_underlying(taken.first);
+        for (std::uint32_t s = first; s < first + longest; ++s) {
+            EXPECT_NE(words[s / 64] >> (s % 64) & 1, 0u);
+            words[s / 64] &= ~(1ull << (s % 64));
+        }
+        for (std::size_t w = 0; w < words.size(); ++w) {
+            EXPECT_EQ(heap.view.magazine[w].load<order::relaxed>(), words[w]) << "word " << w;
+        }
+        EXPECT_EQ(magazine_level(heap.view), level - longest);
+    }
+}
+
+TEST(Magazine, AllLanesOfAGroupGetTheSameRun) {
+    heap_memory heap(segments);
+    magazine_put(heap.view, run_at(4096 + 70, 20));
+    simt::device_word<std::uint32_t> wrong{0};
+    const auto result = simt::run_emulated({1, 32}, [&](simt::thread_position at) {
+        const simt::lane_mask mask = simt::match(simt::converge(), at.thread % 3);
+        segment_run taken;
+        const bool ok = magazine_take(heap.view, mask, 5, &taken);
+        const bool same = simt::match(mask, to_underlying(taken.first)) == mask;
+        wrong.fetch_add<order::relaxed>(ok && same && taken.count == 5 ? 0 : 1);
+    });
+    ASSERT_TRUE(result.ok) << result.error;
+    EXPECT_EQ(wrong.load<order::relaxed>(), 0u);
+    EXPECT_EQ(magazine_level(heap.view), 5u);
+    EXPECT_EQ(heap.magazine_bits(), 5u);
+}
+
+TEST(Magazine, ASummaryThatNamesAnEmptyWordIsPutRight) {
+    heap_memory heap(segments);
+    magazine_put(heap.view, run_at(5 * 64, 1));
+    heap.view.magazine_summary[0].fetch_or<order::relaxed>(1u << 9);
+    heap.view.magazine_summary[1].fetch_or<order::relaxed>(1u << 9);
+    heap.view.state->magazine_level.word.store<order::relaxed>(2);  // one more than there is
+    segment_run taken;
+    ASSERT_TRUE(magazine_take(heap.view, alone, 1, &taken));
+    EXPECT_EQ(taken, run_at(5 * 64, 1));
+    EXPECT_FALSE(magazine_take(heap.view, alone, 1, &taken));
+    EXPECT_EQ(heap.view.magazine_summary[0].load<order::relaxed>(), 0u);
+    EXPECT_EQ(heap.view.magazine_summary[1].load<order::relaxed>(), 0u);
+    magazine_put(heap.view, run_at(9 * 64 + 3, 1));
+    ASSERT_TRUE(magazine_take(heap.view, alone, 1, &taken));
+    EXPECT_EQ(taken, run_at(9 * 64 + 3, 1));
+}
+
+TEST(Magazine, DrainsWordByWord) {
+    heap_memory heap(segments);
+    magazine_put(heap.view, run_at(10, 3));
+    magazine_put(heap.view, run_at(62, 5));
+    EXPECT_EQ(magazine_drain_word(heap.view, 0), 0x7ull << 10 | 0x3ull << 62);
+    EXPECT_EQ(magazine_level(heap.view), 3u);
+    EXPECT_EQ(magazine_drain_word(heap.view, 0), 0u);
+    EXPECT_EQ(magazine_drain_word(heap.view, 1), 0x7u);
+    EXPECT_EQ(magazine_level(heap.view), 0u);
+    segment_run taken;
+    EXPECT_FALSE(magazine_take(heap.view, alone, 1, &taken));
+}
+
+TEST(Magazine, AHitCostsOneAtomicForTheRunAndOneForTheLevel) {
+    heap_memory heap(segments);
+    magazine_put(heap.view, run_at(64, 64));
+    const auto result = simt::run_emulated({1, 32}, [&](simt::thread_position) {
+        segment_run taken;
+        magazine_take(heap.view, simt::converge(), 1, &taken);
+    });
+    EXPECT_EQ(magazine_level(heap.view), 63u);
+    EXPECT_EQ(result.costs.device_atomics, 2u);
+    EXPECT_EQ(result.costs.host_words_read + result.costs.host_words_written, 0u);
+}
+
+}  // namespace
+}  // namespace orchard

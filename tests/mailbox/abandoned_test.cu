@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Waiters that give up while others wait, and posts for which nobody ever waits: no grant is lost or handed out twice.
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/simt/run_emulated.hpp"
+#include "tests/support/background.hpp"
+#include "tests/support/scripted_mailbox.cuh"
+#include "tests/support/service_rig.hpp"
+
+namespace orchard {
+namespace {
+
+using device::answer_status;
+using device::outcome;
+using device::receipt;
+using simt::order;
+using word32 = simt::device_word<std::uint32_t>;
+
+/// Counts how often each segment was received.
+struct counting_sink {
+    word32* received;
+    ORCHARD_FN void operator()(answer_status status, segment_run run) const {
+        for (std::uint32_t i = 0; status == answer_status::granted && i < run.count; ++i) {
+            received[to_underlying(run.first) + i].fetch_add<order::relaxed>(1);
+        }
+    }
+};
+
+class Abandoned : public ::testing::Test {
+protected:
+    static constexpr std::uint32_t segments = 4096;
+    static rig::service_setup setup() {
+        rig::service_setup s;
+        s.shape = {8, 8, 2};
+        s.range.count = s.committed_at_start = segments;
+        return s;
+    }
+    /// Delivers what is still on its way.
+    void collect() {
+        while (client_.in_flight() != 0) {
+            host_.service.poll_once();
+            client_.courier_round(rig::alone, sink_);
+        }
+    }
+    void expect_each_granted_segment_received_once() {
+        std::uint64_t total = 0;
+        for (std::uint32_t i = 0; i < segments; ++i) {
+            const std::uint32_t times = received_[i].load<order::relaxed>();
+            total += times;
+            ASSERT_EQ(times, host_.service.is_granted(segment_index{i}) ? 1u : 0u) << "segment " << i;
+        }
+        EXPECT_EQ(total, host_.service.counters().segments_granted.get());
+        EXPECT_GT(total, 0u);
+        EXPECT_EQ(host_.box.claimed(), 0u);
+    }
+
+    rig::service_rig host_{setup()};
+    device::mailbox_client client_{host_.box.host, host_.box.device, host_.box.shape, 100'000'000'000};
+    std::vector<word32> received_ = std::vector<word32>(segments);
+    counting_sink sink_{received_.data()};
+};
+
+TEST_F(Abandoned, WaitersAndSinkTogetherReceiveEverySegmentOnce) {
+    client_.timeout_ns = 300'000;
+    word32 gave_up{0};
+    simt::launch_result result;
+    {
+        // A service that answers in fits and starts.
+        int turn = 0;
+        const rig::background serving([&] {
+            if (++turn % 64 < 32) {
+                host_.service.poll_once();
+            } else {
+                simt::pause(50'000);
+            }
+        });
+        result = simt::run_emulated({4, 64}, [&](simt::thread_position at) {
+            const simt::lane_mask mask = simt::match(simt::converge(), at.thread % 2);
+            for (std::uint32_t round = 0; round < 40; ++round) {
+                const std::uint32_t count = 1 + round % 4;
+                const receipt r = client_.post(mask, rig::grant_of(count), false, sink_);
+                if (r.failure != failure_reason::none) {
+                    continue;
+                }
+                const outcome o = client_.wait(mask, r, sink_);
+                if (device::is_leader(mask)) {
+                    gave_up.fetch_add<order::relaxed>(o.failure != failure_reason::none ? 1 : 0);
+                    if (o.failure == failure_reason::none) {
+                        sink_(o.result.status, o.result.run);
+                    }
+                }
+            }
+        });
+    }
+    ASSERT_TRUE(result.ok) << result.error;
+    collect();
+    expect_each_granted_segment_received_once();
+    RecordProperty("gave_up", static_cast<int>(gave_up.load<order::relaxed>()));
+}
+
+TEST_F(Abandoned, UnattendedPostsReachTheSinkOnce) {
+    word32 posted{0};
+    const auto result = simt::run_emulated({4, 64}, [&](simt::thread_position at) {
+        const simt::lane_mask mask = simt::match(simt::converge(), at.thread % 4);
+        for (std::uint32_t round = 0; round < 60; ++round) {
+            mailbox::post request = rig::grant_of(1 + (at.block + round) % 4);
+            request.or_fewer = round % 2 == 0;
+            const receipt r = client_.post(mask, request, true, sink_);
+            if (device::is_leader(mask) && r.failure == failure_reason::none) {
+                posted.fetch_add<order::relaxed>(1);
+            }
+            client_.courier_round(mask, sink_);
+            if (device::is_leader(mask) && at.block == 0 && at.thread < 32 && at.thread % 4 == 0) {
+                host_.service.poll_once();  // one lane only is the service
+            }
+        }
+    });
+    ASSERT_TRUE(result.ok) << result.error;
+    EXPECT_EQ(host_.box.tickets(), posted.load<order::relaxed>());
+    EXPECT_GT(host_.box.tickets(), std::uint64_t{4} * host_.box.shape.slots);
+    collect();
+    expect_each_granted_segment_received_once();
+}
+
+TEST_F(Abandoned, UnattendedReturnsAreAcknowledgedToTheSink) {
+    rig::sink_record sunk;
+    const rig::recording_sink sink{&sunk};
+    const receipt r = client_.post(rig::alone, rig::grant_of(9), false, sink);
+    host_.service.poll_once();
+    const outcome o = client_.wait(rig::alone, r, sink);
+    const mailbox::post back{mailbox::post_kind::give_back, 0, 0, o.result.run, false};
+    for (const answer_status expected : {answer_status::acknowledged, answer_status::refused}) {
+        ASSERT_EQ(client_.post(rig::alone, back, true, sink).failure, failure_reason::none);
+        host_.service.poll_once();
+        client_.courier_round(rig::alone, sink);
+        EXPECT_EQ(sunk.get(&rig::sink_record::last_status), static_cast<std::uint64_t>(expected));
+    }
+    EXPECT_EQ(sunk.get(&rig::sink_record::calls), 2u);
+    EXPECT_EQ(host_.box.claimed(), 0u);
+    EXPECT_EQ(host_.service.counters().segments_granted.get(), 0u);
+}
+
+}  // namespace
+}  // namespace orchard

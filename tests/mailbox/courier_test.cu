@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Couriers that stop, at every point of their work: whoever follows loses nothing and hands nothing over twice.
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/simt/run_emulated.hpp"
+#include "tests/support/scripted_mailbox.cuh"
+
+namespace orchard {
+namespace {
+
+using device::courier_word;
+using device::receipt;
+using device::slot_word;
+using rig::scripted_mailbox;
+
+class Courier : public ::testing::TestWithParam<std::uint32_t> {
+protected:
+    scripted_mailbox box_{mailbox::shape{4, GetParam()}};
+
+    void expect_grant(receipt r, std::uint32_t first) {
+        const device::outcome o = box_.wait(r);
+        EXPECT_EQ(o.failure, failure_reason::none);
+        EXPECT_EQ(o.result.status, device::answer_status::granted);
+        EXPECT_EQ(o.result.run, (segment_run{segment_index{first}, r.count}));
+    }
+};
+
+TEST_P(Courier, ThatStopsBeforeItDeliversIsReplaced) {
+    const receipt r = box_.ask(3);
+    box_.serve(40);
+    const std::uint64_t stopped = box_.take_office_and_stop();
+    expect_grant(r, 40);
+    EXPECT_EQ(box_.cursor(), 1u);
+    EXPECT_EQ(box_.courier() & courier_word::held, 0u);
+    EXPECT_GT(courier_word::epoch_field::get(box_.courier()), courier_word::epoch_field::get(stopped));
+    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 0u);
+}
+
+TEST_P(Courier, ThatComesBackDoesNotMoveItsSuccessorsCursor) {
+    const receipt r = box_.ask(3);
+    box_.serve(40);
+    std::uint64_t stopped = box_.take_office_and_stop();
+    expect_grant(r, 40);
+    const std::uint64_t after = box_.courier();
+    EXPECT_FALSE(box_.device->courier[0].word.compare_exchange<simt::order::relaxed>(
+        stopped, courier_word::moved_to(stopped, 1)));
+    EXPECT_EQ(box_.courier(), after);
+}
+
+TEST_P(Courier, ThatDeliveredWithoutMovingTheCursorIsHarmless) {
+    std::vector<receipt> asked;
+    std::vector<mailbox::answer> answers;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        asked.push_back(box_.ask(i + 1));
+        answers.push_back(box_.serve(10 * i));
+    }
+    box_.take_office_and_stop();
+    for (const auto& a : answers) {
+        box_.deliver(a);
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        expect_grant(asked[i], 10 * i);
+    }
+    EXPECT_EQ(box_.cursor(), 0u) << "nobody had a reason to take over";
+    // The slots are in use again, their new posts not answered, when the old answers are met once more.
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        asked[i] = box_.ask(100 + i);
+    }
+    box_.set_courier(courier_word::released(box_.courier()));
+    box_.courier_round();
+    EXPECT_LE(box_.cursor(), 4u);
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(box_.slot(asked[i].slot), slot_word::waiting(asked[i].tag)) << "slot " << asked[i].slot;
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        box_.serve(1000 + 10 * i);
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        expect_grant(asked[i], 1000 + 10 * i);
+    }
+    EXPECT_EQ(box_.cursor(), 8u);
+    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 0u);
+}
+
+// Of four delivered answers the host has written over the first `n`: they are passed, the others met once more.
+TEST_P(Courier, WhoseDeliveredAnswersWereWrittenOverIsHarmless) {
+    for (std::uint32_t over = 1; over <= 4; ++over) {
+        const std::uint64_t cursor = box_.cursor();
+        std::vector<receipt> asked;
+        std::vector<mailbox::answer> answers;
+        for (std::uint32_t i = 0; i < 4; ++i) {
+            asked.push_back(box_.ask(i + 1));
+            answers.push_back(box_.serve(10 * i));
+        }
+        box_.take_office_and_stop();
+        for (std::uint32_t i = 0; i < 4; ++i) {
+            box_.deliver(answers[i]);
+            expect_grant(asked[i], 10 * i);
+        }
+        asked.clear();
+        for (std::uint32_t i = 0; i < over; ++i) {
+            asked.push_back(box_.ask(50 + i));
+            box_.serve(500 + i);
+        }
+        EXPECT_EQ(box_.cursor(), cursor);
+        for (std::uint32_t i = 0; i < over; ++i) {
+            expect_grant(asked[i], 500 + i);
+        }
+        EXPECT_EQ(box_.cursor(), cursor + 4 + over);
+    }
+    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 0u);
+}
+
+// The lanes of a courier deliver in no particular order. Where it stops half-way, the slot of an answer that it did
+// deliver is used again, and the new answer must not be written over one that it did not deliver.
+TEST_P(Courier, ThatStopsHalfWayLosesNoAnswer) {
+    std::vector<receipt> asked;
+    std::vector<mailbox::answer> answers;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        asked.push_back(box_.ask(i + 1));
+        answers.push_back(box_.serve(10 * i));
+    }
+    box_.take_office_and_stop();
+    box_.deliver(answers[2]);
+    expect_grant(asked[2], 20);
+    const receipt again = box_.ask(7);
+    ASSERT_EQ(again.slot, asked[2].slot);
+    box_.serve(700);
+    // Only now does anybody wait long enough to take over. Nobody is to wait in vain.
+    box_.client.timeout_ns = 200'000'000;
+    for (const std::uint32_t i : {0u, 1u, 3u}) {
+        expect_grant(asked[i], 10 * i);
+    }
+    expect_grant(again, 700);
+    EXPECT_EQ(box_.claimed(), 0u);
+}
+
+TEST_P(Courier, ThatIsLateDeliversNothingIntoAReusedSlot) {
+    // The cursor is set back, so that the same answer is met twice: as by a courier that was stopped meanwhile.
+    const receipt first = box_.ask(1);
+    box_.serve(11);
+    expect_grant(first, 11);
+    const std::uint64_t before = courier_word::moved_to(box_.courier(), 0);
+    EXPECT_EQ(box_.slot(first.slot), slot_word::idle((first.tag + 1) & box_.shape.tag_mask()));
+    box_.set_courier(before);
+    box_.courier_round();
+    EXPECT_EQ(box_.slot(first.slot), slot_word::idle((first.tag + 1) & box_.shape.tag_mask())) << "idle";
+    const receipt second = box_.ask(1);
+    ASSERT_EQ(second.slot, first.slot);
+    box_.set_courier(before);
+    box_.courier_round();
+    EXPECT_EQ(box_.slot(first.slot), slot_word::waiting(second.tag)) << "somebody else's";
+    box_.set_slot(first.slot, slot_word::forsaken(second.tag, 1));
+    box_.set_courier(before);
+    box_.courier_round();
+    EXPECT_EQ(box_.slot(first.slot), slot_word::forsaken(second.tag, 1)) << "nobody's";
+    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 0u);
+}
+
+TEST_P(Courier, GivesEachAnswerToTheSinkOnceHoweverOftenItIsMet) {
+    const receipt r = box_.ask_unattended(5);
+    ASSERT_EQ(r.failure, failure_reason::none);
+    box_.serve(70);
+    const std::uint64_t before = box_.courier();
+    for (int i = 0; i < 3; ++i) {
+        box_.set_courier(before);
+        box_.courier_round();
+    }
+    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 1u);
+    EXPECT_EQ(box_.sunk.get(&rig::sink_record::last_first), 70u);
+    EXPECT_EQ(box_.sunk.get(&rig::sink_record::last_count), 5u) << "the count asked for: the answer does not carry it";
+    EXPECT_EQ(box_.claimed(), 0u);
+}
+
+TEST_P(Courier, ReadsOnlyThoseAnswersThatHaveArrived) {
+    const receipt a = box_.ask(1);
+    const receipt b = box_.ask(2);
+    box_.serve(1);
+    box_.courier_round();
+    EXPECT_EQ(box_.cursor(), 1u);
+    EXPECT_NE(box_.slot(a.slot) & slot_word::answered, 0u);
+    EXPECT_EQ(box_.slot(b.slot), slot_word::waiting(b.tag));
+    box_.courier_round();
+    EXPECT_EQ(box_.cursor(), 1u);
+    box_.serve(2);
+    expect_grant(b, 2);
+    expect_grant(a, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(TagBits, Courier, ::testing::Values(2u, 3u, 8u));
+
+TEST(ACourierThatHoldsOffice, IsTheOnlyOneToReadHostMemory) {
+    scripted_mailbox box(mailbox::shape{64, 8});
+    box.take_office_and_stop();
+    const std::uint64_t word = box.courier();
+    const auto result = simt::run_emulated({2, 64}, [&](simt::thread_position) {
+        const simt::lane_mask mask = simt::converge();
+        for (int i = 0; i < 20; ++i) {
+            box.client.courier_round(mask, box.sink());
+        }
+    });
+    ASSERT_TRUE(result.ok) << result.error;
+    EXPECT_EQ(result.costs.host_words_read, 0u);
+    EXPECT_EQ(result.costs.host_atomics, 0u);
+    EXPECT_EQ(result.costs.device_atomics, 0u) << "looking costs no atomic";
+    EXPECT_EQ(box.courier(), word);
+}
+
+}  // namespace
+}  // namespace orchard

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Waits that end without an answer: what the reason is, and what becomes of the slot and of a late grant.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/support/background.hpp"
+#include "tests/support/scripted_mailbox.cuh"
+
+namespace orchard {
+namespace {
+
+using device::courier_word;
+using device::outcome;
+using device::receipt;
+using device::slot_word;
+using rig::scripted_mailbox;
+using rig::sink_record;
+
+constexpr std::uint64_t ms = 1'000'000;
+
+class Deadline : public ::testing::TestWithParam<std::uint32_t> {
+protected:
+    scripted_mailbox box_{mailbox::shape{4, GetParam()}, 2 * ms};
+};
+
+TEST_P(Deadline, OfAWaitLeavesTheSlotUnattended) {
+    const receipt r = box_.ask(9);
+    const outcome o = box_.wait(r);
+    EXPECT_EQ(o.failure, failure_reason::service_not_answering);
+    EXPECT_EQ(box_.slot(r.slot), slot_word::forsaken(r.tag, 9));
+    EXPECT_EQ(box_.courier() & courier_word::held, 0u) << "who gives up must not keep the office";
+}
+
+TEST_P(Deadline, ALateGrantGoesToTheSinkOnceAndTheSlotIsFreeAgain) {
+    // More than a lap of tags.
+    for (std::uint32_t use = 0; use < 10; ++use) {
+        const receipt r = box_.ask(9);
+        ASSERT_EQ(r.failure, failure_reason::none);
+        EXPECT_EQ(box_.wait(r).failure, failure_reason::service_not_answering);
+        box_.serve(100 + use);
+        box_.courier_round();
+        box_.courier_round();
+        EXPECT_EQ(box_.sunk.get(&sink_record::calls), use + 1);
+        EXPECT_EQ(box_.sunk.get(&sink_record::last_status), static_cast<std::uint64_t>(device::answer_status::granted));
+        EXPECT_EQ(box_.sunk.get(&sink_record::last_first), 100 + use);
+        EXPECT_EQ(box_.sunk.get(&sink_record::last_count), 9u);
+        EXPECT_EQ(box_.slot(r.slot), slot_word::idle((r.tag + 1) & box_.shape.tag_mask()));
+        box_.client.timeout_ns = 10'000 * ms;
+        const receipt again = box_.ask(2);
+        EXPECT_EQ(again.slot, r.slot);
+        box_.serve(3);
+        EXPECT_EQ(box_.wait(again).result.run, (segment_run{segment_index{3}, 2}));
+        box_.client.timeout_ns = 2 * ms;
+    }
+}
+
+TEST_P(Deadline, IsNotReachedWhereTheAnswerLiesInTheSlot) {
+    box_.client.timeout_ns = 0;
+    const receipt r = box_.ask(9);
+    box_.take_office_and_stop();
+    box_.deliver(box_.serve(5));
+    const outcome o = box_.wait(r);
+    EXPECT_EQ(o.failure, failure_reason::none);
+    EXPECT_EQ(o.result.run, (segment_run{segment_index{5}, 9}));
+}
+
+TEST_P(Deadline, OfAServiceThatLivesIsCalledCommitBlocked) {
+    box_.client.timeout_ns = 300 * ms;
+    const rig::background beating([&] { box_.server.beat(); });
+    EXPECT_EQ(box_.wait(box_.ask(1)).failure, failure_reason::commit_blocked);
+}
+
+TEST_P(Deadline, CountsFromTheLastProgress) {
+    box_.client.timeout_ns = 150 * ms;
+    const receipt r = box_.ask(1);
+    // Answers to others arrive for longer than the deadline, then that to the post.
+    std::thread others([&] {
+        std::uint64_t word = box_.take_office_and_stop();
+        const absl::Time end = absl::Now() + absl::Milliseconds(450);
+        while (absl::Now() < end) {
+            word = courier_word::moved_to(word, courier_word::cursor(word) + 1);
+            box_.set_courier(word);
+            absl::SleepFor(absl::Milliseconds(1));
+        }
+        box_.deliver(box_.serve(8));
+    });
+    const outcome o = box_.wait(r);
+    others.join();
+    EXPECT_EQ(o.failure, failure_reason::none);
+    EXPECT_EQ(o.result.run.first, segment_index{8});
+}
+
+TEST_P(Deadline, OfAPostEndsWhereNoSlotComesFree) {
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_EQ(box_.ask(1).failure, failure_reason::none);
+    }
+    EXPECT_EQ(box_.ask(1).failure, failure_reason::service_not_answering);
+    EXPECT_EQ(box_.tickets(), 4u) << "nothing was posted";
+    EXPECT_EQ(box_.ask_unattended(1).failure, failure_reason::service_not_answering);
+    EXPECT_EQ(box_.tickets(), 4u);
+}
+
+TEST_P(Deadline, OfAPostCountsFromTheLastProgress) {
+    box_.client.timeout_ns = 150 * ms;
+    std::vector<receipt> asked;
+    for (int i = 0; i < 4; ++i) {
+        asked.push_back(box_.ask(1));
+    }
+    // The mailbox works, for others: answers are delivered, but each time somebody else is faster to take the slot.
+    std::thread others([&] {
+        std::uint64_t word = box_.take_office_and_stop();
+        const absl::Time end = absl::Now() + absl::Milliseconds(450);
+        while (absl::Now() < end) {
+            word = courier_word::moved_to(word, courier_word::cursor(word) + 1);
+            box_.set_courier(word);
+            absl::SleepFor(absl::Milliseconds(1));
+        }
+        box_.set_slot(asked[2].slot, slot_word::idle((asked[2].tag + 1) & box_.shape.tag_mask()));
+    });
+    const receipt r = box_.ask(1);
+    others.join();
+    EXPECT_EQ(r.failure, failure_reason::none);
+    EXPECT_EQ(r.slot, asked[2].slot);
+}
+
+TEST_P(Deadline, OfAPostIsNotReachedWhileItCanFreeASlotAsCourier) {
+    std::vector<receipt> unattended;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        unattended.push_back(box_.ask_unattended(i + 1));
+        EXPECT_EQ(box_.slot(unattended[i].slot), slot_word::forsaken(unattended[i].tag, i + 1));
+    }
+    box_.serve(30);
+    const receipt r = box_.ask(6);
+    ASSERT_EQ(r.failure, failure_reason::none);
+    EXPECT_EQ(r.slot, unattended[0].slot);
+    EXPECT_EQ(r.tag, (unattended[0].tag + 1) & box_.shape.tag_mask());
+    EXPECT_EQ(box_.sunk.get(&sink_record::calls), 1u);
+    EXPECT_EQ(box_.sunk.get(&sink_record::last_first), 30u);
+    EXPECT_EQ(box_.sunk.get(&sink_record::last_count), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(TagBits, Deadline, ::testing::Values(2u, 8u));
+
+TEST(Closing, RefusesPostsAndLetsWaitersHaveTheirAnswer) {
+    scripted_mailbox box(mailbox::shape{4, 8});
+    const receipt r = box.ask(1);
+    box.close();
+    EXPECT_EQ(box.ask(1).failure, failure_reason::closing);
+    EXPECT_EQ(box.ask_unattended(1).failure, failure_reason::closing);
+    EXPECT_EQ(box.tickets(), 1u);
+    EXPECT_EQ(box.claimed(), 1u);
+    mailbox::post p;
+    ASSERT_TRUE(box.server.next(&p));
+    box.server.answer({device::answer_status::closing, p.slot, p.tag, {segment_index{0}, 0}});
+    box.server.flush();
+    const outcome o = box.wait(r);
+    EXPECT_EQ(o.failure, failure_reason::none);
+    EXPECT_EQ(o.result.status, device::answer_status::closing);
+    EXPECT_EQ(box.claimed(), 0u);
+}
+
+TEST(Closing, EndsAPostThatWaitsForASlot) {
+    scripted_mailbox box(mailbox::shape{4, 8});
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_EQ(box.ask(1).failure, failure_reason::none);
+    }
+    std::thread closer([&] {
+        absl::SleepFor(absl::Milliseconds(5));
+        box.close();
+    });
+    EXPECT_EQ(box.ask(1).failure, failure_reason::closing);
+    closer.join();
+}
+
+}  // namespace
+}  // namespace orchard

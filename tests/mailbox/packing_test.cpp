@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Every field of every word at its limits, and the tags of the rings.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstddef>
+#include <vector>
+
+#include "tests/support/mailbox_memory.hpp"
+#include "uvm/mailbox.hpp"
+
+namespace orchard::mailbox {
+namespace {
+
+constexpr std::uint32_t last_segment = max_segments - 1;
+
+TEST(PackingAPost, OfAGrantKeepsEveryField) {
+    for (const std::uint32_t lap : {0u, 1u, 255u}) {
+        for (const std::uint32_t slot : {0u, 1u, 16383u}) {
+            for (const std::uint32_t tag : {0u, 1u, 255u}) {
+                for (const std::uint32_t count : {0u, 1u, 255u, 256u, last_segment}) {
+                    for (const bool or_fewer : {false, true}) {
+                        const post p{post_kind::grant, slot, tag, {segment_index{0}, count}, or_fewer};
+                        const std::uint64_t word = p.pack(lap);
+                        const post q = post::unpack(word);
+                        EXPECT_EQ(post::lap_field::get(word), lap);
+                        EXPECT_EQ(q.kind, post_kind::grant);
+                        EXPECT_EQ(q.slot, slot);
+                        EXPECT_EQ(q.tag, tag);
+                        EXPECT_EQ(q.run, p.run);
+                        EXPECT_EQ(q.or_fewer, or_fewer);
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(PackingAPost, OfAReturnKeepsEveryField) {
+    for (const std::uint32_t lap : {0u, 255u}) {
+        for (const std::uint32_t slot : {0u, 16383u}) {
+            for (const std::uint32_t tag : {0u, 255u}) {
+                for (const std::uint32_t first : {0u, 1u, last_segment}) {
+                    for (const std::uint32_t count : {0u, 1u, max_give_back}) {
+                        const post p{post_kind::give_back, slot, tag, {segment_index{first}, count}, false};
+                        const std::uint64_t word = p.pack(lap);
+                        const post q = post::unpack(word);
+                        EXPECT_EQ(post::lap_field::get(word), lap);
+                        EXPECT_EQ(q.kind, post_kind::give_back);
+                        EXPECT_EQ(q.slot, slot);
+                        EXPECT_EQ(q.tag, tag);
+                        EXPECT_EQ(q.run, p.run);
+                        EXPECT_FALSE(q.or_fewer);
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(PackingAPost, OfAPingKeepsSlotAndTag) {
+    const post q = post::unpack(post{post_kind::ping, 16383, 255, {segment_index{0}, 0}, false}.pack(255));
+    EXPECT_EQ(q.kind, post_kind::ping);
+    EXPECT_EQ(q.slot, 16383u);
+    EXPECT_EQ(q.tag, 255u);
+}
+
+TEST(PackingAnAnswer, KeepsEveryField) {
+    for (std::uint32_t s = 1; s <= 8; ++s) {
+        for (const std::uint32_t lap : {0u, 1u, 255u}) {
+            for (const std::uint32_t slot : {0u, 1u, 16383u}) {
+                for (const std::uint32_t tag : {0u, 1u, 255u}) {
+                    for (const std::uint32_t first : {0u, 1u, last_segment}) {
+                        for (const std::uint32_t count : {0u, 1u, max_refill}) {
+                            const answer a{static_cast<answer_status>(s), slot, tag, {segment_index{first}, count}};
+                            const std::uint64_t word = a.pack(lap);
+                            const answer b = answer::unpack(word);
+                            EXPECT_EQ(answer::lap_field::get(word), lap);
+                            EXPECT_EQ(b.status, a.status);
+                            EXPECT_EQ(b.slot, slot);
+                            EXPECT_EQ(b.tag, tag);
+                            EXPECT_EQ(b.run, a.run);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(PackingASlot, KeepsWhatIsDelivered) {
+    for (std::uint32_t s = 1; s <= 8; ++s) {
+        for (const std::uint32_t first : {0u, last_segment}) {
+            for (const std::uint32_t count : {0u, max_refill}) {
+                for (const std::uint32_t tag : {0u, 255u}) {
+                    const answer a{static_cast<answer_status>(s), 5, tag, {segment_index{first}, count}};
+                    const std::uint64_t word = slot_word::delivered(a);
+                    const answer b = slot_word::unpack(word);
+                    EXPECT_EQ(b.status, a.status);
+                    EXPECT_EQ(b.tag, tag);
+                    EXPECT_EQ(b.run, a.run);
+                    EXPECT_NE(word & slot_word::pending, 0u);
+                    EXPECT_NE(word & slot_word::answered, 0u);
+                    EXPECT_FALSE(slot_word::is_forsaken(word, tag));
+                }
+            }
+        }
+    }
+}
+
+TEST(PackingASlot, TellsItsStatesAndTagsApart) {
+    for (std::uint32_t tag = 0; tag < 256; ++tag) {
+        const std::uint64_t forsaken = slot_word::forsaken(tag, last_segment);
+        EXPECT_TRUE(slot_word::is_forsaken(forsaken, tag));
+        EXPECT_FALSE(slot_word::is_forsaken(forsaken, tag ^ 1));
+        EXPECT_FALSE(slot_word::is_forsaken(slot_word::waiting(tag), tag));
+        EXPECT_FALSE(slot_word::is_forsaken(slot_word::idle(tag), tag));
+        EXPECT_EQ(slot_word::first_field::get(forsaken), last_segment);
+        EXPECT_EQ(slot_word::idle(tag) | slot_word::pending, slot_word::waiting(tag)) << "what claims a slot";
+        EXPECT_EQ(slot_word::tag_field::get(forsaken), tag);
+    }
+}
+
+TEST(PackingTheCourier, CountsTenuresAndKeepsTheCursor) {
+    const std::uint64_t last_cursor = (std::uint64_t{1} << 40) - 1;
+    for (const std::uint64_t cursor : {std::uint64_t{0}, std::uint64_t{1}, last_cursor}) {
+        const std::uint64_t taken = courier_word::succeeded(courier_word::moved_to(0, cursor));
+        EXPECT_EQ(courier_word::cursor(taken), cursor);
+        EXPECT_EQ(courier_word::epoch_field::get(taken), 1u);
+        EXPECT_NE(taken & courier_word::held, 0u);
+        const std::uint64_t released = courier_word::released(taken);
+        EXPECT_EQ(released & courier_word::held, 0u);
+        EXPECT_EQ(courier_word::cursor(released), cursor);
+        EXPECT_NE(released | courier_word::held, taken) << "the next tenure is told from this one";
+        EXPECT_NE(courier_word::succeeded(taken), taken) << "as is that of who takes over";
+        EXPECT_EQ(courier_word::moved_to(taken, 7) & ~courier_word::cursor_field::mask,
+                  taken & ~courier_word::cursor_field::mask);
+    }
+}
+
+TEST(PackingTheCourier, EpochAndCursorWrapWithoutTouchingOtherFields) {
+    const std::uint64_t last_epoch = courier_word::epoch_field::put(~std::uint64_t{0});
+    const std::uint64_t next = courier_word::succeeded(last_epoch | 5);
+    EXPECT_EQ(courier_word::epoch_field::get(next), 0u);
+    EXPECT_EQ(courier_word::cursor(next), 5u);
+    EXPECT_NE(next & courier_word::held, 0u);
+    const std::uint64_t moved = courier_word::moved_to(next, std::uint64_t{1} << 40);
+    EXPECT_EQ(courier_word::cursor(moved), 0u);
+    EXPECT_EQ(courier_word::epoch_field::get(moved), 0u);
+}
+
+class LapTags : public ::testing::TestWithParam<shape> {};
+
+TEST_P(LapTags, NeverEqualThoseOfTheNeighbouringLaps) {
+    const shape s = GetParam();
+    EXPECT_NE(s.lap_tag(0), 0u) << "a ring that was never written must not look written";
+    for (std::uint64_t lap = 1; lap < 3 * (std::uint64_t{s.tag_mask()} + 1); ++lap) {
+        for (const std::uint64_t place : {std::uint64_t{0}, std::uint64_t{s.slots - 1}}) {
+            const std::uint64_t number = lap * s.slots + place;
+            EXPECT_NE(s.lap_tag(number), s.lap_tag(number - s.slots));
+            EXPECT_NE(s.lap_tag(number), s.lap_tag(number + s.slots));
+            EXPECT_NE(s.lap_tag(number - s.slots), s.lap_tag(number + s.slots));
+            EXPECT_EQ(s.position(number), place);
+            EXPECT_LE(s.lap_tag(number), s.tag_mask());
+            // A cursor has 40 bits.
+            EXPECT_EQ(s.lap_tag(number), s.lap_tag(number + (std::uint64_t{1} << 40)));
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LapTags,
+                         ::testing::Values(shape{4, 2}, shape{4, 3}, shape{4, 8}, shape{64, 2}, shape{1024, 5},
+                                           shape{16384, 2}, shape{16384, 8}),
+                         [](const auto& of) {
+                             return std::to_string(of.param.slots) + "_slots_" + std::to_string(of.param.tag_bits) +
+                                    "_bits";
+                         });
+
+TEST(Layout, PartsDoNotOverlapAndDeviceCountersShareNoLine) {
+    for (const shape s : {shape{4, 2}, shape{16384, 8}}) {
+        std::vector<std::uint64_t> memory(host_part::bytes(s) / 8);
+        const host_part h = host_part::in(memory.data(), s);
+        const auto offset = [&](const auto* word) {
+            return static_cast<std::size_t>(reinterpret_cast<const char*>(word) -
+                                            reinterpret_cast<const char*>(memory.data()));
+        };
+        EXPECT_EQ(offset(h.posts), 0u);
+        EXPECT_GE(offset(h.answers), sizeof(std::uint64_t) * s.slots);
+        EXPECT_GE(offset(h.beat), offset(h.answers) + sizeof(std::uint64_t) * s.slots);
+        EXPECT_LE(offset(h.beat) + sizeof(std::uint64_t), host_part::bytes(s));
+    }
+    const rig::mailbox_memory box(shape{4, 2});
+    const auto line = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) / 128; };
+    EXPECT_NE(line(&box.device->ticket), line(&box.device->courier));
+    EXPECT_NE(line(&box.device->courier), line(&box.device->flags));
+    EXPECT_NE(line(&box.device->flags), line(box.device->slots()));
+}
+
+}  // namespace
+}  // namespace orchard::mailbox

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Many groups, few slots, narrow tags: every answer reaches who asked, once, whatever the masks and the order.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/simt/run_emulated.hpp"
+#include "tests/support/background.hpp"
+#include "tests/support/scripted_mailbox.cuh"
+#include "tests/support/service_rig.hpp"
+
+namespace orchard {
+namespace {
+
+using device::answer_status;
+using device::outcome;
+using device::receipt;
+using simt::order;
+using word32 = simt::device_word<std::uint32_t>;
+
+enum class groups : int { whole_warps, single_lanes, thirds, changing };
+
+/// A number that the lanes of one group share and others of the warp do not.
+std::uint32_t group_key(groups by, simt::thread_position at, std::uint32_t round) {
+    switch (by) {
+        case groups::whole_warps: return 0;
+        case groups::single_lanes: return at.thread;
+        case groups::thirds: return at.thread % 3;
+        default: return (at.thread * 2654435761u >> (round % 16)) % (round % 7 + 1);
+    }
+}
+
+struct load_case {
+    mailbox::shape shape;
+    groups by;
+    simt::grid grid;
+    std::uint32_t rounds;
+    unsigned workers;  ///< with more than one, the host may stop a courier for so long that a 2-bit tag comes round
+};
+
+class RoundTrip : public ::testing::TestWithParam<load_case> {};
+
+TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
+    const load_case& load = GetParam();
+    rig::service_setup setup;
+    setup.shape = load.shape;
+    setup.range.count = setup.committed_at_start = 1024;
+    rig::service_rig host(setup);
+    const device::mailbox_client client{host.box.host, host.box.device, load.shape, 100'000'000'000};
+    rig::sink_record sunk;
+    const rig::recording_sink sink{&sunk};
+    std::vector<word32> owned(setup.range.count);
+    word32 shared{0};
+    word32 unanswered{0};
+    simt::device_word<std::uint64_t> posts{0};
+    simt::launch_result result;
+    {
+        const rig::background serving([&] { host.service.poll_once(); });
+        result = simt::run_emulated(
+            load.grid,
+            [&](simt::thread_position at) {
+                for (std::uint32_t round = 0; round < load.rounds; ++round) {
+                    const simt::lane_mask mask = simt::match(simt::converge(), group_key(load.by, at, round));
+                    const std::uint32_t count = 1 + (at.block + round) % 3;
+                    const receipt r = client.post(mask, rig::grant_of(count), false, sink);
+                    const outcome o = client.wait(mask, r, sink);
+                    if (o.failure != failure_reason::none || o.result.status != answer_status::granted ||
+                        o.result.run.count != count) {
+                        unanswered.fetch_add<order::relaxed>(1);
+                        continue;
+                    }
+                    const std::uint32_t first = to_underlying(o.result.run.first);
+                    if (device::is_leader(mask)) {
+                        posts.fetch_add<order::relaxed>(2);
+                        for (std::uint32_t i = 0; i < count; ++i) {
+                            shared.fetch_add<order::relaxed>(owned[first + i].fetch_add<order::relaxed>(1));
+                        }
+                        for (std::uint32_t i = 0; i < count; ++i) {
+                            owned[first + i].fetch_sub<order::relaxed>(1);
+                        }
+                    }
+                    simt::sync(mask);
+                    const mailbox::post back{mailbox::post_kind::give_back, 0, 0, {o.result.run.first, count}, false};
+                    const outcome ack = client.wait(mask, client.post(mask, back, false, sink), sink);
+                    if (ack.failure != failure_reason::none || ack.result.status != answer_status::acknowledged) {
+                        unanswered.fetch_add<order::relaxed>(1);
+                    }
+                }
+            },
+            load.workers);
+    }
+    ASSERT_TRUE(result.ok) << result.error;
+    EXPECT_EQ(unanswered.load<order::relaxed>(), 0u);
+    EXPECT_EQ(shared.load<order::relaxed>(), 0u) << "a segment had two owners";
+    EXPECT_EQ(sunk.get(&rig::sink_record::calls), 0u);
+    EXPECT_EQ(result.costs.host_atomics, 0u);
+    EXPECT_EQ(result.costs.host_words_written, posts.load<order::relaxed>());
+    EXPECT_EQ(host.box.tickets(), posts.load<order::relaxed>());
+    EXPECT_EQ(client.in_flight(), 0u);
+    EXPECT_EQ(host.box.claimed(), 0u);
+    EXPECT_EQ(host.service.counters().refused.get(), 0u);
+    EXPECT_EQ(host.service.counters().segments_granted.get(), 0u);
+    EXPECT_TRUE(host.service.validate().ok()) << host.service.validate();
+}
+
+std::string name_of(const ::testing::TestParamInfo<load_case>& of) {
+    static constexpr const char* by[] = {"whole_warps", "single_lanes", "thirds", "changing_groups"};
+    const load_case& l = of.param;
+    return std::string(by[static_cast<int>(l.by)]) + "_" + std::to_string(l.shape.slots) + "_slots_" +
+           std::to_string(l.shape.tag_bits) + "_bits_" + std::to_string(l.shape.couriers) + "_couriers_" +
+           std::to_string(l.workers) + "_workers";
+}
+
+INSTANTIATE_TEST_SUITE_P(Loads, RoundTrip,
+                         ::testing::Values(load_case{{4, 2}, groups::whole_warps, {8, 64}, 20, 1},
+                                           load_case{{4, 2}, groups::single_lanes, {2, 64}, 4, 1},
+                                           load_case{{4, 2}, groups::thirds, {4, 64}, 10, 1},
+                                           load_case{{4, 2}, groups::changing, {4, 64}, 10, 1},
+                                           load_case{{4, 8}, groups::whole_warps, {8, 64}, 20, 3},
+                                           load_case{{4, 8}, groups::single_lanes, {2, 64}, 4, 2},
+                                           load_case{{8, 8}, groups::changing, {4, 64}, 10, 2},
+                                           load_case{{64, 8}, groups::thirds, {6, 64}, 20, 3},
+                                           load_case{{8, 2, 2}, groups::changing, {4, 64}, 10, 1},
+                                           load_case{{16, 2, 4}, groups::thirds, {4, 64}, 10, 1},
+                                           load_case{{8, 8, 2}, groups::whole_warps, {8, 64}, 20, 3},
+                                           load_case{{16, 8, 4}, groups::changing, {4, 64}, 10, 3}),
+                         name_of);
+
+// The count asked for names the group; the answers come in an order that has nothing to do with that of the posts.
+class OutOfOrder : public ::testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(OutOfOrder, AnswersReachWhoAsked) {
+    constexpr std::uint32_t blocks = 4;
+    constexpr std::uint32_t warps = blocks * 2;
+    constexpr std::uint32_t rounds = 12;
+    rig::scripted_mailbox box(mailbox::shape{8, 8, GetParam()}, 100'000'000'000);
+    std::mt19937 random(GetParam());
+    std::vector<mailbox::post> waiting;
+    word32 wrong{0};
+    simt::launch_result result;
+    {
+        int patience = 0;
+        const rig::background serving([&] {
+            mailbox::post p;
+            while (box.server.next(&p)) {
+                waiting.push_back(p);
+                patience = 0;
+            }
+            // The last rounds have fewer posts in flight.
+            if (waiting.size() >= 4 || (!waiting.empty() && ++patience > 5)) {
+                const auto chosen = waiting.begin() + static_cast<std::ptrdiff_t>(random() % waiting.size());
+                const answer_status status =
+                    chosen->run.count % 5 == 0 ? answer_status::fragmented : answer_status::granted;
+                box.server.answer({status, chosen->slot, chosen->tag, {segment_index{chosen->run.count * 3}, 0}});
+                box.server.flush();
+                waiting.erase(chosen);
+            }
+        });
+        result = simt::run_emulated({blocks, 64}, [&](simt::thread_position at) {
+            const simt::lane_mask mask = simt::converge();
+            for (std::uint32_t round = 0; round < rounds; ++round) {
+                const auto mine = static_cast<std::uint32_t>(at.global_warp()) * rounds + round + 1;
+                const receipt r = box.client.post(mask, rig::grant_of(mine), false, box.sink());
+                const outcome o = box.client.wait(mask, r, box.sink());
+                const answer_status expected = mine % 5 == 0 ? answer_status::fragmented : answer_status::granted;
+                const bool right = o.failure == failure_reason::none && o.result.status == expected &&
+                                   o.result.run == segment_run{segment_index{mine * 3}, mine};
+                wrong.fetch_add<order::relaxed>(right ? 0 : 1);
+            }
+        });
+    }
+    ASSERT_TRUE(result.ok) << result.error;
+    EXPECT_EQ(wrong.load<order::relaxed>(), 0u);
+    EXPECT_EQ(box.tickets(), warps * rounds);
+    EXPECT_EQ(box.client.in_flight(), 0u);
+    EXPECT_EQ(box.claimed(), 0u);
+    EXPECT_EQ(box.sunk.get(&rig::sink_record::calls), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Couriers, OutOfOrder, ::testing::Values(1u, 2u));
+
+}  // namespace
+}  // namespace orchard

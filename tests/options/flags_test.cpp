@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/options_cli.hpp"
+#include "tests/options/clean_environment.hpp"
+
+namespace orchard {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::clean_environment;
+
+options parse(std::vector<std::string> arguments, options values = {}) {
+    CLI::App app;
+    add_to(app, values);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    app.parse(arguments);
+    return values;
+}
+
+std::string error_of(const std::vector<std::string>& arguments) {
+    try {
+        parse(arguments);
+    } catch (const CLI::ParseError& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+class options_flags : public testing::Test {
+protected:
+    clean_environment environment_;
+};
+
+TEST_F(options_flags, without_flags_the_defaults_stand) { EXPECT_EQ(parse({}), options{}); }
+
+TEST_F(options_flags, every_option_has_a_flag) {
+    options expected;
+    expected.device = device_option::emulated;
+    expected.capacity = 512 * mib;
+    expected.shards = 4;
+    expected.mailbox_slots = 8;
+    expected.magazine_segments = 5;
+    expected.refill_batch = 63;
+    expected.extent = 2 * mib;
+    expected.commit_ahead = 0;
+    expected.request_timeout = absl::Milliseconds(500);
+    expected.service_core = 0;
+    expected.service_spin = absl::Milliseconds(1);
+    expected.emulated_workers = 3;
+    expected.hardened = true;
+    EXPECT_EQ(parse({"--device",
+                     "emulated",
+                     "--capacity=512MiB",
+                     "--shards",
+                     "4",
+                     "--mailbox-slots",
+                     "8",
+                     "--magazine-segments",
+                     "5",
+                     "--refill-batch",
+                     "63",
+                     "--extent",
+                     "2MiB",
+                     "--commit-ahead",
+                     "0",
+                     "--request-timeout",
+                     "500ms",
+                     "--service-core",
+                     "0",
+                     "--service-spin",
+                     "1ms",
+                     "--emulated-workers",
+                     "3",
+                     "--hardened"}),
+              expected);
+}
+
+TEST_F(options_flags, a_negative_number_is_a_value) {
+    options values;
+    values.service_core = 5;
+    EXPECT_EQ(parse({"--service-core", "-1"}, values).service_core, -1);
+    EXPECT_EQ(parse({"--service-core=-1"}, values).service_core, -1);
+}
+
+TEST_F(options_flags, the_last_one_counts) {
+    EXPECT_EQ(parse({"--shards", "2", "--shards", "3"}).shards, 3);
+    EXPECT_FALSE(parse({"--hardened", "--no-hardened"}).hardened);
+    EXPECT_TRUE(parse({"--no-hardened", "--hardened"}).hardened);
+}
+
+TEST_F(options_flags, a_switch_takes_a_value_after_an_equals_sign_only) {
+    EXPECT_TRUE(parse({"--hardened=true"}).hardened);
+    options values;
+    values.hardened = true;
+    EXPECT_FALSE(parse({"--hardened=false"}, values).hardened);
+    EXPECT_FALSE(parse({"--no-hardened"}, values).hardened);
+    EXPECT_TRUE(parse({}, values).hardened);
+    EXPECT_EQ(error_of({"--hardened=maybe"}), "--hardened: \"maybe\" is not a switch; give true or false");
+    EXPECT_EQ(error_of({"--no-hardened=maybe"}), "--hardened: \"maybe\" is not a switch; give true or false");
+}
+
+TEST_F(options_flags, a_flag_wins_over_the_variable_and_the_variable_over_the_default) {
+    environment_.set("ORCHARD_SHARDS", "2");
+    environment_.set("ORCHARD_REFILL_BATCH", "9");
+    options values;
+    values.refill_batch = 3;
+    values.magazine_segments = 7;
+    const options parsed = parse({"--shards", "4"}, values);
+    EXPECT_EQ(parsed.shards, 4);
+    EXPECT_EQ(parsed.refill_batch, 9);
+    EXPECT_EQ(parsed.magazine_segments, 7);
+}
+
+TEST_F(options_flags, an_error_names_flag_value_and_remedy) {
+    EXPECT_EQ(error_of({"--capacity", "3MiB"}),
+              "--capacity: \"3MiB\" is below the minimum of 4 MiB; give 4 MiB to 32 TiB");
+    EXPECT_EQ(error_of({"--shards", "two"}), "--shards: \"two\" is not a whole number of 32 bits; give 1 to 4");
+    EXPECT_EQ(error_of({"--device", "gpu"}), "--device: \"gpu\" is not a device; give auto, cuda or emulated");
+    EXPECT_EQ(error_of({"--device", ""}), "--device: \"\" is not a device; give auto, cuda or emulated");
+}
+
+TEST_F(options_flags, an_error_of_the_environment_names_the_variable) {
+    environment_.set("ORCHARD_SHARDS", "9");
+    EXPECT_EQ(error_of({}), "ORCHARD_SHARDS: \"9\" is above the maximum of 4; give 1 to 4");
+}
+
+TEST_F(options_flags, the_help_shows_default_and_range) {
+    options values;
+    values.capacity = 8 * mib;
+    CLI::App app;
+    add_to(app, values);
+    const std::string help = app.help();
+    for (const option_info& info : option_table(values)) {
+        EXPECT_THAT(help, HasSubstr(info.flag));
+        EXPECT_THAT(help, HasSubstr(info.is_switch ? "--no-hardened" : "=" + info.value));
+    }
+    EXPECT_THAT(help, HasSubstr("(4 MiB to 32 TiB)"));
+}
+
+}  // namespace
+}  // namespace orchard

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+#
+# Installs BINARY_DIR into a fresh prefix, builds the project in CONSUMER_DIR against it and runs the result.
+# The prefix is moved between the two: nothing that is installed may name the place where it was installed to.
+
+set(work "${BINARY_DIR}/package-check")
+file(REMOVE_RECURSE "${work}")
+file(MAKE_DIRECTORY "${work}")
+
+function(run what)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT failed EQUAL 0)
+        message(FATAL_ERROR "${what} failed (${failed}):\n${output}")
+    endif()
+    message(STATUS "${what}: done")
+endfunction()
+
+run("install" "${CMAKE_COMMAND}" --install "${BINARY_DIR}" --prefix "${work}/staging")
+file(RENAME "${work}/staging" "${work}/prefix")
+
+set(cuda "")
+if(CUDA_COMPILER)
+    set(cuda "-DCUDAToolkit_NVCC_EXECUTABLE=${CUDA_COMPILER}")
+endif()
+run("configure"
+    "${CMAKE_COMMAND}" -S "${CONSUMER_DIR}" -B "${work}/build" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${work}/prefix"
+    "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" ${cuda})
+run("build" "${CMAKE_COMMAND}" --build "${work}/build")
+run("run" "${work}/build/consumer")
+run("installed program" "${work}/prefix/bin/orchard" --help)

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// The thread that runs a service.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "host/service_thread.hpp"
+#include "tests/support/service_rig.hpp"
+
+namespace orchard {
+namespace {
+
+using rig::ring_client;
+using rig::service_rig;
+
+/// Waits for something that must come to pass.
+template <class Condition>
+void wait_for(Condition condition) {
+    while (!condition()) {
+        std::this_thread::yield();
+    }
+}
+
+TEST(ServiceThread, AnswersPosts) {
+    service_rig host;
+    ring_client client(host.box);
+    service_thread thread(host.service, -1, absl::Milliseconds(1));
+    for (std::uint32_t i = 0; i < 200; ++i) {
+        const auto id = client.ask(1);
+        std::optional<mailbox::answer> a;
+        wait_for([&] { return (a = client.take()).has_value(); });
+        EXPECT_EQ(rig::id_of(*a), id);
+        EXPECT_EQ(a->run.first, segment_index{i});
+    }
+    thread.stop();
+    EXPECT_TRUE(host.service.validate().ok());
+}
+
+TEST(ServiceThread, SleepsWhenThereIsNoTrafficAndStillBeatsAndAnswers) {
+    service_rig host;
+    ring_client client(host.box);
+    service_thread thread(host.service, -1, absl::ZeroDuration());
+    wait_for([&] { return thread.sleeps() >= 10; });
+    const std::uint64_t beats = host.box.beats();
+    wait_for([&] { return host.box.beats() > beats; });
+    client.ping();
+    wait_for([&] { return client.take().has_value(); });
+    const std::uint64_t sleeps = thread.sleeps();
+    wait_for([&] { return thread.sleeps() >= sleeps + 10; });
+}
+
+TEST(ServiceThread, DoesNotSleepWhileItIsToSpin) {
+    service_rig host;
+    service_thread thread(host.service, -1, absl::Hours(1));
+    const std::uint64_t beats = host.box.beats();
+    wait_for([&] { return host.box.beats() > beats + 10'000; });
+    EXPECT_EQ(thread.sleeps(), 0u);
+}
+
+TEST(ServiceThread, RunsJobsBetweenPolls) {
+    service_rig host;
+    service_thread thread(host.service, -1, absl::ZeroDuration());
+    std::thread::id on;
+    std::uint64_t before = 0;
+    std::uint64_t after = 0;
+    thread.run([&] {
+        on = std::this_thread::get_id();
+        before = host.box.beats();
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        after = host.box.beats();
+        EXPECT_TRUE(host.service.validate().ok());
+    });
+    EXPECT_NE(on, std::this_thread::get_id());
+    EXPECT_EQ(before, after) << "the service polled during a job";
+}
+
+TEST(ServiceThread, RunsTheJobsOfManyThreadsOneAtATime) {
+    service_rig host;
+    service_thread thread(host.service, -1, absl::ZeroDuration());
+    int done = 0;  // written by the service's thread only
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 4; ++i) {
+        callers.emplace_back([&] {
+            for (int j = 0; j < 25; ++j) {
+                thread.run([&] { ++done; });
+            }
+        });
+    }
+    for (auto& c : callers) {
+        c.join();
+    }
+    int seen = 0;
+    thread.run([&] { seen = done; });
+    EXPECT_EQ(seen, 100);
+}
+
+TEST(ServiceThread, AfterStopNothingIsAnsweredAndJobsRunInTheCaller) {
+    service_rig host;
+    ring_client client(host.box);
+    service_thread thread(host.service, -1, absl::ZeroDuration());
+    thread.stop();
+    const std::uint64_t beats = host.box.beats();
+    client.ping();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_FALSE(client.take().has_value());
+    EXPECT_EQ(host.box.beats(), beats);
+    std::thread::id on;
+    thread.run([&] { on = std::this_thread::get_id(); });
+    EXPECT_EQ(on, std::this_thread::get_id());
+    thread.stop();
+    EXPECT_EQ(host.service.poll_once(), 1u) << "the service can be polled by hand now";
+}
+
+TEST(ServiceThread, ACoreThatTheMachineDoesNotHaveIsIgnored) {
+    for (const int core : {0, 1023, 1'000'000}) {
+        service_rig host;
+        ring_client client(host.box);
+        service_thread thread(host.service, core, absl::ZeroDuration());
+        client.ping();
+        wait_for([&] { return client.take().has_value(); });
+    }
+}
+
+}  // namespace
+}  // namespace orchard

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A backing without memory, whose commits are recorded and can be made to fail or to last.
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "uvm/backing.hpp"
+
+namespace orchard::rig {
+
+class fake_backing final : public backing {
+public:
+    explicit fake_backing(std::uint32_t segments, std::uint32_t committed_at_start = 0)
+        : segments_{segments}, at_start_{committed_at_start} {}
+
+    [[nodiscard]] char* base() const override { return nullptr; }
+    [[nodiscard]] std::uint32_t segments() const override { return segments_; }
+    [[nodiscard]] std::uint32_t committed_at_start() const override { return at_start_; }
+    absl::Status commit(segment_run run) override {
+        entered_.fetch_add(1);
+        entered_.notify_all();
+        held_.wait(true);
+        const std::scoped_lock lock(mutex_);
+        if (failure_.ok()) {
+            commits_.push_back(run);
+        }
+        return failure_;
+    }
+    absl::StatusOr<void*> allocate_metadata(std::size_t) override { return absl::UnimplementedError("a fake"); }
+    absl::StatusOr<void*> allocate_host_visible(std::size_t) override { return absl::UnimplementedError("a fake"); }
+    [[nodiscard]] void* stream() const override { return nullptr; }
+    absl::Status read(void*, const void*, std::size_t) override { return absl::UnimplementedError("a fake"); }
+    absl::Status write(void*, const void*, std::size_t) override { return absl::UnimplementedError("a fake"); }
+
+    /// From now on commits end like this.
+    void end_with(absl::Status status) {
+        const std::scoped_lock lock(mutex_);
+        (void)(failure_ = std::move(status));
+    }
+    /// From now on commits do not end before `let_go`.
+    void hold() { held_.store(true); }
+    void let_go() {
+        held_.store(false);
+        held_.notify_all();
+    }
+    /// Waits until `n` commits have begun, ever.
+    void wait_until_entered(std::uint32_t n) const {
+        for (std::uint32_t seen = entered_.load(); seen < n; seen = entered_.load()) {
+            entered_.wait(seen);
+        }
+    }
+    /// Commits begun.
+    [[nodiscard]] std::uint32_t entered() const { return entered_.load(); }
+    /// The commits that succeeded, in order.
+    [[nodiscard]] std::vector<segment_run> commits() const {
+        const std::scoped_lock lock(mutex_);
+        return commits_;
+    }
+
+private:
+    std::uint32_t segments_;
+    std::uint32_t at_start_;
+    std::atomic<std::uint32_t> entered_{0};
+    std::atomic<bool> held_{false};
+    mutable std::mutex mutex_;
+    absl::Status failure_;
+    std::vector<segment_run> commits_;
+};
+
+}  // namespace orchard::rig

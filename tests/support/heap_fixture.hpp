@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What the tests of a heap share: the cases that the contract must hold in, a fixture, and the sizes of runs.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+#include "runtime/machine_info.hpp"
+#include "tests/support/heap_kernels.cuh"
+
+namespace orchard::test {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+
+/// `full`, or `reduced` where a sanitizer makes everything slower.
+constexpr std::uint64_t scaled(std::uint64_t full, std::uint64_t reduced) { return sanitized ? reduced : full; }
+
+/// One way to make a heap. The whole contract holds for each.
+struct heap_case {
+    const char* name;
+    device_option device;
+    int magazine_segments;
+    int shards;
+    int mailbox_slots;
+    std::uint64_t capacity;
+
+    [[nodiscard]] options values() const {
+        options o;
+        o.device = device;
+        o.magazine_segments = magazine_segments;
+        o.shards = shards;
+        o.mailbox_slots = mailbox_slots;
+        o.capacity = capacity;
+        o.emulated_workers = 2;
+        return o;
+    }
+    friend std::ostream& operator<<(std::ostream& out, const heap_case& c) { return out << c.name; }
+};
+
+/// Bytes of a heap of `n` segments.
+constexpr std::uint64_t segments(std::uint64_t n) { return n * segment_bytes; }
+
+/// Both devices, with each of: the defaults; magazine bypassed and a mailbox of 4; three services (which need 129
+/// segments), with either mailbox; a heap so small that most classes have to share its few segments one after another.
+inline std::vector<heap_case> heap_cases() {
+    std::vector<heap_case> cases;
+    constexpr int all_slots = options{}.mailbox_slots;
+    for (const auto& [device, prefix] : {std::pair{device_option::emulated, 0}, std::pair{device_option::cuda, 1}}) {
+        constexpr std::array<std::array<const char*, 5>, 2> names{
+            {{"emulated", "emulated_no_magazine_4_slots", "emulated_3_shards_4_slots", "emulated_3_shards_no_magazine",
+              "emulated_8_segments"},
+             {"cuda", "cuda_no_magazine_4_slots", "cuda_3_shards_4_slots", "cuda_3_shards_no_magazine",
+              "cuda_8_segments"}}};
+        const auto& name = names[static_cast<std::size_t>(prefix)];
+        cases.push_back({name[0], device, 64, 1, all_slots, segments(32)});
+        cases.push_back({name[1], device, 0, 1, 4, segments(32)});
+        cases.push_back({name[2], device, 64, 3, 4, segments(136)});
+        cases.push_back({name[3], device, 0, 3, all_slots, segments(136)});
+        cases.push_back({name[4], device, 64, 1, all_slots, segments(8)});
+    }
+    return cases;
+}
+
+inline std::string case_name(const ::testing::TestParamInfo<heap_case>& info) { return info.param.name; }
+
+/// A heap of the case under test. Ends with `validate()`: no test may leave a heap that is not consistent.
+class heap_contract : public ::testing::TestWithParam<heap_case> {
+protected:
+    void SetUp() override {
+        const auto choice = choose_device(GetParam().device);
+        if (!choice.ok()) {
+            GTEST_SKIP() << "needs a GPU: " << choice.status().message();
+        }
+        remake(GetParam().values());
+    }
+    void TearDown() override {
+        if (heap_) {
+            expect_valid("at the end of the test");
+        }
+    }
+
+    /// Another heap instead of the one there is.
+    void remake(const options& values) {
+        heap_.reset();
+        absl::StatusOr<heap> made = heap::create(values);
+        ASSERT_TRUE(made.ok()) << made.status();
+        heap_.emplace(*std::move(made));
+    }
+
+    [[nodiscard]] heap& h() { return *heap_; }
+    [[nodiscard]] std::uint64_t heap_segments() { return device::heap_view(heap_->ref().view()).segments; }
+    /// The longest run that one service owns: a chunk does not reach from one into another.
+    [[nodiscard]] std::uint64_t largest_chunk() {
+        const device::heap_view view = heap_->ref().view();
+        return segments(std::min(view.segments, view.segments_per_shard));
+    }
+
+    /// Runs a kernel that must not fail.
+    template <class Kernel>
+    simt::emulated::costs launch(simt::grid shape, const Kernel& kernel) {
+        const simt::launch_result result = simt::launch(heap_->executor(), shape, kernel);
+        EXPECT_TRUE(result.ok) << result.error;
+        return result.costs;
+    }
+
+    template <class T>
+    device_array<T> array(std::uint64_t count) {
+        absl::StatusOr<device_array<T>> made = device_array<T>::create(heap_->executor(), count);
+        EXPECT_TRUE(made.ok()) << made.status();
+        return made.ok() ? *std::move(made) : device_array<T>();
+    }
+    template <class T>
+    device_array<T> array_of(const std::vector<T>& from) {
+        device_array<T> made = array<T>(from.size());
+        const absl::Status s = made.upload(from);
+        EXPECT_TRUE(s.ok()) << s;
+        return made;
+    }
+    template <class T>
+    std::vector<T> to_host(const device_array<T>& from) {
+        std::vector<T> result(from.size());
+        const absl::Status s = from.download(result);
+        EXPECT_TRUE(s.ok()) << s;
+        return result;
+    }
+
+    void expect_valid(const char* when = "") {
+        const absl::Status s = heap_->validate();
+        EXPECT_TRUE(s.ok()) << when << ": " << s;
+    }
+    /// The statistics once everything posted is answered.
+    statistics settled_stats() {
+        expect_valid("before statistics");
+        absl::StatusOr<statistics> s = heap_->stats();
+        EXPECT_TRUE(s.ok()) << s.status();
+        return s.ok() ? *s : statistics{};
+    }
+    /// Nothing is allocated, and nothing is held once the heap was trimmed.
+    void expect_empty() {
+        const absl::Status trimmed = heap_->trim();
+        EXPECT_TRUE(trimmed.ok()) << trimmed;
+        const statistics s = settled_stats();
+        EXPECT_EQ(s.pages_in_use, 0u);
+        EXPECT_EQ(s.live_chunks, 0u);
+        EXPECT_EQ(s.slabs_in_use, 0u);
+        EXPECT_EQ(s.segments_in_magazine, 0u);
+        EXPECT_EQ(s.segments_granted, 0u);
+        EXPECT_EQ(s.allocations, s.frees);
+    }
+
+    /// Thread i allocates `sizes[i]`, in blocks of `threads_per_block`.
+    std::vector<block> allocate(const std::vector<std::uint64_t>& sizes, std::uint32_t threads_per_block = 64) {
+        const auto wanted = array_of(sizes);
+        const auto got = array<block>(sizes.size());
+        launch(simt::grid_for(sizes.size(), threads_per_block),
+               allocate_each{heap_->ref(), wanted.data(), got.data(), sizes.size()});
+        return to_host(got);
+    }
+    block allocate_one(std::uint64_t bytes) { return allocate({bytes}, 1).front(); }
+    /// Writes contents that tell blocks apart; block i is stamped by thread i.
+    void stamp(const std::vector<block>& blocks) {
+        const auto them = array_of(blocks);
+        launch(simt::grid_for(blocks.size(), 64), stamp_each{them.data(), blocks.size()});
+    }
+    /// Another kernel looks whether the contents are what `stamp` wrote; other threads than those that wrote.
+    void expect_stamped(const std::vector<block>& blocks) {
+        const auto them = array_of(blocks);
+        const auto errors = array<simt::device_word<std::uint32_t>>(1);
+        launch(simt::grid_for(blocks.size(), 96), verify_each{them.data(), blocks.size(), errors.data()});
+        EXPECT_EQ(to_host(errors).front().load<simt::order::relaxed>(), 0u) << "blocks whose contents changed";
+    }
+    /// Thread i frees the block at `order[i]`, or its own.
+    void free_all(const std::vector<block>& blocks, const std::vector<std::uint64_t>& order = {},
+                  std::uint32_t threads_per_block = 64) {
+        std::vector<block> sorted = blocks;
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            sorted[i] = blocks[order[i]];
+        }
+        const auto them = array_of(sorted);
+        launch(simt::grid_for(sorted.size(), threads_per_block), free_each{heap_->ref(), them.data(), sorted.size()});
+    }
+
+    /// No block is null, each lies in the heap, and no two share a byte.
+    void expect_disjoint(std::vector<block> blocks) {
+        const device::heap_view view = heap_->ref().view();
+        const auto base = reinterpret_cast<std::uint64_t>(view.base);
+        std::sort(blocks.begin(), blocks.end(), [](const block& a, const block& b) { return a.address < b.address; });
+        std::uint64_t end = base;
+        for (const block& b : blocks) {
+            ASSERT_NE(b.address, 0u) << "no memory for " << b.bytes << " bytes";
+            ASSERT_GE(b.address, end) << "a block of " << b.bytes << " bytes begins before another's end";
+            end = b.address + b.bytes;
+        }
+        EXPECT_LE(end, base + segments(view.segments));
+    }
+
+    /// Allocates, checks, stamps, checks from elsewhere, frees.
+    void cycle(const std::vector<std::uint64_t>& sizes, std::uint32_t threads_per_block = 64) {
+        const std::vector<block> blocks = allocate(sizes, threads_per_block);
+        ASSERT_NO_FATAL_FAILURE(expect_disjoint(blocks));
+        stamp(blocks);
+        expect_stamped(blocks);
+        free_all(blocks, {}, threads_per_block);
+    }
+
+private:
+    std::optional<heap> heap_;
+};
+
+}  // namespace orchard::test
+
+/// A suite of the contract, run in all cases.
+#define ORCHARD_CONTRACT_SUITE(suite)                                                                                  \
+    class suite : public ::orchard::test::heap_contract {};                                                            \
+    INSTANTIATE_TEST_SUITE_P(all, suite, ::testing::ValuesIn(::orchard::test::heap_cases()), ::orchard::test::case_name)

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What a heap keeps in device memory, for tests of its parts: all zero, without mailbox, service or user memory.
+
+#include <memory>
+#include <vector>
+
+#include "device/magazine.cuh"
+#include "device/slab.cuh"
+
+namespace orchard::rig {
+
+class heap_memory {
+public:
+    explicit heap_memory(std::uint32_t segments)
+        : state_{std::make_unique<device::heap_state>()},
+          table_(std::size_t{class_count} * segments),
+          descriptors_(segments),
+          magazine_((segments + 63) / 64),
+          summary_((magazine_.size() + 63) / 64),
+          bitmaps_(segments * device::bitmap_words) {
+        view.segments = segments;
+        view.segments_per_shard = segments;
+        view.state = state_.get();
+        view.slab_table = table_.data();
+        view.descriptors = descriptors_.data();
+        view.magazine = magazine_.data();
+        view.magazine_summary = summary_.data();
+        view.bitmaps = bitmaps_.data();
+    }
+
+    /// Bits set in the magazine's words.
+    [[nodiscard]] std::uint32_t magazine_bits() const {
+        int n = 0;
+        for (const auto& w : magazine_) {
+            n += simt::popcount(w.load<simt::order::acquire>());
+        }
+        return static_cast<std::uint32_t>(n);
+    }
+    /// Whether the summary names every word that holds something: so it must be while nobody is at work.
+    [[nodiscard]] bool summary_is_complete() const {
+        for (std::size_t i = 0; i < magazine_.size(); ++i) {
+            const bool named = (summary_[i / 64].load<simt::order::acquire>() >> (i % 64) & 1) != 0;
+            if (!named && magazine_[i].load<simt::order::acquire>() != 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+    /// Whether no page of any slab is taken.
+    [[nodiscard]] bool bitmaps_are_clear() const {
+        for (const auto& w : bitmaps_) {
+            if (w.load<simt::order::acquire>() != 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+    [[nodiscard]] std::uint64_t sum(device::counter c) const {
+        std::uint64_t total = 0;
+        for (const auto& counts : state_->counts) {
+            total += counts.value[static_cast<int>(c)].load<simt::order::acquire>();
+        }
+        return total;
+    }
+
+    device::heap_view view;
+
+private:
+    std::unique_ptr<device::heap_state> state_;
+    std::vector<simt::device_word<std::uint32_t>> table_;
+    std::vector<simt::device_word<std::uint64_t>> descriptors_;
+    std::vector<simt::device_word<std::uint64_t>> magazine_;
+    std::vector<simt::device_word<std::uint64_t>> summary_;
+    std::vector<simt::device_word<std::uint64_t>> bitmaps_;
+};
+
+}  // namespace orchard::rig

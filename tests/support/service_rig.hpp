@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A service with its mailbox and growth, without threads and without a device.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "host/segment_service.hpp"
+#include "tests/support/fake_backing.hpp"
+#include "tests/support/mailbox_memory.hpp"
+
+namespace orchard::rig {
+
+struct service_setup {
+    mailbox::shape shape{64, 8};
+    segment_run range{segment_index{0}, 256};
+    std::uint32_t committed_at_start = 256;  ///< of the backing, counted from segment 0
+    std::uint32_t extent = 32;
+    std::uint32_t ahead = 0;
+};
+
+struct service_rig {
+    explicit service_rig(const service_setup& s = {})
+        : box{s.shape},
+          memory{to_underlying(s.range.first) + s.range.count, s.committed_at_start},
+          grower{memory, {s.range}, s.extent},
+          service{mailbox_server(box.host, s.shape), grower, 0, s.ahead} {}
+
+    mailbox_memory box;
+    fake_backing memory;
+    growth grower;
+    segment_service service;
+};
+
+/// Posts as the device does, and reads the answers as a courier does, but in the test's own thread. At most as many
+/// posts are in flight as there are slots: a slot is free again once its answer was taken.
+class ring_client {
+public:
+    explicit ring_client(mailbox_memory& box) : box_{box} {
+        for (std::uint32_t i = box.shape.slots; i != 0; --i) {
+            free_.push_back({i - 1, 0});
+        }
+    }
+    /// What tells a post's answer from others.
+    struct id {
+        std::uint32_t slot = 0;
+        std::uint32_t tag = 0;
+        friend bool operator==(const id&, const id&) = default;
+    };
+
+    /// Precondition: fewer posts in flight than slots.
+    id post(mailbox::post_kind kind, segment_run run = {segment_index{0}, 0}, bool or_fewer = false) {
+        const id mine = free_.back();
+        free_.pop_back();
+        const mailbox::post p{kind, mine.slot, mine.tag, run, or_fewer};
+        box_.host.posts[box_.shape.position(ticket_)].store<simt::order::release>(p.pack(box_.shape.lap_tag(ticket_)));
+        ++ticket_;
+        return mine;
+    }
+    id ask(std::uint32_t count) { return post(mailbox::post_kind::grant, {segment_index{0}, count}); }
+    id ask_or_fewer(std::uint32_t count) { return post(mailbox::post_kind::grant, {segment_index{0}, count}, true); }
+    id give_back(std::uint32_t first, std::uint32_t count) {
+        return post(mailbox::post_kind::give_back, {segment_index{first}, count});
+    }
+    id ping() { return post(mailbox::post_kind::ping); }
+
+    /// The next answer, if it has arrived.
+    std::optional<mailbox::answer> take() {
+        for (std::uint32_t ring = 0; ring < box_.shape.couriers; ++ring) {
+            const std::uint64_t cursor = cursors_[ring];
+            const std::uint64_t word =
+                box_.host.answers[box_.shape.answer_position(ring, cursor)].load<simt::order::acquire>();
+            if (mailbox::answer::lap_field::get(word) == box_.shape.answer_lap_tag(cursor)) {
+                ++cursors_[ring];
+                const auto a = mailbox::answer::unpack(word);
+                free_.push_back({a.slot, (a.tag + 1) & box_.shape.tag_mask()});
+                return a;
+            }
+        }
+        return std::nullopt;
+    }
+
+    [[nodiscard]] std::uint64_t in_flight() const { return box_.shape.slots - free_.size(); }
+
+private:
+    mailbox_memory& box_;
+    std::vector<id> free_;
+    std::uint64_t ticket_ = 0;
+    std::array<std::uint64_t, mailbox::max_couriers> cursors_{};
+};
+
+inline ring_client::id id_of(const mailbox::answer& a) { return {a.slot, a.tag}; }
+
+}  // namespace orchard::rig
