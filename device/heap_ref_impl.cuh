@@ -42,13 +42,13 @@ inline ORCHARD_FN void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t pa
         }
     }
     if (page_class == chunk_class) {
-        view_.add(device::counter::allocated_bytes_requested, p != nullptr ? bytes : 0);
+        view_.add(device::counter::allocated_bytes, p != nullptr ? bytes : 0);
     } else if (simt::lane_id() == simt::leader_of(group)) {
-        view_.add(device::counter::allocated_bytes_requested, std::uint64_t{lanes} * class_bytes(page_class));
+        view_.add(device::counter::allocated_bytes, std::uint64_t{lanes} * class_bytes(page_class));
     }
     if (p == nullptr) {
         if (page_class != chunk_class) {
-            view_.add(device::counter::allocated_bytes_requested, ~std::uint64_t{class_bytes(page_class)} + 1);
+            view_.add(device::counter::allocated_bytes, ~std::uint64_t{class_bytes(page_class)} + 1);
         }
         record_failure(why, bytes, page_class);
     }

@@ -79,7 +79,7 @@ struct chunk_record {
 enum class counter : int {
     allocations,
     frees,
-    allocated_bytes_requested,
+    allocated_bytes,
     failed_allocations,
     groups,
     multi_lane_groups,

@@ -16,9 +16,9 @@ namespace orchard {
 /// What is known of the first request that failed. `reason` is `none` while none has.
 struct failure {
     failure_reason reason = failure_reason::none;
-    std::uint64_t bytes = 0;                 ///< what was asked for: by a group, the sum of its lanes
+    std::uint64_t bytes = 0;                 ///< what the thread asked for
     std::uint32_t size_class = chunk_class;  ///< index of the page class, or `chunk_class`
-    std::uint32_t block = 0;                 ///< block of the thread that led the request
+    std::uint32_t block = 0;                 ///< block of the thread
     std::uint32_t thread = 0;                ///< index of that thread in its block
     std::uint64_t time_ns = 0;               ///< on the device's clock (`simt::clock_ns`)
     std::uint64_t count = 0;                 ///< requests that failed so far, this one included

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+
 #include "runtime/detail_kernels.hpp"
 #include "runtime/heap_impl.hpp"
 #include "runtime/heap_validator.hpp"
@@ -165,7 +167,32 @@ absl::Status heap::impl::close() {
     return status;
 }
 
-absl::Status heap::impl::trim() { return detail::run_trim(own_executor(), view); }
+/// Whether every post was answered and delivered.
+absl::Status heap::impl::check_settled() {
+    for (const shard& s : shards_) {
+        mailbox::device_part part;
+        if (absl::Status status = memory_->read(static_cast<void*>(&part), s.device, sizeof(part)); !status.ok()) {
+            return status;
+        }
+        std::uint64_t delivered = 0;
+        for (const auto& courier : part.courier) {
+            delivered += mailbox::courier_word::cursor(courier.word.load<simt::order::relaxed>());
+        }
+        const std::uint64_t posted = part.ticket.word.load<simt::order::relaxed>();
+        if (const std::uint64_t left = mailbox::courier_word::flying(posted, delivered); left != 0) {
+            return absl::DeadlineExceededError(
+                absl::StrFormat("%d posts were not answered within %s; a kernel may still be asking, or the service "
+                                "does not answer",
+                                left, absl::FormatDuration(values.request_timeout)));
+        }
+    }
+    return absl::OkStatus();
+}
+
+absl::Status heap::impl::trim() {
+    absl::Status status = detail::run_trim(own_executor(), view);
+    return status.ok() ? check_settled() : status;
+}
 
 absl::StatusOr<std::unique_ptr<device::heap_state>> heap::impl::read_state() {
     auto state = std::make_unique<device::heap_state>();
@@ -217,7 +244,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.failed_allocations = sum(counter::failed_allocations);
     s.allocations = sum(counter::allocations) - s.failed_allocations;
     s.frees = sum(counter::frees);
-    s.allocated_bytes_requested = sum(counter::allocated_bytes_requested);
+    s.allocated_bytes = sum(counter::allocated_bytes);
     s.groups = sum(counter::groups);
     s.multi_lane_groups = sum(counter::multi_lane_groups);
     s.chunk_allocations = sum(counter::chunk_allocations);
@@ -259,6 +286,9 @@ absl::StatusOr<statistics> heap::impl::stats() {
 
 absl::Status heap::impl::validate() {
     if (absl::Status s = detail::run_settle(own_executor(), view); !s.ok()) {
+        return s;
+    }
+    if (absl::Status s = check_settled(); !s.ok()) {
         return s;
     }
     std::vector<bool> granted(view.segments, false);

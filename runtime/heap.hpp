@@ -42,7 +42,8 @@ public:
     /// The options that the heap was made with.
     [[nodiscard]] const options& configuration() const;
 
-    /// Numbers so far; exact when no kernel runs. Errors: the device's own.
+    /// Numbers so far. Exact when no kernel runs and nothing is under way in the mailbox, as after `validate` or
+    /// `trim`. Errors: the device's own.
     /// Cost: some copies of a few KiB, and the bitmaps of slabs in use.
     absl::StatusOr<statistics> stats();
 
@@ -52,7 +53,7 @@ public:
     absl::Status validate();
 
     /// Gives back what lies unused: slabs without a page in use and the magazine go to the host. Runs a kernel; others
-    /// may run beside it. Errors: the device's own.
+    /// may run beside it. Errors: DeadlineExceeded where posts stay unanswered; the device's own.
     absl::Status trim();
 
     /// The first request that failed, with its reason; nothing where none did.

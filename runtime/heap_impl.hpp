@@ -34,6 +34,7 @@ public:
 private:
     absl::Status lay_out_metadata();
     absl::Status start_shards();
+    absl::Status check_settled();
     [[nodiscard]] simt::executor own_executor() const;
 
     template <class T>

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -48,6 +49,26 @@ absl::Status exhausted(const char* what, std::uint64_t bytes) {
                         what, bytes, std::strerror(error)));
 }
 
+/// Copies word by word, since lanes and services may read and write the same words meanwhile.
+void copy_words(void* to, const void* from, std::size_t bytes) {
+    auto* t = static_cast<char*>(to);
+    auto* f = static_cast<const char*>(from);
+    const auto copy = [&]<class Word>(Word) {
+        const auto aligned = [](const char* p) { return reinterpret_cast<std::uintptr_t>(p) % sizeof(Word) == 0; };
+        for (; bytes >= sizeof(Word) && aligned(t) && aligned(f);
+             t += sizeof(Word), f += sizeof(Word), bytes -= sizeof(Word)) {
+            std::atomic_ref source(*reinterpret_cast<Word*>(const_cast<char*>(f)));
+            std::atomic_ref(*reinterpret_cast<Word*>(t))
+                .store(source.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        }
+    };
+    copy(std::uint64_t{});
+    copy(std::uint32_t{});
+    if (bytes != 0) {
+        std::memcpy(t, f, bytes);
+    }
+}
+
 class emulated_backing final : public backing {
 public:
     emulated_backing(mapping range, std::uint32_t segments) : range_{std::move(range)}, segments_{segments} {
@@ -71,15 +92,11 @@ public:
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override { return allocate(bytes); }
     [[nodiscard]] void* stream() const override { return nullptr; }
     absl::Status read(void* to, const void* from, std::size_t bytes) override {
-        if (bytes != 0) {  // memcpy must not be given null, not even for nothing
-            std::memcpy(to, from, bytes);
-        }
+        copy_words(to, from, bytes);
         return absl::OkStatus();
     }
     absl::Status write(void* to, const void* from, std::size_t bytes) override {
-        if (bytes != 0) {  // memcpy must not be given null, not even for nothing
-            std::memcpy(to, from, bytes);
-        }
+        copy_words(to, from, bytes);
         return absl::OkStatus();
     }
 

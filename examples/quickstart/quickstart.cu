@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <orchard/device.cuh>
 #include <orchard/heap.hpp>
 
@@ -93,8 +94,8 @@ absl::Status quickstart(const options& values) {
         simt::launch(heap->executor(), simt::grid_for(threads), make_lists{heap->ref(), lists->data(), threads})));
     status.Update(to_status(simt::launch(heap->executor(), simt::grid_for(threads),
                                          sum_lists{heap->ref(), lists->data(), threads, sum->data()})));
-    if (status.ok() && heap->last_failure()) {
-        status = absl::ResourceExhaustedError(to_text(*heap->last_failure()));
+    if (const std::optional<failure> first = heap->last_failure(); status.ok() && first.has_value()) {
+        status.Update(absl::ResourceExhaustedError(to_text(*first)));
     }
     simt::device_word<std::uint64_t> result{0};
     status.Update(sum->download({&result, 1}));

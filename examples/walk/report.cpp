@@ -55,7 +55,7 @@ std::string phases_text(const walk_description& w, const walk_result& r) {
 std::string heap_text(const walk_result& r) {
     const statistics& s = r.at_end;
     const std::pair<const char*, std::string> lines[] = {
-        {"allocations", absl::StrFormat("%u, of %s", s.allocations, format_bytes(s.allocated_bytes_requested))},
+        {"allocations", absl::StrFormat("%u, of %s", s.allocations, format_bytes(s.allocated_bytes))},
         {"frees", absl::StrFormat("%u", s.frees)},
         {"groups", absl::StrFormat("%u, %u of several lanes", s.groups, s.multi_lane_groups)},
         {"reallocs", absl::StrFormat("%u, %u moved", s.reallocs, s.reallocs_moved)},

@@ -43,9 +43,8 @@ protected:
         const costs cost = launch({1, 32}, allocate_and_free{h().ref(), bytes, rounds, mask, frees ? 1u : 0u});
         const statistics after = settled_stats();
         std::uint64_t changed = 0;
-        for (const statistic_field field :
-             {&statistics::allocations, &statistics::frees, &statistics::allocated_bytes_requested, &statistics::groups,
-              &statistics::multi_lane_groups}) {
+        for (const statistic_field field : {&statistics::allocations, &statistics::frees, &statistics::allocated_bytes,
+                                            &statistics::groups, &statistics::multi_lane_groups}) {
             changed += after.*field != before.*field ? 1 : 0;
         }
         return {cost, changed};

@@ -36,7 +36,7 @@ TEST_P(heap_statistics, of_pages) {
     const std::vector<block> warp = allocate(std::vector<std::uint64_t>(32, 64), 32);
     statistics s = settled_stats();
     EXPECT_EQ(s.allocations, 32u);
-    EXPECT_EQ(s.allocated_bytes_requested, 32u * 64);
+    EXPECT_EQ(s.allocated_bytes, 32u * 64);
     EXPECT_EQ(s.pages_in_use, 32u);
     EXPECT_EQ(s.slabs_published, 1u);
     EXPECT_EQ(s.slabs_in_use, 1u);
@@ -54,7 +54,7 @@ TEST_P(heap_statistics, of_pages) {
     const std::vector<block> alone = allocate(std::vector<std::uint64_t>(5, 64), 1);
     s = settled_stats();
     EXPECT_EQ(s.allocations, 69u);
-    EXPECT_EQ(s.allocated_bytes_requested, 67u * 64 + 2 * 128);
+    EXPECT_EQ(s.allocated_bytes, 67u * 64 + 2 * 128);
     EXPECT_EQ(s.slabs_in_use, 2u);
     if (groups_are_known()) {
         EXPECT_EQ(s.groups, 8u);
@@ -83,7 +83,7 @@ TEST_P(heap_statistics, of_chunks) {
     const std::vector<block> alone = allocate(std::vector<std::uint64_t>(2, segments(1) + 1), 1);
     statistics s = settled_stats();
     EXPECT_EQ(s.allocations, 5u);
-    EXPECT_EQ(s.allocated_bytes_requested, segments(5) + 2);
+    EXPECT_EQ(s.allocated_bytes, segments(5) + 2);
     if (groups_are_known()) {
         EXPECT_EQ(s.groups, 3u);
         EXPECT_EQ(s.multi_lane_groups, 1u);

