@@ -144,15 +144,21 @@ inline ORCHARD_NOINLINE lane_mask sweep(const heap_view& h, lane_mask mask, page
 
 /// Gets the class another slab and claims in it what `mask` needs. The lanes still without; `why` where no segment
 /// was to be had. Only so many groups at once fetch a segment for one class; others come back empty-handed.
-inline ORCHARD_NOINLINE lane_mask grow_class(const heap_view& h, lane_mask mask, page_claim& c, failure_reason* why) {
+/// `grown`: the leader's count of attempts to grow before it probed; where it has changed since and a slab serves
+/// several groups, there are pages now, and the class does not grow once more.
+inline ORCHARD_NOINLINE lane_mask grow_class(const heap_view& h, lane_mask mask, page_claim& c, std::uint32_t grown,
+                                             failure_reason* why) {
+    constexpr std::uint32_t pages_for_many = 4 * simt::warp_size;
     auto& head = h.state->slabs[c.page_class];
     std::uint32_t permitted = 0;
-    std::uint32_t grown = 0;
     if (is_leader(mask)) {
-        grown = head.grown.load<order::relaxed>();
         const std::uint32_t slabs = head.count.load<order::relaxed>();
         const std::uint32_t most = slabs / 4 + 1 < 64 ? slabs / 4 + 1 : 64;
-        permitted = head.growing.fetch_add<order::relaxed>(1) < most ? 1 : 0;
+        permitted = head.growing.fetch_add<order::acquire>(1) < most ? 1 : 0;  // pairs with who has just grown
+        if (permitted != 0 && class_pages(c.page_class) >= pages_for_many &&
+            head.grown.load<order::relaxed>() != grown) {
+            permitted = 0;
+        }
         if (permitted == 0) {
             head.growing.fetch_sub<order::relaxed>(1);
         }
@@ -184,7 +190,7 @@ inline ORCHARD_NOINLINE lane_mask grow_class(const heap_view& h, lane_mask mask,
     }
     if (is_leader(mask)) {
         head.grown.fetch_add<order::relaxed>(1);
-        head.growing.fetch_sub<order::relaxed>(1);
+        head.growing.fetch_sub<order::release>(1);
     }
     return without;
 }
@@ -198,6 +204,7 @@ inline ORCHARD_NOINLINE void* allocate_page_slowly(const heap_view& h, lane_mask
         if (c.page != nullptr) {
             break;  // the lanes that have one go on
         }
+        const std::uint32_t grown = h.state->slabs[c.page_class].grown.load<order::relaxed>();
         // Four probes of all lanes miss only where nearly all words are full.
         for (int probe = 0; probe < 4 && c.page == nullptr; ++probe) {
             without = probe_each(h, without, c);
@@ -205,7 +212,7 @@ inline ORCHARD_NOINLINE void* allocate_page_slowly(const heap_view& h, lane_mask
         if (c.page != nullptr) {
             break;
         }
-        without = grow_class(h, without, c, why);
+        without = grow_class(h, without, c, grown, why);
         if (c.page != nullptr || *why == failure_reason::closing) {
             break;
         }

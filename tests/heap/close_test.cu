@@ -93,8 +93,9 @@ TEST_P(heap_close, a_heap_that_was_never_used) {
 TEST_P(heap_close, under_a_kernel_that_uses_pages) { close_under({2, 64}, 64); }
 
 TEST_P(heap_close, under_a_kernel_that_uses_chunks) {
-    // Also where each lane should come to have a segment of its own, the heap has enough.
-    close_under({2, heap_segments() < 32 ? 4u : 16u}, largest_page_bytes + 1);
+    // Also where each lane should come to have a segment of its own, and each has another on its way back, the heap
+    // has enough.
+    close_under({2, heap_segments() < 32 ? 2u : 8u}, largest_page_bytes + 1);
 }
 
 TEST_P(heap_close, under_single_lanes_that_ask_the_host_each_time) { close_under({3, 1}, segments(1)); }

@@ -94,7 +94,13 @@ TEST_P(heap_statistics, of_chunks) {
     EXPECT_EQ(s.pages_in_use, 0u);
     EXPECT_EQ(s.slabs_in_use, 0u);
     free_all({warp[0], warp[2]});
-    EXPECT_EQ(settled_stats().live_chunks, s.live_chunks - (groups_are_known() ? 0 : 2));
+    const std::uint64_t live = settled_stats().live_chunks;
+    if (groups_are_known()) {
+        EXPECT_EQ(live, s.live_chunks);  // the three were one chunk, of which one lane still holds its block
+    } else {
+        EXPECT_LE(live, s.live_chunks);
+        EXPECT_GE(live + 2, s.live_chunks);
+    }
     free_all({warp[1], alone[0], alone[1]});
     s = settled_stats();
     EXPECT_EQ(s.live_chunks, 0u);
