@@ -95,7 +95,8 @@ absl::Status heap::impl::lay_out_metadata() {
     view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
     // At most a quarter of the heap lies in the magazine (it keeps up to twice its target).
     view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), segments / 8);
-    view.refill_batch = static_cast<std::uint32_t>(values.refill_batch);
+    // A refill of more than the target would keep from others what the magazine then gives back.
+    view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
     view.hardened = values.hardened;
 
     absl::Status status;
