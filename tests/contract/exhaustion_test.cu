@@ -115,8 +115,8 @@ TEST_P(contract_exhaustion, chunks_fill_the_heap) {
         }
         for (int round = 0; round < 2; ++round) {
             const chains all = fill(bytes, {1, 1});
-            // Where a chunk begins decides how many fit behind it, and a refill may come to lie between two of them: single
-            // segments fit all, longer runs nearly all.
+            // Where a chunk begins decides how many fit behind it, and a refill may come to lie between two of them:
+            // single segments fit all, longer runs nearly all.
             EXPECT_LE(all.blocks, fit);
             EXPECT_GE(all.blocks, k == 1 ? fit : fit - fit / 10 - 1) << bytes << " bytes, round " << round;
             EXPECT_EQ(settled_stats().live_chunks, all.blocks);
