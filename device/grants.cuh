@@ -160,30 +160,31 @@ inline ORCHARD_FN void collect_answers(const heap_view& h, lane_mask mask) {
 }
 
 /// Waits while the reclaim that began at `began` goes on, but not for one that has lasted too long.
-inline ORCHARD_FN void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t began,
-                                     std::uint64_t patience_ns) {
+inline ORCHARD_FN void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t began) {
     for (bool over = false; !over;) {
         simt::pause(2'000);
         const std::uint64_t now = simt::clock_ns();
         const bool ended = h.state->reclaiming.word.load<order::relaxed>() != began;
-        over = from_leader(mask, ended || now - began > patience_ns ? 1u : 0u) != 0;
+        over = from_leader(mask, ended || now - began > h.reclaim_patience_ns ? 1u : 0u) != 0;
     }
 }
 
 /// On shortage: retires empty slabs and hands the magazine back, so that the host can serve what it just could not.
 /// One group at a time does it, the others wait for it. All lanes of a converged group.
 inline ORCHARD_NOINLINE void reclaim(const heap_view& h, lane_mask mask) {
-    constexpr std::uint64_t patience_ns = 100'000'000;
     std::uint32_t first = 0;
     std::uint64_t began = 0;
     if (is_leader(mask)) {
         auto& since = h.state->reclaiming.word;
         began = since.load<order::relaxed>();
         const std::uint64_t now = simt::clock_ns();
-        first = (began == 0 || now - began > patience_ns) && since.compare_exchange<order::relaxed>(began, now) ? 1 : 0;
+        first =
+            (began == 0 || now - began > h.reclaim_patience_ns) && since.compare_exchange<order::relaxed>(began, now)
+                ? 1
+                : 0;
     }
     if (from_leader(mask, first) == 0) {
-        await_reclaim(h, mask, from_leader(mask, began), patience_ns);
+        await_reclaim(h, mask, from_leader(mask, began));
         return;
     }
     for (std::uint32_t c = 0; c < class_count; ++c) {
@@ -193,6 +194,28 @@ inline ORCHARD_NOINLINE void reclaim(const heap_view& h, lane_mask mask) {
     drain_magazine(h, mask);
     if (is_leader(mask)) {
         h.state->reclaiming.word.store<order::relaxed>(0);
+    }
+}
+
+/// Delivers answers until nothing is under way, with `drain` after handing the magazine back; gives up at the
+/// mailbox's deadline. All lanes of a converged group.
+inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain) {
+    const std::uint64_t started = from_leader(mask, simt::clock_ns());
+    for (;;) {
+        if (drain) {
+            drain_magazine(h, mask);
+        }
+        std::uint64_t flying = 0;
+        for (std::uint32_t s = 0; s < h.shards; ++s) {
+            h.mailboxes[s].courier_round(mask, magazine_sink{h});
+            flying += from_leader(mask, h.mailboxes[s].in_flight());
+        }
+        const bool empty = !drain || from_leader(mask, magazine_level(h)) == 0;
+        const std::uint64_t now = from_leader(mask, simt::clock_ns());
+        if ((flying == 0 && empty) || now - started > h.mailboxes[0].timeout_ns) {
+            return;
+        }
+        simt::pause(1000);
     }
 }
 

@@ -27,6 +27,7 @@ using simt::device_word;
 using simt::lane_mask;
 using simt::order;
 using simt::plain;
+using simt::mutation::fault;
 
 /// Words of a segment's bitmap: 131,072 pages of 16 B.
 inline constexpr std::uint64_t bitmap_words = segment_bytes / 16 / 64;
@@ -148,9 +149,10 @@ struct heap_view {
     std::uint32_t segments = 0;  ///< of the super chunk
     std::uint32_t shards = 1;    ///< mailboxes in use
     std::uint32_t segments_per_shard = 0;
-    std::uint32_t magazine_target = 64;  ///< segments kept at hand; 0: every request goes to the host
-    std::uint32_t refill_batch = 16;     ///< segments asked for at once
-    bool hardened = false;               ///< a wrong free ends the kernel
+    std::uint32_t magazine_target = 64;               ///< segments kept at hand; 0: every request goes to the host
+    std::uint32_t refill_batch = 16;                  ///< segments asked for at once
+    bool hardened = false;                            ///< a wrong free ends the kernel
+    std::uint64_t reclaim_patience_ns = 100'000'000;  ///< after which a reclaim that goes on is waited for no more
     heap_state* state = nullptr;
     device_word<std::uint32_t>* slab_table = nullptr;        ///< [class_count][segments]: segment + 1, or 0
     device_word<std::uint64_t>* descriptors = nullptr;       ///< [segments]

@@ -54,6 +54,7 @@ public:
     mailbox::device_part* device = nullptr;
     mailbox::shape shape;
     std::uint64_t timeout_ns = 10'000'000'000;
+    std::uint64_t lost_after_ns = courier::lost_after_ns;
 
     /// Claims a slot and posts. With `unattended` nobody waits: the courier that meets the answer puts the grant
     /// where `Sink` puts it. Waits for a free slot until the deadline, or with `unattended` not at all.
@@ -132,7 +133,9 @@ private:
     ORCHARD_FN void plan_next_look(simt::lane_mask mask, watch& w, std::uint64_t now, std::uint32_t slot) const;
     ORCHARD_FN outcome give_up(simt::lane_mask mask, receipt r, std::uint64_t beat_before) const;
     ORCHARD_FN void finish(receipt r) const {
-        device->slots()[r.slot].store<simt::order::relaxed>(slot_word::idle((r.tag + 1) & shape.tag_mask()));
+        if (!simt::mutation::is(simt::mutation::fault::acknowledgement)) {
+            device->slots()[r.slot].store<simt::order::relaxed>(slot_word::idle((r.tag + 1) & shape.tag_mask()));
+        }
     }
 };
 

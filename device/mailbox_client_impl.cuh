@@ -6,6 +6,8 @@
 
 namespace orchard::device {
 
+namespace mutation = simt::mutation;
+
 /// The leader's value, in every lane of `mask`.
 template <class T>
 ORCHARD_INLINE T from_leader(simt::lane_mask mask, T value) {
@@ -22,7 +24,7 @@ inline ORCHARD_FN bool mailbox_client::claim(receipt& r, std::uint32_t attempt, 
     if (!unattended) {
         const std::uint64_t old = word.fetch_or<simt::order::relaxed>(slot_word::pending);
         r.tag = slot_word::tag_field::get(old);
-        return (old & slot_word::pending) == 0;
+        return (old & slot_word::pending) == 0 || mutation::is(mutation::fault::credit);
     }
     // Both bits at once, and only on an idle slot: a slot that waits must not become unattended by mistake.
     std::uint64_t old = word.load<simt::order::relaxed>();
@@ -171,7 +173,9 @@ inline ORCHARD_FN int mailbox_client::count_ready(simt::lane_mask mask, std::uin
     for (int j = 0; j < courier::depth; ++j) {
         if (j < deep && ready == j * width) {
             const int index = j * width + rank;
-            const bool here = answer::lap_field::get(b.words[j]) == shape.answer_lap_tag(cursor + index) &&
+            const std::uint32_t tag = shape.answer_lap_tag(cursor + index);
+            const bool here = (answer::lap_field::get(b.words[j]) == tag ||
+                               (mutation::is(mutation::fault::lap_tag) && b.words[j] != 0)) &&
                               index < static_cast<int>(shape.answers_owed());
             const simt::lane_mask missing = mask & ~simt::ballot(mask, here);
             ready += missing == 0 ? width : simt::popcount(mask & ((missing & (~missing + 1)) - 1));
@@ -245,7 +249,9 @@ ORCHARD_NOINLINE mailbox_client::served mailbox_client::serve(simt::lane_mask ma
         if (deep != 1 || ready > (took_own ? 1 : 0)) {
             // The relaxed loads of the answers acquire what the service released with them, and the deliveries
             // release it. One word a lane was acquired by its load: if it is the group's own, that is all.
-            simt::fence<simt::scope::system>();
+            if (!mutation::is(mutation::fault::answer_order)) {
+                simt::fence<simt::scope::system>();
+            }
         }
         deep = ready == deep * width ? courier::depth : 1;
         batch next;
@@ -261,7 +267,11 @@ ORCHARD_NOINLINE mailbox_client::served mailbox_client::serve(simt::lane_mask ma
         simt::sync(mask);  // the cursor passes only what all lanes have delivered
         if (is_leader(mask) && (ready != 0 || last)) {
             std::uint64_t expected = courier_word::moved_to(office, cursor);
-            const std::uint64_t moved = courier_word::moved_to(office, cursor + ready);
+            const std::uint64_t slip = mutation::is(mutation::fault::cursor) && ready != 0 ? 1 : 0;
+            const std::uint64_t moved = courier_word::moved_to(office, cursor + ready + slip);
+            if (mutation::is(mutation::fault::epoch)) {
+                expected = device->courier[ring].word.load<simt::order::relaxed>();
+            }
             const bool still = device->courier[ring].word.compare_exchange<simt::order::relaxed>(
                 expected, last ? courier_word::released(moved) : moved);
             dismissed |= still ? 0 : 1;
@@ -316,7 +326,7 @@ ORCHARD_FN outcome mailbox_client::wait(simt::lane_mask mask, receipt r, Sink&& 
         }
         now = from_leader(mask, now);
         if (now >= w.next_look) {
-            const bool lost = now - w.changed_at > courier::lost_after_ns;
+            const bool lost = now - w.changed_at > lost_after_ns;
             s = serve(mask, ring, r, courier::longest_tenure, false, sink, lost ? w.courier : 0);
             now = from_leader(mask, simt::clock_ns());
             if (courier_word::cursor(s.courier) != courier_word::cursor(w.courier)) {
@@ -356,7 +366,10 @@ inline ORCHARD_FN outcome mailbox_client::give_up(simt::lane_mask mask, receipt 
         alive = host.beat->load<simt::order::relaxed>() != beat_before ? 1 : 0;
         found = slot_word::waiting(r.tag);
         auto& word = device->slots()[r.slot];
-        if (word.compare_exchange<simt::order::acquire>(found, slot_word::forsaken(r.tag, r.count))) {
+        if (mutation::is(mutation::fault::abandonment)) {
+            found = 0;
+            finish(r);
+        } else if (word.compare_exchange<simt::order::acquire>(found, slot_word::forsaken(r.tag, r.count))) {
             found = 0;
         } else {
             finish(r);

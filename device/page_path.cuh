@@ -51,7 +51,7 @@ inline ORCHARD_FN lane_mask share_word(const heap_view& h, lane_mask mask, page_
         c.take(h, segment, word, bit_of_rank(won, rank));
     }
     simt::sync(mask);  // what the leader acquired with the claim is so for all
-    return simt::ballot(mask, !winner);
+    return simt::ballot(mask, !winner || simt::mutation::is(fault::share_ballot));
 }
 
 /// First probe: the remembered word, else a random one. The lanes still without; `why` is `closing` where the heap is
@@ -286,9 +286,12 @@ inline ORCHARD_FN free_result free_page(const heap_view& h, lane_mask mask, cons
     const std::uint64_t bits = std::uint64_t{simt::reduce_or(peers, static_cast<std::uint32_t>(bit >> 32))} << 32 |
                                simt::reduce_or(peers, static_cast<std::uint32_t>(bit));
     // What all lanes did to their pages is before the leader's release: the reductions met, and this orders memory.
-    simt::sync(peers);
+    if (!simt::mutation::is(fault::free_sync)) {
+        simt::sync(peers);
+    }
     std::uint64_t old = 0;
     if (is_leader(peers)) {
+        simt::mutation::weaken_next(fault::free_release);
         old = word->fetch_and<order::release>(~bits);
     }
     old = from_leader(peers, old);

@@ -34,11 +34,13 @@ inline ORCHARD_FN std::uint64_t slab_claim(const heap_view& h, std::uint32_t pag
     }
     const std::uint64_t bits = lowest_ones(free_bits, want);
     // Acquires what the last owners released with their frees, and a retired slab's change of descriptor.
+    simt::mutation::weaken_next(fault::claim_acquire);
     const std::uint64_t won = bits & ~w.fetch_or<order::acquire>(bits);
     if (won == 0) {
         return 0;
     }
-    if (!descriptor::is_slab_of(h.descriptors[segment].load<order::acquire>(), page_class)) {
+    if (!descriptor::is_slab_of(h.descriptors[segment].load<order::acquire>(), page_class) &&
+        !simt::mutation::is(fault::claim_check)) {
         w.fetch_and<order::release>(~won);
         return 0;
     }
@@ -123,7 +125,9 @@ inline ORCHARD_FN bool slab_claim_all(const heap_view& h, lane_mask mask, std::u
         bool won = true;
         if (word < words) {
             std::uint64_t expected = 0;
-            won = bitmap[word].compare_exchange<order::acquire>(expected, class_word_mask(page_class, word));
+            won = simt::mutation::is(fault::retire_claim)
+                      ? bitmap[word].load<order::acquire>() == 0
+                      : bitmap[word].compare_exchange<order::acquire>(expected, class_word_mask(page_class, word));
             mine += won ? 1 : 0;
         }
         end += width;
@@ -155,8 +159,13 @@ inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
     const bool still = descriptor::is_slab_of(now, page_class);
-    if (still && is_leader(mask)) {
-        h.descriptors[segment].store<order::release>(descriptor::next(now, segment_kind::none, 0, 0));
+    const auto end_descriptor = [&] {
+        if (still && is_leader(mask)) {
+            h.descriptors[segment].store<order::release>(descriptor::next(now, segment_kind::none, 0, 0));
+        }
+    };
+    if (!simt::mutation::is(fault::retire_order)) {
+        end_descriptor();
     }
     simt::sync(mask);
     for (std::uint32_t word = rank; word < words; word += width) {
@@ -165,6 +174,9 @@ inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint
         bitmap[word].fetch_and<order::release>(~class_word_mask(page_class, word));
     }
     simt::sync(mask);
+    if (simt::mutation::is(fault::retire_order)) {
+        end_descriptor();
+    }
     if (!still) {
         return false;
     }

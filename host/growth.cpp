@@ -14,41 +14,42 @@ growth::growth(backing& memory, std::vector<segment_run> ranges, std::uint32_t e
         line.range = ranges[i];
         const std::uint32_t first = to_underlying(line.range.first);
         const std::uint32_t ready = memory.committed_at_start();
-        line.committed = ready > first ? std::min(ready - first, line.range.count) : 0;
-        line.wanted = line.committed.load();
+        const std::uint32_t committed = ready > first ? std::min(ready - first, line.range.count) : 0;
+        line.committed.store<simt::order::relaxed>(committed);
+        line.wanted.store<simt::order::relaxed>(committed);
     }
 }
 
 void growth::want(std::size_t shard, std::uint32_t segments) {
     growth_line& line = lines_[shard];
     segments = std::min(segments, line.range.count);
-    if (segments <= line.wanted.load(std::memory_order_relaxed) && !line.failed.load(std::memory_order_relaxed)) {
+    if (segments <= line.wanted.load<simt::order::relaxed>() && line.failed.load<simt::order::relaxed>() == 0) {
         return;
     }
-    line.failed.store(false, std::memory_order_relaxed);
-    line.wanted.store(std::max(segments, line.wanted.load(std::memory_order_relaxed)), std::memory_order_release);
-    signal_.fetch_add(1, std::memory_order_release);  // pairs with the acquire in run()
-    signal_.notify_one();
+    line.failed.store<simt::order::relaxed>(0);
+    line.wanted.store<simt::order::release>(std::max(segments, line.wanted.load<simt::order::relaxed>()));
+    signal_.fetch_add<simt::order::release>(1);  // pairs with the acquire in run()
+    signal_.notify_all();
 }
 
 bool growth::step() {
     bool did = false;
     for (growth_line& line : lines_) {
-        const std::uint32_t have = line.committed.load(std::memory_order_relaxed);
-        if (have >= line.wanted.load(std::memory_order_acquire) || line.failed.load(std::memory_order_relaxed)) {
+        const std::uint32_t have = line.committed.load<simt::order::relaxed>();
+        if (have >= line.wanted.load<simt::order::acquire>() || line.failed.load<simt::order::relaxed>() != 0) {
             continue;
         }
         const std::uint32_t n = std::min(extent_, line.range.count - have);
         const absl::Status status = memory_.commit({line.range.first + have, n});
         did = true;
         if (status.ok()) {
-            line.committed.store(have + n, std::memory_order_release);  // pairs with the service's acquire
+            line.committed.store<simt::order::release>(have + n);  // pairs with the service's acquire
         } else {
             {
                 const std::scoped_lock lock(error_mutex_);
                 error_ = status;
             }
-            line.failed.store(true, std::memory_order_release);
+            line.failed.store<simt::order::release>(1);
         }
     }
     return did;
@@ -59,19 +60,19 @@ void growth::start() {
 }
 
 void growth::run() {
-    while (!stopping_.load(std::memory_order_acquire)) {
-        const std::uint32_t seen = signal_.load(std::memory_order_acquire);
+    while (stopping_.load<simt::order::acquire>() == 0) {
+        const std::uint32_t seen = signal_.load<simt::order::acquire>();
         if (!step()) {
-            signal_.wait(seen, std::memory_order_acquire);
+            signal_.wait(seen);
         }
     }
 }
 
 void growth::stop() {
     if (thread_.joinable()) {
-        stopping_.store(true, std::memory_order_release);
-        signal_.fetch_add(1, std::memory_order_release);
-        signal_.notify_one();
+        stopping_.store<simt::order::release>(1);
+        signal_.fetch_add<simt::order::release>(1);
+        signal_.notify_all();
         thread_.join();
     }
 }

@@ -2,13 +2,13 @@
 // Copyright the Orchard authors.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "device/simt/atomic.cuh"
 #include "uvm/backing.hpp"
 
 namespace orchard {
@@ -17,9 +17,9 @@ namespace orchard {
 /// range's first; they are committed lowest first.
 struct alignas(64) growth_line {
     segment_run range;
-    std::atomic<std::uint32_t> committed{0};  ///< written by the growth thread
-    std::atomic<std::uint32_t> wanted{0};     ///< written by the service; only grows
-    std::atomic<bool> failed{false};          ///< a commit failed; cleared when the service wants more again
+    simt::host_word<std::uint32_t> committed{0};  ///< written by the growth thread
+    simt::host_word<std::uint32_t> wanted{0};     ///< written by the service; only grows
+    simt::host_word<std::uint32_t> failed{0};     ///< 1: a commit failed; cleared when the service wants more again
 };
 
 /// Commits memory ahead of demand, in a thread of its own: a commit may take long without delaying any request.
@@ -39,7 +39,9 @@ public:
     /// Commits one extent if one is wanted; whether it did anything. What the thread does in its loop.
     bool step();
 
-    /// Starts the thread. Without it, `step` is to be called.
+    /// The thread's loop: commits what is wanted until `stop`.
+    void run();
+    /// Starts the thread. Without it, `step` or `run` is to be called.
     void start();
     /// Ends the thread after the commit under way.
     void stop();
@@ -48,13 +50,11 @@ public:
     [[nodiscard]] absl::Status last_error() const;
 
 private:
-    void run();
-
     backing& memory_;
     std::uint32_t extent_;
     std::vector<growth_line> lines_;
-    std::atomic<std::uint32_t> signal_{0};
-    std::atomic<bool> stopping_{false};
+    simt::host_word<std::uint32_t> signal_{0};
+    simt::host_word<std::uint32_t> stopping_{0};
     mutable std::mutex error_mutex_;
     absl::Status error_;
     std::thread thread_;

@@ -29,7 +29,7 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
 std::uint32_t segment_service::poll_once() {
     counters_.polls.add(1);
     server_.beat();
-    if (line_.committed.load(std::memory_order_relaxed) != committed_) {
+    if (line_.committed.load<simt::order::relaxed>() != committed_) {
         take_up_growth();
     }
     if (!parked_.empty()) {
@@ -74,7 +74,7 @@ void segment_service::handle_grant(const mailbox::post& p) {
     // Where a shorter run will do, none is too long.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
     const parked_post request{p.slot, p.tag, p.or_fewer ? most : p.run.count};
-    if (closing_.load(std::memory_order_acquire) || request.count == 0 || request.count > line_.range.count) {
+    if (is_closing() || request.count == 0 || request.count > line_.range.count) {
         refuse_grant(request);
         return;
     }
@@ -104,11 +104,11 @@ void segment_service::handle_grant(const mailbox::post& p) {
 
 void segment_service::refuse_grant(const parked_post& p) {
     answer_status why = answer_status::out_of_memory;
-    if (closing_.load(std::memory_order_acquire)) {
+    if (is_closing()) {
         why = answer_status::closing;
     } else if (p.count == 0 || p.count > line_.range.count) {
         why = answer_status::too_large;
-    } else if (line_.failed.load(std::memory_order_acquire)) {
+    } else if (line_.failed.load<simt::order::acquire>() != 0) {
         why = answer_status::commit_failed;
     } else if (tree_.free_count() >= p.count) {
         why = answer_status::fragmented;
@@ -130,10 +130,10 @@ void segment_service::handle_give_back(const mailbox::post& p) {
 }
 
 void segment_service::retry_parked() {
-    const bool hopeless = closing_.load(std::memory_order_acquire) || committed_ == line_.range.count ||
-                          line_.failed.load(std::memory_order_acquire);
+    const bool hopeless =
+        is_closing() || committed_ == line_.range.count || line_.failed.load<simt::order::acquire>() != 0;
     std::erase_if(parked_, [&](const parked_post& p) {
-        if (!closing_.load(std::memory_order_acquire) && try_grant(p.slot, p.tag, p.count, 0)) {
+        if (!is_closing() && try_grant(p.slot, p.tag, p.count, 0)) {
             return true;
         }
         if (hopeless) {
@@ -148,7 +148,7 @@ void segment_service::retry_parked() {
 }
 
 void segment_service::take_up_growth() {
-    const std::uint32_t now = line_.committed.load(std::memory_order_acquire);
+    const std::uint32_t now = line_.committed.load<simt::order::acquire>();
     const segment_run fresh{segment_index{committed_}, now - committed_};
     if (directory_.commit(fresh).ok() && tree_.give_back(fresh)) {
         committed_ = now;

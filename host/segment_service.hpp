@@ -57,7 +57,7 @@ public:
     std::uint32_t poll_once();
 
     /// From now on every grant, the parked ones first, is answered `closing`; returns are still taken. Any thread.
-    void close() { closing_.store(true, std::memory_order_release); }
+    void close() { closing_.store<simt::order::release>(1); }
 
     /// Checks OR-tree, directory and counts against each other. On the service's thread, or while it does not run.
     [[nodiscard]] absl::Status validate() const;
@@ -80,6 +80,7 @@ private:
         std::uint32_t count;
     };
 
+    [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
     void handle(const mailbox::post& p);
     void handle_grant(const mailbox::post& p);
     void handle_give_back(const mailbox::post& p);
@@ -100,7 +101,7 @@ private:
     or_tree tree_;
     segment_directory directory_;
     std::vector<parked_post> parked_;  // capacity: all slots, from the start
-    std::atomic<bool> closing_{false};
+    simt::host_word<std::uint32_t> closing_{0};
     service_counters counters_;
 };
 

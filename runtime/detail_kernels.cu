@@ -22,26 +22,7 @@ struct settle_kernel {
     device::heap_view heap;
     bool drain;
 
-    ORCHARD_FN void operator()(simt::thread_position) const {
-        constexpr simt::lane_mask all = 0xffffffffu;
-        const std::uint64_t started = device::from_leader(all, simt::clock_ns());
-        for (;;) {
-            if (drain) {
-                device::drain_magazine(heap, all);
-            }
-            std::uint64_t flying = 0;
-            for (std::uint32_t s = 0; s < heap.shards; ++s) {
-                heap.mailboxes[s].courier_round(all, device::magazine_sink{heap});
-                flying += device::from_leader(all, heap.mailboxes[s].in_flight());
-            }
-            const bool empty = !drain || device::from_leader(all, device::magazine_level(heap)) == 0;
-            const std::uint64_t now = device::from_leader(all, simt::clock_ns());
-            if ((flying == 0 && empty) || now - started > heap.mailboxes[0].timeout_ns) {
-                return;
-            }
-            simt::pause(1000);
-        }
-    }
+    ORCHARD_FN void operator()(simt::thread_position) const { device::settle(heap, 0xffffffffu, drain); }
 };
 
 constexpr simt::grid one_warp{1, simt::warp_size};

@@ -12,9 +12,8 @@
 #if ORCHARD_CUDA_SOURCE
 #include <cuda/atomic>
 #endif
-#if !ORCHARD_CUDA_PASS
 #include "device/simt/emulated/hooks.hpp"
-#endif
+#include "device/simt/mutation.cuh"
 
 #if defined(__SANITIZE_THREAD__)
 #define ORCHARD_THREAD_SANITIZER 1
@@ -67,42 +66,75 @@ public:
     ORCHARD_FN explicit constexpr atomic(T value) : value_{value} {}
 
     template <order O>
-    [[nodiscard]] ORCHARD_INLINE T load() const {
+    [[nodiscard]] ORCHARD_INLINE T load([[maybe_unused]] site where = site::here()) const {
 #if ORCHARD_CUDA_PASS
         return ref().load(detail::cuda_order<O>);
 #else
+        if (simulated()) {
+            return static_cast<T>(emulated::current_simulation->load(access(O, where)));
+        }
         emulated::on_access(emulated::access::load, S);
         return ref().load(detail::host_order<O>());
 #endif
     }
     template <order O>
-    ORCHARD_INLINE void store(T value) {
+    ORCHARD_INLINE void store(T value, [[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
         ref().store(value, detail::cuda_order<O>);
 #else
+        if (simulated()) {
+            return emulated::current_simulation->store(access(O, where), value);
+        }
         emulated::on_access(emulated::access::store, S);
         ref().store(value, detail::host_order<O>());
 #endif
     }
 
-#define ORCHARD_ATOMIC_FETCH(name)                                                                                     \
+#define ORCHARD_ATOMIC_FETCH(name, what)                                                                               \
     template <order O>                                                                                                 \
-    ORCHARD_INLINE T name(T value) {                                                                                   \
+    ORCHARD_INLINE T name(T value, site where = site::here()) {                                                        \
+        if (simulated()) {                                                                                             \
+            return simulate(emulated::modification::what, O, value, where);                                            \
+        }                                                                                                              \
         touch();                                                                                                       \
         return ref().name(value, rmw_order<O>());                                                                      \
     }
-    ORCHARD_ATOMIC_FETCH(fetch_add)
-    ORCHARD_ATOMIC_FETCH(fetch_sub)
-    ORCHARD_ATOMIC_FETCH(fetch_or)
-    ORCHARD_ATOMIC_FETCH(fetch_and)
-    ORCHARD_ATOMIC_FETCH(exchange)
+    ORCHARD_ATOMIC_FETCH(fetch_add, add)
+    ORCHARD_ATOMIC_FETCH(fetch_sub, subtract)
+    ORCHARD_ATOMIC_FETCH(fetch_or, bit_or)
+    ORCHARD_ATOMIC_FETCH(fetch_and, bit_and)
+    ORCHARD_ATOMIC_FETCH(exchange, exchange)
 #undef ORCHARD_ATOMIC_FETCH
 
     /// Stores `desired` where the value is `expected`; otherwise writes the value found to `expected`.
     template <order O>
-    ORCHARD_INLINE bool compare_exchange(T& expected, T desired) {
+    ORCHARD_INLINE bool compare_exchange(T& expected, T desired, site where = site::here()) {
+        if (simulated()) {
+            return simulate_compare(O, detail::failure_order<O>, expected, desired, where);
+        }
         touch();
         return ref().compare_exchange_strong(expected, desired, rmw_order<O>(), rmw_order<detail::failure_order<O>>());
+    }
+
+    /// Host threads only: waits until the value is not `old`, as `std::atomic::wait`.
+    void wait(T old, site where = site::here()) const {
+#if !ORCHARD_CUDA_PASS
+        if (simulated()) {
+            emulated::current_simulation->wait_while(access(order::acquire, where), old);
+        } else {
+            ref().wait(old, std::memory_order_acquire);
+        }
+#endif
+    }
+    /// Host threads only: wakes those that wait for this word.
+    void notify_all() {
+#if !ORCHARD_CUDA_PASS
+        if (simulated()) {
+            emulated::current_simulation->notify(&value_);
+        } else {
+            ref().notify_all();
+        }
+#endif
     }
 
 private:
@@ -115,6 +147,9 @@ private:
         return detail::cuda_order<O>;
     }
     static __device__ __forceinline__ void touch() {}
+    static __device__ constexpr bool simulated() { return false; }
+    static __device__ constexpr T simulate(emulated::modification, order, T value, site) { return value; }
+    static __device__ constexpr bool simulate_compare(order, order, T&, T, site) { return false; }
 #else
     [[nodiscard]] std::atomic_ref<T> ref() const { return std::atomic_ref<T>(const_cast<T&>(value_)); }
     template <order O>
@@ -122,6 +157,19 @@ private:
         return detail::host_order<O>();
     }
     static void touch() { emulated::on_access(emulated::access::read_modify_write, S); }
+    static bool simulated() { return emulated::current_simulation != nullptr; }
+    [[nodiscard]] emulated::shared_access access(order o, site where) const {
+        return {&value_, sizeof(T), mutation::applied(o), S, false, where};
+    }
+    T simulate(emulated::modification what, order o, T value, site where) {
+        return static_cast<T>(emulated::current_simulation->modify(access(o, where), what, value));
+    }
+    bool simulate_compare(order o, order on_failure, T& expected, T desired, site where) {
+        std::uint64_t wide = expected;
+        const bool done = emulated::current_simulation->compare_exchange(access(o, where), on_failure, wide, desired);
+        expected = static_cast<T>(wide);
+        return done;
+    }
 #endif
 
     T value_;
@@ -138,21 +186,33 @@ using host_word = atomic<T, scope::system>;
 /// A value whose accesses are ordered by something else (a sync of the mask, an acquire of another word).
 template <class T>
 class plain {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+
 public:
-    [[nodiscard]] ORCHARD_INLINE T get() const {
+    [[nodiscard]] ORCHARD_INLINE T get([[maybe_unused]] site where = site::here()) const {
 #if !ORCHARD_CUDA_PASS
+        if (emulated::current_simulation != nullptr) {
+            return static_cast<T>(emulated::current_simulation->load(access(where)));
+        }
         emulated::on_access(emulated::access::load, scope::device);
 #endif
         return value_;
     }
-    ORCHARD_INLINE void set(T value) {
+    ORCHARD_INLINE void set(T value, [[maybe_unused]] site where = site::here()) {
 #if !ORCHARD_CUDA_PASS
+        if (emulated::current_simulation != nullptr) {
+            return emulated::current_simulation->store(access(where), static_cast<std::uint64_t>(value));
+        }
         emulated::on_access(emulated::access::store, scope::device);
 #endif
         value_ = value;
     }
 
 private:
+    [[nodiscard]] emulated::shared_access access(site where) const {
+        return {&value_, sizeof(T), order::relaxed, scope::device, true, where};
+    }
+
     T value_;
 };
 
@@ -164,11 +224,16 @@ inline constexpr order store_after_fence = ORCHARD_THREAD_SANITIZER != 0 ? order
 /// Orders this thread's accesses before it with those after it, at scope `S`: one instruction for many words, where an
 /// acquiring load or a releasing store would each wait for itself.
 template <scope S>
-ORCHARD_INLINE void fence() {
+ORCHARD_INLINE void fence([[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     cuda::atomic_thread_fence(cuda::memory_order_acq_rel, detail::cuda_scope<S>);
-#elif !ORCHARD_THREAD_SANITIZER
+#else
+    if (emulated::current_simulation != nullptr) {
+        return emulated::current_simulation->fence(S, where);
+    }
+#if !ORCHARD_THREAD_SANITIZER
     std::atomic_thread_fence(std::memory_order_acq_rel);
+#endif
 #endif
 }
 

@@ -24,9 +24,9 @@ TEST(Growth, CommitsWholeExtentsLowestFirst) {
     EXPECT_FALSE(g.step()) << "nothing is wanted";
     g.want(0, 9);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(g.line(0).committed.load(), 8u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 8u);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(g.line(0).committed.load(), 16u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 16u);
     EXPECT_FALSE(g.step());
     EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 8), run_at(8, 8)}));
 }
@@ -49,7 +49,7 @@ TEST(Growth, EndsAtTheEndOfTheRange) {
     g.want(0, 1000);
     while (g.step()) {
     }
-    EXPECT_EQ(g.line(0).committed.load(), 20u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 20u);
     EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 8), run_at(8, 8), run_at(16, 4)}));
 }
 
@@ -60,18 +60,18 @@ TEST(Growth, CommitsForEachShardInItsOwnRange) {
     g.want(1, 1);
     while (g.step()) {
     }
-    EXPECT_EQ(g.line(0).committed.load(), 0u);
-    EXPECT_EQ(g.line(1).committed.load(), 16u);
-    EXPECT_EQ(g.line(2).committed.load(), 32u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 0u);
+    EXPECT_EQ(g.line(1).committed.load<simt::order::acquire>(), 16u);
+    EXPECT_EQ(g.line(2).committed.load<simt::order::acquire>(), 32u);
     EXPECT_EQ(memory.commits(), (std::vector{run_at(64, 16), run_at(128, 16), run_at(144, 16)}));
 }
 
 TEST(Growth, StartsFromWhatTheBackingHasCommitted) {
     fake_backing memory(200, 100);
     growth g(memory, {run_at(0, 64), run_at(64, 64), run_at(128, 72)}, 64);
-    EXPECT_EQ(g.line(0).committed.load(), 64u);
-    EXPECT_EQ(g.line(1).committed.load(), 36u);
-    EXPECT_EQ(g.line(2).committed.load(), 0u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 64u);
+    EXPECT_EQ(g.line(1).committed.load<simt::order::acquire>(), 36u);
+    EXPECT_EQ(g.line(2).committed.load<simt::order::acquire>(), 0u);
     EXPECT_FALSE(g.step());
     g.want(1, 37);
     EXPECT_TRUE(g.step());
@@ -86,8 +86,8 @@ TEST(Growth, AFailedCommitIsKeptAndNotTriedAgainByItself) {
     g.want(0, 8);
     EXPECT_TRUE(g.step());
     EXPECT_FALSE(g.step());
-    EXPECT_TRUE(g.line(0).failed.load());
-    EXPECT_EQ(g.line(0).committed.load(), 0u);
+    EXPECT_EQ(g.line(0).failed.load<simt::order::acquire>(), 1u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 0u);
     EXPECT_EQ(g.last_error(), absl::ResourceExhaustedError("cannot commit 16777216 bytes"));
     EXPECT_EQ(memory.entered(), 1u);
 }
@@ -100,9 +100,9 @@ TEST(Growth, AFailedCommitIsTriedAgainWhenItIsWantedAgain) {
     EXPECT_TRUE(g.step());
     memory.end_with(absl::OkStatus());
     g.want(0, 8);
-    EXPECT_FALSE(g.line(0).failed.load());
+    EXPECT_EQ(g.line(0).failed.load<simt::order::acquire>(), 0u);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(g.line(0).committed.load(), 8u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 8u);
     EXPECT_EQ(memory.commits(), std::vector{run_at(0, 8)});
 }
 
@@ -115,8 +115,8 @@ TEST(Growth, AFailureOfOneShardDoesNotStopAnother) {
     memory.end_with(absl::OkStatus());
     g.want(1, 8);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(g.line(0).committed.load(), 0u);
-    EXPECT_EQ(g.line(1).committed.load(), 8u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 0u);
+    EXPECT_EQ(g.line(1).committed.load<simt::order::acquire>(), 8u);
 }
 
 TEST(GrowthThread, CommitsWhatIsWanted) {
@@ -127,14 +127,14 @@ TEST(GrowthThread, CommitsWhatIsWanted) {
         g.want(0, wanted);
         g.want(1, wanted);
         for (std::size_t shard : {0u, 1u}) {
-            while (g.line(shard).committed.load() < wanted) {
+            while (g.line(shard).committed.load<simt::order::acquire>() < wanted) {
                 std::this_thread::yield();
             }
         }
     }
     g.stop();
-    EXPECT_EQ(g.line(0).committed.load(), 500u);
-    EXPECT_EQ(g.line(1).committed.load(), 500u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 500u);
+    EXPECT_EQ(g.line(1).committed.load<simt::order::acquire>(), 500u);
 }
 
 TEST(GrowthThread, TakesUpWhatWasWantedBeforeItStarted) {
@@ -142,7 +142,7 @@ TEST(GrowthThread, TakesUpWhatWasWantedBeforeItStarted) {
     growth g(memory, {run_at(0, 100)}, 8);
     g.want(0, 8);
     g.start();
-    while (g.line(0).committed.load() < 8) {
+    while (g.line(0).committed.load<simt::order::acquire>() < 8) {
         std::this_thread::yield();
     }
 }
@@ -157,8 +157,9 @@ TEST(GrowthThread, StopsAfterTheCommitUnderWay) {
     std::thread releasing([&] { memory.let_go(); });
     g.stop();
     releasing.join();
-    EXPECT_GE(g.line(0).committed.load(), 8u);
-    EXPECT_EQ(g.line(0).committed.load(), memory.commits().size() == 13 ? 100u : 8 * memory.commits().size());
+    EXPECT_GE(g.line(0).committed.load<simt::order::acquire>(), 8u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(),
+              memory.commits().size() == 13 ? 100u : 8 * memory.commits().size());
     g.stop();
 }
 
@@ -172,9 +173,9 @@ TEST(GrowthThread, WantingDoesNotWaitForACommitUnderWay) {
     for (std::uint32_t wanted = 1; wanted <= 100; ++wanted) {
         g.want(0, wanted);
     }
-    EXPECT_EQ(g.line(0).committed.load(), 0u);
+    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 0u);
     memory.let_go();
-    while (g.line(0).committed.load() < 100) {
+    while (g.line(0).committed.load<simt::order::acquire>() < 100) {
         std::this_thread::yield();
     }
 }

@@ -13,6 +13,7 @@ namespace orchard::simt::emulated {
 
 constinit thread_local lane* current_lane = nullptr;
 constinit thread_local costs* current_costs = nullptr;
+constinit thread_local simulation_hooks* current_simulation = nullptr;
 
 namespace {
 
@@ -23,6 +24,9 @@ constexpr std::uint32_t longest_sleep_ns = 1'000'000;
 /// A collective of the current lane, or of a host thread, whose result is then `alone`.
 std::uint64_t meet(wait_kind kind, lane_mask mask, std::uint64_t operand, site where, std::uint64_t alone,
                    int source = 0) {
+    if (current_simulation != nullptr) {
+        return current_simulation->meet(kind, mask, operand, source, where);
+    }
     lane* const l = current_lane;
     return l == nullptr ? alone : l->runner->meet(*l, {kind, mask, where}, operand, source);
 }
@@ -30,22 +34,34 @@ std::uint64_t meet(wait_kind kind, lane_mask mask, std::uint64_t operand, site w
 }  // namespace
 
 int lane_id() {
+    if (current_simulation != nullptr) {
+        return current_simulation->lane_id();
+    }
     const lane* const l = current_lane;
     return l == nullptr ? 0 : l->id;
 }
 
 thread_position position() {
+    if (current_simulation != nullptr) {
+        return current_simulation->position();
+    }
     const lane* const l = current_lane;
     return l == nullptr ? thread_position{0, 0, 1, 1} : l->runner->position_of(*l);
 }
 
 std::uint64_t clock_ns() {
+    if (current_simulation != nullptr) {
+        return current_simulation->clock_ns();
+    }
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
             .count());
 }
 
 lane_mask converge(site where) {
+    if (current_simulation != nullptr) {
+        return current_simulation->converge(where);
+    }
     lane* const l = current_lane;
     return l == nullptr ? 1 : l->runner->converge(*l, where);
 }
@@ -80,6 +96,9 @@ std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where) {
 void stop_kernel(const char* why) { throw std::runtime_error(why); }
 
 void pause(std::uint32_t nanoseconds, site where) {
+    if (current_simulation != nullptr) {
+        return current_simulation->pause(nanoseconds, where);
+    }
     lane* const l = current_lane;
     if (l != nullptr) {
         l->runner->pause(*l, nanoseconds, where);

@@ -40,6 +40,54 @@ struct costs {
 
 struct lane;  // one emulated lane: a fiber; defined by the engine
 
+/// What one access to a shared word is, for a simulation.
+struct shared_access {
+    const volatile void* word;
+    std::uint8_t bytes;  ///< 4 or 8
+    order ordered;
+    scope within;
+    bool is_plain;  ///< no atomic access: something else must order it
+    site where;
+};
+
+/// What a read-modify-write does to its word.
+enum class modification : std::uint8_t { add, subtract, bit_or, bit_and, exchange };
+
+enum class wait_kind : std::uint8_t;
+
+/// What takes the place of memory, clock and scheduler for the thread that sets `current_simulation`: the exploring
+/// scheduler (`device/simt/explore`). Its functions are called by lanes and by host code alike. Values are those of the
+/// word, zero-extended.
+class simulation_hooks {
+public:
+    simulation_hooks() = default;
+    simulation_hooks(const simulation_hooks&) = delete;
+    simulation_hooks& operator=(const simulation_hooks&) = delete;
+
+    virtual std::uint64_t load(const shared_access& a) = 0;
+    virtual void store(const shared_access& a, std::uint64_t value) = 0;
+    virtual std::uint64_t modify(const shared_access& a, modification what, std::uint64_t operand) = 0;
+    virtual bool compare_exchange(const shared_access& a, order on_failure, std::uint64_t& expected,
+                                  std::uint64_t desired) = 0;
+    virtual void fence(scope within, site where) = 0;
+    /// As `std::atomic::wait` and `notify_all`: returns once the word was seen to differ from `old`.
+    virtual void wait_while(const shared_access& a, std::uint64_t old) = 0;
+    virtual void notify(const volatile void* word) = 0;
+
+    virtual int lane_id() = 0;
+    virtual thread_position position() = 0;
+    virtual std::uint64_t clock_ns() = 0;
+    virtual lane_mask converge(site where) = 0;
+    virtual std::uint64_t meet(wait_kind kind, lane_mask mask, std::uint64_t operand, int source, site where) = 0;
+    virtual void pause(std::uint32_t nanoseconds, site where) = 0;
+
+protected:
+    ~simulation_hooks() = default;
+};
+
+/// The simulation that runs on this host thread now; null on all others.
+extern constinit thread_local simulation_hooks* current_simulation;
+
 /// The lane that runs on this host thread now; null on a thread that is no lane.
 extern constinit thread_local lane* current_lane;
 

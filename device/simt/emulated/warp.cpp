@@ -105,17 +105,21 @@ void warp::arrive_at_converge(int lane, site where) {
     converging_ |= bit(lane);
 }
 
+void warp::converge_as(lane_mask group) {
+    for_each_lane(group, [&](int l) { slot(l).result = group; });
+    converging_ &= ~group;
+    runnable_ |= group;
+}
+
 lane_mask warp::converge_by_site() {
     const lane_mask released = converging_;
     for (lane_mask rest = released; rest != 0;) {
         const site where = slot(std::countr_zero(rest)).at.where;
         lane_mask group = 0;
         for_each_lane(rest, [&](int l) { group |= same_site(slot(l).at.where, where) ? bit(l) : 0; });
-        for_each_lane(group, [&](int l) { slot(l).result = group; });
+        converge_as(group);
         rest &= ~group;
     }
-    converging_ = 0;
-    runnable_ |= released;
     return released;
 }
 

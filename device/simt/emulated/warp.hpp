@@ -88,6 +88,9 @@ public:
     /// A runnable `lane` arrives at a `converge` and waits.
     void arrive_at_converge(int lane, site where);
 
+    /// Releases lanes that wait in the same `converge`: they find each other there.
+    void converge_as(lane_mask group);
+
     /// Releases every lane in `converge`, grouped by site: the fast scheduler's rule. @returns the lanes released
     lane_mask converge_by_site();
 

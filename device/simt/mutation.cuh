@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Deliberate faults in the real code, to prove that the exploring scheduler would find them. They exist only in
+/// sources that are compiled with ORCHARD_MUTATIONS=1 (a test program of its own); everywhere else all of this is
+/// empty and costs nothing.
+///
+///     if (!mutation::is(fault::no_sync)) simt::sync(mask);         // leaves the sync out
+///     mutation::weaken_next(fault::claim_acquire);                  // makes the next atomic access relaxed
+///     word.fetch_or<order::acquire>(bits);
+
+#include "device/simt/config.cuh"
+
+#if !defined(ORCHARD_MUTATIONS)
+#define ORCHARD_MUTATIONS 0
+#endif
+
+namespace orchard::simt::mutation {
+
+/// X(name, what is wrong with it)
+#define ORCHARD_FAULTS(X)                                                                                              \
+    X(none, "nothing")                                                                                                 \
+    X(claim_acquire, "a page is claimed without acquiring what its last owner released")                               \
+    X(free_release, "a page is freed without releasing what its owner wrote")                                          \
+    X(free_sync, "a leader frees for its group without a sync of the mask before")                                     \
+    X(claim_check, "a claim does not look whether the slab is still one of the class")                                 \
+    X(retire_order, "a slab is retired by clearing its bits before its descriptor")                                    \
+    X(retire_claim, "a slab is retired after a look at its bits, without claiming them")                               \
+    X(share_ballot, "the lanes that won a page are counted among those without")                                       \
+    X(lap_tag, "a courier takes any word of the ring for a new answer")                                                \
+    X(credit, "a post is made without a credit")                                                                       \
+    X(abandonment, "a waiter gives up without leaving a note for who delivers later")                                  \
+    X(cursor, "a courier moves its cursor one answer too far")                                                         \
+    X(acknowledgement, "a slot is not given back after its answer")                                                    \
+    X(epoch, "a courier that was taken for lost writes over its successor's word")                                     \
+    X(answer_order, "a courier delivers without releasing what the service released")
+
+enum class fault : int {
+#define ORCHARD_FAULT_NAME(name, help) name,
+    ORCHARD_FAULTS(ORCHARD_FAULT_NAME)
+#undef ORCHARD_FAULT_NAME
+};
+
+#if ORCHARD_MUTATIONS && !ORCHARD_CUDA_PASS
+
+/// The fault that this host thread's simulation runs with.
+inline constinit thread_local fault chosen = fault::none;
+inline constinit thread_local bool weaken = false;
+
+inline bool is(fault f) { return chosen == f; }
+inline void weaken_next(fault f) { weaken = chosen == f; }
+inline order applied(order o) {
+    const bool weakened = weaken;
+    weaken = false;
+    return weakened ? order::relaxed : o;
+}
+
+#else
+
+ORCHARD_INLINE constexpr bool is(fault) { return false; }
+ORCHARD_INLINE constexpr void weaken_next(fault) {}
+ORCHARD_INLINE constexpr order applied(order o) { return o; }
+
+#endif
+
+}  // namespace orchard::simt::mutation
