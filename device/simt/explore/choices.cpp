@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "device/simt/explore/choices.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace orchard::simt::explore {
+
+namespace {
+
+/// How often the machine surprises: drawn once a run, so that some runs are calm in one respect and wild in another.
+/// Each is "once in so many"; 0: never.
+struct temper {
+    std::uint32_t switch_;
+    std::uint32_t version;
+    std::uint32_t place;
+    std::uint32_t group;
+    std::uint32_t delay;
+};
+
+std::uint32_t one_of(random_sequence& random, std::initializer_list<std::uint32_t> values) {
+    return values.begin()[random.below(static_cast<std::uint32_t>(values.size()))];
+}
+
+temper temper_of(random_sequence& random) {
+    return {one_of(random, {1, 1, 2, 8, 32}), one_of(random, {0, 2, 4, 16}), one_of(random, {0, 4, 16}),
+            one_of(random, {0, 2, 4, 8}), one_of(random, {0, 0, 200, 2000})};
+}
+
+class random_choices : public choices {
+public:
+    explicit random_choices(std::uint64_t seed) : random_{seed}, temper_{temper_of(random_)} {}
+
+protected:
+    std::uint32_t pick(decision what, std::uint32_t n) override {
+        switch (what) {
+            case decision::version: return surprise(temper_.version, n);
+            case decision::place: return surprise(temper_.place, n);
+            case decision::group: return surprise(temper_.group, n);
+            case decision::delay: return surprise(temper_.delay, n);
+            default: return random_.below(n);
+        }
+    }
+    std::uint32_t pick_actor(std::span<const actor_id> eligible, bool can_go_on) override {
+        const auto n = static_cast<std::uint32_t>(eligible.size());
+        return can_go_on && !random_.once_in(temper_.switch_) ? 0 : random_.below(n);
+    }
+
+    random_sequence random_;
+
+private:
+    std::uint32_t surprise(std::uint32_t once_in, std::uint32_t n) {
+        return random_.once_in(once_in) ? 1 + random_.below(n - 1) : 0;
+    }
+
+    temper temper_;
+};
+
+class priority_choices final : public random_choices {
+public:
+    explicit priority_choices(std::uint64_t seed) : random_choices{seed} {
+        constexpr std::uint32_t most_changes = 5;
+        // Runs are of some hundred to some thousand points; a change beyond the end changes nothing.
+        const std::uint32_t horizon = one_of(random_, {300, 1000, 4000});
+        for (std::uint32_t n = random_.below(most_changes + 1); n != 0; --n) {
+            changes_.push_back(random_.below(horizon));
+        }
+    }
+    void yielded(actor_id who) override { lower(who); }
+
+protected:
+    std::uint32_t pick_actor(std::span<const actor_id> eligible, bool) override {
+        std::uint32_t best = highest(eligible);
+        if (std::ranges::find(changes_, points_++) != changes_.end()) {
+            lower(eligible[best]);
+            best = highest(eligible);
+        }
+        return best;
+    }
+
+private:
+    std::uint32_t highest(std::span<const actor_id> eligible) {
+        std::uint32_t best = 0;
+        for (std::uint32_t i = 1; i < eligible.size(); ++i) {
+            best = priority(eligible[i]) > priority(eligible[best]) ? i : best;
+        }
+        return best;
+    }
+    std::int64_t& priority(actor_id who) {
+        while (priorities_.size() <= who) {
+            priorities_.push_back(static_cast<std::int64_t>(random_.next() >> 1));
+        }
+        return priorities_[who];
+    }
+    void lower(actor_id who) { priority(who) = --lowest_; }
+
+    std::vector<std::uint32_t> changes_;
+    std::vector<std::int64_t> priorities_;
+    std::int64_t lowest_ = 0;
+    std::uint32_t points_ = 0;
+};
+
+class replayed_choices final : public choices {
+public:
+    explicit replayed_choices(std::vector<std::uint32_t> from) : from_{std::move(from)} {}
+
+protected:
+    std::uint32_t pick(decision, std::uint32_t n) override { return take(n); }
+    std::uint32_t pick_actor(std::span<const actor_id> eligible, bool) override {
+        return take(static_cast<std::uint32_t>(eligible.size()));
+    }
+
+private:
+    std::uint32_t take(std::uint32_t n) {
+        const std::uint32_t chosen = next_ < from_.size() ? from_[next_] : 0;
+        ++next_;
+        return chosen < n ? chosen : 0;
+    }
+
+    std::vector<std::uint32_t> from_;
+    std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t random_sequence::next() {
+    state_ += 0x9e3779b97f4a7c15u;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+const char* name_of(strategy s) { return s == strategy::uniform ? "uniform" : "priority"; }
+
+std::unique_ptr<choices> choices_of(strategy s, std::uint64_t seed) {
+    if (s == strategy::priority) {
+        return std::make_unique<priority_choices>(seed);
+    }
+    return std::make_unique<random_choices>(seed);
+}
+
+std::unique_ptr<choices> recorded_choices(std::vector<std::uint32_t> record) {
+    return std::make_unique<replayed_choices>(std::move(record));
+}
+
+/// Follows the path, then takes 0 and lengthens it.
+class bounded_search::run final : public choices {
+public:
+    explicit run(bounded_search& search) : search_{search} {}
+
+protected:
+    std::uint32_t pick(decision what, std::uint32_t n) override {
+        // Delays only change how long things take; and what a scenario asks for is none of the machine's surprises.
+        return what == decision::delay ? 0 : step(n, what == decision::scenario);
+    }
+    std::uint32_t pick_actor(std::span<const actor_id> eligible, bool can_go_on) override {
+        return step(static_cast<std::uint32_t>(eligible.size()), !can_go_on);
+    }
+
+private:
+    std::uint32_t step(std::uint32_t n, bool free) {
+        auto& path = search_.path_;
+        if (at_ == path.size()) {
+            const bool open = free || spent_ < search_.surprises_;
+            path.push_back({0, open ? n : 1, free});
+        }
+        const node& here = path[at_++];
+        spent_ += !here.free && here.chosen != 0 ? 1 : 0;
+        return here.chosen;
+    }
+
+    bounded_search& search_;
+    std::size_t at_ = 0;
+    std::uint32_t spent_ = 0;
+};
+
+choices* bounded_search::next() {
+    if (begun_) {
+        while (!path_.empty() && path_.back().chosen + 1 >= path_.back().count) {
+            path_.pop_back();
+        }
+        if (path_.empty()) {
+            return nullptr;
+        }
+        ++path_.back().chosen;
+    }
+    begun_ = true;
+    run_ = std::make_shared<run>(*this);
+    return run_.get();
+}
+
+}  // namespace orchard::simt::explore

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "device/simt/explore/trace.hpp"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace orchard::simt::explore {
+
+std::string text_of(site where) {
+    const std::string_view file = where.file;
+    const std::size_t slash = file.rfind('/');
+    const std::string_view name = slash == std::string_view::npos ? file : file.substr(slash + 1);
+    return absl::StrCat(absl::string_view(name.data(), name.size()), ":", where.line);
+}
+
+void name_table::add(const void* first, std::size_t bytes, std::string name, std::size_t stride) {
+    ranges_.push_back({reinterpret_cast<std::uintptr_t>(first), bytes, stride, std::move(name)});
+}
+
+const name_table::range* name_table::find(std::uintptr_t at) const {
+    // The last one counts: a part may be named after the whole.
+    for (auto r = ranges_.rbegin(); r != ranges_.rend(); ++r) {
+        if (at - r->first < r->bytes) {
+            return &*r;
+        }
+    }
+    return nullptr;
+}
+
+std::string name_table::name_of(const volatile void* at, std::uint32_t number) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    const range* const r = find(address);
+    if (r == nullptr) {
+        return absl::StrCat("word ", number);
+    }
+    const std::size_t offset = address - r->first;
+    if (r->stride == 0) {
+        return offset == 0 ? r->name : absl::StrCat(r->name, "+", offset);
+    }
+    const std::size_t inside = offset % r->stride;
+    return absl::StrCat(r->name, "[", offset / r->stride, "]", inside == 0 ? "" : absl::StrCat("+", inside));
+}
+
+std::string name_table::text_of_value(std::uint64_t value) const {
+    const range* const r = find(static_cast<std::uintptr_t>(value));
+    return r == nullptr ? absl::StrFormat("0x%x", value) : absl::StrCat("&", r->name, "+", value - r->first);
+}
+
+std::uint64_t name_table::portable(std::uint64_t value) const {
+    const range* const r = find(static_cast<std::uintptr_t>(value));
+    return r == nullptr ? value : (static_cast<std::uint64_t>(r - ranges_.data()) << 48) + (value - r->first);
+}
+
+std::string trace::text() const {
+    std::string text;
+    for (const event& e : events_) {
+        absl::StrAppendFormat(&text, "%6d %10.2fus %-9s %-24s %-26s %-30s %-34s %s\n", e.point,
+                              static_cast<double>(e.time_ns) * 1e-3, e.actor, e.operation, e.place, e.value, e.view,
+                              text_of(e.where));
+    }
+    return text;
+}
+
+}  // namespace orchard::simt::explore

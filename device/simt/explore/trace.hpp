@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What happened in a run, as a hash and, where asked for, as a timeline that people read. Both are the same on every
+/// machine: words and addresses appear under names, files without their folders.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/simt/config.cuh"
+
+namespace orchard::simt::explore {
+
+/// "mailbox_client_impl.cuh:34": without folders, which differ between machines.
+std::string text_of(site where);
+
+/// Names for words and addresses.
+class name_table {
+public:
+    /// Word i of `stride` bytes is called `name[i]`; with a stride of 0 all of it is one, `name`.
+    void add(const void* first, std::size_t bytes, std::string name, std::size_t stride);
+
+    /// The name of the word at `at`; "word N" where it has none.
+    [[nodiscard]] std::string name_of(const volatile void* at, std::uint32_t number) const;
+    /// A value: hexadecimal, or name and offset where it is an address in a named range.
+    [[nodiscard]] std::string text_of_value(std::uint64_t value) const;
+    /// A value as the hash takes it: an address in a named range by range and offset.
+    [[nodiscard]] std::uint64_t portable(std::uint64_t value) const;
+
+private:
+    struct range {
+        std::uintptr_t first;
+        std::size_t bytes;
+        std::size_t stride;
+        std::string name;
+    };
+    [[nodiscard]] const range* find(std::uintptr_t at) const;
+    std::vector<range> ranges_;
+};
+
+/// One operation.
+struct event {
+    std::uint64_t point = 0;
+    std::uint64_t time_ns = 0;
+    std::string actor;
+    std::string operation;  ///< "fetch_or acquire"
+    std::string place;      ///< the word's name, or what the lanes do together
+    std::string value;      ///< "0x1 -> 0x3"
+    std::string view;       ///< what it saw of how many versions, and how far its actor knows the others
+    site where{"", 0};
+};
+
+class trace {
+public:
+    name_table names;
+
+    /// Takes a number into the hash.
+    void mix(std::uint64_t value) {
+        hash_ ^= value + 0x9e3779b97f4a7c15u + (hash_ << 6) + (hash_ >> 2);
+        hash_ *= 0xff51afd7ed558ccdu;
+        hash_ ^= hash_ >> 32;
+    }
+    [[nodiscard]] std::uint64_t hash() const { return hash_; }
+
+    void add(event e) { events_.push_back(std::move(e)); }
+    [[nodiscard]] const std::vector<event>& events() const { return events_; }
+    /// A line for each event, in columns; each ended by a newline.
+    [[nodiscard]] std::string text() const;
+
+private:
+    std::uint64_t hash_ = 0xcbf29ce484222325u;
+    std::vector<event> events_;
+};
+
+}  // namespace orchard::simt::explore

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A run that ends the whole process (a wrong address, a failed assertion) still names its seed.
+
+#include <cstdint>
+#include <string_view>
+
+namespace orchard::explore {
+
+/// While it lives, a crash of this host thread says on standard error which run it was in. One at a time a thread.
+class crash_note {
+public:
+    crash_note(std::string_view scenario, std::uint64_t seed, const char* strategy);
+    ~crash_note();
+    crash_note(const crash_note&) = delete;
+    crash_note& operator=(const crash_note&) = delete;
+};
+
+}  // namespace orchard::explore

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "tests/explore/heap_world.hpp"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "runtime/heap_validator.hpp"
+
+namespace orchard::explore {
+
+using simt::plain;
+using user_word = plain<std::uint64_t>;
+
+namespace {
+
+void* map(std::size_t bytes) {
+    void* const p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        throw std::bad_alloc();
+    }
+    return p;
+}
+
+std::size_t metadata_bytes(const heap_setup& u) {
+    constexpr std::size_t margin = 4096;
+    return sizeof(device::heap_state) + margin + mailbox::host_part::bytes(u.shape) +
+           mailbox::device_part::bytes(u.shape) +
+           u.segments * (class_count * 4 + 64 + device::bitmap_words * 8 + sizeof(device::chunk_record));
+}
+
+device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
+    device::heap_view v;
+    v.base = user;
+    v.segments = u.segments;
+    v.segments_per_shard = u.segments;
+    v.magazine_target = u.magazine_target;
+    v.refill_batch = u.refill_batch;
+    v.reclaim_patience_ns = u.reclaim_patience_ns;
+    v.state = metadata.place<device::heap_state>(1);
+    v.slab_table = metadata.place<simt::device_word<std::uint32_t>>(std::size_t{class_count} * u.segments);
+    v.descriptors = metadata.place<simt::device_word<std::uint64_t>>(u.segments);
+    v.magazine = metadata.place<simt::device_word<std::uint64_t>>(v.magazine_words());
+    v.magazine_summary = metadata.place<simt::device_word<std::uint64_t>>((v.magazine_words() + 63) / 64);
+    v.bitmaps = metadata.place<simt::device_word<std::uint64_t>>(u.segments * device::bitmap_words);
+    v.records = metadata.place<device::chunk_record>(u.segments);
+    auto& box = v.mailboxes[0];
+    box.shape = u.shape;
+    box.timeout_ns = u.timeout_ns;
+    box.lost_after_ns = u.lost_after_ns;
+    box.device = reinterpret_cast<mailbox::device_part*>(metadata.place<char>(mailbox::device_part::bytes(u.shape)));
+    box.host = mailbox::host_part::in(metadata.place<char>(mailbox::host_part::bytes(u.shape)), u.shape);
+    return v;
+}
+
+/// Names for the trace, general ones first.
+void name_words(simt::explore::simulation& s, const device::heap_view& v) {
+    const auto& box = v.mailboxes[0];
+    s.name_words(v.base, std::size_t{v.segments} << segment_shift, "segment", segment_bytes);
+    s.name_words(v.state, sizeof(device::heap_state), "state");
+    s.name_words(v.state->slabs, sizeof(v.state->slabs), "slabs", sizeof(device::slab_table_head));
+    s.name_words(v.state->counts, sizeof(v.state->counts), "counts", sizeof(v.state->counts[0]));
+    s.name_words(v.state->remembered, sizeof(v.state->remembered), "remembered", sizeof(v.state->remembered[0]));
+    s.name_words(&v.state->magazine_level, 8, "magazine_level");
+    s.name_words(&v.state->refill_in_flight, 8, "refill_in_flight");
+    s.name_words(&v.state->reclaiming, 8, "reclaiming");
+    s.name_words(&v.state->closing, 8, "closing");
+    s.name_words(v.slab_table, std::size_t{class_count} * v.segments * 4, "slab_table", std::size_t{v.segments} * 4);
+    s.name_words(v.descriptors, std::size_t{v.segments} * 8, "descriptor", 8);
+    s.name_words(v.magazine, std::size_t{v.magazine_words()} * 8, "magazine", 8);
+    s.name_words(v.magazine_summary, 8, "magazine_summary");
+    s.name_words(v.bitmaps, v.segments * device::bitmap_words * 8, "bitmap", device::bitmap_words * 8);
+    s.name_words(v.records, std::size_t{v.segments} * sizeof(device::chunk_record), "record",
+                 sizeof(device::chunk_record));
+    s.name_words(box.device, mailbox::device_part::bytes(box.shape), "mailbox");
+    s.name_words(&box.device->ticket, 8, "ticket");
+    s.name_words(box.device->courier, sizeof(box.device->courier), "courier", sizeof(box.device->courier[0]));
+    s.name_words(box.device->posted, sizeof(box.device->posted), "posted", sizeof(box.device->posted[0]));
+    s.name_words(box.device->slots(), std::size_t{box.shape.slots} * 8, "slot", 8);
+    s.name_words(box.host.posts, std::size_t{box.shape.slots} * 8, "post", 8);
+    s.name_words(box.host.answers, std::size_t{box.shape.slots} * 16, "answer", 8);
+    s.name_words(box.host.beat, 8, "beat");
+}
+
+}  // namespace
+
+arena::arena(std::size_t bytes) : base_{static_cast<char*>(map(bytes))}, bytes_{bytes} {}
+arena::~arena() { ::munmap(base_, bytes_); }
+
+absl::Status slow_backing::commit(segment_run run) {
+    simt::pause(commit_ns);
+    if (failures_left > 0) {
+        --failures_left;
+        return absl::ResourceExhaustedError("a commit that fails");
+    }
+    committed += run.count;
+    return absl::OkStatus();
+}
+absl::StatusOr<void*> slow_backing::allocate_metadata(std::size_t) { return absl::UnimplementedError("not here"); }
+absl::StatusOr<void*> slow_backing::allocate_host_visible(std::size_t) { return absl::UnimplementedError("not here"); }
+absl::Status slow_backing::read(void* to, const void* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+}
+absl::Status slow_backing::write(void* to, const void* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+}
+
+heap_world::heap_world(world& w, const heap_setup& u)
+    : s{w.s},
+      setup{u},
+      user_{(std::size_t{u.segments} + 1) << segment_shift},
+      metadata_{metadata_bytes(u)},
+      view{lay_out(metadata_,
+                   reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(user_.base()) + segment_bytes - 1) &
+                                           ~std::uintptr_t{segment_bytes - 1}),
+                   u)},
+      ref{view},
+      memory{view.base, u.segments, u.committed_at_start},
+      grower{memory, {{segment_index{0}, u.segments}}, u.extent},
+      service{mailbox_server(view.mailboxes[0].host, u.shape), grower, 0, u.ahead} {
+    name_words(s, view);
+    s.name_words(&grower.line(0).committed, 4, "growth.committed");
+    s.name_words(&grower.line(0).wanted, 4, "growth.wanted");
+    s.name_words(&grower.line(0).failed, 4, "growth.failed");
+    if (u.service_lives) {
+        service_actor = s.add_daemon("service", [this] {
+            for (;;) {
+                if (service.poll_once() == 0) {
+                    simt::pause(500);
+                }
+            }
+        });
+    }
+    growth_actor = s.add_daemon("growth", [this] { grower.run(); });
+}
+
+void* heap_world::take(std::uint64_t bytes) {
+    void* const p = ref.malloc(bytes);
+    if (p == nullptr) {
+        return nullptr;
+    }
+    s.own(p, bytes, absl::StrCat(bytes, " B"));
+    auto* const words = static_cast<user_word*>(p);
+    words[0].set(s.self() + 1);
+    words[bytes / 8 - 1].set(s.self() + 1);
+    return p;
+}
+
+void heap_world::give(void* p, std::uint64_t bytes) {
+    auto* const words = static_cast<user_word*>(p);
+    s.check(words[0].get() == words[bytes / 8 - 1].get(), "a block changed while it was owned");
+    s.disown(p);
+    ref.free(p);
+}
+
+bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
+    const std::vector<std::uint32_t> wanted(classes);
+    s.add_kernel({{2}}, [this, wanted](simt::thread_position) {
+        for (std::uint32_t c : wanted) {
+            device::retire_empty_slabs(view, 3, c);
+        }
+        device::settle(view, 3, true);
+    });
+    return s.run();
+}
+
+void heap_world::check_clean(std::uint32_t expect_granted) {
+    const auto expect_ok = [this](const absl::Status& status) { s.check(status.ok(), std::string(status.message())); };
+    expect_ok(service.validate());
+    std::vector<bool> granted(setup.segments);
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < setup.segments; ++i) {
+        granted[i] = service.is_granted(segment_index{i});
+        count += granted[i] ? 1 : 0;
+    }
+    expect_ok(validate_device_side(view, memory, granted));
+    s.check(count == expect_granted,
+            absl::StrFormat("%d segments are granted where %d are in use", count, expect_granted));
+    s.check(slots_claimed() == 0, absl::StrCat(slots_claimed(), " slots are claimed although nothing is under way"));
+    s.check(sum(device::counter::invalid_frees) == 0, "a right free was counted as invalid");
+    s.check(service.counters().refused.get() == 0, "the service refused a post");
+}
+
+std::uint64_t heap_world::sum(device::counter c) const {
+    std::uint64_t total = 0;
+    for (const auto& counts : view.state->counts) {
+        total += counts.value[static_cast<int>(c)].load<simt::order::relaxed>();
+    }
+    return total;
+}
+
+std::uint32_t heap_world::slots_claimed() const {
+    std::uint32_t n = 0;
+    for (std::uint32_t i = 0; i < setup.shape.slots; ++i) {
+        const std::uint64_t word = view.mailboxes[0].device->slots()[i].load<simt::order::relaxed>();
+        n += (word & mailbox::slot_word::pending) != 0 ? 1 : 0;
+    }
+    return n;
+}
+
+}  // namespace orchard::explore

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A whole heap inside a simulation: device state, mailbox, a service and a growth thread as actors.
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include "device/heap_ref.cuh"
+#include "host/growth.hpp"
+#include "host/segment_service.hpp"
+#include "tests/explore/scenario.hpp"
+#include "uvm/backing.hpp"
+
+namespace orchard::explore {
+
+/// Zero-filled memory that costs nothing until it is touched.
+class arena {
+public:
+    explicit arena(std::size_t bytes);
+    ~arena();
+    arena(const arena&) = delete;
+    arena& operator=(const arena&) = delete;
+
+    /// `count` objects side by side, aligned to 128 bytes.
+    template <class T>
+    T* place(std::size_t count) {
+        used_ = (used_ + 127) / 128 * 128;
+        T* const result = reinterpret_cast<T*>(base_ + used_);
+        used_ += count * sizeof(T);
+        return result;
+    }
+    [[nodiscard]] char* base() const { return base_; }
+
+private:
+    char* base_;
+    std::size_t bytes_;
+    std::size_t used_ = 0;
+};
+
+/// A backing whose commits last for some logical time, and fail as often as it is told to.
+class slow_backing final : public backing {
+public:
+    slow_backing(char* base, std::uint32_t segments, std::uint32_t committed_at_start)
+        : base_{base}, segments_{segments}, at_start_{committed_at_start} {}
+
+    [[nodiscard]] char* base() const override { return base_; }
+    [[nodiscard]] std::uint32_t segments() const override { return segments_; }
+    [[nodiscard]] std::uint32_t committed_at_start() const override { return at_start_; }
+    absl::Status commit(segment_run run) override;
+    absl::StatusOr<void*> allocate_metadata(std::size_t) override;
+    absl::StatusOr<void*> allocate_host_visible(std::size_t) override;
+    [[nodiscard]] void* stream() const override { return nullptr; }
+    absl::Status read(void* to, const void* from, std::size_t bytes) override;
+    absl::Status write(void* to, const void* from, std::size_t bytes) override;
+
+    int failures_left = 0;         ///< commits that will fail before one succeeds
+    std::uint32_t commit_ns = 20'000;  ///< logical time that a commit takes
+    std::uint32_t committed = 0;   ///< segments, beyond those of the start
+
+private:
+    char* base_;
+    std::uint32_t segments_;
+    std::uint32_t at_start_;
+};
+
+/// What a heap of a simulation is like.
+struct heap_setup {
+    std::uint32_t segments = 16;
+    std::uint32_t committed_at_start = 4;
+    std::uint32_t extent = 2;  ///< segments a commit
+    std::uint32_t ahead = 1;   ///< segments kept committed and free
+    mailbox::shape shape{4, 2, 1};
+    std::uint32_t magazine_target = 4;
+    std::uint32_t refill_batch = 2;
+    std::uint64_t timeout_ns = 100'000'000;     ///< beyond what delays add up to
+    std::uint64_t lost_after_ns = 20'000;       ///< of a courier
+    std::uint64_t reclaim_patience_ns = 200'000;
+    bool service_lives = true;                  ///< otherwise nobody answers
+};
+
+class heap_world {
+public:
+    heap_world(world& w, const heap_setup& setup = {});
+
+    /// As `heap_ref::malloc`, by a careful owner: nobody else may own any byte of it, and its first and last words are
+    /// written, so that the next owner's accesses must be ordered after these. Null where malloc is.
+    void* take(std::uint64_t bytes);
+    /// Checks that the block is as its owner left it, and frees it.
+    void give(void* p, std::uint64_t bytes);
+
+    /// A kernel of one group that retires the empty slabs of some classes, hands the magazine back, and delivers what is
+    /// under way. False where the run has failed.
+    bool settle(std::initializer_list<std::uint32_t> classes);
+    /// After `settle`: validators, and every structure in agreement. `expect_granted`: segments that are in use.
+    void check_clean(std::uint32_t expect_granted);
+
+    [[nodiscard]] std::uint64_t sum(device::counter c) const;
+    [[nodiscard]] std::uint32_t slots_claimed() const;
+
+    simt::explore::simulation& s;
+    const heap_setup setup;
+
+private:
+    arena user_;
+    arena metadata_;
+
+public:
+    device::heap_view view;
+    heap_ref ref;
+    slow_backing memory;
+    growth grower;
+    segment_service service;
+    simt::explore::actor_id service_actor = 0;
+    simt::explore::actor_id growth_actor = 0;
+};
+
+}  // namespace orchard::explore

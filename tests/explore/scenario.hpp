@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A scenario: a small program of lanes and host threads under the exploring scheduler, with an oracle that says
+/// whether what happened may happen.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/simt/explore/simulation.hpp"
+
+namespace orchard::explore {
+
+/// How large a scenario is run; what shrinking makes smaller.
+struct scale {
+    std::vector<simt::explore::block_shape> blocks;  ///< lanes of each warp of each block
+    int operations = 1;                              ///< rounds that each lane makes
+};
+
+/// What a scenario works with.
+struct world {
+    simt::explore::simulation& s;
+    const scale& size;
+};
+
+struct scenario {
+    std::string name;
+    std::string help;  ///< one sentence
+    scale size;        ///< at full size
+    void (*run)(world& w);
+};
+
+/// All scenarios, by name.
+const std::vector<scenario>& all_scenarios();
+
+/// Null where there is none of that name.
+const scenario* find_scenario(const std::string& name);
+
+/// A static object that adds a scenario:
+///
+///     const registrar credits{{"credits", "More groups than slots.", {{{3, 2}, {3}}, 2}, run_credits}};
+class registrar {
+public:
+    explicit registrar(scenario s);
+};
+
+}  // namespace orchard::explore
