@@ -46,4 +46,6 @@ else()
     # The programs run on another machine that has only a C library and a driver.
     add_link_options(-static-libstdc++ -static-libgcc)
 endif()
+# Places in messages and traces are the same from every checkout, and a cache serves several.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/=>")
 add_compile_definitions($<$<CONFIG:Checked>:_GLIBCXX_ASSERTIONS>)

@@ -2,6 +2,7 @@
 # Copyright the Orchard authors.
 #
 # tests/<folder>/**.{cpp,cu} -> <folder>_tests, one CTest test for each GoogleTest test.
+# tests/explore and tests/mutants stand on other objects than the rest: explore.cmake.
 # A test whose name contains "slow" (or "Slow") gets the label `slow`: CI leaves it out under the sanitizers.
 
 find_package(GTest CONFIG QUIET)
@@ -13,7 +14,8 @@ include(GoogleTest)
 
 set(ORCHARD_TEST_TIMEOUT_S 120)
 set(ORCHARD_SLOW_TEST_TIMEOUT_S 900)
-set(not_gtest support package checks)
+# explore and mutants are none of the many either: see below.
+set(not_gtest support package checks explore mutants)
 
 add_custom_target(orchard_tests)
 if(TARGET orchard_cli)
@@ -50,14 +52,14 @@ target_link_libraries(orchard_test_support INTERFACE GTest::gmock GTest::gtest G
 target_compile_definitions(orchard_test_support INTERFACE ORCHARD_PROGRAM="${CMAKE_CURRENT_BINARY_DIR}/orchard"
                                                           ORCHARD_VERSION="${PROJECT_VERSION}")
 
-# One program of tests; its tests are found when it has been linked.
+# One program of tests from sources and libraries; its tests are found when it has been linked.
 function(orchard_add_tests folder sources)
     set(name ${folder}_tests)
     add_executable(${name} ${sources})
     orchard_target(${name})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/tests")
     # Directly: the objects of an object library do not pass through another library.
-    target_link_libraries(${name} PRIVATE orchard_commands orchard_test_support)
+    target_link_libraries(${name} PRIVATE ${ARGN})
     if(launch)
         set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${launch}")
     endif()
@@ -80,9 +82,18 @@ foreach(folder IN LISTS folders)
     endif()
     orchard_sources(sources tests/${folder})
     if(sources)
-        orchard_add_tests(${folder} "${sources}")
+        orchard_add_tests(${folder} "${sources}" orchard_commands orchard_test_support)
     endif()
 endforeach()
+
+if(TARGET orchard_explore)
+    orchard_sources(sources tests/explore)
+    list(FILTER sources INCLUDE REGEX "_test\\.cpp$")
+    orchard_add_tests(explore "${sources}" orchard_explore_objects orchard_test_support)
+    orchard_sources(sources tests/mutants)
+    # Not the support of other tests, which may bring the library itself.
+    orchard_add_tests(mutants "${sources}" orchard_mutants GTest::gtest GTest::gtest_main)
+endif()
 
 # Scripts (the checks of the sources, the launcher, the report) are tested by Python's own unittest.
 find_package(Python3 COMPONENTS Interpreter QUIET)

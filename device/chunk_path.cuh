@@ -55,6 +55,8 @@ inline ORCHARD_NOINLINE void* allocate_one_chunk(const heap_view& h, lane_mask m
     if (*why != failure_reason::none) {
         return nullptr;
     }
+    // One lane acquired the segments, and all write what describes them: now that is behind their last use for all.
+    simt::sync(mask);
     const std::uint32_t first = to_underlying(run.first);
     const std::uint32_t segment = first + static_cast<std::uint32_t>(place.offset >> segment_shift);
     auto& record = h.records[first];

@@ -107,7 +107,11 @@ inline ORCHARD_NOINLINE void drain_magazine(const heap_view& h, lane_mask mask) 
     for (std::uint32_t i = 0; i < h.magazine_words(); i += width) {
         const std::uint32_t mine = i + rank;
         const std::uint64_t bits = mine < h.magazine_words() ? magazine_drain_word(h, mine) : 0;
-        for (lane_mask holders = simt::ballot(mask, bits != 0); holders != 0; holders &= holders - 1) {
+        lane_mask holders = simt::ballot(mask, bits != 0);
+        if (holders != 0) {
+            simt::sync(mask);  // what each lane acquired with its word, the leader releases with its posts
+        }
+        for (; holders != 0; holders &= holders - 1) {
             const int lane = simt::lowest_bit(holders);
             std::uint64_t left = simt::shuffle(mask, bits, lane);
             const std::uint32_t word = simt::shuffle(mask, mine, lane);
@@ -200,6 +204,7 @@ inline ORCHARD_NOINLINE void reclaim(const heap_view& h, lane_mask mask) {
 /// Delivers answers until nothing is under way, with `drain` after handing the magazine back; gives up at the
 /// mailbox's deadline. All lanes of a converged group.
 inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain) {
+    mailbox_client::rounds_seen seen[max_shards];
     const std::uint64_t started = from_leader(mask, simt::clock_ns());
     for (;;) {
         if (drain) {
@@ -207,7 +212,7 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain) {
         }
         std::uint64_t flying = 0;
         for (std::uint32_t s = 0; s < h.shards; ++s) {
-            h.mailboxes[s].courier_round(mask, magazine_sink{h});
+            h.mailboxes[s].courier_round(mask, magazine_sink{h}, seen[s]);
             flying += from_leader(mask, h.mailboxes[s].in_flight());
         }
         const bool empty = !drain || from_leader(mask, magazine_level(h)) == 0;

@@ -79,6 +79,16 @@ public:
         }
     }
 
+    /// What one that makes such rounds again and again has seen of each ring's courier word, and since when.
+    struct rounds_seen {
+        std::uint64_t courier[mailbox::max_couriers]{};
+        std::uint64_t since[mailbox::max_couriers]{};
+    };
+    /// As above; also takes the office of a courier that has stopped, which a waiter of its ring would do, if there
+    /// were one.
+    template <class Sink>
+    ORCHARD_FN void courier_round(simt::lane_mask mask, Sink&& sink, rounds_seen& seen) const;
+
     /// Posts written that no courier has seen the answer of; a snapshot.
     [[nodiscard]] ORCHARD_FN std::uint64_t in_flight() const {
         const std::uint64_t done = delivered();
@@ -115,6 +125,12 @@ private:
         }
         return done;
     }
+    /// Times that `post` tries to find a free slot before it waits for one.
+    static constexpr std::uint32_t quick_attempts = 9;
+    template <class Sink>
+    ORCHARD_NOINLINE receipt post_when_free(simt::lane_mask mask, mailbox::post request, Sink sink) const;
+    ORCHARD_FN bool try_post(simt::lane_mask mask, mailbox::post request, std::uint32_t attempt, bool unattended,
+                             receipt& r) const;
     ORCHARD_FN bool claim(receipt& r, std::uint32_t attempt, bool unattended) const;
     ORCHARD_FN void write_post(receipt r, mailbox::post request) const;
     ORCHARD_FN std::uint64_t take_office(simt::lane_mask mask, std::uint32_t ring, bool eager, std::uint64_t lost,
@@ -142,3 +158,4 @@ private:
 }  // namespace orchard::device
 
 #include "device/mailbox_client_impl.cuh"
+#include "device/mailbox_post_impl.cuh"

@@ -16,94 +16,6 @@ ORCHARD_INLINE T from_leader(simt::lane_mask mask, T value) {
 
 ORCHARD_INLINE bool is_leader(simt::lane_mask mask) { return simt::lane_id() == simt::leader_of(mask); }
 
-/// Leader only: tries to claim one slot, the warp's own first. Relaxed: a slot carries nothing but its own word.
-inline ORCHARD_FN bool mailbox_client::claim(receipt& r, std::uint32_t attempt, bool unattended) const {
-    const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
-    r.slot = (warp + attempt * 0x9e3779b1u) & (shape.slots - 1);
-    auto& word = device->slots()[r.slot];
-    if (!unattended) {
-        const std::uint64_t old = word.fetch_or<simt::order::relaxed>(slot_word::pending);
-        r.tag = slot_word::tag_field::get(old);
-        return (old & slot_word::pending) == 0 || mutation::is(mutation::fault::credit);
-    }
-    // Both bits at once, and only on an idle slot: a slot that waits must not become unattended by mistake.
-    std::uint64_t old = word.load<simt::order::relaxed>();
-    r.tag = slot_word::tag_field::get(old);
-    return (old & slot_word::pending) == 0 &&
-           word.compare_exchange<simt::order::relaxed>(old, slot_word::forsaken(r.tag, r.count));
-}
-
-/// Leader only. The ticket is written at once: the service waits for it.
-inline ORCHARD_FN void mailbox_client::write_post(receipt r, mailbox::post request) const {
-    request.slot = r.slot;
-    request.tag = r.tag;
-    device->posted[shape.answer_ring(r.slot)].word.fetch_add<simt::order::relaxed>(1);
-    const std::uint64_t ticket = device->ticket.word.fetch_add<simt::order::relaxed>(1);
-    auto& word = host.posts[shape.position(ticket)];
-    const std::uint64_t packed = request.pack(shape.lap_tag(ticket));
-    if (request.kind == mailbox::post_kind::give_back) {
-        // What the last owner wrote is before what the next owner writes: pairs with the service's acquire.
-        word.store<simt::order::release>(packed);
-    } else {
-        word.store<simt::order::relaxed>(packed);
-    }
-}
-
-template <class Sink>
-ORCHARD_FN receipt mailbox_client::post(simt::lane_mask mask, mailbox::post request, bool unattended,
-                                        Sink&& sink) const {
-    receipt r;
-    r.count = request.run.count;
-    std::uint64_t since = 0;     // the last progress that was seen
-    std::uint64_t progress = 0;  // answers delivered then
-    for (std::uint32_t attempt = 0;; ++attempt) {
-        // 0: claimed; 1: closing; 2: the slot was taken
-        std::uint32_t state = 2;
-        if (is_leader(mask)) {
-            // Both are under way at once; a slot claimed in vain is let go.
-            const std::uint64_t flags = device->flags.word.load<simt::order::relaxed>();
-            const bool claimed = claim(r, attempt, unattended);
-            // Returns are taken to the last.
-            if ((flags & mailbox::device_part::closing) != 0 && request.kind == mailbox::post_kind::grant) {
-                state = 1;
-                if (claimed) {
-                    finish(r);
-                }
-            } else if (claimed) {
-                write_post(r, request);
-                state = 0;
-            }
-        }
-        state = from_leader(mask, state);
-        if (state == 0) {
-            r.slot = from_leader(mask, r.slot);
-            r.tag = from_leader(mask, r.tag);
-            return r;
-        }
-        if (state == 1) {
-            r.failure = failure_reason::closing;
-            return r;
-        }
-        if (unattended && attempt >= 8) {
-            r.failure = failure_reason::service_not_answering;
-            return r;
-        }
-        if (attempt >= 8) {
-            // All slots are in use. Some may only wait for a courier: be one.
-            const std::uint64_t now = from_leader(mask, simt::clock_ns());
-            const std::uint64_t done = from_leader(mask, delivered());
-            since = since == 0 || done != progress ? now : since;
-            progress = done;
-            if (now - since > timeout_ns) {
-                r.failure = failure_reason::service_not_answering;
-                return r;
-            }
-            courier_round(mask, sink);
-            simt::pause(500);
-        }
-    }
-}
-
 /// Becomes courier of `ring` if nobody is, or if the courier word still is `lost` (0: never). The word then, or 0; all
 /// lanes. `eager`: the office is probably free, and asking for it costs no more than looking.
 inline ORCHARD_FN std::uint64_t mailbox_client::take_office(simt::lane_mask mask, std::uint32_t ring, bool eager,
@@ -237,11 +149,17 @@ ORCHARD_NOINLINE mailbox_client::served mailbox_client::serve(simt::lane_mask ma
     std::uint32_t dismissed = 0;
     int deep = 1;
     bool last = false;
+    bool moved = false;  // whether the last round has asked to move the cursor
     batch now;
     std::uint64_t posted = device->posted[ring].word.load<simt::order::relaxed>();
     read_batch(mask, ring, cursor, deep, now);
     for (int round = 1, for_others = 0; !last; ++round) {
         const int ready = count_ready(mask, cursor, deep, now);
+        // An answer ring has room for the answers owed and for as many that were delivered above its cursor. Who was
+        // dismissed moves no cursor, so that it may deliver no further batch.
+        if (moved && from_leader(mask, dismissed) != 0) {
+            break;
+        }
         const bool took_own = take_own(mask, own, ready, now, out);
         const std::uint64_t passed = cursor + static_cast<std::uint64_t>(ready);
         const bool others = courier_word::flying(from_leader(mask, posted), passed) != 0;
@@ -268,17 +186,16 @@ ORCHARD_NOINLINE mailbox_client::served mailbox_client::serve(simt::lane_mask ma
         if (is_leader(mask) && (ready != 0 || last)) {
             std::uint64_t expected = courier_word::moved_to(office, cursor);
             const std::uint64_t slip = mutation::is(mutation::fault::cursor) && ready != 0 ? 1 : 0;
-            const std::uint64_t moved = courier_word::moved_to(office, cursor + ready + slip);
+            const std::uint64_t next_word = courier_word::moved_to(office, cursor + ready + slip);
             if (mutation::is(mutation::fault::epoch)) {
                 expected = device->courier[ring].word.load<simt::order::relaxed>();
             }
             const bool still = device->courier[ring].word.compare_exchange<simt::order::relaxed>(
-                expected, last ? courier_word::released(moved) : moved);
+                expected, last ? courier_word::released(next_word) : next_word);
             dismissed |= still ? 0 : 1;
         }
         cursor += ready;
-        // Seen some rounds late, which is harmless: what a dismissed courier delivers is delivered by tag.
-        last = last || (round % 4 == 0 && from_leader(mask, dismissed) != 0);
+        moved = ready != 0;
         now = next;
     }
     out.courier = courier_word::released(courier_word::moved_to(office, cursor));

@@ -83,7 +83,9 @@ inline ORCHARD_FN lane_mask probe_as_group(const heap_view& h, lane_mask mask, p
 inline ORCHARD_FN lane_mask probe_each(const heap_view& h, lane_mask mask, page_claim& c) {
     const std::uint32_t slab = random_slab(h, c);
     const std::uint32_t word = slab != 0 ? c.next_random() % class_words(c.page_class) : 0;
-    const std::uint64_t won = slab != 0 ? slab_claim(h, c.page_class, slab - 1, word, 4) : 0;
+    // No more than the group can use: what is claimed to be given back is missing to others meanwhile.
+    const auto lanes = static_cast<std::uint32_t>(simt::popcount(mask));
+    const std::uint64_t won = slab != 0 ? slab_claim(h, c.page_class, slab - 1, word, lanes < 4 ? lanes : 4) : 0;
     if (won != 0) {
         c.take(h, slab - 1, word, simt::lowest_bit(won));
     }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "device/simt/config.cuh"
 #if ORCHARD_CUDA_SOURCE
@@ -59,7 +60,7 @@ inline constexpr order failure_order = (O == order::acquire || O == order::acq_r
 /// Cost on CUDA: one instruction each; what returns a value and is not used becomes a reduction (no round trip).
 template <class T, scope S>
 class atomic {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    static_assert(std::is_unsigned_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
 
 public:
     atomic() = default;

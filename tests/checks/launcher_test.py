@@ -31,7 +31,8 @@ TOOLS = {
     --preset) [ -z "$CONFIGURE_FAILS" ] || { echo 'CMake Error: because'; exit 1; }
         echo '-- Orchard: a note'; echo '-- other'; : >"build/$2/CMakeCache.txt" ;;
     --build) [ -z "$BUILD_FAILS" ] || { echo 'heap.cpp:3: error: because'; exit 1; }
-        { echo '#!/bin/sh'; echo 'printf "<%s>" "$PWD" "$@"; exit 7'; } >"$2/orchard"; chmod +x "$2/orchard" ;;
+        { echo '#!/bin/sh'; echo 'printf "<%s>" "$PWD" "$@"; exit 7'; } >"$2/orchard"; chmod +x "$2/orchard"
+        { echo '#!/bin/sh'; echo 'printf "[%s]" "$@"; exit 1'; } >"$2/orchard_explore"; chmod +x "$2/orchard_explore" ;;
     esac""",
     "ctest": RECORD + "exit 5",
 }
@@ -145,6 +146,13 @@ class Launcher(unittest.TestCase):
             "cmake --preset asan -DX=1", f"cmake --build {build} --parallel 2 --target orchard_tests",
             f"ctest --test-dir {build} --output-on-failure --no-tests=error --parallel 2 -R or_tree -LE slow"])
         self.assertEqual(done.returncode, 5, "the exit code is ctest's")
+
+    def test_explore_builds_and_runs_its_own_program(self):
+        done = self.start("explore", "--scenario", "two words")
+        self.assertEqual(done.calls[-1], f"cmake --build {self.tree / 'build/release'} --parallel 2 "
+                                         "--target orchard_explore")
+        self.assertEqual(done.stdout, "[explore][--scenario][two words]")
+        self.assertEqual(done.returncode, 1, "the exit code is the program's")
 
     def test_wrong_arguments(self):
         for arguments, words in [(["--preset", "none", "demo"], "'none'"), (["test", "--preset"], "needs a name"),

@@ -52,9 +52,9 @@ void install() {
 crash_note::crash_note(std::string_view scenario, std::uint64_t seed, const char* strategy) {
     static std::once_flag once;
     std::call_once(once, install);
-    const int written =
-        std::snprintf(text.data(), text.size(), "\ncrashed in: explore --scenario %.*s --seed %llu --strategy %s\n",
-                      static_cast<int>(scenario.size()), scenario.data(), static_cast<unsigned long long>(seed), strategy);
+    const int written = std::snprintf(
+        text.data(), text.size(), "\ncrashed in: explore --scenario %.*s --seed %llu --strategy %s\n",
+        static_cast<int>(scenario.size()), scenario.data(), static_cast<unsigned long long>(seed), strategy);
     length = written < 0 ? 0 : std::min(static_cast<std::size_t>(written), text.size() - 1);
 }
 

@@ -104,11 +104,15 @@ absl::Status slow_backing::commit(segment_run run) {
 absl::StatusOr<void*> slow_backing::allocate_metadata(std::size_t) { return absl::UnimplementedError("not here"); }
 absl::StatusOr<void*> slow_backing::allocate_host_visible(std::size_t) { return absl::UnimplementedError("not here"); }
 absl::Status slow_backing::read(void* to, const void* from, std::size_t bytes) {
-    std::memcpy(to, from, bytes);
+    if (bytes != 0) {  // memcpy takes no null pointer, which an empty structure has
+        std::memcpy(to, from, bytes);
+    }
     return absl::OkStatus();
 }
 absl::Status slow_backing::write(void* to, const void* from, std::size_t bytes) {
-    std::memcpy(to, from, bytes);
+    if (bytes != 0) {  // memcpy takes no null pointer, which an empty structure has
+        std::memcpy(to, from, bytes);
+    }
     return absl::OkStatus();
 }
 
@@ -141,23 +145,49 @@ heap_world::heap_world(world& w, const heap_setup& u)
     growth_actor = s.add_daemon("growth", [this] { grower.run(); });
 }
 
-void* heap_world::take(std::uint64_t bytes) {
-    void* const p = ref.malloc(bytes);
-    if (p == nullptr) {
-        return nullptr;
-    }
+void heap_world::mark(void* p, std::uint64_t bytes) {
+    const auto first = static_cast<std::uint64_t>(static_cast<char*>(p) - view.base);
+    const std::uint64_t end = std::uint64_t{view.segments} << segment_shift;
+    s.check(first < end && bytes <= end - first, "was given memory that is not the heap's");
     s.own(p, bytes, absl::StrCat(bytes, " B"));
     auto* const words = static_cast<user_word*>(p);
     words[0].set(s.self() + 1);
     words[bytes / 8 - 1].set(s.self() + 1);
+}
+
+void heap_world::unmark(void* p, std::uint64_t bytes) {
+    auto* const words = static_cast<user_word*>(p);
+    s.check(words[0].get() == words[bytes / 8 - 1].get(), "a block changed while it was owned");
+    s.disown(p);
+}
+
+void* heap_world::take(std::uint64_t bytes) {
+    void* const p = ref.malloc(bytes);
+    if (p != nullptr) {
+        mark(p, bytes);
+    }
     return p;
 }
 
 void heap_world::give(void* p, std::uint64_t bytes) {
-    auto* const words = static_cast<user_word*>(p);
-    s.check(words[0].get() == words[bytes / 8 - 1].get(), "a block changed while it was owned");
-    s.disown(p);
+    unmark(p, bytes);
     ref.free(p);
+}
+
+failure_reason heap_world::take_run(simt::lane_mask mask, std::uint32_t k, segment_run* run) {
+    const failure_reason why = device::acquire_segments(view, mask, k, run);
+    if (why == failure_reason::none && device::is_leader(mask)) {
+        s.check(run->count == k, "a run is not as long as was asked for");
+        mark(view.address(to_underlying(run->first)), std::uint64_t{k} << segment_shift);
+    }
+    return why;
+}
+
+void heap_world::give_run(simt::lane_mask mask, segment_run run) {
+    if (device::is_leader(mask)) {
+        unmark(view.address(to_underlying(run.first)), std::uint64_t{run.count} << segment_shift);
+    }
+    device::release_segments(view, mask, run);
 }
 
 bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
@@ -171,7 +201,7 @@ bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
     return s.run();
 }
 
-void heap_world::check_clean(std::uint32_t expect_granted) {
+void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused) {
     const auto expect_ok = [this](const absl::Status& status) { s.check(status.ok(), std::string(status.message())); };
     expect_ok(service.validate());
     std::vector<bool> granted(setup.segments);
@@ -185,7 +215,11 @@ void heap_world::check_clean(std::uint32_t expect_granted) {
             absl::StrFormat("%d segments are granted where %d are in use", count, expect_granted));
     s.check(slots_claimed() == 0, absl::StrCat(slots_claimed(), " slots are claimed although nothing is under way"));
     s.check(sum(device::counter::invalid_frees) == 0, "a right free was counted as invalid");
-    s.check(service.counters().refused.get() == 0, "the service refused a post");
+    s.check(service.counters().refused.get() == expect_refused,
+            absl::StrFormat("the service refused %d posts where %d made no sense", service.counters().refused.get(),
+                            expect_refused));
+    s.check(view.state->refill_in_flight.word.load<simt::order::relaxed>() == 0,
+            "a refill is said to be under way although nothing is");
 }
 
 std::uint64_t heap_world::sum(device::counter c) const {
@@ -194,6 +228,12 @@ std::uint64_t heap_world::sum(device::counter c) const {
         total += counts.value[static_cast<int>(c)].load<simt::order::relaxed>();
     }
     return total;
+}
+
+std::uint64_t heap_world::failures() const { return view.state->failure.count.load<simt::order::relaxed>(); }
+
+failure_reason heap_world::first_failure() const {
+    return static_cast<failure_reason>(view.state->failure.reason.get());
 }
 
 std::uint32_t heap_world::slots_claimed() const {

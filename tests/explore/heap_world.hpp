@@ -58,9 +58,9 @@ public:
     absl::Status read(void* to, const void* from, std::size_t bytes) override;
     absl::Status write(void* to, const void* from, std::size_t bytes) override;
 
-    int failures_left = 0;         ///< commits that will fail before one succeeds
+    int failures_left = 0;             ///< commits that will fail before one succeeds
     std::uint32_t commit_ns = 20'000;  ///< logical time that a commit takes
-    std::uint32_t committed = 0;   ///< segments, beyond those of the start
+    std::uint32_t committed = 0;       ///< segments, beyond those of the start
 
 private:
     char* base_;
@@ -72,20 +72,24 @@ private:
 struct heap_setup {
     std::uint32_t segments = 16;
     std::uint32_t committed_at_start = 4;
-    std::uint32_t extent = 2;  ///< segments a commit
-    std::uint32_t ahead = 1;   ///< segments kept committed and free
-    mailbox::shape shape{4, 2, 1};
+    std::uint32_t extent = 2;        ///< segments a commit
+    std::uint32_t ahead = 1;         ///< segments kept committed and free
+    mailbox::shape shape{64, 8, 1};  ///< room for all: what happens where slots or tags are few, other scenarios say
     std::uint32_t magazine_target = 4;
     std::uint32_t refill_batch = 2;
-    std::uint64_t timeout_ns = 100'000'000;     ///< beyond what delays add up to
-    std::uint64_t lost_after_ns = 20'000;       ///< of a courier
+    std::uint64_t timeout_ns = 100'000'000;  ///< beyond what delays add up to
+    std::uint64_t lost_after_ns = 20'000;    ///< of a courier
     std::uint64_t reclaim_patience_ns = 200'000;
-    bool service_lives = true;                  ///< otherwise nobody answers
+    bool service_lives = true;  ///< otherwise nobody answers
 };
 
 class heap_world {
 public:
     heap_world(world& w, const heap_setup& setup = {});
+    /// The simulation's actors, which use all of this, end first.
+    ~heap_world() { s.end_all(); }
+    heap_world(const heap_world&) = delete;
+    heap_world& operator=(const heap_world&) = delete;
 
     /// As `heap_ref::malloc`, by a careful owner: nobody else may own any byte of it, and its first and last words are
     /// written, so that the next owner's accesses must be ordered after these. Null where malloc is.
@@ -93,11 +97,27 @@ public:
     /// Checks that the block is as its owner left it, and frees it.
     void give(void* p, std::uint64_t bytes);
 
-    /// A kernel of one group that retires the empty slabs of some classes, hands the magazine back, and delivers what is
-    /// under way. False where the run has failed.
+    /// Memory that its owner cares for, however it came: `take` and `give` without malloc and free. From `mark` to
+    /// `unmark` nobody else may own any byte of it.
+    void mark(void* p, std::uint64_t bytes);
+    void unmark(void* p, std::uint64_t bytes);
+
+    /// A run of `k` segments for the group, which its leader marks. All lanes of a converged group.
+    failure_reason take_run(simt::lane_mask mask, std::uint32_t k, segment_run* run);
+    /// The leader unmarks it, and the group frees it.
+    void give_run(simt::lane_mask mask, segment_run run);
+
+    /// A kernel of one group that retires the empty slabs of some classes, hands the magazine back, and delivers what
+    /// is under way. False where the run has failed.
     bool settle(std::initializer_list<std::uint32_t> classes);
-    /// After `settle`: validators, and every structure in agreement. `expect_granted`: segments that are in use.
-    void check_clean(std::uint32_t expect_granted);
+    /// After `settle`: validators, and every structure in agreement.
+    /// @param expect_granted segments that are in use
+    /// @param expect_refused posts that made no sense
+    void check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused = 0);
+
+    /// Allocations that failed, and the reason of the first one.
+    [[nodiscard]] std::uint64_t failures() const;
+    [[nodiscard]] failure_reason first_failure() const;
 
     [[nodiscard]] std::uint64_t sum(device::counter c) const;
     [[nodiscard]] std::uint32_t slots_claimed() const;

@@ -91,16 +91,13 @@ std::vector<tally> run_plan(const plan& p, const std::function<void(const progre
     std::vector<shared_tally> tallies(scenarios);
     std::atomic<std::uint64_t> runs = 0;
     std::atomic<std::uint64_t> violations = 0;
-    // Numbers go round over the scenarios in batches; begun ones are finished, so that each scenario's seeds are
-    // without gaps also where the time is over.
+    // Numbers go round over the scenarios in batches. Time is looked at when a run has ended, so that every number that
+    // was given out is run, and each scenario's seeds are without gaps.
     const auto one = [&](std::uint64_t number) {
         const std::uint64_t turn = number / batch;
         const std::uint64_t index = turn / scenarios * batch + number % batch;
-        if (p.time ? seconds_since(begin) >= p.time->count() : turn / scenarios * batch >= p.seeds) {
-            return false;
-        }
         if (!p.time && index >= p.seeds) {
-            return true;
+            return turn / scenarios * batch < p.seeds;
         }
         const sized_scenario& what = p.scenarios[turn % scenarios];
         const std::uint64_t seed = p.first + index;
@@ -114,7 +111,7 @@ std::vector<tally> run_plan(const plan& p, const std::function<void(const progre
         shared_tally& into = tallies[turn % scenarios];
         const std::lock_guard lock(into.guard);
         into.sum.add(seed, how, v, seconds);
-        return true;
+        return !p.time || seconds_since(begin) < p.time->count();
     };
     std::mutex guard;
     std::condition_variable changed;
@@ -129,7 +126,8 @@ std::vector<tally> run_plan(const plan& p, const std::function<void(const progre
     });
     for (std::unique_lock lock(guard); !changed.wait_for(lock, std::chrono::milliseconds(500), [&] { return done; });) {
         if (tell) {
-            tell({runs.load(std::memory_order_relaxed), violations.load(std::memory_order_relaxed), seconds_since(begin)});
+            tell({runs.load(std::memory_order_relaxed), violations.load(std::memory_order_relaxed),
+                  seconds_since(begin)});
         }
     }
     all.join();

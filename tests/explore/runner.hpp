@@ -39,7 +39,7 @@ struct sized_scenario {
 struct plan {
     std::vector<sized_scenario> scenarios;
     std::uint64_t first = 0;
-    std::uint64_t seeds = 1000;  ///< of each scenario
+    std::uint64_t seeds = 1000;                         ///< of each scenario
     std::optional<std::chrono::duration<double>> time;  ///< instead of `seeds`: as many as fit, the same of each
     std::optional<simt::explore::strategy> how;
     unsigned threads = 0;                  ///< 0: one for each core
@@ -60,6 +60,5 @@ std::vector<tally> run_plan(const plan& p, const std::function<void(const progre
 /// @param threads 0: one for each core
 void for_each_number(unsigned threads, const std::function<void()>& prepare_thread,
                      const std::function<bool(std::uint64_t)>& body);
-
 
 }  // namespace orchard::explore

@@ -10,6 +10,7 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_hex_digit(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 
 /// "b0.w1.l2" and the like.
 bool is_lane(std::string_view word) {
@@ -41,9 +42,8 @@ std::string without_numbers(std::string_view word) {
             text += word[i++];
             continue;
         }
-        const bool hexadecimal = word.substr(i).starts_with("0x");
-        i += hexadecimal ? 2 : 0;
-        while (i < word.size() && (hexadecimal ? std::isxdigit(static_cast<unsigned char>(word[i])) != 0 : is_digit(word[i]))) {
+        const bool hexadecimal = word.substr(i, 2) == "0x" && i + 2 < word.size() && is_hex_digit(word[i + 2]);
+        for (i += hexadecimal ? 2 : 0; i < word.size() && (hexadecimal ? is_hex_digit(word[i]) : is_digit(word[i]));) {
             ++i;
         }
         text += '#';

@@ -3,6 +3,8 @@
 #include "device/simt/explore/choices.hpp"
 
 #include <algorithm>
+#include <initializer_list>
+#include <stdexcept>
 #include <utility>
 
 namespace orchard::simt::explore {
@@ -15,6 +17,7 @@ struct temper {
     std::uint32_t switch_;
     std::uint32_t version;
     std::uint32_t place;
+    std::uint32_t alone;
     std::uint32_t group;
     std::uint32_t delay;
 };
@@ -25,18 +28,20 @@ std::uint32_t one_of(random_sequence& random, std::initializer_list<std::uint32_
 
 temper temper_of(random_sequence& random) {
     return {one_of(random, {1, 1, 2, 8, 32}), one_of(random, {0, 2, 4, 16}), one_of(random, {0, 4, 16}),
-            one_of(random, {0, 2, 4, 8}), one_of(random, {0, 0, 200, 2000})};
+            one_of(random, {0, 2, 4, 16}),    one_of(random, {0, 2, 4, 8}),  one_of(random, {0, 0, 200, 2000})};
 }
 
 class random_choices : public choices {
 public:
     explicit random_choices(std::uint64_t seed) : random_{seed}, temper_{temper_of(random_)} {}
+    random_choices(std::uint64_t seed, const temper& with) : random_{seed}, temper_{with} {}
 
 protected:
     std::uint32_t pick(decision what, std::uint32_t n) override {
         switch (what) {
             case decision::version: return surprise(temper_.version, n);
             case decision::place: return surprise(temper_.place, n);
+            case decision::alone: return surprise(temper_.alone, n);
             case decision::group: return surprise(temper_.group, n);
             case decision::delay: return surprise(temper_.delay, n);
             default: return random_.below(n);
@@ -57,29 +62,39 @@ private:
     temper temper_;
 };
 
-class priority_choices final : public random_choices {
+class choices_by_priority final : public random_choices {
 public:
-    explicit priority_choices(std::uint64_t seed) : random_choices{seed} {
+    explicit choices_by_priority(std::uint64_t seed) : random_choices{seed} {
         constexpr std::uint32_t most_changes = 5;
         // Runs are of some hundred to some thousand points; a change beyond the end changes nothing.
         const std::uint32_t horizon = one_of(random_, {300, 1000, 4000});
-        for (std::uint32_t n = random_.below(most_changes + 1); n != 0; --n) {
-            changes_.push_back(random_.below(horizon));
-        }
+        draw_changes(random_.below(most_changes + 1), horizon);
     }
-    void yielded(actor_id who) override { lower(who); }
+    choices_by_priority(std::uint64_t seed, std::uint32_t changes, std::uint32_t horizon)
+        : random_choices{seed, temper{}} {
+        draw_changes(changes, horizon);
+    }
+    void yielded(actor_id who) override { priority(who) = --lowest_; }
 
 protected:
     std::uint32_t pick_actor(std::span<const actor_id> eligible, bool) override {
         std::uint32_t best = highest(eligible);
-        if (std::ranges::find(changes_, points_++) != changes_.end()) {
-            lower(eligible[best]);
+        const auto change = std::ranges::find(changes_, points_++);
+        if (change != changes_.end()) {
+            // By its number, not by when it comes: who was left later may go on earlier, or the other way round.
+            priority(eligible[best]) = -1 - (change - changes_.begin());
             best = highest(eligible);
         }
         return best;
     }
 
 private:
+    void draw_changes(std::uint32_t count, std::uint32_t horizon) {
+        for (; count != 0; --count) {
+            changes_.push_back(random_.below(horizon));
+        }
+        lowest_ = -static_cast<std::int64_t>(changes_.size());
+    }
     std::uint32_t highest(std::span<const actor_id> eligible) {
         std::uint32_t best = 0;
         for (std::uint32_t i = 1; i < eligible.size(); ++i) {
@@ -93,9 +108,8 @@ private:
         }
         return priorities_[who];
     }
-    void lower(actor_id who) { priority(who) = --lowest_; }
 
-    std::vector<std::uint32_t> changes_;
+    std::vector<std::uint32_t> changes_;  // points; the place in here is the number of the change
     std::vector<std::int64_t> priorities_;
     std::int64_t lowest_ = 0;
     std::uint32_t points_ = 0;
@@ -136,9 +150,13 @@ const char* name_of(strategy s) { return s == strategy::uniform ? "uniform" : "p
 
 std::unique_ptr<choices> choices_of(strategy s, std::uint64_t seed) {
     if (s == strategy::priority) {
-        return std::make_unique<priority_choices>(seed);
+        return std::make_unique<choices_by_priority>(seed);
     }
     return std::make_unique<random_choices>(seed);
+}
+
+std::unique_ptr<choices> priority_choices(std::uint64_t seed, std::uint32_t changes, std::uint32_t horizon) {
+    return std::make_unique<choices_by_priority>(seed, changes, horizon);
 }
 
 std::unique_ptr<choices> recorded_choices(std::vector<std::uint32_t> record) {
@@ -152,7 +170,7 @@ public:
 
 protected:
     std::uint32_t pick(decision what, std::uint32_t n) override {
-        // Delays only change how long things take; and what a scenario asks for is none of the machine's surprises.
+        // What a scenario asks for is none of the machine's surprises.
         return what == decision::delay ? 0 : step(n, what == decision::scenario);
     }
     std::uint32_t pick_actor(std::span<const actor_id> eligible, bool can_go_on) override {
@@ -164,9 +182,12 @@ private:
         auto& path = search_.path_;
         if (at_ == path.size()) {
             const bool open = free || spent_ < search_.surprises_;
-            path.push_back({0, open ? n : 1, free});
+            path.push_back({0, open ? n : 1, n, free});
         }
         const node& here = path[at_++];
+        if (here.possible != n || here.free != free) {
+            throw std::logic_error("the program does not repeat itself: the same choices have led it elsewhere");
+        }
         spent_ += !here.free && here.chosen != 0 ? 1 : 0;
         return here.chosen;
     }

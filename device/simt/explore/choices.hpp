@@ -20,6 +20,7 @@ enum class decision : std::uint8_t {
     actor,     ///< who goes on; 0: who ran last, if it can
     version,   ///< which version of a word a load sees; 0: the newest
     place,     ///< where a store comes among stores of others that its writer has not seen; 0: behind all of them
+    alone,     ///< 1: a lane leaves a `converge` without waiting for those of its warp that still run
     group,     ///< 1: only some of the lanes that wait in a `converge` leave it together
     member,    ///< 1: this one does not
     delay,     ///< 1: the actor stands still for long
@@ -32,9 +33,7 @@ public:
     explicit random_sequence(std::uint64_t seed) : state_{seed} {}
     std::uint64_t next();
     /// 0 to n - 1. @param n at least 1
-    std::uint32_t below(std::uint32_t n) {
-        return static_cast<std::uint32_t>((next() >> 32) * n >> 32);
-    }
+    std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>((next() >> 32) * n >> 32); }
     /// True once in `n` times; never where `n` is 0.
     bool once_in(std::uint32_t n) { return n != 0 && below(n) == 0; }
 
@@ -88,16 +87,23 @@ const char* name_of(strategy s);
 /// otherwise keep whom it waits for from running.
 std::unique_ptr<choices> choices_of(strategy s, std::uint64_t seed);
 
+/// As `strategy::priority`, with `changes` points where priorities change among the first `horizon` choices of who goes
+/// on, and none of the machine's other surprises: to look for faults of known depth.
+std::unique_ptr<choices> priority_choices(std::uint64_t seed, std::uint32_t changes, std::uint32_t horizon);
+
 /// The choices of an earlier run; 0 where the record ends or says more than there is. Used to shrink a failing run.
 std::unique_ptr<choices> recorded_choices(std::vector<std::uint32_t> record);
 
 /// Every run that takes at most so many possibilities other than 0 (a switch where the last actor could go on, an old
-/// version, a divided group, ...), one after another, depth first.
+/// version, a divided group, ...), one after another, depth first. Delays are left out: they change only how long
+/// things take. Throws std::logic_error through the run where a program does not repeat itself under the same choices.
 class bounded_search {
 public:
     /// @param surprises how many choices of a run may be other than 0; actors are also chosen freely where the last
     ///                  one cannot go on
     explicit bounded_search(std::uint32_t surprises) : surprises_{surprises} {}
+    bounded_search(const bounded_search&) = delete;
+    bounded_search& operator=(const bounded_search&) = delete;
 
     /// The next run's choices; valid until the next call. Null when all were made.
     choices* next();
@@ -105,8 +111,9 @@ public:
 private:
     struct node {
         std::uint32_t chosen;
-        std::uint32_t count;
-        bool free;  ///< costs nothing
+        std::uint32_t count;     ///< possibilities that the budget leaves
+        std::uint32_t possible;  ///< possibilities that there were
+        bool free;               ///< costs nothing
     };
     class run;
 

@@ -2,6 +2,7 @@
 // Copyright the Orchard authors.
 #include "device/simt/explore/trace.hpp"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -57,11 +58,15 @@ std::uint64_t name_table::portable(std::uint64_t value) const {
 }
 
 std::string trace::text() const {
+    constexpr std::uint64_t ns_per_us = 1000;
     std::string text;
     for (const event& e : events_) {
-        absl::StrAppendFormat(&text, "%6d %10.2fus %-9s %-24s %-26s %-30s %-34s %s\n", e.point,
-                              static_cast<double>(e.time_ns) * 1e-3, e.actor, e.operation, e.place, e.value, e.view,
-                              text_of(e.where));
+        // In whole numbers, so that no machine rounds otherwise. The view comes last: it may be long.
+        std::string line = absl::StrFormat("%6d %6d.%02dus %-9s %-31s %-18s %-24s %-26s %s", e.point,
+                                           e.time_ns / ns_per_us, e.time_ns % ns_per_us / 10, e.actor, e.operation,
+                                           e.place, e.value, text_of(e.where), e.view);
+        absl::StripTrailingAsciiWhitespace(&line);
+        absl::StrAppend(&text, line, "\n");
     }
     return text;
 }

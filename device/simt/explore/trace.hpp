@@ -49,7 +49,7 @@ struct event {
     std::string operation;  ///< "fetch_or acquire"
     std::string place;      ///< the word's name, or what the lanes do together
     std::string value;      ///< "0x1 -> 0x3"
-    std::string view;       ///< what it saw of how many versions, and how far its actor knows the others
+    std::string view;       ///< how old what it saw is, and what its actor has learnt of the others since
     site where{"", 0};
 };
 
@@ -67,7 +67,8 @@ public:
 
     void add(event e) { events_.push_back(std::move(e)); }
     [[nodiscard]] const std::vector<event>& events() const { return events_; }
-    /// A line for each event, in columns; each ended by a newline.
+    /// A line for each event, in columns, each ended by a newline: point, logical time, actor, operation, word, value,
+    /// place in the source, view.
     [[nodiscard]] std::string text() const;
 
 private:

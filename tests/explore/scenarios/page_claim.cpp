@@ -1,24 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Pages of one class claimed and freed by all lanes at once, in a heap whose slabs come and go.
+/// Pages of several classes claimed and freed by all lanes at once: in a heap with room for all, whose slabs come and
+/// go; and in one that is full when all of its pages are held, where null is right only then.
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
 
 #include "tests/explore/heap_world.hpp"
 
 namespace orchard::explore {
 namespace {
 
-void run_page_claim(world& w) {
-    constexpr std::uint64_t bytes = 256 << 10;  // eight pages a slab: they run out soon
-    heap_world heap(w);
+constexpr std::array<std::uint64_t, 2> sizes{256 << 10, 512 << 10};  // eight and four pages a slab: they run out soon
+
+void claim_with_room(heap_world& heap, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        const std::uint64_t bytes = sizes[heap.s.pick(sizes.size())];
+        void* const p = heap.take(bytes);
+        heap.s.check(p != nullptr, "no page, although the heap has room for all");
+        heap.give(p, bytes);
+    }
+}
+
+/// The same lanes, each in a warp of its own.
+std::vector<simt::explore::block_shape> apart(const std::vector<simt::explore::block_shape>& blocks) {
+    std::vector<simt::explore::block_shape> result;
+    for (const auto& block : blocks) {
+        result.emplace_back(std::accumulate(block.begin(), block.end(), 0), 1);
+    }
+    return result;
+}
+
+/// Every lane asks for a page, by itself: a group claims more than it needs for a moment, and another that looks just
+/// then does not see what will be free. None is freed before all have asked.
+void claim_all(world& w, heap_world& heap, std::uint64_t bytes) {
+    const std::size_t pages = heap.setup.segments * class_pages(class_of(static_cast<std::uint32_t>(bytes)));
+    std::vector<void*> held;
+    w.s.add_kernel(apart(w.size.blocks), [&](simt::thread_position) {
+        if (void* const p = heap.take(bytes); p != nullptr) {
+            held.push_back(p);
+        }
+    });
+    if (!w.s.run()) {
+        return;
+    }
+    w.s.check(held.size() == std::min(pages, w.s.lanes().size()), "no page, although there were some free");
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
-        for (int i = 0; i < w.size.operations; ++i) {
-            void* const p = heap.take(bytes);
-            heap.s.check(p != nullptr, "no page, although the heap has room for all");
+        while (!held.empty()) {
+            void* const p = held.back();
+            held.pop_back();
             heap.give(p, bytes);
         }
     });
-    if (w.s.run() && heap.settle({class_of(bytes)})) {
+    (void)w.s.run();
+}
+
+void run_page_claim(world& w) {
+    const bool full = w.s.pick(3) == 0;
+    heap_world heap(w, full ? heap_setup{.segments = 1, .committed_at_start = 1, .magazine_target = 0} : heap_setup{});
+    if (full) {
+        claim_all(w, heap, sizes[0]);
+        claim_all(w, heap, sizes[1]);
+    } else {
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { claim_with_room(heap, w.size.operations); });
+    }
+    if (w.s.run() && heap.settle({class_of(sizes[0]), class_of(sizes[1])})) {
         heap.check_clean(0);
         w.s.check(w.s.owned() == 0, "a block is still owned");
     }

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What a simulation says: who is where when it ends early, and the events of its timeline.
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <string>
+#include <utility>
+
+#include "device/simt/explore/simulation.hpp"
+
+namespace orchard::simt::explore {
+
+namespace {
+
+const char* name_of(order o) {
+    switch (o) {
+        case order::relaxed: return "relaxed";
+        case order::acquire: return "acquire";
+        case order::release: return "release";
+        case order::acq_rel: break;
+    }
+    return "acq_rel";
+}
+
+const char* name_of(scope s) { return s == scope::block ? "block" : s == scope::device ? "device" : "system"; }
+
+/// Tells operations apart in the hash.
+std::uint32_t sum_of(const char* what) {
+    std::uint32_t sum = 0;
+    for (; *what != 0; ++what) {
+        sum = sum * 31 + static_cast<unsigned char>(*what);
+    }
+    return sum;
+}
+
+}  // namespace
+
+std::string simulation::who_is_where() const {
+    std::string text;
+    for (const auto& a : actors_) {
+        if (a->is != state::ended) {
+            absl::StrAppend(&text, "  ", where_is(*a), "\n");
+        }
+    }
+    return text;
+}
+
+std::string simulation::where_is(const actor& a) const {
+    static constexpr const char* names[] = {
+        "ready", "sleeping", "in converge", "waiting for lanes", "waiting for a word", "ended"};
+    std::string text =
+        absl::StrFormat("%-9s %-18s", a.name, a.stopped ? "stopped for good" : names[static_cast<int>(a.is)]);
+    if (a.where.line == 0) {
+        absl::StrAppend(&text, a.started ? "" : " has not begun");
+        return text;
+    }
+    absl::StrAppendFormat(&text, " at %s (%s)", a.doing, text_of(a.where));
+    if (a.is == state::meeting) {
+        const emulated::warp& w = a.warp->lanes;
+        absl::StrAppendFormat(&text, ", mask 0x%08x, missing 0x%08x", w.wait_of(a.lane).at.mask,
+                              w.wait_of(a.lane).at.mask & ~w.companions_of(a.lane));
+    } else if (a.is == state::waiting) {
+        absl::StrAppend(&text, ", ", trace_.names.name_of(a.waits_for, a.waits_for_number));
+    } else if (a.is == state::sleeping) {
+        absl::StrAppendFormat(&text, ", for %d ns more", a.wakes_at > now_ns_ ? a.wakes_at - now_ns_ : 0);
+    }
+    return text;
+}
+
+void simulation::note_access(const shared_access& a, const char* what, const char* outcome) {
+    const sighting& seen = memory_.last();
+    trace_.mix(std::uint64_t{current_} << 32 | seen.word);
+    trace_.mix(std::uint64_t{seen.back} << 32 | (sum_of(what) + sum_of(outcome)));
+    trace_.mix(trace_.names.portable(seen.before));
+    trace_.mix(trace_.names.portable(seen.after));
+    const bool only_read = what[0] == 'l' || *outcome != 0;
+    if (settings_.keep_trace) {
+        const std::string before = trace_.names.text_of_value(seen.before);
+        const std::string after = trace_.names.text_of_value(seen.after);
+        const std::string manner = a.is_plain ? "plain" : absl::StrCat(name_of(a.ordered), " ", name_of(a.within));
+        trace_.add({verdict_.points, now_ns_, me().name, absl::StrCat(what, " ", manner),
+                    trace_.names.name_of(a.word, seen.word),
+                    only_read ? absl::StrCat(before, outcome) : absl::StrCat(before, " -> ", after), view_text(),
+                    a.where});
+    }
+    tell_watcher(a, only_read);
+}
+
+std::string simulation::view_text() {
+    const sighting& seen = memory_.last();
+    std::string text;
+    const auto add = [&text](std::string part) { absl::StrAppend(&text, text.empty() ? "" : ", ", part); };
+    if (seen.back != 0) {
+        add(absl::StrCat(seen.back, " of ", seen.versions, " back"));
+    }
+    if (seen.from_writer && seen.acquired && seen.writer != current_) {
+        add(absl::StrCat("acquires ", actors_[seen.writer]->name));
+    }
+    // Only what is new: with many actors the whole view would fill lines.
+    std::string learnt;
+    actor& a = me();
+    a.shown.resize(actors_.size());
+    for (const auto& other : actors_) {
+        const std::uint32_t known = memory_.knows(current_, other->id);
+        if (other->id != current_ && known > a.shown[other->id]) {
+            a.shown[other->id] = known;
+            absl::StrAppend(&learnt, " ", other->name, ":", known);
+        }
+    }
+    if (!learnt.empty()) {
+        add(absl::StrCat("knows", learnt));
+    }
+    return text;
+}
+
+void simulation::note_lanes(const actor& a, const char* operation, lane_mask group, site where) {
+    trace_.mix(a.id);
+    trace_.mix(group);
+    if (settings_.keep_trace) {
+        trace_.add(
+            {verdict_.points, now_ns_, a.name, operation, absl::StrFormat("lanes 0x%08x", group), "", "", where});
+    }
+}
+
+void simulation::note_event(const actor& a, const char* operation, std::uint64_t number) {
+    trace_.mix(a.id);
+    trace_.mix(std::uint64_t{sum_of(operation)} << 32 | number);
+    if (settings_.keep_trace) {
+        trace_.add({verdict_.points, now_ns_, a.name, operation, "", "", "", a.where});
+    }
+}
+
+}  // namespace orchard::simt::explore

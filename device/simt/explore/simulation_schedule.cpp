@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Who goes on.
+
+#include <absl/strings/str_cat.h>
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "device/simt/explore/simulation.hpp"
+
+namespace orchard::simt::explore {
+
+namespace {
+
+/// How long actors stand still: logical time, and scheduling points after which they go on whatever the time is. Where
+/// all others wait for each other, each round of theirs is short, and there would be no end of rounds.
+struct stillness {
+    std::uint64_t ns;
+    std::uint64_t points;
+};
+constexpr stillness delays[] = {{5'000, 100}, {200'000, 1'000}, {10'000'000, 5'000}};
+
+/// Calls of the seam by destructors, when the run is over. Beyond these, one of them waits for what cannot come.
+constexpr std::uint64_t most_calls_when_over = 1'000'000;
+
+/// Stacks kept between runs: mapping them is dear.
+using fiber_store = std::vector<std::unique_ptr<emulated::lane_fiber>>;
+fiber_store& idle_fibers() {
+    static thread_local fiber_store store;
+    return store;
+}
+
+std::unique_ptr<emulated::lane_fiber> take_fiber() {
+    auto& store = idle_fibers();
+    if (store.empty()) {
+        static thread_local unsigned made = 0;
+        return std::make_unique<emulated::lane_fiber>(made++);
+    }
+    auto fiber = std::move(store.back());
+    store.pop_back();
+    return fiber;
+}
+
+}  // namespace
+
+/// Gives the actor's exceptions to the thread, and the thread's to the actor, or the other way round. The runtime keeps
+/// them for each thread (Itanium C++ ABI, exception handling, 2.2.2), but actors share one: who is switched away in a
+/// handler must find its exception again, and nobody else's.
+void simulation::swap_exceptions(actor& a) {
+    void* const of_thread = abi::__cxa_get_globals();
+    exceptions_of_thread found;
+    std::memcpy(&found, of_thread, sizeof(found));
+    std::memcpy(of_thread, &a.exceptions, sizeof(found));
+    a.exceptions = found;
+}
+
+bool simulation::exception_in_flight() { return std::uncaught_exceptions() != 0; }
+
+/// Runs an actor until it is switched away or has ended.
+void simulation::resume(actor& a) {
+    if (!a.started) {
+        a.fiber = take_fiber();
+        a.fiber->assign(&simulation::actor_main, &a);
+        a.started = true;
+    }
+    current_ = a.id;
+    in_actor_ = true;
+    swap_exceptions(a);
+    a.fiber->resume();
+    swap_exceptions(a);
+    in_actor_ = false;
+    if (a.is == state::ended) {
+        idle_fibers().push_back(std::move(a.fiber));
+    }
+}
+
+void simulation::actor_main(void* argument) noexcept {
+    actor& a = *static_cast<actor*>(argument);
+    simulation& s = *a.in;
+    try {
+        a.body();
+    } catch (const run_is_over&) {  // the verdict is known
+    } catch (const std::exception& error) {
+        s.note_violation(absl::StrCat(a.name, " threw an exception: ", error.what()));
+    } catch (...) {
+        s.note_violation(absl::StrCat(a.name, " threw what is no std::exception"));
+    }
+    s.end(a);
+}
+
+/// What a call of the seam does once the run is over: leaves the actor's body; from a destructor that runs because of
+/// another exception it does nothing. @returns false
+bool simulation::leave() {
+    if (++calls_when_over_ > most_calls_when_over) {
+        std::fprintf(stderr,
+                     "simulation: the run is over, but %s does not end: a destructor waits, or an exception of "
+                     "unknown type is caught, at %s (%s)\n",
+                     me().name.c_str(), me().doing, text_of(me().where).c_str());
+        std::abort();
+    }
+    if (!exception_in_flight()) {
+        throw run_is_over{};
+    }
+    return false;
+}
+
+/// A violation that the running actor has shown. Leaves its body, where that is possible.
+void simulation::give_up(std::string what) {
+    note_violation(std::move(what));
+    leave();
+}
+
+void simulation::check_length() {
+    if (verdict_.points + clock_reads_ > settings_.most_points) {
+        give_up(absl::StrCat("livelock: no end after ", settings_.most_points, " operations\n", who_is_where()));
+    }
+}
+
+void simulation::point(const char* doing, site where) {
+    actor& a = me();
+    a.doing = doing;
+    a.where = where;
+    now_ns_ += point_ns;
+    ++verdict_.points;
+    check_length();
+    if (exception_in_flight()) {
+        return;  // its destructor may not be left by another exception, should the run end meanwhile
+    }
+    if (delays_ < settings_.delays && choices_.choose(decision::delay, 2) == 1) {
+        ++delays_;
+        const std::uint32_t length = pick(std::size(delays));
+        sleep_until(a, now_ns_ + delays[length].ns, verdict_.points + delays[length].points);
+        note_event(a, "stands still", length);
+    }
+    switch_away();
+}
+
+void simulation::sleep_until(actor& a, std::uint64_t ns, std::uint64_t point) {
+    a.is = state::sleeping;
+    a.wakes_at = ns;
+    a.wakes_at_point = point;
+}
+
+void simulation::switch_away() {
+    next_ = pick_next();
+    if (next_ == current_) {
+        return;
+    }
+    me().fiber->suspend();
+    if (unwinding_) {
+        throw run_is_over{};
+    }
+}
+
+bool simulation::can_run(const actor& a) const {
+    if (a.stopped) {
+        return false;
+    }
+    switch (a.is) {
+        case state::ready: return true;
+        case state::sleeping: return a.wakes_at <= now_ns_ || a.wakes_at_point <= verdict_.points;
+        case state::converging: return !a.gathers || !others_of_warp_run(a);
+        default: return false;
+    }
+}
+
+/// Whether another lane of the warp could come to a `converge`, too, without anything that it would wait for.
+bool simulation::others_of_warp_run(const actor& a) const {
+    bool any = false;
+    emulated::for_each_lane(a.warp->lanes.runnable(), [&](int l) {
+        const actor& other = *actors_[a.warp->actors[static_cast<std::size_t>(l)]];
+        any = any || (!other.stopped && other.is == state::ready);
+    });
+    return any;
+}
+
+/// Finds who can go on, who ran last first. @returns whether anybody is waited for at all
+bool simulation::collect_eligible() {
+    eligible_.clear();
+    first_wake_ = never;
+    bool live = false;
+    bool can_go_on = false;  // not all are in collectives, out of which only another of them could help
+    if (current_ != none && can_run(me())) {
+        eligible_.push_back(current_);
+    }
+    for (const auto& a : actors_) {
+        if (a->is == state::ended || a->stopped) {
+            continue;
+        }
+        if (a->is == state::sleeping) {
+            first_wake_ = std::min(first_wake_, a->wakes_at);
+        }
+        if (!a->daemon) {
+            live = live || a->is != state::meeting || !held_by_stopped(*a);
+            can_go_on = can_go_on || a->is != state::meeting;
+        }
+        if (a->id != current_ && can_run(*a)) {
+            eligible_.push_back(a->id);
+        }
+    }
+    if (!can_go_on) {
+        eligible_.clear();
+        first_wake_ = never;
+    }
+    return live;
+}
+
+/// Chooses who goes on and makes it ready; `none` where the run is over.
+actor_id simulation::pick_next() {
+    if (!verdict_.ok() || unwinding_ || !collect_eligible()) {
+        return none;
+    }
+    if (eligible_.empty() && first_wake_ != never) {
+        now_ns_ = first_wake_;
+        (void)collect_eligible();
+    }
+    if (eligible_.empty()) {
+        note_violation(absl::StrCat("deadlock: nobody can go on\n", who_is_where()));
+        return none;
+    }
+    actor& chosen = *actors_[eligible_[choices_.choose_actor(eligible_, eligible_.front() == current_)]];
+    if (chosen.is == state::converging) {
+        leave_converge(chosen);
+    }
+    chosen.is = state::ready;
+    return chosen.id;
+}
+
+/// The lane and some of those that wait at the same place find each other.
+void simulation::leave_converge(const actor& a) {
+    emulated::warp& w = a.warp->lanes;
+    const site where = w.wait_of(a.lane).at.where;
+    lane_mask group = 0;
+    emulated::for_each_lane(w.converging(), [&](int l) {
+        group |= emulated::same_site(w.wait_of(l).at.where, where) ? lane_mask{1} << l : 0;
+    });
+    const lane_mask own = lane_mask{1} << a.lane;
+    if (group != own && choices_.choose(decision::group, 2) == 1) {
+        emulated::for_each_lane(group & ~own, [&](int l) {
+            group &= ~(choices_.choose(decision::member, 2) == 1 ? lane_mask{1} << l : 0);
+        });
+    }
+    w.converge_as(group);
+    emulated::for_each_lane(group,
+                            [&](int l) { actors_[a.warp->actors[static_cast<std::size_t>(l)]]->is = state::ready; });
+    note_lanes(a, "converge", group, where);
+}
+
+/// Whether a lane waits in a collective for one that was stopped, or for one that does.
+bool simulation::held_by_stopped(const actor& a) const {
+    if (!any_stopped_) {
+        return false;
+    }
+    const emulated::warp& w = a.warp->lanes;
+    lane_mask held = 0;
+    emulated::for_each_lane(w.present() & ~w.ended(), [&](int l) {
+        held |= actors_[a.warp->actors[static_cast<std::size_t>(l)]]->stopped ? lane_mask{1} << l : 0;
+    });
+    for (lane_mask before = 0; before != held;) {
+        before = held;
+        emulated::for_each_lane(w.meeting_lanes() & ~held, [&](int l) {
+            held |= (w.wait_of(l).at.mask & ~w.companions_of(l) & held) != 0 ? lane_mask{1} << l : 0;
+        });
+    }
+    return (held >> a.lane & 1) != 0;
+}
+
+}  // namespace orchard::simt::explore

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What the seam calls: each operation of an actor is a scheduling point, and then happens.
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <vector>
+
+#include "device/simt/emulated/report.hpp"
+#include "device/simt/explore/simulation.hpp"
+
+namespace orchard::simt::explore {
+
+using emulated::wait_kind;
+
+namespace {
+
+const char* name_of(modification what) {
+    switch (what) {
+        case modification::add: return "fetch_add";
+        case modification::subtract: return "fetch_sub";
+        case modification::bit_or: return "fetch_or";
+        case modification::bit_and: return "fetch_and";
+        case modification::exchange: break;
+    }
+    return "exchange";
+}
+
+const char* fence_of(scope s) {
+    return s == scope::block ? "fence block" : s == scope::device ? "fence device" : "fence system";
+}
+
+}  // namespace
+
+void simulation::count(emulated::access kind, scope within) {
+    if (me().host) {
+        return;
+    }
+    emulated::costs& c = verdict_.lane_costs;
+    const bool host = within == scope::system;
+    switch (kind) {
+        case emulated::access::load: ++(host ? c.host_words_read : c.device_loads); break;
+        case emulated::access::store: ++(host ? c.host_words_written : c.device_stores); break;
+        case emulated::access::read_modify_write: ++(host ? c.host_atomics : c.device_atomics); break;
+    }
+}
+
+/// An operation on memory; what it shows to be wrong ends the run.
+template <class Operation>
+auto simulation::in_memory(Operation operation) -> decltype(operation()) {
+    try {
+        return operation();
+    } catch (const violation& v) {
+        give_up(absl::StrCat(me().name, ": ", v.what));
+        return {};
+    }
+}
+
+std::uint64_t simulation::load(const shared_access& a) {
+    if (!simulated()) {
+        return 0;
+    }
+    point("load", a.where);
+    count(emulated::access::load, a.within);
+    return in_memory([&] {
+        const std::uint64_t value = memory_.load(current_, a);
+        note_access(a, "load");
+        return value;
+    });
+}
+
+void simulation::store(const shared_access& a, std::uint64_t value) {
+    if (!simulated()) {
+        return;
+    }
+    point("store", a.where);
+    count(emulated::access::store, a.within);
+    in_memory([&] {
+        memory_.store(current_, a, value);
+        note_access(a, "store");
+        return true;
+    });
+}
+
+std::uint64_t simulation::modify(const shared_access& a, modification what, std::uint64_t operand) {
+    if (!simulated()) {
+        return 0;
+    }
+    point(name_of(what), a.where);
+    count(emulated::access::read_modify_write, a.within);
+    return in_memory([&] {
+        const std::uint64_t before = memory_.modify(current_, a, what, operand);
+        note_access(a, name_of(what));
+        return before;
+    });
+}
+
+bool simulation::compare_exchange(const shared_access& a, order on_failure, std::uint64_t& expected,
+                                  std::uint64_t desired) {
+    if (!simulated()) {
+        return true;
+    }
+    point("compare_exchange", a.where);
+    count(emulated::access::read_modify_write, a.within);
+    return in_memory([&] {
+        const bool done = memory_.compare_exchange(current_, a, on_failure, expected, desired);
+        note_access(a, "compare_exchange", done ? "" : ", unexpected");
+        return done;
+    });
+}
+
+void simulation::fence(scope within, site where) {
+    if (!simulated()) {
+        return;
+    }
+    point("fence", where);
+    memory_.fence(current_, within);
+    note_event(me(), fence_of(within), 0);
+}
+
+/// As a futex: the word is read as any load would, and who found it unchanged sleeps only where its newest value is
+/// the old one, too; between that look and the sleep nothing happens.
+void simulation::wait_while(const shared_access& a, std::uint64_t old) {
+    if (!simulated()) {
+        return;
+    }
+    for (;;) {
+        point("wait", a.where);
+        const std::uint64_t value = in_memory([&] {
+            const std::uint64_t seen = memory_.load(current_, a);
+            note_access(a, "load");
+            return seen;
+        });
+        if (value != old || !verdict_.ok()) {
+            return;
+        }
+        if (memory_.newest(a) != old) {
+            continue;
+        }
+        if (exception_in_flight()) {
+            return give_up(absl::StrCat(me().name, ": waits for a word while an exception is in flight"));
+        }
+        actor& waiter = me();
+        waiter.is = state::waiting;
+        waiter.waits_for = a.word;
+        waiter.waits_for_number = memory_.last().word;
+        switch_away();
+    }
+}
+
+void simulation::notify(const volatile void* word) {
+    if (!simulated()) {
+        return;
+    }
+    point("notify", me().where);
+    for (const auto& a : actors_) {
+        if (a->is == state::waiting && a->waits_for == word) {
+            a->is = state::ready;
+            note_event(*a, "is notified", 0);
+        }
+    }
+}
+
+int simulation::lane_id() { return me().lane; }
+
+thread_position simulation::position() { return me().at; }
+
+std::uint64_t simulation::clock_ns() {
+    if (simulated()) {
+        // Time passes, so that who looks at nothing but the clock gets on.
+        now_ns_ += point_ns;
+        ++clock_reads_;
+        me().doing = "clock_ns";
+        check_length();
+    }
+    return now_ns_;
+}
+
+lane_mask simulation::converge(site where) {
+    const lane_mask own = lane_mask{1} << me().lane;
+    if (me().host || !simulated()) {
+        return own;
+    }
+    point("converge", where);
+    if (exception_in_flight()) {
+        return own;
+    }
+    actor& a = me();
+    a.warp->lanes.arrive_at_converge(a.lane, where);
+    a.is = state::converging;
+    a.gathers = choices_.choose(decision::alone, 2) == 0;
+    switch_away();
+    return static_cast<lane_mask>(a.warp->lanes.result_of(a.lane));
+}
+
+std::uint64_t simulation::meet(wait_kind kind, lane_mask mask, std::uint64_t operand, int source, site where) {
+    const std::uint64_t alone = kind == wait_kind::match ? 1 : operand;
+    if (me().host || !simulated()) {
+        return alone;
+    }
+    point(emulated::name_of(kind), where);
+    actor& a = me();
+    emulated::warp& w = a.warp->lanes;
+    const emulated::meeting at{kind, mask, where};
+    const emulated::refusal why = w.check(a.lane, at, source);
+    if (why != emulated::refusal::none) {
+        give_up(emulated::describe_refusal(why, w, at, source, a.at.block, a.at.thread));
+        return alone;
+    }
+    if (exception_in_flight() && mask != lane_mask{1} << a.lane) {
+        give_up(absl::StrCat(a.name, ": meets other lanes while an exception is in flight"));
+        return alone;
+    }
+    const lane_mask released = w.arrive(a.lane, at, operand, source);
+    if (released == 0) {
+        a.is = state::meeting;
+        switch_away();
+    } else {
+        complete_meeting(kind, released, where);
+    }
+    return w.result_of(a.lane);
+}
+
+/// The last lane of a mask has come: all of them go on.
+void simulation::complete_meeting(wait_kind kind, lane_mask released, site where) {
+    const actor& a = me();
+    ++verdict_.lane_costs.collectives;
+    std::vector<actor_id> group;
+    emulated::for_each_lane(released, [&](int l) {
+        group.push_back(a.warp->actors[static_cast<std::size_t>(l)]);
+        actors_[group.back()]->is = state::ready;
+    });
+    if (kind == wait_kind::sync) {
+        memory_.join(group);
+    }
+    note_lanes(a, emulated::name_of(kind), released, where);
+}
+
+void simulation::pause(std::uint32_t nanoseconds, site where) {
+    if (!simulated()) {
+        return;
+    }
+    actor& a = me();
+    a.doing = "pause";
+    a.where = where;
+    verdict_.lane_costs.pauses += a.host ? 0 : 1;
+    ++verdict_.points;
+    check_length();
+    const std::uint64_t until = now_ns_ + 1 + std::uint64_t{nanoseconds} * pause_stretch_;
+    choices_.yielded(a.id);
+    if (exception_in_flight()) {
+        now_ns_ = until;
+        return;
+    }
+    sleep_until(a, until, never);
+    switch_away();
+}
+
+}  // namespace orchard::simt::explore

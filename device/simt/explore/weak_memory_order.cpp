@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Who is ordered after what: releases and acquires, fences, barriers, and the races that they leave.
+
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+
+#include "device/simt/explore/trace.hpp"
+#include "device/simt/explore/weak_memory.hpp"
+
+namespace orchard::simt::explore {
+
+namespace {
+
+constexpr std::size_t level(scope s) { return static_cast<std::size_t>(s); }
+constexpr bool acquires(order o) { return o == order::acquire || o == order::acq_rel; }
+constexpr bool releases(order o) { return o == order::release || o == order::acq_rel; }
+
+scope needed(const party& a, const party& b) {
+    if (a.host || b.host) {
+        return scope::system;
+    }
+    return a.block == b.block ? scope::block : scope::device;
+}
+
+std::shared_ptr<const view> both(const std::shared_ptr<const view>& a, const std::shared_ptr<const view>& b) {
+    if (a == b) {
+        return a;
+    }
+    auto joined = std::make_shared<view>(*a);
+    joined->join(*b);
+    return joined;
+}
+
+}  // namespace
+
+/// Whether the access and the version's store are morally strong: ordered by their thread, or both atomic and each
+/// of a scope that holds both actors.
+bool weak_memory::reaches(actor_id who, const shared_access& a, const version& v) const {
+    if (v.initial || v.writer == who) {
+        return true;
+    }
+    const std::size_t need = level(needed(actors_[who].of, actors_[v.writer].of));
+    return !a.is_plain && !v.is_plain && level(a.within) >= need && level(v.within) >= need;
+}
+
+/// Whether what wrote the version is ordered before what the actor does now.
+bool weak_memory::is_before(actor_id who, const version& v) const {
+    return v.initial || actors_[who].now.at(actors_[v.writer].index) >= v.clock;
+}
+
+void weak_memory::observe(actor_id who, const shared_access& a, order o, const word& w, const version& v) {
+    last_.before = v.value;
+    last_.writer = v.writer;
+    last_.from_writer = !v.initial;
+    if (!reaches(who, a, v)) {
+        return;
+    }
+    actor& me = actors_[who];
+    me.now.raise(w.index, v.time);
+    for (const release& r : v.released) {
+        const std::size_t need = level(needed(me.of, r.by));
+        if (level(r.within) < need) {
+            continue;
+        }
+        if (acquires(o) && level(a.within) >= need) {
+            me.now.join(*r.known);
+            last_.acquired = true;
+        } else {
+            me.pending[need].join(*r.known);
+        }
+    }
+}
+
+/// What a store of the actor itself releases: what it knows now, for a releasing one; what its fences released.
+weak_memory::releases_of_version weak_memory::own_releases(const actor& me, const shared_access& a) {
+    releases_of_version made;
+    for (std::size_t l = levels; l-- != 0 && !a.is_plain;) {
+        const bool by_itself = releases(a.ordered) && l == level(a.within);
+        const snapshot known = by_itself ? std::make_shared<const view>(me.now) : me.fenced[l];
+        if (known != nullptr && (made.empty() || made.back().known != known)) {
+            made.push_back({me.of, static_cast<scope>(l), known});
+        }
+        if (by_itself) {  // it knows more than any fence before it
+            break;
+        }
+    }
+    return made;
+}
+
+/// A read-modify-write hands on what the version that it took released.
+void weak_memory::hand_on(const actor& me, const shared_access& a, const version& taken, releases_of_version& to) {
+    for (const release& r : taken.released) {
+        const bool known_already =
+            acquires(a.ordered) && releases(a.ordered) && r.by == me.of && level(r.within) <= level(a.within);
+        if (known_already) {
+            continue;
+        }
+        const auto same =
+            std::ranges::find_if(to, [&r](const release& t) { return t.by == r.by && t.within == r.within; });
+        if (same == to.end()) {
+            to.push_back(r);
+        } else {
+            same->known = both(same->known, r.known);
+        }
+    }
+}
+
+void weak_memory::fence(actor_id who, scope within) {
+    ++accesses_;
+    actor& me = actors_[who];
+    me.now.raise(me.index, ++me.clock);
+    for (std::size_t l = 0; l <= level(within); ++l) {
+        me.now.join(me.pending[l]);
+        me.pending[l] = {};
+    }
+    const auto all = std::make_shared<const view>(me.now);
+    for (std::size_t l = 0; l <= level(within); ++l) {
+        me.fenced[l] = all;
+    }
+}
+
+void weak_memory::join(std::span<const actor_id> group) {
+    view all;
+    for (actor_id who : group) {
+        actor& me = actors_[who];
+        me.now.raise(me.index, ++me.clock);
+        all.join(me.now);
+    }
+    for (actor_id who : group) {
+        actors_[who].now = all;
+    }
+}
+
+/// A violation where the access conflicts with an earlier one that it is not ordered after, and one of them is plain.
+void weak_memory::check_race(actor_id who, const shared_access& a, const word& w, const char* what) {
+    const bool writes = what[0] == 's';
+    const version& newest = w.versions.back();
+    if ((a.is_plain || newest.is_plain) && !is_before(who, newest)) {
+        throw violation{absl::StrFormat("a race: the %s%s at %s is not ordered after the %sstore at %s",
+                                        a.is_plain ? "plain " : "", what, text_of(a.where),
+                                        newest.is_plain ? "plain " : "", text_of(newest.where))};
+    }
+    for (const reading& r : w.plain_reads) {
+        if (writes && actors_[who].now.at(actors_[r.who].index) < r.clock) {
+            throw violation{absl::StrFormat("a race: the %s%s at %s is not ordered after the plain load at %s",
+                                            a.is_plain ? "plain " : "", what, text_of(a.where), text_of(r.where))};
+        }
+    }
+}
+
+void weak_memory::note_plain_load(actor_id who, const shared_access& a, word& w) {
+    const auto mine = std::ranges::find(w.plain_reads, who, &reading::who);
+    if (mine != w.plain_reads.end()) {
+        *mine = {who, actors_[who].clock, a.where};
+    } else {
+        w.plain_reads.push_back({who, actors_[who].clock, a.where});
+    }
+}
+
+}  // namespace orchard::simt::explore

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "tests/explore/mailbox_world.hpp"
+
+namespace orchard::explore {
+
+using mailbox::answer_status;
+using mailbox::courier_word;
+using mailbox::post_kind;
+using mailbox::slot_word;
+
+namespace {
+
+mailbox::post grant_of(std::uint32_t k, bool or_fewer) {
+    return {post_kind::grant, 0, 0, {segment_index{0}, k}, or_fewer};
+}
+
+}  // namespace
+
+reply mailbox_world::ask(simt::lane_mask mask, std::uint32_t k) {
+    const device::receipt r = box.post(mask, grant_of(k, false), false, sink());
+    if (r.failure != failure_reason::none) {
+        return {.why = r.failure};
+    }
+    const device::outcome o = box.wait(mask, r, sink());
+    const reply result{o.failure, o.result.status, o.result.run};
+    s.check(!result.answered() || result.status != answer_status::acknowledged,
+            "who asked for memory got the answer to something else");
+    if (result.granted()) {
+        s.check(result.run.count == k, "a run is not as long as was asked for");
+        touch(mask, result.run, true);
+    }
+    return result;
+}
+
+/// Every lane writes a word of its own, or finds it as it was; the leader marks the run as owned, or no longer.
+void mailbox_world::touch(simt::lane_mask mask, segment_run run, bool first) {
+    char* const base = heap.view.address(to_underlying(run.first));
+    auto& own = reinterpret_cast<simt::plain<std::uint64_t>*>(base)[1 + simt::rank_in(mask)];
+    simt::sync(mask);  // the leader alone has acquired
+    if (first) {
+        own.set(s.self() + 1);
+    } else {
+        s.check(own.get() == s.self() + 1, "a run changed while it was owned");
+        simt::sync(mask);  // the leader alone releases
+    }
+    if (!device::is_leader(mask)) {
+        return;
+    }
+    if (first) {
+        for (std::uint32_t i = 0; i < run.count; ++i) {
+            s.check(heap.service.is_granted(segment_index{to_underlying(run.first) + i}),
+                    "a segment was handed over that the service has not granted");
+        }
+        heap.mark(base, std::uint64_t{run.count} << segment_shift);
+    } else {
+        heap.unmark(base, std::uint64_t{run.count} << segment_shift);
+    }
+}
+
+failure_reason mailbox_world::give(simt::lane_mask mask, segment_run run, bool wait) {
+    touch(mask, run, false);
+    if (!wait) {
+        device::give_back(heap.view, mask, run);
+        return failure_reason::none;
+    }
+    const device::receipt r = box.post(mask, {post_kind::give_back, 0, 0, run, false}, false, sink());
+    if (r.failure != failure_reason::none) {
+        if (device::is_leader(mask)) {
+            device::magazine_put(heap.view, run);
+        }
+        return r.failure;
+    }
+    const device::outcome o = box.wait(mask, r, sink());
+    s.check(o.failure != failure_reason::none || o.result.status == answer_status::acknowledged,
+            "who returned memory got the answer to something else");
+    return o.failure;
+}
+
+reply mailbox_world::ping(simt::lane_mask mask) {
+    const device::receipt r = box.post(mask, {}, false, sink());
+    if (r.failure != failure_reason::none) {
+        return {.why = r.failure};
+    }
+    const device::outcome o = box.wait(mask, r, sink());
+    s.check(o.failure != failure_reason::none || o.result.status == answer_status::acknowledged,
+            "a ping got the answer to something else");
+    return {o.failure, o.result.status, {}};
+}
+
+bool mailbox_world::ask_unattended(simt::lane_mask mask, std::uint32_t k) {
+    return box.post(mask, grant_of(k, true), true, sink()).failure == failure_reason::none;
+}
+
+void mailbox_world::watch_protocol() {
+    s.watch(&box.device->ticket, [this](const auto& a) {
+        tickets += a.is_load ? 0 : 1;
+        s.check(tickets - slots_freed <= box.shape.slots, "more posts are in flight than there are slots");
+    });
+    for (std::uint32_t i = 0; i < box.shape.slots; ++i) {
+        watch_post(i);
+        watch_slot(i);
+    }
+    for (std::uint32_t i = 0; i < 2 * box.shape.slots; ++i) {
+        watch_answer(i);
+    }
+    for (std::uint32_t ring = 0; ring < box.shape.couriers; ++ring) {
+        watch_courier(ring);
+    }
+}
+
+void mailbox_world::watch_post(std::uint32_t position) {
+    s.watch(&box.host.posts[position], [this, position, written = std::uint64_t{0}](const auto& a) mutable {
+        if (!a.is_load) {
+            // The post that stood here before has the number of this one less the number of slots.
+            s.check(written == 0 || posts_read > (written - 1) * box.shape.slots + position,
+                    "a post was written over before it was read");
+            ++written;
+        } else if (box.shape.position(posts_read) == position &&
+                   mailbox::post::lap_field::get(a.before) == box.shape.lap_tag(posts_read)) {
+            ++posts_read;
+        }
+    });
+}
+
+void mailbox_world::watch_slot(std::uint32_t slot) {
+    s.watch(&box.device->slots()[slot], [this](const auto& a) {
+        if (a.is_load || a.before == a.after) {
+            return;
+        }
+        const bool was_claimed = (a.before & slot_word::pending) != 0;
+        const bool is_claimed = (a.after & slot_word::pending) != 0;
+        const std::uint32_t raised = (slot_word::tag_field::get(a.before) + 1) & box.shape.tag_mask();
+        s.check(is_claimed == was_claimed ||
+                    slot_word::tag_field::get(a.after) == (is_claimed ? slot_word::tag_field::get(a.before) : raised),
+                "a slot was claimed or freed with a wrong tag");
+        const bool is_delivered = (a.after & ~a.before & slot_word::answered) != 0;
+        const bool is_taken_aside = (a.before & slot_word::unattended) != 0 && !is_claimed;
+        slots_freed += was_claimed && !is_claimed ? 1 : 0;
+        delivered += is_delivered ? 1 : 0;
+        taken_aside += is_taken_aside ? 1 : 0;
+        s.check((a.before & a.after & slot_word::answered) == 0, "an answer was delivered twice");
+        s.check((a.before & slot_word::unattended) == 0 || !is_claimed, "who gave up was given an answer after all");
+        if (is_delivered || is_taken_aside) {
+            on_courier();
+        }
+    });
+}
+
+void mailbox_world::watch_answer(std::uint32_t position) {
+    ring_state& ring = rings_[position / box.shape.answer_slots()];
+    s.watch(&box.host.answers[position], [this, &ring](const auto& a) {
+        if (a.is_load) {
+            const bool by_courier = (ring.word & courier_word::held) != 0 &&
+                                    ring.holder == static_cast<std::uint64_t>(simt::position().global_warp());
+            s.check(by_courier || !only_couriers_read, "who is not courier reads the host's memory");
+        } else {
+            s.check(ring.answers < courier_word::cursor(ring.word) + box.shape.answer_slots(),
+                    "an answer was written over before its courier had passed it");
+            ++ring.answers;
+        }
+    });
+}
+
+void mailbox_world::watch_courier(std::uint32_t ring) {
+    s.watch(&box.device->courier[ring], [this, &r = rings_[ring]](const auto& a) {
+        if (a.is_load || a.before == a.after) {
+            return;
+        }
+        check_office(a.before, a.after);
+        s.check(courier_word::cursor(a.after) <= r.answers, "a cursor passed answers that were never given");
+        r.word = a.after;
+        if ((a.after & courier_word::held) != 0) {
+            r.holder = static_cast<std::uint64_t>(simt::position().global_warp());
+            on_courier();
+        }
+    });
+}
+
+void mailbox_world::check_office(std::uint64_t before, std::uint64_t after) {
+    s.check(courier_word::cursor(after) - courier_word::cursor(before) <= box.shape.answers_owed(),
+            "a cursor went back, or past more answers than were owed");
+    const std::uint32_t tenures = courier_word::epoch_field::get(after) - courier_word::epoch_field::get(before);
+    const bool lets_go = (before & courier_word::held) != 0 && (after & courier_word::held) == 0;
+    s.check(tenures <= 1 && (!lets_go || tenures == 1), "a courier wrote over its successor's word");
+}
+
+bool mailbox_world::take_aside(simt::lane_mask mask, std::uint32_t k, segment_run* run) {
+    if (!device::magazine_take(heap.view, mask, k, run)) {
+        return false;
+    }
+    touch(mask, *run, true);
+    return true;
+}
+
+void mailbox_world::settle_and_check() {
+    // The time that waiters had may have been short; nothing is to be left behind now.
+    heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
+    if (!s.result().ok() || !heap.settle({})) {
+        return;
+    }
+    heap.check_clean(0);
+    s.check(s.owned() == 0, "a run is still owned");
+}
+
+}  // namespace orchard::explore

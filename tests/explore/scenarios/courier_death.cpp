@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// A lane stops for good while its group is courier, at any change that only couriers make. The others are answered
+/// all the same, each once.
+///
+/// What may be missing in the end is what the group that stopped had in its hands: its own slot with the grant in it,
+/// or the runs that its lanes owned; and, where a lane stopped between taking an answer aside and putting it into the
+/// magazine, that grant.
+
+#include <utility>
+
+#include "tests/explore/mailbox_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+/// Stops the lane that makes the n-th change.
+struct reaper {
+    simt::explore::simulation& s;
+    std::uint32_t left;
+    bool came = false;
+
+    void change() {
+        if (!came && left-- == 0) {
+            came = true;
+            s.stop_for_good(s.self());
+        }
+    }
+};
+
+/// Somebody waits who takes the office over from a courier that stopped; nobody else would miss it.
+void succeed(mailbox_world& m) {
+    m.heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
+    m.s.add_kernel({{1}}, [&](simt::thread_position) {
+        for (std::uint32_t i = 0; i < 2 * m.box.shape.couriers; ++i) {
+            m.s.check(m.ping(simt::converge()).answered(), "nobody answers since a courier has stopped");
+        }
+    });
+    (void)m.s.run();
+}
+
+/// The segments that are granted beside those that live groups have returned; all others are to be free.
+void check_what_is_missing(mailbox_world& m, bool stopped) {
+    const std::uint32_t slots = m.heap.slots_claimed();
+    std::uint32_t granted = 0;
+    for (std::uint32_t i = 0; i < m.heap.setup.segments; ++i) {
+        granted += m.heap.service.is_granted(segment_index{i}) ? 1 : 0;
+    }
+    m.s.check(slots <= (stopped ? 1 : 0), "a slot is lost");
+    // Its own grant is one segment, what one lane took aside at most two.
+    m.s.check(granted <= (stopped ? 3 : 0), "segments are lost");
+    m.s.check(m.heap.service.validate().ok(), "the service's structures disagree");
+    m.s.check(m.tickets == m.posts_read && m.tickets - m.slots_freed == slots, "a post was lost");
+}
+
+void run_courier_death(world& w) {
+    const mailbox::shape shape = w.s.pick(2) == 0 ? mailbox::shape{4, 8, 1} : mailbox::shape{8, 8, 2};
+    mailbox_world m(w, {.segments = 64, .shape = shape, .timeout_ns = 1'000'000'000, .lost_after_ns = 5'000});
+    m.heap.memory.commit_ns = 3'000;
+    m.watch_protocol();
+    reaper r{w.s, w.s.pick(60)};
+    m.on_courier = [&] { r.change(); };
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        for (int i = 0; i < w.size.operations; ++i) {
+            const simt::lane_mask mask = simt::converge();
+            // Some take all slots for answers that nobody waits for: then only who wants a slot can miss the courier.
+            for (std::uint32_t n = device::from_leader(mask, 1 + m.s.pick(4)); n != 0; --n) {
+                (void)m.ask_unattended(mask, 2);
+            }
+            const reply got = m.ask(mask, 1);
+            m.s.check(got.granted(), "a request was lost with a courier");
+            (void)m.give(mask, got.run, false);
+        }
+    });
+    if (!w.s.run()) {
+        return;
+    }
+    const bool stopped = std::exchange(r.came, true);
+    succeed(m);
+    if (w.s.result().ok() && m.heap.settle({})) {
+        check_what_is_missing(m, stopped);
+    }
+}
+
+const registrar courier_death{{"courier_death", "A courier stops for good.", {{{3, 2}, {3}}, 1}, run_courier_death}};
+
+}  // namespace
+}  // namespace orchard::explore

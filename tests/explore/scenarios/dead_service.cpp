@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// The service stops for good at some time: every wait ends at its deadline, with the right reason, and whatever was
+/// handed over belonged to nobody else. Then the heap is closed.
+
+#include "tests/explore/mailbox_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+constexpr std::uint64_t timeout_ns = 20'000;
+
+void use(mailbox_world& m, simt::lane_mask mask) {
+    const reply r = m.ask(mask, 1);
+    m.s.check(r.answered() || r.why == failure_reason::service_not_answering || r.why == failure_reason::commit_blocked,
+              "a wait ended for no good reason");
+    if (r.granted()) {
+        (void)m.give(mask, r.run, device::from_leader(mask, m.s.pick(2)) != 0);
+    }
+}
+
+/// What everybody is told who asks now, when the service is long dead.
+void expect_all(mailbox_world& m, const world& w, failure_reason why) {
+    m.s.add_kernel(w.size.blocks, [&m, why](simt::thread_position) {
+        const reply r = m.ask(simt::converge(), 1);
+        m.s.check(r.why == why, "who asks a dead service is not told so");
+    });
+    (void)m.s.run();
+}
+
+/// What the magazine holds is granted: it is no other's.
+void check_magazine(mailbox_world& m) {
+    const std::uint64_t held = m.heap.view.magazine[0].load<simt::order::relaxed>();
+    for (std::uint32_t i = 0; i < m.heap.setup.segments; ++i) {
+        m.s.check((held >> i & 1) == 0 || m.heap.service.is_granted(segment_index{i}),
+                  "a segment is free for the host and in the magazine");
+    }
+    m.s.check(m.heap.service.validate().ok(), "the service's structures disagree");
+    m.s.check(m.s.owned() == 0, "a run is still owned");
+}
+
+void run_dead_service(world& w) {
+    mailbox_world m(w, {.segments = 32, .shape = {8, 8, 1}, .timeout_ns = timeout_ns, .lost_after_ns = 1'000'000'000});
+    m.heap.memory.commit_ns = 3'000;
+    m.watch_protocol();
+    std::uint32_t beats_left = w.s.pick(40);
+    w.s.watch(m.box.host.beat, [&](const auto& a) {
+        if (!a.is_load && beats_left-- == 0) {
+            w.s.stop_for_good(m.heap.service_actor);
+        }
+    });
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        for (int i = 0; i < w.size.operations; ++i) {
+            use(m, simt::converge());
+        }
+    });
+    if (!w.s.run()) {
+        return;
+    }
+    w.s.stop_for_good(m.heap.service_actor);
+    // Long after: nobody sees an old beat any more.
+    m.box.host.beat->store<simt::order::relaxed>(1'000'000);
+    expect_all(m, w, failure_reason::service_not_answering);
+    m.box.device->flags.word.store<simt::order::relaxed>(mailbox::device_part::closing);
+    expect_all(m, w, failure_reason::closing);
+    check_magazine(m);
+}
+
+const registrar dead_service{{"dead_service", "The service stops for good.", {{{3, 2}, {3}}, 1}, run_dead_service}};
+
+}  // namespace
+}  // namespace orchard::explore

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Requests that nobody waits for, for as many segments as there are up to a number, beside others that are waited
+/// for: the first end in the magazine, from which groups take runs as well.
+
+#include "tests/explore/mailbox_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+void run_late_answers(world& w) {
+    mailbox_world m(
+        w,
+        {.segments = 16, .extent = 3, .shape = {8, 8, 2}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
+    m.heap.memory.commit_ns = 5'000;
+    m.watch_protocol();
+    m.only_couriers_read = true;
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        for (int i = 0; i < w.size.operations; ++i) {
+            const simt::lane_mask mask = simt::converge();
+            (void)m.ask_unattended(mask, device::from_leader(mask, 1 + m.s.pick(5)));
+            segment_run run;
+            if (m.take_aside(mask, 1, &run)) {
+                (void)m.give(mask, run, false);
+            }
+            // The magazine may hold all that there is.
+            const reply r = m.ask(mask, 1);
+            m.s.check(r.answered(), "nobody answered");
+            if (r.granted()) {
+                (void)m.give(mask, r.run, false);
+            }
+            m.box.courier_round(mask, device::magazine_sink{m.heap.view});
+        }
+    });
+    if (w.s.run()) {
+        m.settle_and_check();
+        m.s.check(m.tickets == m.posts_read && m.tickets == m.slots_freed, "a post was lost");
+    }
+}
+
+const registrar late_answers{
+    {"late_answers", "Refills that nobody waits for, beside requests.", {{{3, 2}, {3}}, 1}, run_late_answers}};
+
+}  // namespace
+}  // namespace orchard::explore

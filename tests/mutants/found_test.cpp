@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Each deliberate fault of `device/simt/mutation.cuh` is found by a scenario within its budget of seeds, and the same
+/// seeds find nothing in the code as it is.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <iostream>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "device/simt/mutation.cuh"
+#include "tests/explore/scenario.hpp"
+
+static_assert(ORCHARD_MUTATIONS == 1, "this program is for code with its deliberate faults");
+
+namespace orchard::explore {
+namespace {
+
+using simt::mutation::fault;
+
+struct finder {
+    fault planted;
+    const char* scenario;
+    std::uint64_t budget;  ///< seeds
+};
+
+// Budgets are at least ten times what was needed, so that a change elsewhere does not make them fail by bad luck.
+constexpr finder finders[] = {
+    {fault::claim_acquire, "page_claim", 100}, {fault::free_release, "page_claim", 100},
+    {fault::free_sync, "page_claim", 500},     {fault::claim_check, "page_retire", 500},
+    {fault::retire_order, "page_retire", 500}, {fault::retire_claim, "page_retire", 500},
+    {fault::share_ballot, "page_claim", 500},  {fault::lap_tag, "mailbox", 500},
+    {fault::credit, "credits", 500},           {fault::abandonment, "abandonment", 500},
+    {fault::cursor, "mailbox", 500},           {fault::acknowledgement, "mailbox", 500},
+    {fault::epoch, "courier_handover", 500},   {fault::answer_order, "grant_return", 500},
+};
+
+const char* name_of(fault f) {
+    switch (f) {
+#define ORCHARD_FAULT_NAME(name, help)                                                                                 \
+    case fault::name: return #name;
+        ORCHARD_FAULTS(ORCHARD_FAULT_NAME)
+#undef ORCHARD_FAULT_NAME
+    }
+    return "";
+}
+
+/// What the run of one seed finds; empty where it finds nothing.
+std::string run_seed(const scenario& s, std::uint64_t seed) {
+    const auto how = seed % 2 == 0 ? simt::explore::strategy::uniform : simt::explore::strategy::priority;
+    const auto choices = simt::explore::choices_of(how, seed);
+    simt::explore::simulation simulation(*choices);
+    world w{simulation, s.size};
+    s.run(w);
+    return simulation.result().violation;
+}
+
+class mutant : public testing::TestWithParam<finder> {
+protected:
+    ~mutant() override { simt::mutation::chosen = fault::none; }
+};
+
+TEST_P(mutant, is_found) {
+    const scenario* const s = find_scenario(GetParam().scenario);
+    ASSERT_NE(s, nullptr) << GetParam().scenario;
+    std::optional<std::uint64_t> found;
+    for (std::uint64_t seed = 0; seed < GetParam().budget && !found; ++seed) {
+        simt::mutation::chosen = GetParam().planted;
+        const std::string violation = run_seed(*s, seed);
+        if (!violation.empty()) {
+            found = seed;
+            std::cout << name_of(GetParam().planted) << ": found by scenario " << s->name << ", seed " << seed << ": "
+                      << violation.substr(0, violation.find('\n')) << "\n";
+            RecordProperty("seed", std::to_string(seed));
+        }
+        simt::mutation::chosen = fault::none;
+        ASSERT_EQ(run_seed(*s, seed), "") << "without the fault, seed " << seed;
+    }
+    EXPECT_TRUE(found) << "not found within " << GetParam().budget << " seeds of " << s->name;
+}
+
+INSTANTIATE_TEST_SUITE_P(all, mutant, testing::ValuesIn(finders),
+                         [](const auto& test) { return std::string(name_of(test.param.planted)); });
+
+TEST(mutants, all_have_a_finder) {
+    std::set<fault> covered{fault::none};
+    for (const finder& f : finders) {
+        covered.insert(f.planted);
+    }
+#define ORCHARD_FAULT_COVERED(name, help) EXPECT_TRUE(covered.contains(fault::name)) << #name << ": " << (help);
+    ORCHARD_FAULTS(ORCHARD_FAULT_COVERED)
+#undef ORCHARD_FAULT_COVERED
+}
+
+}  // namespace
+}  // namespace orchard::explore
