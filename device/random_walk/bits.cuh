@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Bits of bitmap words of 32 or 64 bits. Nothing here shifts by the width of a word, which C++ does not define and
+/// machines answer differently.
+
+#include <cstdint>
+
+#include "device/simt/lane.cuh"
+
+namespace orchard::device::random_walk {
+
+/// Bits of a word.
+template <class Word>
+inline constexpr std::uint32_t width_of = sizeof(Word) * 8;
+
+/// `n` ones from bit `from` on; `from` + `n` is at most the width.
+template <class Word>
+ORCHARD_INLINE Word ones(std::uint32_t n, std::uint32_t from = 0) {
+    return n == 0 ? Word{0} : static_cast<Word>((static_cast<Word>(~Word{0}) >> (width_of<Word> - n)) << from);
+}
+
+/// The lowest one alone; 0 where there is none.
+template <class Word>
+ORCHARD_INLINE Word lowest_one(Word bits) {
+    return bits & (~bits + 1);
+}
+
+/// The first one from bit `start` on, alone; behind the highest bit follows the lowest. 0 where there is none.
+template <class Word>
+ORCHARD_INLINE Word one_from(Word bits, std::uint32_t start) {
+    const Word above = bits & static_cast<Word>(~ones<Word>(start));
+    return lowest_one(above != 0 ? above : bits);
+}
+
+/// The `n` lowest ones of `bits`, or all where there are fewer.
+template <class Word>
+ORCHARD_INLINE Word first_ones(Word bits, int n) {
+    Word left = bits;
+    for (int i = 0; i < n && left != 0; ++i) {
+        left &= left - 1;
+    }
+    return bits & ~left;
+}
+
+/// The index of the one of `bits` that has `rank` ones below it; `rank` is less than the number of ones.
+/// The paper's `fks`: five or six population counts, whatever the rank.
+template <class Word>
+ORCHARD_INLINE int nth_one(Word bits, int rank) {
+    int at = 0;
+    ORCHARD_UNROLL
+    for (std::uint32_t half = width_of<Word> / 2; half != 0; half /= 2) {
+        const int below = simt::popcount(static_cast<Word>(bits >> at & ones<Word>(half)));
+        if (rank >= below) {
+            rank -= below;
+            at += static_cast<int>(half);
+        }
+    }
+    return at;
+}
+
+/// Ones at the low end of a word, up to the first 0.
+template <class Word>
+ORCHARD_INLINE std::uint32_t ones_at_bottom(Word bits) {
+    const Word zeros = static_cast<Word>(~bits);
+    return zeros == 0 ? width_of<Word> : static_cast<std::uint32_t>(simt::lowest_bit(zeros));
+}
+
+/// Ones at the high end of a word, down to the last 0.
+template <class Word>
+ORCHARD_INLINE std::uint32_t ones_at_top(Word bits) {
+    const Word zeros = static_cast<Word>(~bits);
+    if (zeros == 0) {
+        return width_of<Word>;
+    }
+    if constexpr (width_of<Word> == 32) {
+        return 31 - static_cast<std::uint32_t>(simt::highest_bit(zeros));
+    } else {
+        const auto high = static_cast<std::uint32_t>(zeros >> 32);
+        return high != 0 ? 31 - static_cast<std::uint32_t>(simt::highest_bit(high))
+                         : 63 - static_cast<std::uint32_t>(simt::highest_bit(static_cast<std::uint32_t>(zeros)));
+    }
+}
+
+/// Length of the longest run of ones in a word. Cost: one step for each one of that run.
+template <class Word>
+ORCHARD_INLINE std::uint32_t longest_run(Word bits) {
+    std::uint32_t length = 0;
+    for (; bits != 0; bits &= bits >> 1) {
+        ++length;
+    }
+    return length;
+}
+
+/// Where the lowest run of `n` ones begins, at any bit; the width where there is none. 1 <= `n` <= the width.
+template <class Word>
+ORCHARD_INLINE std::uint32_t find_ones(Word bits, std::uint32_t n) {
+    // Bit i of `starts`: bits i to i + have - 1 are ones. The shifts are less than n.
+    Word starts = bits;
+    for (std::uint32_t have = 1; have < n && starts != 0;) {
+        const std::uint32_t more = have < n - have ? have : n - have;
+        starts &= starts >> more;
+        have += more;
+    }
+    return starts == 0 ? width_of<Word> : static_cast<std::uint32_t>(simt::lowest_bit(starts));
+}
+
+}  // namespace orchard::device::random_walk

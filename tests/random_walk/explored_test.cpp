@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Two algorithms under the exploring scheduler: pages have one owner at a time, and what an owner wrote is before what
+/// the next one does, in every order of events and with weak memory. Pages hold plain words: an access that the claims
+/// and frees do not order is a race, and a violation.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+
+#include "device/simt/explore/simulation.hpp"
+#include "tests/random_walk/kernels.cuh"
+#include "tests/random_walk/pool_memory.hpp"
+
+namespace orchard {
+namespace {
+
+using namespace rig;
+using simt::explore::simulation;
+using walk::no_page;
+using walk::page_number;
+
+constexpr std::uint32_t pages = 40;  // two words of 32 bits, the second in part
+using tags = std::array<simt::plain<std::uint64_t>, pages>;
+
+/// The owner's writes: each word of what it has, twice.
+void use(simulation& s, tags& content, page_number first, std::uint32_t n, std::uint64_t tag) {
+    auto* const words = &content[static_cast<std::uint64_t>(first)];
+    s.own(words, n * sizeof(*words), "units");
+    for (std::uint32_t i = 0; i < n; ++i) {
+        words[i].set(tag);
+    }
+    for (std::uint32_t i = 0; i < n; ++i) {
+        s.check(words[i].get() == tag, "somebody else wrote to an owned page");
+        words[i].set(0);
+    }
+    s.disown(words);
+}
+
+/// A warp of three lanes, one of two; pages are got, used and freed. Of 40 pages all but five are in use.
+void corw_with_locks(simulation& s) {
+    pool_memory<std::uint32_t> memory(pages);
+    memory.take_all();
+    for (const std::uint32_t page : {3u, 4u, 31u, 32u, 39u}) {
+        memory.set(page, false);
+    }
+    const auto content = std::make_unique<tags>();
+    // A sweep knows no locks: only without one is nothing lost under them.
+    const bool sweeps = s.pick(2) == 0;
+    std::uint32_t lost = 0;
+    s.name_words(&memory.pool.bits(0), 8, "bits", 4);
+    s.name_words(&memory.pool.locks(0), 4, "locks");
+    s.name_words(content.get(), sizeof(tags), "content", 8);
+    s.add_kernel({{3}, {2}}, [&](simt::thread_position at) {
+        walk::walker<walk::counted> w;
+        w.random = random_of(s.pick(1000), at.global_thread());
+        w.most_steps = sweeps ? 2 : 1000;
+        for (int round = 0; round < 2; ++round) {
+            const page_number page = walk::corw::get_page<true>(memory.pool, simt::converge(), w);
+            s.check(page != no_page, "no page, although there is one for each lane");
+            use(s, *content, page, 1, at.global_thread() + 1);
+            s.check(walk::free_page(memory.pool, page), "a page that was owned was not taken");
+        }
+        lost += w.count.losses;
+    });
+    if (s.run()) {
+        s.check(memory.pages_taken() == pages - 5, "a page was lost");
+        s.check(memory.locks_held() == 0, "a lock was lost");
+        s.check(sweeps || lost == 0, "a claim under lock lost a bit");
+    }
+}
+
+/// Runs of up to 9 units where 14 are free, around the border of two words: often no run is to be had.
+void rw_malloc_runs(simulation& s) {
+    pool_memory<std::uint32_t> memory(pages);
+    memory.take_all();
+    for (std::uint32_t page = 26; page < 40; ++page) {
+        memory.set(page, false);
+    }
+    const auto content = std::make_unique<tags>();
+    s.name_words(&memory.pool.bits(0), 8, "bits", 4);
+    s.name_words(&memory.pool.ends(0), 8, "ends", 4);
+    s.name_words(content.get(), sizeof(tags), "content", 8);
+    s.add_kernel({{2}, {2}}, [&](simt::thread_position at) {
+        walk::walker<> w;
+        w.random = random_of(s.pick(1000), at.global_thread());
+        w.most_steps = 1;
+        for (int round = 0; round < 2; ++round) {
+            const std::uint32_t n = s.pick(4) == 0 ? 9 : 1 + s.pick(3);
+            const page_number first = walk::rw_malloc::get_units(memory.pool, simt::converge(), n, w);
+            if (first != no_page) {
+                use(s, *content, first, n, at.global_thread() + 1);
+                s.check(walk::rw_malloc::free_units(memory.pool, first), "an allocation was not found again");
+            }
+        }
+    });
+    if (s.run()) {
+        s.check(memory.pages_taken() == pages - 14, "units were lost");
+        s.check(memory.end_bits() == 0, "an end bit was lost");
+    }
+}
+
+void explore(void (*scenario)(simulation&), std::uint64_t seeds) {
+    using simt::explore::strategy;
+    std::uint64_t points = 0;
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+        const auto choices = simt::explore::choices_of(seed % 2 == 0 ? strategy::uniform : strategy::priority, seed);
+        simulation s(*choices);
+        scenario(s);
+        ASSERT_TRUE(s.result().ok()) << "seed " << seed << ": " << s.result().violation;
+        points += s.result().points;
+    }
+    EXPECT_GT(points / seeds, 100u) << "the scenario is too small to mean anything";
+}
+
+TEST(Explored, CollaborativeWalkWithLocks) { explore(corw_with_locks, 3000); }
+
+TEST(Explored, RunsAroundABorderOfWords) { explore(rw_malloc_runs, 3000); }
+
+}  // namespace
+}  // namespace orchard
