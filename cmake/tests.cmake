@@ -13,6 +13,10 @@ endif()
 include(GoogleTest)
 
 set(ORCHARD_TEST_TIMEOUT_S 120)
+if(ORCHARD_SANITIZE)
+    # Some take a hundred times as long there, and machines differ.
+    set(ORCHARD_TEST_TIMEOUT_S 600)
+endif()
 set(ORCHARD_SLOW_TEST_TIMEOUT_S 900)
 # explore and mutants are none of the many either: see below.
 set(not_gtest support package checks explore mutants)
