@@ -20,6 +20,10 @@ endif()
 set(ORCHARD_SLOW_TEST_TIMEOUT_S 900)
 # explore and mutants are none of the many either: see below.
 set(not_gtest support package checks explore mutants)
+if(ORCHARD_SANITIZE STREQUAL "thread")
+    # Litmus programs run on one thread: the sanitizer finds nothing in them, and makes them slow.
+    list(APPEND not_gtest weak_memory)
+endif()
 
 add_custom_target(orchard_tests)
 if(TARGET orchard_cli)
