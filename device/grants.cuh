@@ -24,7 +24,10 @@ struct magazine_sink {
 };
 
 /// Whether the heap is being closed.
-ORCHARD_INLINE bool is_closing(const heap_view& h) { return h.state->closing.word.load<order::relaxed>() != 0; }
+ORCHARD_INLINE bool is_closing(const heap_view& h) {
+    const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % flag_shards;
+    return h.state->closing[shard].word.load<order::relaxed>() != 0;
+}
 
 /// The mailbox that serves this warp first.
 ORCHARD_INLINE std::uint32_t home_shard(const heap_view& h) {
@@ -138,7 +141,7 @@ inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask
     for (std::uint32_t i = 0; i < count; i += width) {
         const std::uint32_t index = i + rank;
         const std::uint32_t entry = index < count ? h.table(page_class)[index].load<order::acquire>() : 0;
-        const bool maybe = entry != 0 && h.bitmap(entry - 1)[0].load<order::relaxed>() == 0;
+        const bool maybe = is_slab_entry(entry) && h.bitmap(entry - 1)[0].load<order::relaxed>() == 0;
         for (lane_mask left = simt::ballot(mask, maybe); left != 0; left &= left - 1) {
             const std::uint32_t segment = simt::shuffle(mask, entry, simt::lowest_bit(left)) - 1;
             if (slab_retire(h, mask, page_class, segment)) {

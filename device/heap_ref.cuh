@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "device/chunk_path.cuh"
+#include "device/page_free.cuh"
 #include "device/page_path.cuh"
 
 namespace orchard {
@@ -25,7 +26,7 @@ public:
     /// `malloc(0)` is null, and no failure. Null otherwise means failure; the first one's reason is kept for
     /// `heap::last_failure()`. What the memory's last owner wrote is ordered before what the caller writes.
     /// Cost: see `allocate_page` (up to 512 KiB) and `allocate_chunk`.
-    ORCHARD_FN void* malloc(std::uint64_t bytes) const {
+    ORCHARD_INLINE void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;
         }
@@ -37,7 +38,7 @@ public:
     /// Gives back what this heap's `malloc`, `calloc`, `realloc` or `aligned_alloc` returned; from any thread of any
     /// kernel. Null is nothing. Never waits, never fails: what was not allocated is counted (`invalid_frees`, and the
     /// first one's address) and otherwise ignored. Cost: one load, one atomic for each bitmap word of the group.
-    ORCHARD_FN void free(void* p) const;
+    ORCHARD_INLINE void free(void* p) const;
 
     /// `count` x `size` bytes, all zero. Null where the product overflows. Cost: `malloc` and one store for each 16 B.
     ORCHARD_FN void* calloc(std::uint64_t count, std::uint64_t size) const;
@@ -59,9 +60,7 @@ public:
     [[nodiscard]] ORCHARD_INLINE const device::heap_view& view() const { return view_; }
 
 private:
-    ORCHARD_FN void* allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const;
-    ORCHARD_NOINLINE void record_failure(failure_reason why, std::uint64_t bytes, std::uint32_t page_class) const;
-    ORCHARD_NOINLINE void record_invalid_free(const void* p) const;
+    ORCHARD_INLINE void* allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const;
 
     device::heap_view view_;
 };

@@ -23,43 +23,12 @@ inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t byte
     }
 }
 
-}  // namespace device
-
-inline ORCHARD_FN void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_class,
-                                           std::uint64_t alignment) const {
-    const simt::lane_mask here = simt::converge();
-    // Lanes of several heaps may stand here together: the key tells heaps and classes apart.
-    const simt::lane_mask group = simt::match(here, reinterpret_cast<std::uintptr_t>(view_.state) + page_class);
-    failure_reason why = failure_reason::none;
-    void* p = page_class == chunk_class ? device::allocate_chunk(view_, group, bytes, alignment, &why)
-                                        : device::allocate_page(view_, group, page_class, &why);
-    const auto lanes = static_cast<std::uint32_t>(simt::popcount(group));
-    if (simt::lane_id() == simt::leader_of(group)) {
-        view_.add(device::counter::groups, 1);
-        view_.add(device::counter::allocations, lanes);
-        if (lanes > 1) {
-            view_.add(device::counter::multi_lane_groups, 1);
-        }
-    }
-    if (page_class == chunk_class) {
-        view_.add(device::counter::allocated_bytes, p != nullptr ? bytes : 0);
-    } else if (simt::lane_id() == simt::leader_of(group)) {
-        view_.add(device::counter::allocated_bytes, std::uint64_t{lanes} * class_bytes(page_class));
-    }
-    if (p == nullptr) {
-        if (page_class != chunk_class) {
-            view_.add(device::counter::allocated_bytes, ~std::uint64_t{class_bytes(page_class)} + 1);
-        }
-        record_failure(why, bytes, page_class);
-    }
-    return p;
-}
-
-inline ORCHARD_NOINLINE void heap_ref::record_failure(failure_reason why, std::uint64_t bytes,
-                                                      std::uint32_t page_class) const {
-    view_.add(device::counter::failed_allocations, 1);
-    auto& f = view_.state->failure;
-    if (f.count.fetch_add<simt::order::relaxed>(1) == 0) {
+/// Keeps the first failure for the host, and counts it. Any lane, alone.
+inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
+                                            std::uint32_t page_class) {
+    h.add(counter::failed_allocations, 1);
+    auto& f = h.state->failure;
+    if (f.count.fetch_add<order::relaxed>(1) == 0) {
         const simt::thread_position at = simt::position();
         f.reason.set(static_cast<std::uint32_t>(why));
         f.bytes.set(bytes);
@@ -67,56 +36,96 @@ inline ORCHARD_NOINLINE void heap_ref::record_failure(failure_reason why, std::u
         f.block.set(at.block);
         f.thread.set(at.thread);
         f.time_ns.set(simt::clock_ns());
-        f.ready.store<simt::order::release>(1);
+        f.ready.store<order::release>(1);
     }
 }
 
-inline ORCHARD_NOINLINE void heap_ref::record_invalid_free(const void* p) const {
-    view_.add(device::counter::invalid_frees, 1);
+/// The same for a lane that asked for a page, and was counted as one that gets one.
+inline ORCHARD_NOINLINE void record_no_page(const heap_view& h, failure_reason why, std::uint64_t bytes,
+                                            std::uint32_t page_class) {
+    h.state->pages[heap_view::own_shard()][page_class].nulls.fetch_add<order::relaxed>(1);
+    record_failure(h, why, bytes, page_class);
+}
+
+inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void* p) {
+    h.add(counter::invalid_frees, 1);
     std::uint64_t expected = 0;
-    view_.state->failure.first_invalid_free.compare_exchange<simt::order::relaxed>(expected,
-                                                                                   reinterpret_cast<std::uintptr_t>(p));
-    if (view_.hardened) {
+    h.state->failure.first_invalid_free.compare_exchange<order::relaxed>(expected, reinterpret_cast<std::uintptr_t>(p));
+    if (h.hardened) {
         simt::stop_kernel("orchard: free of what was not allocated, in a hardened heap");
     }
 }
 
-inline ORCHARD_FN void heap_ref::free(void* p) const {
+/// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; who comes together shares.
+inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+    const lane_mask here = simt::converge();
+    // Lanes of several heaps may stand here together.
+    const lane_mask group = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state));
+    failure_reason why = failure_reason::none;
+    void* p = allocate_chunk(h, group, bytes, alignment, &why);
+    if (is_leader(group)) {
+        h.add(counter::groups, 1);
+        if (group != lane_mask{1} << simt::lane_id()) {
+            h.add(counter::multi_lane_groups, 1);
+        }
+    }
+    if (p == nullptr) {
+        record_failure(h, why, bytes, chunk_class);
+        return nullptr;
+    }
+    h.add(counter::allocations, 1);
+    h.add(counter::allocated_bytes, bytes);
+    return p;
+}
+
+/// Frees what is no page that is allocated: a block of a chunk, or nothing of the heap's. Any lane, alone.
+inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
+    std::uint64_t d = 0;
+    if (h.owns(p)) {
+        // Pairs with the release that made the segment what it is: behind it lies the chunk's record.
+        d = h.descriptors[(static_cast<const char*>(p) - h.base) >> segment_shift].load<order::acquire>();
+    }
+    if (descriptor::kind(d) == segment_kind::chunk && free_chunk_block(h, p, d)) {
+        h.add(counter::frees, 1);
+    } else {
+        record_invalid_free(h, p);
+    }
+}
+
+}  // namespace device
+
+ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const {
+    if (page_class == chunk_class) {
+        return device::allocate_large(*view_.self, bytes, alignment);
+    }
+    failure_reason why = failure_reason::none;
+    void* p = device::allocate_page(view_, simt::converge(), page_class, &why);
+    if (p == nullptr) {
+        device::record_no_page(*view_.self, why, bytes, page_class);
+    }
+    return p;
+}
+
+ORCHARD_INLINE void heap_ref::free(void* p) const {
     if (p == nullptr) {
         return;
     }
-    using device::descriptor;
-    using device::segment_kind;
     const simt::lane_mask here = simt::converge();
-    const simt::lane_mask same_heap = simt::match(here, reinterpret_cast<std::uintptr_t>(view_.state));
     std::uint64_t d = 0;
     if (view_.owns(p)) {
-        const auto segment = static_cast<std::uint32_t>((static_cast<char*>(p) - view_.base) >> segment_shift);
-        // Pairs with the release that made the segment what it is.
-        d = view_.descriptors[segment].load<simt::order::acquire>();
+        // Relaxed: who frees a page knows of the descriptor that its allocation looked at, and it cannot change while
+        // the page is not free.
+        d = view_.descriptors[(static_cast<const char*>(p) - view_.base) >> segment_shift].load<simt::order::relaxed>();
     }
-    const segment_kind kind = descriptor::kind(d);
-    const simt::lane_mask pages = simt::ballot(same_heap, kind == segment_kind::slab);
-    bool freed = false;
-    if (kind == segment_kind::slab) {
-        freed = device::free_page(view_, pages, p, d) == device::free_result::freed;
-    } else if (kind == segment_kind::chunk) {
-        freed = device::free_chunk_block(view_, p, d);
-    }
-    const auto count = static_cast<std::uint32_t>(simt::popcount(simt::ballot(same_heap, freed)));
-    if (simt::lane_id() == simt::leader_of(same_heap) && count != 0) {
-        view_.add(device::counter::frees, count);
-    }
-    if (!freed) {
-        record_invalid_free(p);
+    if (!device::free_page(view_, here, p, d)) {
+        device::free_other(*view_.self, p);
     }
 }
 
 inline ORCHARD_FN void* heap_ref::calloc(std::uint64_t count, std::uint64_t size) const {
     const std::uint64_t bytes = count * size;
     if (count != 0 && bytes / count != size) {
-        view_.add(device::counter::allocations, 1);
-        record_failure(failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
+        device::record_failure(*view_.self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
         return nullptr;
     }
     void* p = malloc(bytes);
@@ -162,7 +171,7 @@ inline ORCHARD_FN void* heap_ref::realloc(void* p, std::uint64_t bytes) const {
     view_.add(device::counter::reallocs, 1);
     const std::uint64_t have = usable_size(p);
     if (have == 0) {
-        record_invalid_free(p);
+        device::record_invalid_free(*view_.self, p);
         return nullptr;
     }
     if (bytes <= have && (bytes > have / 2 || have <= 16)) {
@@ -183,8 +192,7 @@ inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::ui
         return nullptr;
     }
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > segment_bytes) {
-        view_.add(device::counter::allocations, 1);
-        record_failure(failure_reason::invalid_alignment, bytes, chunk_class);
+        device::record_failure(*view_.self, failure_reason::invalid_alignment, bytes, chunk_class);
         return nullptr;
     }
     std::uint32_t page_class = chunk_class;

@@ -5,7 +5,8 @@
 /// What a heap keeps in device memory beside the user's memory, and the view of it that kernels are handed.
 ///
 ///     heap_state          one: magazine, counters, first failure, slab tables' heads
-///     slab tables         [class][segment]: which segments are slabs of a class
+///     heap_view           one: a copy, for functions that are not inlined (kernels have theirs as a parameter)
+///     slab tables         [class][place]: which segments are slabs of a class
 ///     descriptors         [segment]: what a segment is; written by the device only
 ///     bitmaps             [segment] x 16 KiB: one bit a page, 1 = taken; all zero while the segment is no slab
 ///     chunk records       [segment]: of a chunk's first segment
@@ -76,14 +77,15 @@ struct chunk_record {
     plain<std::uint64_t> offset[simt::warp_size + 1];
 };
 
-/// What the device counts. The list is `runtime/statistics.def`'s device part.
+/// What the device counts. Lanes, bytes and groups that asked for pages are counted in `page_counts` instead, and
+/// frees of pages not at all: they are what was allocated less what is in use.
 enum class counter : int {
-    allocations,
-    frees,
-    allocated_bytes,
+    allocations,      // of chunks, one a lane
+    frees,            // of chunks, one a lane
+    allocated_bytes,  // in chunks
     failed_allocations,
-    groups,
-    multi_lane_groups,
+    groups,             // that asked for chunks
+    multi_lane_groups,  // among them
     chunk_allocations,
     live_chunks,  // goes down again
     reallocs,
@@ -95,6 +97,8 @@ enum class counter : int {
     returns,
     abandoned,
     late_answers,
+    searches,           // groups of small requests that had to look further than at home
+    tickets,            // for fresh pages
     magazine_segments,  // goes down again
     invalid_frees,
     count_
@@ -102,6 +106,15 @@ enum class counter : int {
 inline constexpr int counter_count = static_cast<int>(counter::count_);
 /// Counters are kept this many times, on lines of their own, and summed by the host.
 inline constexpr int counter_shards = 32;
+
+/// What groups asked a class of pages for: how many groups of so many lanes, so that counting a group costs one
+/// reduction, and no counter ever runs over.
+struct page_counts {
+    device_word<std::uint64_t> groups[simt::warp_size];  ///< [lanes - 1]
+    device_word<std::uint64_t> nulls;                    ///< lanes that got none
+};
+/// Copies of flags that every group reads.
+inline constexpr int flag_shards = 256;
 
 /// The first failure, and how many there were.
 struct failure_record {
@@ -116,12 +129,18 @@ struct failure_record {
     device_word<std::uint64_t> first_invalid_free;  ///< address of the first free of what was not allocated
 };
 
-/// Head of one class's slab table.
+/// Stands in a slab table for a slab that somebody is about to put there.
+inline constexpr std::uint32_t growing_entry = 0xffffffffu;
+
+/// Whether an entry of a slab table is a slab, as segment + 1.
+ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry - 1 < growing_entry - 1; }
+
+/// Head of one class's slab table. The slabs of a class, by their places in the table, are read as one long sequence
+/// of pages.
 struct alignas(128) slab_table_head {
-    device_word<std::uint32_t> count;    ///< entries in use or once used; [0, count) are to be looked at
-    device_word<std::uint32_t> holes;    ///< entries below `count` that are empty; a hint
-    device_word<std::uint32_t> growing;  ///< groups that fetch a segment for this class now
-    device_word<std::uint32_t> grown;    ///< counts finished attempts to grow
+    device_word<std::uint32_t> count;     ///< places in use or once used; [0, count) are to be looked at
+    device_word<std::uint32_t> refusal;   ///< of the last slab that was not to be had: a count, and 8 bits of reason
+    device_word<std::uint64_t> frontier;  ///< the next page of the sequence that a ticket gives; a hint
 };
 
 /// One word on a line of its own.
@@ -131,16 +150,15 @@ struct alignas(128) lone_word {
 
 struct heap_state {
     slab_table_head slabs[class_count];
-    lone_word magazine_level;    ///< segments in the magazine
-    lone_word refill_in_flight;  ///< 1 while a refill was posted and no answer delivered
-    lone_word reclaiming;        ///< when the last reclaim began, in ns; a hint that keeps others from joining
-    lone_word closing;           ///< nonzero once the host has closed the heap
+    lone_word magazine_level;        ///< segments in the magazine
+    lone_word refill_in_flight;      ///< 1 while a refill was posted and no answer delivered
+    lone_word reclaiming;            ///< when the last reclaim began, in ns; a hint that keeps others from joining
+    lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_record failure;
     struct alignas(128) counters {
         device_word<std::uint64_t> value[counter_count];
     } counts[counter_shards];
-    // Where a class's warps found free pages last: segment + 1 in the high half, word in the low half.
-    device_word<std::uint64_t> remembered[class_count][64];
+    page_counts pages[counter_shards][class_count];
 };
 
 /// The view of a heap that device code works on: pointers and numbers that do not change while the heap lives.
@@ -154,7 +172,8 @@ struct heap_view {
     bool hardened = false;                            ///< a wrong free ends the kernel
     std::uint64_t reclaim_patience_ns = 100'000'000;  ///< after which a reclaim that goes on is waited for no more
     heap_state* state = nullptr;
-    device_word<std::uint32_t>* slab_table = nullptr;        ///< [class_count][segments]: segment + 1, or 0
+    const heap_view* self = nullptr;                         ///< a copy of this view in the memory that kernels read
+    device_word<std::uint32_t>* slab_table = nullptr;        ///< [class_count][segments]: segment + 1, 0, or growing
     device_word<std::uint64_t>* descriptors = nullptr;       ///< [segments]
     device_word<std::uint64_t>* magazine = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
     device_word<std::uint64_t>* magazine_summary = nullptr;  ///< a bit for each magazine word that may be nonzero
@@ -176,10 +195,13 @@ struct heap_view {
         return static_cast<std::uint64_t>(static_cast<const char*>(p) - base) < std::uint64_t{segments}
                                                                                     << segment_shift;
     }
+    /// Which of the copies of counters and flags this warp uses.
+    ORCHARD_INLINE static std::uint32_t own_shard() {
+        return static_cast<std::uint32_t>(simt::position().global_warp()) % counter_shards;
+    }
     /// Adds to a counter; no round trip.
     ORCHARD_INLINE void add(counter c, std::uint64_t n) const {
-        const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % counter_shards;
-        state->counts[shard].value[static_cast<int>(c)].fetch_add<order::relaxed>(n);
+        state->counts[own_shard()].value[static_cast<int>(c)].fetch_add<order::relaxed>(n);
     }
 };
 

@@ -9,6 +9,7 @@
 /// something only while somebody is about to set it.
 
 #include "device/heap_state.cuh"
+#include "device/random_walk/bits.cuh"
 
 namespace orchard::device {
 
@@ -36,17 +37,9 @@ inline ORCHARD_FN void magazine_put(const heap_view& h, segment_run run) {
     }
 }
 
-/// The index of the set bit of `bits` with `rank` set bits below it.
-ORCHARD_INLINE int bit_of_rank(std::uint64_t bits, int rank) {
-    for (int i = 0; i < rank; ++i) {
-        bits &= bits - 1;
-    }
-    return simt::lowest_bit(bits);
-}
-
 /// One of the set bits, all alike; `bits` must not be 0.
 ORCHARD_INLINE int random_bit(std::uint64_t bits, std::uint32_t random) {
-    return bit_of_rank(bits, static_cast<int>(random % static_cast<std::uint32_t>(simt::popcount(bits))));
+    return random_walk::nth_one(bits, static_cast<int>(random % static_cast<std::uint32_t>(simt::popcount(bits))));
 }
 
 /// The lowest run of `k` <= 64 ones in `bits`; 0 where there is none.

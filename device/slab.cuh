@@ -10,104 +10,64 @@
 /// comes too late undoes itself.
 
 #include "device/heap_state.cuh"
+#include "device/random_walk/bits.cuh"
 
 namespace orchard::device {
 
-/// The `n` lowest ones of `bits`.
+/// The `n` lowest ones of `bits`, or all where there are fewer.
 ORCHARD_INLINE std::uint64_t lowest_ones(std::uint64_t bits, std::uint32_t n) {
-    std::uint64_t left = bits;
-    for (std::uint32_t i = 0; i < n && left != 0; ++i) {
-        left &= left - 1;
+    if (static_cast<std::uint32_t>(simt::popcount(bits)) <= n) {
+        return bits;
     }
-    return bits & ~left;
+    return bits & ((std::uint64_t{1} << random_walk::nth_one(bits, static_cast<int>(n))) - 1);
 }
 
-/// Claims up to `want` pages in one bitmap word. Any lane, alone. The bits won: 0 where the word is full or the
-/// segment is no slab of the class (any more).
-/// Cost: a load, one atomic, a load of the descriptor.
-inline ORCHARD_FN std::uint64_t slab_claim(const heap_view& h, std::uint32_t page_class, std::uint32_t segment,
-                                           std::uint32_t word, std::uint32_t want) {
-    auto& w = h.bitmap(segment)[word];
-    const std::uint64_t free_bits = ~w.load<order::relaxed>() & class_word_mask(page_class, word);
-    if (free_bits == 0) {
-        return 0;
-    }
-    const std::uint64_t bits = lowest_ones(free_bits, want);
+/// `n` ones of `bits`, or all where there are fewer: from bit `start` on, behind the highest follows the lowest.
+ORCHARD_INLINE std::uint64_t ones_from(std::uint64_t bits, std::uint32_t n, std::uint32_t start) {
+    const std::uint64_t above = bits & ~std::uint64_t{0} << start;
+    const std::uint64_t first = lowest_ones(above, n);
+    return first | lowest_ones(bits & ~above, n - static_cast<std::uint32_t>(simt::popcount(first)));
+}
+
+/// Sets `bits` of a bitmap word, and returns what it was. Those that were 0 are the caller's, but a claim only once
+/// `confirm_claim` says so.
+ORCHARD_INLINE std::uint64_t set_bits(device_word<std::uint64_t>& word, std::uint64_t bits) {
     // Acquires what the last owners released with their frees, and a retired slab's change of descriptor.
     simt::mutation::weaken_next(fault::claim_acquire);
-    const std::uint64_t won = bits & ~w.fetch_or<order::acquire>(bits);
-    if (won == 0) {
-        return 0;
-    }
-    if (!descriptor::is_slab_of(h.descriptors[segment].load<order::acquire>(), page_class) &&
+    return word.fetch_or<order::acquire>(bits);
+}
+
+/// After `set_bits`: what of `won` is claimed. Nothing where the segment is no slab of the class (any more); the bits
+/// are then cleared again.
+ORCHARD_INLINE std::uint64_t confirm_claim(const heap_view& h, std::uint32_t page_class, std::uint32_t segment,
+                                           device_word<std::uint64_t>& word, std::uint64_t won) {
+    // Where the slab was retired before, the claim has acquired the change; where it was not, it cannot be now. Acquire
+    // all the same: who was the last to use this memory as something else is known only to who made it this slab.
+    if (won != 0 && !descriptor::is_slab_of(h.descriptors[segment].load<order::acquire>(), page_class) &&
         !simt::mutation::is(fault::claim_check)) {
-        w.fetch_and<order::release>(~won);
+        word.fetch_and<order::release>(~won);
         return 0;
     }
     return won;
 }
 
-/// Puts `segment` into the class's table; all lanes of a converged group. Its place there, or `h.segments` where the
-/// table is full (which cannot last: it has an entry for each segment).
-inline ORCHARD_FN std::uint32_t slab_table_insert(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                                  std::uint32_t segment) {
-    auto& head = h.state->slabs[page_class];
-    auto* table = h.table(page_class);
-    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
-    const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
-    if (from_leader(mask, head.holes.load<order::relaxed>()) != 0) {
-        const std::uint32_t count = from_leader(mask, head.count.load<order::relaxed>());
-        for (std::uint32_t i = 0; i < count; i += width) {
-            const std::uint32_t index = i + rank;
-            lane_mask holes = simt::ballot(mask, index < count && table[index].load<order::relaxed>() == 0);
-            for (; holes != 0; holes &= holes - 1) {
-                const int lane = simt::lowest_bit(holes);
-                std::uint32_t won = 0;
-                if (simt::lane_id() == lane) {
-                    std::uint32_t expected = 0;
-                    won = table[index].compare_exchange<order::release>(expected, segment + 1) ? 1 : 0;
-                    if (won != 0) {
-                        head.holes.fetch_sub<order::relaxed>(1);
-                    }
-                }
-                if (simt::shuffle(mask, won, lane) != 0) {
-                    return simt::shuffle(mask, index, lane);
-                }
-            }
-        }
-    }
-    std::uint32_t place = h.segments;
-    if (is_leader(mask)) {
-        // Never beyond the table, also not for a moment: others read up to the count.
-        std::uint32_t count = head.count.load<order::relaxed>();
-        while (count < h.segments && !head.count.compare_exchange<order::relaxed>(count, count + 1)) {
-        }
-        place = count;
-        if (place < h.segments) {
-            table[place].store<order::release>(segment + 1);
-        }
-    }
-    return from_leader(mask, place);
+/// Claims those of `bits` that are free in one bitmap word. Any lane, alone. The bits won.
+/// Cost: one atomic, a load of the descriptor.
+ORCHARD_INLINE std::uint64_t slab_claim(const heap_view& h, std::uint32_t page_class, std::uint32_t segment,
+                                        std::uint32_t word, std::uint64_t bits) {
+    auto& w = h.bitmap(segment)[word];
+    return confirm_claim(h, page_class, segment, w, bits & ~set_bits(w, bits));
 }
 
-/// Makes `segment`, which the caller owns, a slab of the class; all lanes of a converged group. False where the table
-/// had no place at the moment: the caller still owns the segment.
-/// Cost: O(1) unless the table has holes, then O(table / lanes).
-inline ORCHARD_FN bool slab_publish(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                    std::uint32_t segment) {
-    const std::uint32_t place = slab_table_insert(h, mask, page_class, segment);
-    if (place >= h.segments) {
-        return false;
-    }
-    if (is_leader(mask)) {
-        auto& d = h.descriptors[segment];
-        // Who finds the table's entry before this store claims, sees no slab yet, and undoes. Only the owner of a
-        // segment writes its descriptor.
-        d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::slab, page_class, place));
-        h.add(counter::slabs_published, 1);
-    }
-    simt::sync(mask);
-    return true;
+/// Makes `segment`, which the caller owns, the slab at a place of the class's table that the caller has reserved
+/// (`growing_entry`). Any lane, alone.
+ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, std::uint32_t place,
+                                 std::uint32_t segment) {
+    auto& d = h.descriptors[segment];
+    // Before the table's entry, which releases it. Only the owner of a segment writes its descriptor.
+    d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::slab, page_class, place));
+    h.table(page_class)[place].store<order::release>(segment + 1);
+    h.add(counter::slabs_published, 1);
 }
 
 /// Claims every page of a slab, if all are free; all lanes of a converged group. On failure nothing has changed.
@@ -181,9 +141,10 @@ inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint
         return false;
     }
     if (is_leader(mask)) {
-        auto& head = h.state->slabs[page_class];
-        h.table(page_class)[descriptor::extent(now)].store<order::release>(0);
-        head.holes.fetch_add<order::relaxed>(1);
+        const std::uint32_t place = descriptor::extent(now);
+        h.table(page_class)[place].store<order::release>(0);
+        // The next slab of the class goes there.
+        h.state->slabs[page_class].frontier.lower<order::relaxed>(std::uint64_t{place} * class_pages(page_class));
         h.add(counter::slabs_retired, 1);
     }
     return true;

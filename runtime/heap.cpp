@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 
 #include "runtime/detail_kernels.hpp"
+#include "runtime/heap_counts.hpp"
 #include "runtime/heap_impl.hpp"
 #include "runtime/heap_validator.hpp"
 #include "runtime/machine_info.hpp"
@@ -117,6 +118,8 @@ absl::Status heap::impl::lay_out_metadata() {
     place(view.magazine_summary, (view.magazine_words() + 63) / 64);
     place(view.bitmaps, segments * device::bitmap_words);
     place(view.records, segments);
+    place(view_in_memory_, 1);
+    view.self = view_in_memory_;
     return status;
 }
 
@@ -148,6 +151,10 @@ absl::Status heap::impl::start_shards() {
         view.mailboxes[s].shape = shape;
         view.mailboxes[s].timeout_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
     }
+    // The view is complete; from here on it does not change.
+    if (absl::Status status = memory_->write(view_in_memory_, &view, sizeof(view)); !status.ok()) {
+        return status;
+    }
     growth_->start();
     for (std::uint32_t s = 0; s < view.shards; ++s) {
         const int core = values.service_core < 0 ? -1 : values.service_core + static_cast<int>(s);
@@ -161,7 +168,11 @@ absl::Status heap::impl::close() {
         s.service->close();
     }
     const std::uint64_t flag = mailbox::device_part::closing;
-    absl::Status status = memory_->write(&view.state->closing.word, &flag, sizeof(flag));
+    device::lone_word flags[device::flag_shards]{};
+    for (device::lone_word& f : flags) {
+        f.word.store<simt::order::relaxed>(flag);
+    }
+    absl::Status status = memory_->write(view.state->closing, flags, sizeof(flags));
     for (shard& s : shards_) {
         status.Update(memory_->write(&s.device->flags.word, &flag, sizeof(flag)));
     }
@@ -234,20 +245,20 @@ absl::StatusOr<statistics> heap::impl::stats() {
         return state.status();
     }
     using device::counter;
-    const auto sum = [&](counter c) {
-        std::uint64_t total = 0;
-        for (const auto& counts : (*state)->counts) {
-            total += counts.value[static_cast<int>(c)].load<simt::order::relaxed>();
-        }
-        return total;
-    };
+    const auto sum = [&](counter c) { return sum_of(**state, c); };
     statistics s;
+    auto pages = pages_in_use(view, *memory_);
+    if (!pages.ok()) {
+        return pages.status();
+    }
+    s.pages_in_use = *pages;
+    const request_counts requests = count_requests(**state, *pages);
+    s.allocations = requests.allocations;
+    s.frees = requests.frees;
+    s.allocated_bytes = requests.allocated_bytes;
     s.failed_allocations = sum(counter::failed_allocations);
-    s.allocations = sum(counter::allocations) - s.failed_allocations;
-    s.frees = sum(counter::frees);
-    s.allocated_bytes = sum(counter::allocated_bytes);
-    s.groups = sum(counter::groups);
-    s.multi_lane_groups = sum(counter::multi_lane_groups);
+    s.groups = requests.groups;
+    s.multi_lane_groups = requests.multi_lane_groups;
     s.chunk_allocations = sum(counter::chunk_allocations);
     s.live_chunks = sum(counter::live_chunks);
     s.reallocs = sum(counter::reallocs);
@@ -277,11 +288,6 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.peak_committed_bytes = s.committed_bytes;  // nothing is decommitted yet
     s.capacity_bytes = std::uint64_t{view.segments} << segment_shift;
     s.metadata_bytes = metadata_bytes_;
-    auto pages = pages_in_use(view, *memory_);
-    if (!pages.ok()) {
-        return pages.status();
-    }
-    s.pages_in_use = *pages;
     return s;
 }
 

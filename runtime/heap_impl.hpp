@@ -56,6 +56,7 @@ private:
     };
 
     std::unique_ptr<backing> memory_;
+    device::heap_view* view_in_memory_ = nullptr;  ///< a copy of `view` for kernels
     std::uint64_t metadata_bytes_ = 0;
     std::unique_ptr<growth> growth_;
     std::vector<shard> shards_;

@@ -28,14 +28,16 @@ absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint
     return result;
 }
 
-/// Calls `visit(segment, words)` with the bitmap of every segment for which `wanted(segment)`.
-absl::Status for_each_bitmap(const heap_view& view, backing& memory, const std::function<bool(std::uint32_t)>& wanted,
+/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, unless these are 0.
+absl::Status for_each_bitmap(const heap_view& view, backing& memory,
+                             const std::function<std::uint64_t(std::uint32_t)>& wanted,
                              const std::function<absl::Status(std::uint32_t, const std::vector<word64>&)>& visit) {
     for (std::uint32_t i = 0; i < view.segments; ++i) {
-        if (!wanted(i)) {
+        const std::uint64_t count = wanted(i);
+        if (count == 0) {
             continue;
         }
-        auto words = copy_of(memory, view.bitmap(i), device::bitmap_words);
+        auto words = copy_of(memory, view.bitmap(i), count);
         if (!words.ok()) {
             return words.status();
         }
@@ -122,6 +124,10 @@ private:
                 const std::uint32_t entry = (*table)[i].load<order::relaxed>();
                 if (entry == 0) {
                     continue;
+                }
+                if (entry == device::growing_entry) {
+                    return absl::InternalError(
+                        absl::StrFormat("class %d: table entry %d waits for a slab that nobody gets", c, i));
                 }
                 ++entries;
                 if (absl::Status s = owners_.take(entry - 1, "slab"); !s.ok()) {
@@ -228,7 +234,7 @@ private:
 
     absl::Status check_bitmaps() {
         return for_each_bitmap(
-            view_, memory_, [](std::uint32_t) { return true; },
+            view_, memory_, [](std::uint32_t) { return device::bitmap_words; },
             [this](std::uint32_t segment, const std::vector<word64>& words) {
                 const std::uint64_t d = descriptors_[segment];
                 const bool slab = descriptor::kind(d) == segment_kind::slab;
@@ -284,8 +290,9 @@ absl::StatusOr<std::uint64_t> pages_in_use(const heap_view& view, backing& memor
     std::uint64_t pages = 0;
     absl::Status status = for_each_bitmap(
         view, memory,
-        [&](std::uint32_t i) {
-            return descriptor::kind((*descriptors)[i].load<order::relaxed>()) == segment_kind::slab;
+        [&](std::uint32_t i) -> std::uint64_t {
+            const std::uint64_t d = (*descriptors)[i].load<order::relaxed>();
+            return descriptor::kind(d) == segment_kind::slab ? class_words(descriptor::page_class(d)) : 0;
         },
         [&](std::uint32_t, const std::vector<word64>& words) {
             for (const word64& w : words) {

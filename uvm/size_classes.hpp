@@ -63,6 +63,39 @@ ORCHARD_FN constexpr std::uint64_t class_word_mask(std::uint32_t c, std::uint32_
     return left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
 }
 
+/// How the pages of a class lie in a slab, for paths that cannot afford a division.
+///
+/// A page is `factor` << `shift` bytes with 5 <= `factor` <= 8, so that dividing by its size is a shift and one
+/// multiplication.
+struct class_shape {
+    std::uint32_t factor;
+    std::uint32_t shift;
+    std::uint32_t reciprocal;  ///< 2^32 / factor, rounded up
+
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t bytes() const { return factor << shift; }
+    /// `n` / `factor`, for n < 2^28.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t divide(std::uint32_t n) const {
+        return static_cast<std::uint32_t>(std::uint64_t{n} * reciprocal >> 32);
+    }
+    /// The page in which byte `offset` of a slab lies.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t page_at(std::uint32_t offset) const {
+        return divide(offset >> shift);
+    }
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t pages() const {
+        return page_at(static_cast<std::uint32_t>(segment_bytes));
+    }
+};
+
+/// The shape of class `c` < `class_count`.
+ORCHARD_FN constexpr class_shape shape_of(std::uint32_t c) {
+    class_shape s{5 + (c & 3), c / 4 + 3, 0};
+    if (c < 4) {
+        s = {c == 2 ? 6u : 8u, c == 0 ? 1u : c == 1 ? 2u : 3u, 0};
+    }
+    s.reciprocal = s.factor == 5 ? 0x33333334u : s.factor == 6 ? 0x2aaaaaabu : s.factor == 7 ? 0x24924925u : 1u << 29;
+    return s;
+}
+
 static_assert(class_bytes(4) == 80 && class_bytes(7) == 128 && class_bytes(8) == 160);
 static_assert(class_bytes(class_count - 1) == largest_page_bytes);
 static_assert(class_of(1) == 0 && class_of(64) == 3 && class_of(65) == 4 && class_of(80) == 4 && class_of(81) == 5);

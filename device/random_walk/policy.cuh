@@ -13,7 +13,7 @@ namespace orchard::device {
 
 /// By their names in the paper (M. Pham et al., ICS 2022), but for the first.
 enum class page_policy : std::uint32_t {
-    default_walk,  ///< Orchard's own: one atomic for a group, remembered words (device/page_path.cuh)
+    default_walk,  ///< Orchard's own: one atomic for a group, homes, tickets (device/page_path.cuh)
     rw,            ///< basic random walk: a page a step
     rw_bm32,       ///< over a bitmap, 32 pages a step
     rw_bm64,       ///< over a bitmap, 64 pages a step
@@ -30,7 +30,7 @@ struct page_policy_name {
 };
 
 inline constexpr std::array<page_policy_name, 7> page_policy_names{{
-    {page_policy::default_walk, "default", "one atomic for what a group of lanes needs, remembered words first"},
+    {page_policy::default_walk, "default", "one atomic for what a group of lanes needs, at its home first"},
     {page_policy::rw, "rw", "basic random walk: each lane, a page a step"},
     {page_policy::rw_bm32, "rw_bm32", "random walk over a bitmap: each lane, 32 pages a step"},
     {page_policy::rw_bm64, "rw_bm64", "random walk over a bitmap: each lane, 64 pages a step"},

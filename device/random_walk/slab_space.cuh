@@ -54,7 +54,8 @@ public:
 private:
     /// Segment + 1, or 0. Acquire: pairs with the release of who has put it there; the bitmap was cleared before.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t entry(std::uint32_t place) const {
-        return h_->table(class_)[place].load<order::acquire>();
+        const std::uint32_t found = h_->table(class_)[place].load<order::acquire>();
+        return is_slab_entry(found) ? found : 0;
     }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t count() const {
         return h_->state->slabs[class_].count.load<order::relaxed>();

@@ -15,6 +15,7 @@
 #endif
 #include "device/simt/emulated/hooks.hpp"
 #include "device/simt/mutation.cuh"
+#include "device/simt/ptx.cuh"
 
 #if defined(__SANITIZE_THREAD__)
 #define ORCHARD_THREAD_SANITIZER 1
@@ -31,11 +32,6 @@ template <scope S>
 inline constexpr cuda::thread_scope cuda_scope = S == scope::block    ? cuda::thread_scope_block
                                                  : S == scope::device ? cuda::thread_scope_device
                                                                       : cuda::thread_scope_system;
-template <order O>
-inline constexpr cuda::memory_order cuda_order = O == order::relaxed   ? cuda::memory_order_relaxed
-                                                 : O == order::acquire ? cuda::memory_order_acquire
-                                                 : O == order::release ? cuda::memory_order_release
-                                                                       : cuda::memory_order_acq_rel;
 #endif
 
 template <order O>
@@ -57,10 +53,13 @@ inline constexpr order failure_order = (O == order::acquire || O == order::acq_r
 /// A shared word of 32 or 64 bits. Every access states its order. Trivially copyable, so that the host can copy whole
 /// arrays of them between memories; zero bytes are the value 0.
 ///
+/// On CUDA the word must lie in global memory (device memory, or host memory that the device reaches): neither in
+/// shared memory nor on a thread's stack.
 /// Cost on CUDA: one instruction each; what returns a value and is not used becomes a reduction (no round trip).
 template <class T, scope S>
 class atomic {
-    static_assert(std::is_unsigned_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
+    static_assert(std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>);
+    static_assert(S == scope::device || S == scope::system || !ORCHARD_CUDA_PASS);
 
 public:
     atomic() = default;
@@ -69,7 +68,7 @@ public:
     template <order O>
     [[nodiscard]] ORCHARD_INLINE T load([[maybe_unused]] site where = site::here()) const {
 #if ORCHARD_CUDA_PASS
-        return ref().load(detail::cuda_order<O>);
+        return ptx::load<S, O>(&value_);
 #else
         if (simulated()) {
             return static_cast<T>(emulated::current_simulation->load(access(O, where)));
@@ -81,7 +80,7 @@ public:
     template <order O>
     ORCHARD_INLINE void store(T value, [[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
-        ref().store(value, detail::cuda_order<O>);
+        ptx::store<S, O>(&value_, value);
 #else
         if (simulated()) {
             return emulated::current_simulation->store(access(O, where), value);
@@ -91,6 +90,13 @@ public:
 #endif
     }
 
+#if ORCHARD_CUDA_PASS
+#define ORCHARD_ATOMIC_FETCH(name, what)                                                                               \
+    template <order O>                                                                                                 \
+    __device__ __forceinline__ T name(T value, site = site::here()) {                                                  \
+        return ptx::name<S, O>(&value_, value);                                                                        \
+    }
+#else
 #define ORCHARD_ATOMIC_FETCH(name, what)                                                                               \
     template <order O>                                                                                                 \
     ORCHARD_INLINE T name(T value, site where = site::here()) {                                                        \
@@ -98,8 +104,9 @@ public:
             return simulate(emulated::modification::what, O, value, where);                                            \
         }                                                                                                              \
         touch();                                                                                                       \
-        return ref().name(value, rmw_order<O>());                                                                      \
+        return ref().name(value, detail::host_order<O>());                                                             \
     }
+#endif
     ORCHARD_ATOMIC_FETCH(fetch_add, add)
     ORCHARD_ATOMIC_FETCH(fetch_sub, subtract)
     ORCHARD_ATOMIC_FETCH(fetch_or, bit_or)
@@ -107,14 +114,44 @@ public:
     ORCHARD_ATOMIC_FETCH(exchange, exchange)
 #undef ORCHARD_ATOMIC_FETCH
 
+    /// The word becomes `value` where it is less (`raise`) or greater (`lower`).
+    template <order O>
+    ORCHARD_INLINE void raise(T value, [[maybe_unused]] site where = site::here()) {
+#if ORCHARD_CUDA_PASS
+        ptx::fetch_max<S, O>(&value_, value);
+#else
+        T found = load<order::relaxed>(where);
+        while (found < value && !compare_exchange<O>(found, value, where)) {
+        }
+#endif
+    }
+    template <order O>
+    ORCHARD_INLINE void lower(T value, [[maybe_unused]] site where = site::here()) {
+#if ORCHARD_CUDA_PASS
+        ptx::fetch_min<S, O>(&value_, value);
+#else
+        T found = load<order::relaxed>(where);
+        while (found > value && !compare_exchange<O>(found, value, where)) {
+        }
+#endif
+    }
+
     /// Stores `desired` where the value is `expected`; otherwise writes the value found to `expected`.
     template <order O>
-    ORCHARD_INLINE bool compare_exchange(T& expected, T desired, site where = site::here()) {
+    ORCHARD_INLINE bool compare_exchange(T& expected, T desired, [[maybe_unused]] site where = site::here()) {
+#if ORCHARD_CUDA_PASS
+        const T old = ptx::compare_exchange<S, O>(&value_, expected, desired);
+        const bool done = old == expected;
+        expected = old;
+        return done;
+#else
         if (simulated()) {
             return simulate_compare(O, detail::failure_order<O>, expected, desired, where);
         }
         touch();
-        return ref().compare_exchange_strong(expected, desired, rmw_order<O>(), rmw_order<detail::failure_order<O>>());
+        return ref().compare_exchange_strong(expected, desired, detail::host_order<O>(),
+                                             detail::host_order<detail::failure_order<O>>());
+#endif
     }
 
     /// Host threads only: waits until the value is not `old`, as `std::atomic::wait`.
@@ -139,24 +176,8 @@ public:
     }
 
 private:
-#if ORCHARD_CUDA_PASS
-    [[nodiscard]] __device__ __forceinline__ cuda::atomic_ref<T, detail::cuda_scope<S>> ref() const {
-        return cuda::atomic_ref<T, detail::cuda_scope<S>>(const_cast<T&>(value_));
-    }
-    template <order O>
-    static __device__ constexpr cuda::memory_order rmw_order() {
-        return detail::cuda_order<O>;
-    }
-    static __device__ __forceinline__ void touch() {}
-    static __device__ constexpr bool simulated() { return false; }
-    static __device__ constexpr T simulate(emulated::modification, order, T value, site) { return value; }
-    static __device__ constexpr bool simulate_compare(order, order, T&, T, site) { return false; }
-#else
+#if !ORCHARD_CUDA_PASS
     [[nodiscard]] std::atomic_ref<T> ref() const { return std::atomic_ref<T>(const_cast<T&>(value_)); }
-    template <order O>
-    static constexpr std::memory_order rmw_order() {
-        return detail::host_order<O>();
-    }
     static void touch() { emulated::on_access(emulated::access::read_modify_write, S); }
     static bool simulated() { return emulated::current_simulation != nullptr; }
     [[nodiscard]] emulated::shared_access access(order o, site where) const {

@@ -90,6 +90,17 @@ ORCHARD_INLINE std::uint64_t clock_ns() {
 #endif
 }
 
+/// A number that differs from call to call, and means nothing: to begin a random walk with. Cheap, unlike the clock.
+ORCHARD_INLINE std::uint32_t noise() {
+#if ORCHARD_CUDA_PASS
+    std::uint32_t cycles;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(cycles));
+    return cycles;
+#else
+    return static_cast<std::uint32_t>(emulated::clock_ns());
+#endif
+}
+
 /// The lanes of this warp that are here together: any subset of the lanes that execute this call, the caller in it.
 /// All lanes of the subset get the same mask.
 ///

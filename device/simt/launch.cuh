@@ -68,8 +68,18 @@ struct executor {
 #if ORCHARD_CUDA_SOURCE
 namespace detail {
 
+/// The registers that a kernel may use: its own wish, so that more of its warps run at once, or all there are.
 template <class Kernel>
-__global__ void entry(const __grid_constant__ Kernel kernel) {
+constexpr int most_registers() {
+    if constexpr (requires { Kernel::most_registers; }) {
+        return Kernel::most_registers;
+    } else {
+        return 255;
+    }
+}
+
+template <class Kernel>
+__global__ void __maxnreg__(most_registers<Kernel>()) entry(const __grid_constant__ Kernel kernel) {
     kernel(position());
 }
 

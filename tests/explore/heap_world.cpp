@@ -65,11 +65,11 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(v.state, sizeof(device::heap_state), "state");
     s.name_words(v.state->slabs, sizeof(v.state->slabs), "slabs", sizeof(device::slab_table_head));
     s.name_words(v.state->counts, sizeof(v.state->counts), "counts", sizeof(v.state->counts[0]));
-    s.name_words(v.state->remembered, sizeof(v.state->remembered), "remembered", sizeof(v.state->remembered[0]));
+    s.name_words(v.state->pages, sizeof(v.state->pages), "pages", sizeof(v.state->pages[0]));
     s.name_words(&v.state->magazine_level, 8, "magazine_level");
     s.name_words(&v.state->refill_in_flight, 8, "refill_in_flight");
     s.name_words(&v.state->reclaiming, 8, "reclaiming");
-    s.name_words(&v.state->closing, 8, "closing");
+    s.name_words(&v.state->closing, sizeof(v.state->closing), "closing");
     s.name_words(v.slab_table, std::size_t{class_count} * v.segments * 4, "slab_table", std::size_t{v.segments} * 4);
     s.name_words(v.descriptors, std::size_t{v.segments} * 8, "descriptor", 8);
     s.name_words(v.magazine, std::size_t{v.magazine_words()} * 8, "magazine", 8);
@@ -129,6 +129,8 @@ heap_world::heap_world(world& w, const heap_setup& u)
       memory{view.base, u.segments, u.committed_at_start},
       grower{memory, {{segment_index{0}, u.segments}}, u.extent},
       service{mailbox_server(view.mailboxes[0].host, u.shape), grower, 0, u.ahead} {
+    view.self = &view;
+    ref = heap_ref(view);
     name_words(s, view);
     s.name_words(&grower.line(0).committed, 4, "growth.committed");
     s.name_words(&grower.line(0).wanted, 4, "growth.wanted");
@@ -222,12 +224,12 @@ void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_
             "a refill is said to be under way although nothing is");
 }
 
-std::uint64_t heap_world::sum(device::counter c) const {
-    std::uint64_t total = 0;
-    for (const auto& counts : view.state->counts) {
-        total += counts.value[static_cast<int>(c)].load<simt::order::relaxed>();
-    }
-    return total;
+std::uint64_t heap_world::sum(device::counter c) const { return sum_of(*view.state, c); }
+
+request_counts heap_world::requests() {
+    const absl::StatusOr<std::uint64_t> pages = pages_in_use(view, memory);
+    s.check(pages.ok(), "the pages in use cannot be counted");
+    return count_requests(*view.state, pages.value_or(0));
 }
 
 std::uint64_t heap_world::failures() const { return view.state->failure.count.load<simt::order::relaxed>(); }

@@ -13,6 +13,7 @@
 #include "device/heap_ref.cuh"
 #include "host/growth.hpp"
 #include "host/segment_service.hpp"
+#include "runtime/heap_counts.hpp"
 #include "tests/explore/scenario.hpp"
 #include "uvm/backing.hpp"
 
@@ -120,6 +121,8 @@ public:
     [[nodiscard]] failure_reason first_failure() const;
 
     [[nodiscard]] std::uint64_t sum(device::counter c) const;
+    /// What the heap says was asked for; while no kernel runs.
+    [[nodiscard]] request_counts requests();
     [[nodiscard]] std::uint32_t slots_claimed() const;
 
     simt::explore::simulation& s;

@@ -8,7 +8,7 @@
 namespace orchard::test {
 namespace {
 
-/// Lanes of a mask allocate and free `rounds` times: every time but the first is a hit of the remembered word.
+/// Lanes of a mask allocate and free `rounds` times: every time but the first the lanes find pages at home.
 struct allocate_and_free {
     heap_ref heap;
     std::uint64_t bytes;
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(all, heap_costs, ::testing::Values(heap_cases()[0]), ca
 
 TEST_P(heap_costs, a_hit_is_one_atomic_for_the_warp_and_a_free_another) {
     for (const std::uint64_t bytes : {16u, 80u, 1024u, 20'000u}) {
-        (void)measure(bytes, 1, ~0u);  // the class has its slab, and remembers the word
+        (void)measure(bytes, 1, ~0u);  // the class has its slab
         for (const simt::lane_mask mask : {~0u, 0x0f0f0f0fu, 1u, 0x80000000u}) {
             const measured few = measure(bytes, 1, mask);
             const measured many = measure(bytes, 11, mask);

@@ -46,10 +46,10 @@ TYPED_TEST(OnSlabs, EveryPageOfEverySlabOnceAndThenNone) {
     for (const std::uint32_t c : {24u, 41u, 55u}) {
         heap_memory heap(5);
         for (const std::uint32_t segment : {4u, 1u, 2u}) {
-            ASSERT_TRUE(device::slab_publish(heap.view, 1, c, segment));
+            ASSERT_TRUE(rig::publish(heap.view, 1, c, segment));
         }
         ASSERT_TRUE(device::slab_retire(heap.view, 1, c, 1));  // leaves a hole in the table
-        ASSERT_TRUE(device::slab_publish(heap.view, 1, c + (c == 55 ? -1 : 1), 0));
+        ASSERT_TRUE(rig::publish(heap.view, 1, c + (c == 55 ? -1 : 1), 0));
         const std::uint32_t pages = 2 * class_pages(c);
         std::vector<page_number> got(pages + 40, no_page);
         const auto result = simt::run_emulated(
@@ -120,7 +120,7 @@ TYPED_TEST(OnSlabs, ThatComeAndGoNoPageHasTwoOwners) {
                 const simt::lane_mask mask = simt::match(simt::converge(), what << 16 | c << 8 | segment);
                 segment_run run;
                 if (what < 2 && device::magazine_take(heap.view, mask, 1, &run)) {
-                    if (!device::slab_publish(heap.view, mask, c, to_underlying(run.first)) &&
+                    if (!rig::publish(heap.view, mask, c, to_underlying(run.first)) &&
                         device::is_leader(mask)) {
                         device::magazine_put(heap.view, run);
                     }

@@ -87,5 +87,20 @@ TEST(size_classes, masks_of_the_bitmap_words_count_the_pages) {
     }
 }
 
+TEST(size_classes, shapes_divide_without_a_division) {
+    for (std::uint32_t c = 0; c < class_count; ++c) {
+        const class_shape shape = shape_of(c);
+        EXPECT_EQ(shape.bytes(), class_bytes(c));
+        EXPECT_EQ(shape.pages(), class_pages(c));
+        for (std::uint32_t offset = 0; offset < segment_bytes; offset += 13) {
+            ASSERT_EQ(shape.page_at(offset), offset / class_bytes(c)) << "class " << c << ", byte " << offset;
+        }
+        for (std::uint32_t page = 1; page <= class_pages(c); ++page) {
+            ASSERT_EQ(shape.page_at(page * class_bytes(c)), page);
+            ASSERT_EQ(shape.page_at(page * class_bytes(c) - 1), page - 1);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace orchard

@@ -15,8 +15,6 @@ namespace {
 
 using device::descriptor;
 using device::segment_kind;
-using device::slab_claim;
-using device::slab_publish;
 using device::slab_retire;
 using rig::heap_memory;
 using simt::order;
@@ -32,20 +30,20 @@ class EveryClass : public ::testing::TestWithParam<std::uint32_t> {};
 TEST_P(EveryClass, HandsOutEachPageOnceAndThenNone) {
     const std::uint32_t c = GetParam();
     heap_memory heap(3);
-    ASSERT_TRUE(slab_publish(heap.view, alone, c, 1));
+    ASSERT_TRUE(rig::publish(heap.view, alone, c, 1));
     EXPECT_EQ(descriptor::kind(descriptor_of(heap, 1)), segment_kind::slab);
     EXPECT_EQ(descriptor::page_class(descriptor_of(heap, 1)), c);
     std::uint32_t pages = 0;
     for (std::uint32_t word = 0; word < class_words(c); ++word) {
         std::uint64_t seen = 0;
         for (std::uint32_t want = 1; seen != class_word_mask(c, word); want = want % 40 + 1) {
-            const std::uint64_t won = slab_claim(heap.view, c, 1, word, want);
+            const std::uint64_t won = rig::claim(heap.view, c, 1, word, want);
             ASSERT_NE(won, 0u);
             ASSERT_EQ(won & seen, 0u);
             ASSERT_LE(static_cast<std::uint32_t>(simt::popcount(won)), want);
             seen |= won;
         }
-        EXPECT_EQ(slab_claim(heap.view, c, 1, word, 1), 0u) << "the word is full";
+        EXPECT_EQ(rig::claim(heap.view, c, 1, word, 1), 0u) << "the word is full";
         pages += static_cast<std::uint32_t>(simt::popcount(seen));
     }
     EXPECT_EQ(pages, class_pages(c));
@@ -62,11 +60,11 @@ INSTANTIATE_TEST_SUITE_P(Classes, EveryClass, ::testing::Values(0u, 1u, 2u, 4u, 
 
 TEST(Slab, OfAnotherClassIsNotClaimedFrom) {
     heap_memory heap(2);
-    EXPECT_EQ(slab_claim(heap.view, 5, 0, 0, 4), 0u) << "no slab at all";
-    ASSERT_TRUE(slab_publish(heap.view, alone, 5, 0));
-    EXPECT_EQ(slab_claim(heap.view, 6, 0, 0, 4), 0u);
+    EXPECT_EQ(rig::claim(heap.view, 5, 0, 0, 4), 0u) << "no slab at all";
+    ASSERT_TRUE(rig::publish(heap.view, alone, 5, 0));
+    EXPECT_EQ(rig::claim(heap.view, 6, 0, 0, 4), 0u);
     EXPECT_TRUE(heap.bitmaps_are_clear()) << "a claim that came to nothing leaves no bit";
-    EXPECT_NE(slab_claim(heap.view, 5, 0, 0, 4), 0u);
+    EXPECT_NE(rig::claim(heap.view, 5, 0, 0, 4), 0u);
     EXPECT_FALSE(slab_retire(heap.view, alone, 6, 0)) << "nor retired";
     EXPECT_FALSE(slab_retire(heap.view, alone, 5, 1)) << "no slab";
 }
@@ -74,7 +72,7 @@ TEST(Slab, OfAnotherClassIsNotClaimedFrom) {
 TEST(Slab, RetiringIsRefusedWhateverPageIsInUse) {
     constexpr std::uint32_t c = 20;
     heap_memory heap(1);
-    ASSERT_TRUE(slab_publish(heap.view, alone, c, 0));
+    ASSERT_TRUE(rig::publish(heap.view, alone, c, 0));
     const std::uint64_t before = descriptor_of(heap, 0);
     for (std::uint32_t page = 0; page < class_pages(c); page += page % 64 == 63 ? 1 : 21) {
         auto& word = heap.view.bitmap(0)[page / 64];
@@ -91,7 +89,7 @@ TEST(Slab, RetiringIsRefusedWhateverPageIsInUse) {
 TEST(Slab, RetiringByAWarpIsRefusedWhateverPageIsInUse) {
     constexpr std::uint32_t c = 0;  // 2,048 words: 64 a lane
     heap_memory heap(1);
-    ASSERT_TRUE(slab_publish(heap.view, alone, c, 0));
+    ASSERT_TRUE(rig::publish(heap.view, alone, c, 0));
     for (const std::uint32_t used : {0u, 31u * 64, 32u * 64, 77777u, class_pages(c) - 1, class_pages(c)}) {
         if (used < class_pages(c)) {
             heap.view.bitmap(0)[used / 64].fetch_or<order::relaxed>(std::uint64_t{1} << (used % 64));
@@ -116,7 +114,7 @@ TEST(Slab, EachIncarnationHasAGenerationOfItsOwn) {
     heap_memory heap(1);
     std::vector<std::uint64_t> seen;
     for (int i = 0; i < 5; ++i) {
-        ASSERT_TRUE(slab_publish(heap.view, alone, 30, 0));
+        ASSERT_TRUE(rig::publish(heap.view, alone, 30, 0));
         seen.push_back(descriptor::generation_field::get(descriptor_of(heap, 0)));
         ASSERT_TRUE(slab_retire(heap.view, alone, 30, 0));
         seen.push_back(descriptor::generation_field::get(descriptor_of(heap, 0)));
@@ -135,22 +133,23 @@ TEST(SlabTable, ReusesItsHoles) {
     heap_memory heap(segments);
     auto& head = heap.view.state->slabs[c];
     for (std::uint32_t s = 0; s < segments; ++s) {
-        ASSERT_TRUE(slab_publish(heap.view, alone, c, s));
+        ASSERT_TRUE(rig::publish(heap.view, alone, c, s));
         EXPECT_EQ(descriptor::extent(descriptor_of(heap, s)), s);
         EXPECT_EQ(heap.view.table(c)[s].load<order::relaxed>(), s + 1);
     }
-    for (const std::uint32_t s : {3u, 39u, 0u, 17u}) {
+    // As if tickets had been given for all of it.
+    head.frontier.store<order::relaxed>(std::uint64_t{segments} * class_pages(c));
+    for (const std::uint32_t s : {17u, 39u, 3u, 5u}) {
         ASSERT_TRUE(slab_retire(heap.view, alone, c, s));
         EXPECT_EQ(heap.view.table(c)[s].load<order::relaxed>(), 0u);
     }
-    EXPECT_EQ(head.holes.load<order::relaxed>(), 4u);
+    EXPECT_EQ(head.frontier.load<order::relaxed>(), 3u * class_pages(c)) << "the next slab goes to the first hole";
     EXPECT_EQ(head.count.load<order::relaxed>(), segments);
-    for (const std::uint32_t s : {0u, 3u, 17u, 39u}) {
-        ASSERT_TRUE(slab_publish(heap.view, alone, c, s));
+    for (const std::uint32_t s : {5u, 3u, 17u, 39u}) {
+        ASSERT_TRUE(rig::publish(heap.view, alone, c, s));
         const std::uint32_t place = descriptor::extent(descriptor_of(heap, s));
         EXPECT_EQ(heap.view.table(c)[place].load<order::relaxed>(), s + 1);
     }
-    EXPECT_EQ(head.holes.load<order::relaxed>(), 0u);
     EXPECT_EQ(head.count.load<order::relaxed>(), segments);
 }
 
@@ -161,18 +160,17 @@ TEST(SlabTable, ReusesItsHolesForAWholeWarpToo) {
     const auto result = simt::run_emulated({1, 32}, [&](simt::thread_position) {
         const simt::lane_mask mask = simt::converge();
         for (std::uint32_t s = 0; s < segments; ++s) {
-            slab_publish(heap.view, mask, c, s);
+            rig::publish(heap.view, mask, c, s);
         }
         for (std::uint32_t s = 70; s < segments; s += 7) {
             slab_retire(heap.view, mask, c, s);
         }
         for (std::uint32_t s = 70; s < segments; s += 7) {
-            slab_publish(heap.view, mask, c, s);
+            rig::publish(heap.view, mask, c, s);
         }
     });
     ASSERT_TRUE(result.ok) << result.error;
     auto& head = heap.view.state->slabs[c];
-    EXPECT_EQ(head.holes.load<order::relaxed>(), 0u);
     EXPECT_EQ(head.count.load<order::relaxed>(), segments);
     for (std::uint32_t s = 0; s < segments; ++s) {
         const std::uint32_t place = descriptor::extent(descriptor_of(heap, s));
@@ -184,9 +182,9 @@ TEST(SlabTable, ReusesItsHolesForAWholeWarpToo) {
 TEST(SlabTable, ThatIsFullRefusesAndStaysAsItIs) {
     constexpr std::uint32_t c = 55;
     heap_memory heap(2);
-    ASSERT_TRUE(slab_publish(heap.view, alone, c, 0));
-    ASSERT_TRUE(slab_publish(heap.view, alone, c, 1));
-    EXPECT_FALSE(slab_publish(heap.view, alone, c, 1));
+    ASSERT_TRUE(rig::publish(heap.view, alone, c, 0));
+    ASSERT_TRUE(rig::publish(heap.view, alone, c, 1));
+    EXPECT_FALSE(rig::publish(heap.view, alone, c, 1));
     EXPECT_EQ(heap.view.state->slabs[c].count.load<order::relaxed>(), 2u);
     EXPECT_EQ(heap.view.table(c)[0].load<order::relaxed>(), 1u);
     EXPECT_EQ(heap.view.table(c)[1].load<order::relaxed>(), 2u);

@@ -7,8 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "device/magazine.cuh"
-#include "device/slab.cuh"
+#include "device/page_search.cuh"
 
 namespace orchard::rig {
 
@@ -29,7 +28,10 @@ public:
         view.magazine = magazine_.data();
         view.magazine_summary = summary_.data();
         view.bitmaps = bitmaps_.data();
+        view.self = &view;
     }
+    heap_memory(const heap_memory&) = delete;
+    heap_memory& operator=(const heap_memory&) = delete;
 
     /// Bits set in the magazine's words.
     [[nodiscard]] std::uint32_t magazine_bits() const {
@@ -76,5 +78,32 @@ private:
     std::vector<simt::device_word<std::uint64_t>> summary_;
     std::vector<simt::device_word<std::uint64_t>> bitmaps_;
 };
+
+/// Makes a segment that the caller owns a slab, at the first place of the class's table that is empty. Any lane,
+/// alone. False where the table is full.
+inline bool publish(const device::heap_view& h, std::uint32_t page_class, std::uint32_t segment) {
+    for (std::uint32_t place = 0; place < h.segments; ++place) {
+        if (device::reserve_place(h, page_class, place) == 0) {
+            device::slab_publish(h, page_class, place, segment);
+            return true;
+        }
+    }
+    return false;
+}
+
+/// The same by a group, whose leader does it.
+inline bool publish(const device::heap_view& h, simt::lane_mask mask, std::uint32_t page_class, std::uint32_t segment) {
+    const bool done = device::is_leader(mask) && publish(h, page_class, segment);
+    simt::sync(mask);
+    return device::from_leader(mask, done ? 1u : 0u) != 0;
+}
+
+/// Claims up to `want` of the pages that are free in a word. Any lane, alone. The bits won.
+inline std::uint64_t claim(const device::heap_view& h, std::uint32_t page_class, std::uint32_t segment,
+                           std::uint32_t word, std::uint32_t want) {
+    const std::uint64_t taken = h.bitmap(segment)[word].load<simt::order::relaxed>();
+    const std::uint64_t bits = device::lowest_ones(~taken & class_word_mask(page_class, word), want);
+    return bits != 0 ? device::slab_claim(h, page_class, segment, word, bits) : 0;
+}
 
 }  // namespace orchard::rig

@@ -15,7 +15,9 @@ constexpr std::uint64_t chunk_bytes = 600 << 10;
 /// As `heap::close` does.
 void close(heap_world& heap) {
     heap.service.close();
-    heap.view.state->closing.word.store<simt::order::relaxed>(1);
+    for (auto& flag : heap.view.state->closing) {
+        flag.word.store<simt::order::relaxed>(1);
+    }
     heap.view.mailboxes[0].device->flags.word.store<simt::order::relaxed>(mailbox::device_part::closing);
 }
 

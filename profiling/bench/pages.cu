@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench pages`: small requests beside the floor in the same kernels. The floor is a bump pointer, one atomic
+/// for a warp, whose free does nothing. Rows say what was asked for, by how many threads, and how long it took.
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "device/heap_ref.cuh"
+#include "profiling/bench/bench.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+#include "runtime/heap_counts.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+using simt::order;
+
+/// So that the cold paths do not keep warps of the hot one out.
+constexpr int page_registers = 48;
+
+/// The floor: what a group needs from one counter, and no free.
+struct bump_ref {
+    simt::device_word<std::uint64_t>* top = nullptr;
+    char* base = nullptr;
+
+    ORCHARD_INLINE void* malloc(std::uint64_t bytes) const {
+        const simt::lane_mask here = simt::converge();
+        const std::uint64_t each = (bytes + 15) / 16 * 16;
+        std::uint64_t first = 0;
+        if (device::is_leader(here)) {
+            first = top->fetch_add<order::relaxed>(each * static_cast<std::uint64_t>(simt::popcount(here)));
+        }
+        return base + device::from_leader(here, first) + each * static_cast<std::uint64_t>(simt::rank_in(here));
+    }
+    ORCHARD_INLINE void free(void*) const {}
+};
+
+/// Who of a warp asks, and for what.
+enum class lanes_asking : std::uint32_t { all, one, seven, each_its_class };
+
+/// What one thread asks for.
+struct request {
+    std::uint32_t least = 0;
+    std::uint32_t most = 0;
+    lanes_asking who = lanes_asking::all;
+
+    ORCHARD_INLINE std::uint32_t bytes(std::uint32_t i) const {
+        if (who == lanes_asking::each_its_class) {
+            return class_bytes(i % simt::warp_size);
+        }
+        const std::uint32_t span = most - least + 1;
+        return span == 1 ? least : least + device::mix(i * 0x9e3779b9u + 12345) % span;
+    }
+    ORCHARD_INLINE bool asks(std::uint32_t i) const {
+        const std::uint32_t warp = i / simt::warp_size;
+        const std::uint32_t lane = i % simt::warp_size;
+        if (who == lanes_asking::one) {
+            return lane == device::mix(warp) % simt::warp_size;
+        }
+        if (who == lanes_asking::seven) {
+            // Seven lanes, from a random one on in random steps of odd length.
+            const std::uint32_t random = device::mix(warp * 77 + 1);
+            return (lane - random) * (random >> 8 | 1) % simt::warp_size < 7;
+        }
+        return true;
+    }
+};
+
+template <class Heap>
+struct allocate_kernel {
+    static constexpr int most_registers = page_registers;
+    Heap heap;
+    request what;
+    void** out;
+    std::uint32_t threads;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i < threads) {
+            void* p = nullptr;
+            if (what.asks(i)) {
+                p = heap.malloc(what.bytes(i));
+            }
+            out[i] = p;
+        }
+    }
+};
+
+/// As above with one size, which the compiler knows to be the same in all threads.
+template <class Heap>
+struct allocate_fixed_kernel {
+    static constexpr int most_registers = page_registers;
+    Heap heap;
+    std::uint32_t bytes;
+    void** out;
+    std::uint32_t threads;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i < threads) {
+            out[i] = heap.malloc(bytes);
+        }
+    }
+};
+
+template <class Heap>
+struct free_kernel {
+    static constexpr int most_registers = page_registers;
+    Heap heap;
+    void** out;
+    std::uint32_t threads;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i < threads) {
+            void* p = out[i];
+            // So that the floor reads its pointer too.
+            if (reinterpret_cast<std::uintptr_t>(p) == 1) {
+                out[i] = nullptr;
+            }
+            heap.free(p);
+        }
+    }
+};
+
+struct empty_kernel {
+    ORCHARD_FN void operator()(simt::thread_position) const {}
+};
+
+/// Rounds of malloc, write and free.
+struct churn_kernel {
+    static constexpr int most_registers = page_registers;
+    heap_ref heap;
+    request what;
+    std::uint32_t rounds;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        for (std::uint32_t round = 0; round < rounds; ++round) {
+            auto* p = static_cast<std::uint64_t*>(heap.malloc(what.bytes(i * 64 + round)));
+            if (p != nullptr) {
+                *p = i;
+                heap.free(p);
+            }
+        }
+    }
+};
+
+/// Writes (or checks) each block's owner in its first and last word.
+struct stamp_kernel {
+    void** blocks;
+    request what;
+    std::uint32_t threads;
+    simt::device_word<std::uint64_t>* wrong;  ///< null: write
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i >= threads || blocks[i] == nullptr) {
+            return;
+        }
+        auto* words = static_cast<std::uint64_t*>(blocks[i]);
+        const std::uint32_t last = what.bytes(i) / 8 - 1;
+        if (wrong == nullptr) {
+            words[0] = words[last] = i;
+        } else if (words[0] != i || words[last] != i) {
+            wrong->fetch_add<order::relaxed>(1);
+        }
+    }
+};
+
+/// One heap, the floor beside it, and the pointers of its threads.
+class bench_run {
+public:
+    bench_run(const settings& s, std::uint32_t most_threads) : settings_{s}, most_{most_threads} {}
+
+    absl::Status prepare() {
+        options values = settings_.heap;
+        cuda_ = settings_.device == simt::device_kind::cuda;
+        values.device = cuda_ ? device_option::cuda : device_option::emulated;
+        values.capacity = std::max<std::uint64_t>(values.capacity, cuda_ ? 24ull << 30 : 1ull << 30);
+        auto made = heap::create(values);
+        if (!made.ok()) {
+            return made.status();
+        }
+        heap_.emplace(*std::move(made));
+        on_ = heap_->executor();
+        on_.timed = true;
+        auto out = device_array<void*>::create(on_, most_);
+        auto top = device_array<simt::device_word<std::uint64_t>>::create(on_, 16);
+        if (!out.ok() || !top.ok()) {
+            return out.ok() ? top.status() : out.status();
+        }
+        out_ = *std::move(out);
+        top_ = *std::move(top);
+        floor_ = {top_.data(), heap_->ref().view().base};
+        return absl::OkStatus();
+    }
+
+    /// Microseconds of one launch; a negative number where it failed.
+    template <class Kernel>
+    double time(const Kernel& kernel, std::uint32_t threads) {
+        const auto result = simt::launch(on_, simt::grid_for(threads), kernel);
+        if (!result.ok) {
+            status_.Update(absl::InternalError(result.error));
+        }
+        return result.microseconds;
+    }
+
+    /// Medians of malloc and free in turn, after two rounds that do not count.
+    template <class Heap, class Allocate>
+    std::pair<double, double> pairs(const Heap& h, const Allocate& allocate, std::uint32_t threads) {
+        std::vector<double> allocated;
+        std::vector<double> freed;
+        for (int i = -2; i < settings_.repeats && status_.ok(); ++i) {
+            const std::uint64_t zero = 0;
+            status_.Update(copy_to_device(on_, top_.data(), &zero, sizeof(zero)));
+            const double a = time(allocate, threads);
+            const double f = time(free_kernel<Heap>{h, out_.data(), threads}, threads);
+            if (i >= 0) {
+                allocated.push_back(a);
+                freed.push_back(f);
+            }
+        }
+        return status_.ok() ? std::pair{median(allocated), median(freed)} : std::pair{0.0, 0.0};
+    }
+
+    void fixed(std::uint32_t bytes, std::uint32_t threads) {
+        std::vector<double> nothing;
+        for (int i = 0; i < settings_.repeats; ++i) {
+            nothing.push_back(time(empty_kernel{}, threads));
+        }
+        const auto floor = pairs(floor_, allocate_fixed_kernel<bump_ref>{floor_, bytes, out_.data(), threads}, threads);
+        start_anew();
+        const heap_ref h = heap_->ref();
+        const allocate_fixed_kernel<heap_ref> allocate{h, bytes, out_.data(), threads};
+        const double cold = time(allocate, threads);
+        time(free_kernel<heap_ref>{h, out_.data(), threads}, threads);
+        const auto ours = pairs(h, allocate, threads);
+        add({{"what", "fixed"},
+             {"bytes", bytes},
+             {"threads", threads},
+             {"malloc_us", ours.first},
+             {"floor_malloc_us", floor.first},
+             {"free_us", ours.second},
+             {"floor_free_us", floor.second},
+             {"empty_us", median(nothing)},
+             {"cold_us", cold}});
+    }
+
+    void several(const char* name, request what, std::uint32_t threads) {
+        start_anew();
+        const heap_ref h = heap_->ref();
+        const allocate_kernel<heap_ref> allocate{h, what, out_.data(), threads};
+        check(allocate, what, threads);
+        const auto ours = pairs(h, allocate, threads);
+        add({{"what", name},
+             {"bytes", what.least},
+             {"bytes_to", what.most},
+             {"threads", threads},
+             {"malloc_us", ours.first},
+             {"free_us", ours.second}});
+    }
+
+    void churn(std::uint32_t least, std::uint32_t most, std::uint32_t threads) {
+        constexpr std::uint32_t rounds = 16;
+        start_anew();
+        std::vector<double> times;
+        for (int i = -1; i < settings_.repeats; ++i) {
+            const double t = time(churn_kernel{heap_->ref(), {least, most}, rounds}, threads);
+            if (i >= 0) {
+                times.push_back(t);
+            }
+        }
+        const double us = median(times);
+        add({{"what", "churn"},
+             {"bytes", least},
+             {"bytes_to", most},
+             {"threads", threads},
+             {"malloc_us", us},
+             {"pairs_per_us", threads * rounds / us}});
+    }
+
+    /// Rows so far, or what went wrong.
+    absl::StatusOr<ordered_json> finish() {
+        start_anew();
+        status_.Update(heap_->validate());
+        return status_.ok() ? absl::StatusOr<ordered_json>(std::move(rows_)) : status_;
+    }
+
+private:
+    void start_anew() { status_.Update(heap_->trim()); }
+
+    /// That no two blocks overlap, and none is missing.
+    template <class Allocate>
+    void check(const Allocate& allocate, request what, std::uint32_t threads) {
+        auto wrong = device_array<simt::device_word<std::uint64_t>>::create(on_, 1);
+        if (!wrong.ok()) {
+            status_.Update(wrong.status());
+            return;
+        }
+        time(allocate, threads);
+        time(stamp_kernel{out_.data(), what, threads, nullptr}, threads);
+        time(stamp_kernel{out_.data(), what, threads, wrong->data()}, threads);
+        std::uint64_t bad = 0;
+        status_.Update(copy_to_host(on_, &bad, wrong->data(), sizeof(bad)));
+        if (bad != 0 || heap_->last_failure().has_value()) {
+            status_.Update(absl::InternalError("blocks overlap, or malloc gave null"));
+        }
+        time(free_kernel<heap_ref>{heap_->ref(), out_.data(), threads}, threads);
+    }
+    void add(ordered_json row) {
+        auto stats = heap_->stats();
+        row["slabs"] = stats.ok() ? stats->slabs_in_use : 0;
+        auto state = std::make_unique<device::heap_state>();
+        status_.Update(copy_to_host(on_, state.get(), heap_->ref().view().state, sizeof(*state)));
+        row["groups"] = stats.ok() ? stats->groups : 0;
+        row["searches"] = sum_of(*state, device::counter::searches);
+        row["tickets"] = sum_of(*state, device::counter::tickets);
+        row["posts"] = stats.ok() ? stats->posts : 0;
+        rows_.push_back(std::move(row));
+    }
+
+    const settings& settings_;
+    std::uint32_t most_;
+    bool cuda_ = false;
+    std::optional<heap> heap_;
+    simt::executor on_;
+    device_array<void*> out_;
+    device_array<simt::device_word<std::uint64_t>> top_;
+    bump_ref floor_;
+    absl::Status status_;
+    ordered_json rows_ = ordered_json::array();
+};
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    const bool large = s.device == simt::device_kind::cuda && !s.quick;
+    const std::uint32_t million = large ? 1'000'000 : 2'000;
+    bench_run b(s, million);
+    if (absl::Status status = b.prepare(); !status.ok()) {
+        return status;
+    }
+    for (const std::uint32_t threads : {million / 100, million / 10, million}) {
+        for (const std::uint32_t bytes : {16u, 64u, 256u, 1024u, 4096u, 8192u}) {
+            b.fixed(bytes, threads);
+        }
+    }
+    b.several("mixed", {16, 512}, million);
+    b.several("mixed", {16, 8192}, million / 10);
+    for (const std::uint32_t threads : {million / 10, million}) {
+        b.several("full warps", {64, 64, lanes_asking::all}, threads);
+        b.several("one lane", {64, 64, lanes_asking::one}, threads);
+        b.several("seven lanes", {64, 64, lanes_asking::seven}, threads);
+        b.several("each its class", {64, 64, lanes_asking::each_its_class}, threads);
+    }
+    const std::uint32_t churning = large ? 270'336 : 512;
+    b.churn(64, 64, churning);
+    b.churn(16, 256, churning);
+    b.churn(256, 4096, churning);
+    return b.finish();
+}
+
+const registrar registered{{"pages", "small requests beside a bump pointer: fixed and mixed sizes, churn", run}};
+
+}  // namespace
+}  // namespace orchard::bench

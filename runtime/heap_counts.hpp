@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <cstdint>
+
+#include "device/heap_state.cuh"
+
+namespace orchard {
+
+/// What one of the device's counters says in all.
+inline std::uint64_t sum_of(const device::heap_state& state, device::counter c) {
+    std::uint64_t total = 0;
+    for (const auto& counts : state.counts) {
+        total += counts.value[static_cast<int>(c)].load<simt::order::relaxed>();
+    }
+    return total;
+}
+
+/// What was asked for and handed out so far, pages and chunks together.
+struct request_counts {
+    std::uint64_t allocations = 0;
+    std::uint64_t allocated_bytes = 0;
+    std::uint64_t groups = 0;
+    std::uint64_t multi_lane_groups = 0;
+    std::uint64_t frees = 0;
+};
+
+/// @param pages_in_use  that are allocated now: the pages that were handed out and are not in use were freed
+inline request_counts count_requests(const device::heap_state& state, std::uint64_t pages_in_use) {
+    using device::counter;
+    request_counts r{sum_of(state, counter::allocations), sum_of(state, counter::allocated_bytes),
+                     sum_of(state, counter::groups), sum_of(state, counter::multi_lane_groups),
+                     sum_of(state, counter::frees)};
+    std::uint64_t pages = 0;
+    for (const auto& shard : state.pages) {
+        for (std::uint32_t c = 0; c < class_count; ++c) {
+            const device::page_counts& counts = shard[c];
+            std::uint64_t lanes = 0 - counts.nulls.load<simt::order::relaxed>();
+            for (std::uint32_t n = 1; n <= simt::warp_size; ++n) {
+                const std::uint64_t groups = counts.groups[n - 1].load<simt::order::relaxed>();
+                lanes += n * groups;
+                r.groups += groups;
+                r.multi_lane_groups += n > 1 ? groups : 0;
+            }
+            r.allocated_bytes += lanes * class_bytes(c);
+            pages += lanes;
+        }
+    }
+    r.allocations += pages;
+    // Less than was handed out, but for claims of a kernel that runs.
+    r.frees += pages > pages_in_use ? pages - pages_in_use : 0;
+    return r;
+}
+
+}  // namespace orchard

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Where lanes are at home: warps that follow each other do not meet, and no home lies outside of its slab.
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+
+#include "device/page_home.cuh"
+
+namespace orchard {
+namespace {
+
+using device::home_of;
+using device::page_home;
+
+class EveryClassHome : public ::testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(EveryClassHome, LanesOfManyWarpsHavePagesOfTheirOwn) {
+    const std::uint32_t c = GetParam();
+    const class_shape shape = shape_of(c);
+    std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
+    std::uint32_t beyond = 0;  // lanes at the end of a slab whose unit is cut short
+    constexpr std::uint32_t warps = 5000;
+    for (std::uint32_t warp = 0; warp < warps; ++warp) {
+        for (std::uint32_t lane = 0; lane < 32; ++lane) {
+            const page_home home = home_of(shape, warp, lane);
+            ASSERT_NE(home.beside >> lane & 1, 0u) << "a lane is beside itself";
+            ASSERT_LT(home.unit * 32, class_pages(c)) << "warp " << warp;
+            const std::uint32_t page = home.unit * 32 + home.bit;
+            if (page >= class_pages(c)) {
+                ++beyond;
+                continue;
+            }
+            ASSERT_TRUE(seen.emplace(home.place, page).second) << "warp " << warp << ", lane " << lane;
+        }
+    }
+    EXPECT_LE(beyond, warps * 32 / 4);
+}
+
+TEST_P(EveryClassHome, LanesBesideEachOtherShareOneUnit) {
+    const class_shape shape = shape_of(GetParam());
+    for (const std::uint32_t warp : {0u, 1u, 77u, 1'000'000u, 0xffffffffu}) {
+        for (std::uint32_t lane = 0; lane < 32; ++lane) {
+            const page_home home = home_of(shape, warp, lane);
+            const auto first = static_cast<std::uint32_t>(simt::lowest_bit(home.beside));
+            const page_home other = home_of(shape, warp, first);
+            EXPECT_EQ(other.place, home.place);
+            EXPECT_EQ(other.unit, home.unit);
+            EXPECT_EQ(home.bit, lane - first);
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, EveryClassHome, ::testing::Range(0u, class_count));
+
+}  // namespace
+}  // namespace orchard
