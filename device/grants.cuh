@@ -266,7 +266,7 @@ inline ORCHARD_NOINLINE failure_reason acquire_segments(const heap_view& h, lane
         return failure_reason::too_large;
     }
     constexpr int attempts = 6;
-    failure_reason why = failure_reason::none;
+    failure_reason why = failure_reason::out_of_memory_device_budget;
     if (from_leader(mask, is_closing(h) ? 1u : 0u) != 0) {
         return failure_reason::closing;
     }

@@ -98,12 +98,12 @@ ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_
     if (page_class == chunk_class) {
         return device::allocate_large(*view_.self, bytes, alignment);
     }
-    failure_reason why = failure_reason::none;
-    void* p = device::allocate_page(view_, simt::converge(), page_class, &why);
-    if (p == nullptr) {
-        device::record_no_page(*view_.self, why, bytes, page_class);
+    const device::found_page found = device::allocate_page(view_, simt::converge(), page_class);
+    if (found.page == device::found_page::none) {
+        device::record_no_page(*view_.self, static_cast<failure_reason>(found.segment), bytes, page_class);
+        return nullptr;
     }
-    return p;
+    return view_.address(found.segment) + std::uint64_t{found.page} * class_bytes(page_class);
 }
 
 ORCHARD_INLINE void heap_ref::free(void* p) const {
@@ -117,7 +117,7 @@ ORCHARD_INLINE void heap_ref::free(void* p) const {
         // the page is not free.
         d = view_.descriptors[(static_cast<const char*>(p) - view_.base) >> segment_shift].load<simt::order::relaxed>();
     }
-    if (!device::free_page(view_, here, p, d)) {
+    if (!simt::by_mask(here, [&](simt::lane_mask mask) { return device::free_page(view_, mask, p, d); })) {
         device::free_other(*view_.self, p);
     }
 }

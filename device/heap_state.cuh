@@ -43,7 +43,8 @@ enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2 };
 ///     63      32 31       12 11    4 3    0
 ///     | extent  | generation | class | kind |
 ///
-/// extent: of a slab its place in the slab table; of a chunk the chunk's first segment.
+/// extent: of a slab the reciprocal of its pages' size (`find_page_at`), so that `free` reads one word; of a chunk the
+/// chunk's first segment.
 struct descriptor {
     using kind_field = mailbox::field<0, 4>;
     using class_field = mailbox::field<4, 8>;
@@ -73,7 +74,7 @@ struct chunk_record {
     device_word<std::uint32_t> live;
     plain<std::uint32_t> lanes;
     plain<std::uint32_t> segments;
-    plain<std::uint32_t> unused;
+    plain<std::uint32_t> place;  ///< of a slab, and no chunk: its place in the slab table
     plain<std::uint64_t> offset[simt::warp_size + 1];
 };
 
@@ -98,7 +99,9 @@ enum class counter : int {
     abandoned,
     late_answers,
     searches,           // groups of small requests that had to look further than at home
+    probes,             // rounds of looking at random words, of such groups
     tickets,            // for fresh pages
+    sweeps,             // over all words of a class
     magazine_segments,  // goes down again
     invalid_frees,
     count_
@@ -136,11 +139,12 @@ inline constexpr std::uint32_t growing_entry = 0xffffffffu;
 ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry - 1 < growing_entry - 1; }
 
 /// Head of one class's slab table. The slabs of a class, by their places in the table, are read as one long sequence
-/// of pages.
+/// of positions: 2^k to a place, the least power of two that holds a slab's pages, so that no division is needed. The
+/// positions behind a slab's last page are void.
 struct alignas(128) slab_table_head {
     device_word<std::uint32_t> count;     ///< places in use or once used; [0, count) are to be looked at
     device_word<std::uint32_t> refusal;   ///< of the last slab that was not to be had: a count, and 8 bits of reason
-    device_word<std::uint64_t> frontier;  ///< the next page of the sequence that a ticket gives; a hint
+    device_word<std::uint64_t> frontier;  ///< the next position that a ticket gives; a hint
 };
 
 /// One word on a line of its own.

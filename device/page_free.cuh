@@ -11,35 +11,30 @@ namespace orchard::device {
 /// Where a pointer points in its segment's slab.
 struct page_place {
     device_word<std::uint64_t>* word = nullptr;  ///< of the bitmap
-    std::uint64_t bit = 0;
+    std::uint32_t bit = 0;
     bool exact = false;  ///< it is the first byte of a page
 };
 
-/// The place of `p` in the slab that descriptor word `d` describes. No memory access.
+/// The place of `p`, which lies in the heap, in the slab that descriptor word `d` describes; anywhere in the heap's
+/// bitmaps, and not exact, where it describes none. No memory access.
 ORCHARD_INLINE page_place place_of(const heap_view& h, const void* p, std::uint64_t d) {
-    const class_shape shape = shape_of(descriptor::page_class(d));
     const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h.base);
     const auto segment = static_cast<std::uint32_t>(offset >> segment_shift);
-    const auto inside = static_cast<std::uint32_t>(offset & (segment_bytes - 1));
-    const std::uint32_t page = shape.page_at(inside);
-    const bool exact = page * shape.bytes() == inside && page < shape.pages();
-    return {&h.bitmap(segment)[page / 64], std::uint64_t{1} << (page % 64), exact};
+    const page_at_offset at =
+        find_page_at(static_cast<std::uint32_t>(offset) & (segment_bytes - 1), descriptor::extent(d));
+    return {&h.bitmap(segment)[at.page / 64], at.page % 64, at.exact && descriptor::kind(d) == segment_kind::slab};
 }
 
 /// Whether `p` is a page that is allocated. One load.
 inline ORCHARD_FN bool page_in_use(const heap_view& h, const void* p, std::uint64_t d) {
     const page_place at = place_of(h, p, d);
-    return at.exact && (at.word->load<order::relaxed>() & at.bit) != 0;
+    return at.exact && (at.word->load<order::relaxed>() >> at.bit & 1) != 0;
 }
 
 /// The OR over the lanes of `peers` from this lane up; in the lowest lane of `peers`, over all of them. Each lane of
 /// `here` calls it with peers of its own. All collectives are over `here`: those over parts of a warp take turns.
+/// By pointer jumping: what lies up to `next` is in; it doubles each time.
 ORCHARD_INLINE std::uint64_t or_of_peers(lane_mask here, lane_mask peers, std::uint64_t bits) {
-    if (simt::ballot(here, peers != here) == 0) {
-        return std::uint64_t{simt::reduce_or(here, static_cast<std::uint32_t>(bits >> 32))} << 32 |
-               simt::reduce_or(here, static_cast<std::uint32_t>(bits));
-    }
-    // By pointer jumping: what lies up to `next` is in; it doubles each time.
     const int own = simt::lane_id();
     const lane_mask above = peers & ~lane_mask{1} << own;
     int next = above != 0 ? simt::lowest_bit(above) : own;
@@ -54,6 +49,23 @@ ORCHARD_INLINE std::uint64_t or_of_peers(lane_mask here, lane_mask peers, std::u
     return bits;
 }
 
+/// The bits to clear of one bitmap word.
+struct freed_bits {
+    lane_mask peers = 0;     ///< the lanes whose pages they are
+    std::uint64_t bits = 0;  ///< as the lowest of them knows
+};
+
+/// Brings those together whose keys, and so whose words, are alike: mostly all of them.
+ORCHARD_INLINE freed_bits gather_bits(lane_mask here, std::uint64_t key, std::uint32_t bit) {
+    const std::uint64_t own = std::uint64_t{1} << bit;
+    if (simt::ballot(here, simt::shuffle(here, key, simt::leader_of(here)) != key) == 0) {
+        return {here, std::uint64_t{simt::reduce_or(here, static_cast<std::uint32_t>(own >> 32))} << 32 |
+                          simt::reduce_or(here, static_cast<std::uint32_t>(own))};
+    }
+    const lane_mask peers = simt::match(here, key);
+    return {peers, or_of_peers(here, peers, own)};
+}
+
 /// Where a bit that was to be cleared was clear, or two lanes freed one page: whether this lane freed a page that was
 /// allocated. Of several that free one page the lowest counts as right.
 inline ORCHARD_NOINLINE bool was_right(lane_mask here, lane_mask peers, std::uint64_t bit, std::uint64_t old) {
@@ -66,27 +78,24 @@ inline ORCHARD_NOINLINE bool was_right(lane_mask here, lane_mask peers, std::uin
 /// nothing of the heap's. Whether this lane's was a page that was allocated. Never waits.
 /// Cost: one atomic for each bitmap word.
 ORCHARD_INLINE bool free_page(const heap_view& h, lane_mask here, const void* p, std::uint64_t d) {
-    page_place at = place_of(h, p, d);
-    at.exact = at.exact && descriptor::kind(d) == segment_kind::slab;
+    const page_place at = place_of(h, p, d);
     // Lanes whose pointer is no page are each other's peers, and do nothing.
-    const std::uintptr_t key = at.exact ? reinterpret_cast<std::uintptr_t>(at.word) : 0;
-    const lane_mask peers = simt::match(here, key);
-    const std::uint64_t bits = or_of_peers(here, peers, at.bit);
+    const freed_bits freed = gather_bits(here, at.exact ? reinterpret_cast<std::uintptr_t>(at.word) : 0, at.bit);
     // What all lanes did to their pages is before their leaders' releases.
     if (!simt::mutation::is(fault::free_sync)) {
         simt::sync(here);
     }
     std::uint64_t old = 0;
     bool doubtful = false;
-    if (at.exact && is_leader(peers)) {
+    if (at.exact && is_leader(freed.peers)) {
         simt::mutation::weaken_next(fault::free_release);
-        old = at.word->fetch_and<order::release>(~bits);
-        doubtful = (old & bits) != bits || simt::popcount(bits) != simt::popcount(peers);
+        old = at.word->fetch_and<order::release>(~freed.bits);
+        doubtful = (old & freed.bits) != freed.bits || simt::popcount(freed.bits) != simt::popcount(freed.peers);
     }
     if (simt::ballot(here, doubtful) == 0) {
         return at.exact;
     }
-    const bool right = was_right(here, peers, at.bit, old);
+    const bool right = was_right(here, freed.peers, std::uint64_t{1} << at.bit, old);
     return at.exact && right;
 }
 

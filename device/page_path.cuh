@@ -5,7 +5,7 @@
 /// Small requests: pages of slabs. First the lanes' homes, then a search.
 
 #include "device/page_home.cuh"
-#include "device/page_rounds.cuh"
+#include "device/page_search.cuh"
 
 namespace orchard::device {
 
@@ -15,52 +15,64 @@ ORCHARD_INLINE void count_group(const heap_view& h, lane_mask group, std::uint32
     counts.groups[simt::popcount(group) - 1].fetch_add<order::relaxed>(1);
 }
 
-/// A page of its class for every lane of `here`, or null with the reason. Lanes of several classes and heaps are
-/// served side by side: all collectives are over `here`.
-///
-/// Any mask. Cost on a hit, for all lanes of one class together: two loads side by side, one atomic, a load.
-ORCHARD_INLINE void* allocate_page(const heap_view& h, lane_mask here, std::uint32_t page_class, failure_reason* why) {
+/// What a lane has after a look at its home.
+struct home_result {
+    found_page mine;
+    bool closing = false;
+    lane_mask lack = 0;   ///< lanes that have no page
+    lane_mask group = 0;  ///< lanes of the same heap and class
+};
+
+/// A page at home for every lane of `here`, as far as there are any there. All collectives are over `here`.
+ORCHARD_INLINE home_result look_at_home(const heap_view& h, lane_mask here, std::uint32_t page_class) {
     const class_shape shape = shape_of(page_class);
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
     const page_home home = home_of(shape, warp, static_cast<std::uint32_t>(simt::lane_id()));
+    home_result r;
     // Heaps are told apart by where their states lie.
-    const lane_mask group = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state) + page_class);
-    const lane_mask beside = group & home.beside;
+    r.group = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state) + page_class);
+    const lane_mask beside = r.group & home.beside;
     const int leader = simt::leader_of(beside);
     home_claim claim;
     if (simt::lane_id() == leader) {
         const int first = simt::lane_id() - static_cast<int>(home.bit);
         claim = claim_home(h, page_class, shape, home, beside >> first);
-        if (is_leader(group)) {
-            count_group(h, group, page_class);
+        if (is_leader(r.group)) {
+            count_group(h, r.group, page_class);
         }
     }
     simt::sync(here);  // what the leaders acquired with their claims is so for all
-    found_page mine{simt::shuffle(here, claim.segment, leader), home.unit * 32 + home.bit};
+    const std::uint32_t unit = simt::shuffle(here, claim.unit, leader);
     bool found = (simt::shuffle(here, claim.won, leader) >> home.bit & 1) != 0;
-    if (simt::ballot(here, !found) != 0) {
-        // The lanes whose own page was taken get the others by rank.
-        const std::uint64_t spare = simt::shuffle(here, claim.spare, leader);
-        const lane_mask others = beside & simt::ballot(here, !found || simt::mutation::is(fault::share_ballot));
-        const int rank = simt::rank_in(others);
-        if (!found && rank < simt::popcount(spare)) {
-            mine.page = home.unit / 2 * 64 + static_cast<std::uint32_t>(random_walk::nth_one(spare, rank));
-            found = true;
-        }
-        const lane_mask lack = simt::ballot(here, !found && mine.segment != home_claim::closing);
-        if (!found) {
-            if (mine.segment == home_claim::closing) {
-                *why = failure_reason::closing;
-                return nullptr;
-            }
-            mine = find_page(*h.self, lack, group & lack, page_class);
-            if (mine.page == found_page::none) {
-                *why = static_cast<failure_reason>(mine.segment);
-                return nullptr;
-            }
-        }
+    r.mine = {unit / units_per_segment, unit % units_per_segment * 32 + home.bit};
+    if (simt::ballot(here, !found) == 0) {
+        return r;
     }
-    return h.address(mine.segment) + std::uint64_t{mine.page} * shape.bytes();
+    // The lanes whose own page was taken get the others by rank.
+    const std::uint64_t spare = simt::shuffle(here, claim.spare, leader);
+    const lane_mask others = beside & simt::ballot(here, !found || simt::mutation::is(fault::share_ballot));
+    const int rank = simt::rank_in(others);
+    if (!found && rank < simt::popcount(spare)) {
+        const std::uint32_t word = unit % units_per_segment / 2;
+        r.mine.page = word * 64 + static_cast<std::uint32_t>(random_walk::nth_one(spare, rank));
+        found = true;
+    }
+    r.mine.page = found ? r.mine.page : found_page::none;
+    r.closing = unit == home_claim::closing;
+    r.lack = simt::ballot(here, !found && !r.closing);
+    return r;
+}
+
+/// A page of its class for every lane of `here`, or none with the reason. Lanes of several classes and heaps are
+/// served side by side.
+///
+/// Any mask. Cost on a hit, for all lanes of one class together: three loads side by side, one atomic, a load.
+ORCHARD_INLINE found_page allocate_page(const heap_view& h, lane_mask here, std::uint32_t page_class) {
+    const home_result r = simt::by_mask(here, [&](lane_mask mask) { return look_at_home(h, mask, page_class); });
+    if (r.mine.page != found_page::none) {
+        return r.mine;
+    }
+    return r.closing ? no_page(failure_reason::closing) : find_page(*h.self, r.lack, r.group & r.lack, page_class);
 }
 
 }  // namespace orchard::device

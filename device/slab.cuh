@@ -39,11 +39,12 @@ ORCHARD_INLINE std::uint64_t set_bits(device_word<std::uint64_t>& word, std::uin
 
 /// After `set_bits`: what of `won` is claimed. Nothing where the segment is no slab of the class (any more); the bits
 /// are then cleared again.
-ORCHARD_INLINE std::uint64_t confirm_claim(const heap_view& h, std::uint32_t page_class, std::uint32_t segment,
+template <class View>
+ORCHARD_INLINE std::uint64_t confirm_claim(const View& h, std::uint32_t page_class, std::uint32_t segment,
                                            device_word<std::uint64_t>& word, std::uint64_t won) {
     // Where the slab was retired before, the claim has acquired the change; where it was not, it cannot be now. Acquire
     // all the same: who was the last to use this memory as something else is known only to who made it this slab.
-    if (won != 0 && !descriptor::is_slab_of(h.descriptors[segment].load<order::acquire>(), page_class) &&
+    if (won != 0 && !descriptor::is_slab_of(h.descriptors[segment].template load<order::acquire>(), page_class) &&
         !simt::mutation::is(fault::claim_check)) {
         word.fetch_and<order::release>(~won);
         return 0;
@@ -53,7 +54,10 @@ ORCHARD_INLINE std::uint64_t confirm_claim(const heap_view& h, std::uint32_t pag
 
 /// Claims those of `bits` that are free in one bitmap word. Any lane, alone. The bits won.
 /// Cost: one atomic, a load of the descriptor.
-ORCHARD_INLINE std::uint64_t slab_claim(const heap_view& h, std::uint32_t page_class, std::uint32_t segment,
+///
+/// @tparam View  `heap_view`, or whatever else names bitmaps and descriptors
+template <class View>
+ORCHARD_INLINE std::uint64_t slab_claim(const View& h, std::uint32_t page_class, std::uint32_t segment,
                                         std::uint32_t word, std::uint64_t bits) {
     auto& w = h.bitmap(segment)[word];
     return confirm_claim(h, page_class, segment, w, bits & ~set_bits(w, bits));
@@ -65,7 +69,9 @@ ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, s
                                  std::uint32_t segment) {
     auto& d = h.descriptors[segment];
     // Before the table's entry, which releases it. Only the owner of a segment writes its descriptor.
-    d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::slab, page_class, place));
+    h.records[segment].place.set(place);
+    d.store<order::release>(
+        descriptor::next(d.load<order::relaxed>(), segment_kind::slab, page_class, page_reciprocal(page_class)));
     h.table(page_class)[place].store<order::release>(segment + 1);
     h.add(counter::slabs_published, 1);
 }
@@ -141,10 +147,12 @@ inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint
         return false;
     }
     if (is_leader(mask)) {
-        const std::uint32_t place = descriptor::extent(now);
+        // Written before the descriptor that the leader has acquired.
+        const std::uint32_t place = h.records[segment].place.get();
         h.table(page_class)[place].store<order::release>(0);
         // The next slab of the class goes there.
-        h.state->slabs[page_class].frontier.lower<order::relaxed>(std::uint64_t{place} * class_pages(page_class));
+        h.state->slabs[page_class].frontier.lower<order::relaxed>(std::uint64_t{place}
+                                                                  << shape_of(page_class).log_pages());
         h.add(counter::slabs_retired, 1);
     }
     return true;

@@ -84,6 +84,8 @@ struct class_shape {
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t pages() const {
         return page_at(static_cast<std::uint32_t>(segment_bytes));
     }
+    /// The smallest k with 2^k >= `pages()`.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_pages() const { return (factor == 8 ? 18 : 19) - shift; }
 };
 
 /// The shape of class `c` < `class_count`.
@@ -94,6 +96,25 @@ ORCHARD_FN constexpr class_shape shape_of(std::uint32_t c) {
     }
     s.reciprocal = s.factor == 5 ? 0x33333334u : s.factor == 6 ? 0x2aaaaaabu : s.factor == 7 ? 0x24924925u : 1u << 29;
     return s;
+}
+
+/// What finds the page at an address with one multiplication: 2^32 / (16-byte units of a page), rounded up, less 1.
+ORCHARD_FN constexpr std::uint32_t page_reciprocal(std::uint32_t c) {
+    const std::uint64_t units = class_bytes(c) / 16;
+    return static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + units - 1) / units - 1);
+}
+
+/// The page that begins at byte `offset` of a slab.
+struct page_at_offset {
+    std::uint32_t page;
+    bool exact;  ///< the page begins there; otherwise it is the page in which the byte lies
+};
+/// @param reciprocal  of the slab's class; with n = offset / 16 and d units to a page, (n + 1) * reciprocal is
+///     floor(n / d) * 2^32 and a rest, which is at most `reciprocal` where d divides n, and more elsewhere
+ORCHARD_FN constexpr page_at_offset find_page_at(std::uint32_t offset, std::uint32_t reciprocal) {
+    const std::uint64_t product = std::uint64_t{offset / 16 + 1} * reciprocal;
+    return {static_cast<std::uint32_t>(product >> 32),
+            static_cast<std::uint32_t>(product) <= reciprocal && offset % 16 == 0};
 }
 
 static_assert(class_bytes(4) == 80 && class_bytes(7) == 128 && class_bytes(8) == 160);

@@ -30,9 +30,11 @@
 #if defined(__CUDA_ARCH__)
 #define ORCHARD_CUDA_PASS 1
 #define ORCHARD_UNROLL _Pragma("unroll")
+#define ORCHARD_NO_UNROLL _Pragma("unroll 1")
 #else
 #define ORCHARD_CUDA_PASS 0
 #define ORCHARD_UNROLL
+#define ORCHARD_NO_UNROLL
 #endif
 
 namespace orchard::simt {

@@ -212,6 +212,19 @@ ORCHARD_INLINE void stop_kernel(const char* why) {
 #endif
 }
 
+/// `act(mask)`. On CUDA compiled once more for a whole warp: with a mask that is not a constant each collective is
+/// preceded by instructions that look whether all lanes have the same one, which cost more than the collective.
+template <class Act>
+ORCHARD_INLINE auto by_mask(lane_mask mask, Act act) {
+#if ORCHARD_CUDA_PASS
+    constexpr lane_mask whole_warp = ~lane_mask{0};
+    if (mask == whole_warp) {
+        return act(whole_warp);
+    }
+#endif
+    return act(mask);
+}
+
 /// The lanes of `mask` below this one.
 ORCHARD_INLINE lane_mask lanes_below(lane_mask mask) { return mask & ((lane_mask{1} << lane_id()) - 1); }
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// How groups that look for pages claim what their lanes have seen, and share it.
+///
+/// All groups of a warp that search do so in step: every collective is over all lanes that search (`here`), and a group
+/// is a mask within it. So no group waits while another one walks.
+/// Source: M. Pham et al., ICS 2022, section 4: lanes probe, winners share by ballot, rank and shuffle.
+
+#include "device/page_growth.cuh"
+
+namespace orchard::device {
+
+/// A page that was found, or why there is none.
+struct found_page {
+    static constexpr std::uint32_t none = 0xffffffffu;
+
+    std::uint32_t segment = 0;  ///< without a page: the `failure_reason`
+    std::uint32_t page = none;
+};
+
+ORCHARD_INLINE found_page no_page(failure_reason why) {
+    return {static_cast<std::uint32_t>(why), found_page::none};
+}
+
+/// Where the pages of a class lie: copies of what the heap's view says, since a search needs them again and again.
+struct class_slabs {
+    ORCHARD_INLINE class_slabs(const heap_view& h, std::uint32_t page_class)
+        : table{h.table(page_class)}, bitmaps{h.bitmaps}, descriptors{h.descriptors} {}
+
+    device_word<std::uint32_t>* table;
+    device_word<std::uint64_t>* bitmaps;
+    device_word<std::uint64_t>* descriptors;
+
+    [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
+        return bitmaps + segment * bitmap_words;
+    }
+};
+
+/// A word that a lane has looked at, and what was free in it.
+struct seen_word {
+    std::uint32_t segment = 0;
+    std::uint32_t word = 0;
+    std::uint64_t free_bits = 0;
+};
+
+/// A lane that searches, and its group.
+struct page_seeker {
+    class_slabs slabs;
+    lane_mask here;   ///< all lanes of the warp that search
+    lane_mask group;  ///< those of the same heap and class
+    std::uint32_t page_class;
+    std::uint32_t pages;  ///< of a slab
+    std::uint32_t random;
+    found_page mine;
+
+    ORCHARD_INLINE page_seeker(const heap_view& h, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
+        : slabs{h, of_class},
+          here{searching},
+          group{own_group},
+          page_class{of_class},
+          pages{class_pages(of_class)},
+          random{mix(static_cast<std::uint32_t>(simt::position().global_thread()) ^ of_class << 24 ^
+                     simt::noise() << 4)} {}
+
+    [[nodiscard]] ORCHARD_INLINE bool lacks() const { return mine.page == found_page::none; }
+    /// The lanes of the group that have no page yet. A collective.
+    [[nodiscard]] ORCHARD_INLINE lane_mask without() const { return group & simt::ballot(here, lacks()); }
+    /// The group's leader's value.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t from_own_leader(std::uint32_t value) const {
+        return simt::shuffle(here, value, simt::leader_of(group));
+    }
+    ORCHARD_INLINE std::uint32_t next_random() { return random = mix(random + 0x9e3779b9u); }
+    /// A random number below `n`.
+    ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
+        return static_cast<std::uint32_t>(std::uint64_t{next_random()} * n >> 32);
+    }
+    /// Bitmap words of a slab.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t words() const { return (pages + 63) / 64; }
+    /// What is free in a word. Relaxed, so that loads of several words travel side by side: what they say are hints,
+    /// the claim acquires. Any lane, alone.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t free_in(std::uint32_t segment, std::uint32_t word) const {
+        const std::uint32_t left = pages - word * 64;
+        const std::uint64_t all = left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
+        return ~slabs.bitmap(segment)[word].load<order::relaxed>() & all;
+    }
+};
+
+/// Takes what the lanes of one giver at a time have to spare. `spare`: pages of word `at` that this lane has claimed and
+/// does not need.
+ORCHARD_INLINE void hand_out(page_seeker& s, std::uint64_t spare, const seen_word& at) {
+    lane_mask without = s.without();
+    lane_mask givers = s.group & simt::ballot(s.here, spare != 0);
+    while (simt::ballot(s.here, givers != 0) != 0) {
+        const int giver = givers != 0 ? simt::lowest_bit(givers) : simt::lane_id();
+        const std::uint64_t bits = simt::shuffle(s.here, spare, giver);
+        const std::uint32_t segment = simt::shuffle(s.here, at.segment, giver);
+        const std::uint32_t word = simt::shuffle(s.here, at.word, giver);
+        const int rank = simt::rank_in(without);
+        const bool served = givers != 0 && s.lacks() && rank < simt::popcount(bits);
+        if (served) {
+            s.mine = {segment, word * 64 + static_cast<std::uint32_t>(random_walk::nth_one(bits, rank))};
+        }
+        const lane_mask got = s.group & simt::ballot(s.here, served);
+        if (!simt::mutation::is(fault::share_ballot)) {
+            without &= ~got;
+        }
+        if (givers != 0 && simt::lane_id() == giver) {
+            const std::uint64_t rest = bits & ~lowest_ones(bits, static_cast<std::uint32_t>(simt::popcount(got)));
+            if (rest != 0) {
+                s.slabs.bitmap(segment)[word].fetch_and<order::release>(~rest);
+            }
+        }
+        givers &= givers - 1;
+    }
+}
+
+/// Every lane has looked at a word. In each group, one that saw enough for all claims for all; otherwise those that saw
+/// something claim a share each. Whether anybody of the group saw a free page. A collective.
+ORCHARD_INLINE bool claim_and_share(page_seeker& s, const seen_word& at) {
+    const lane_mask without = s.without();
+    const auto need = static_cast<std::uint32_t>(simt::popcount(without));
+    const bool enough = need != 0 && static_cast<std::uint32_t>(simt::popcount(at.free_bits)) >= need;
+    const lane_mask rich = s.group & simt::ballot(s.here, enough);
+    const lane_mask seers = s.group & simt::ballot(s.here, need != 0 && at.free_bits != 0);
+    lane_mask claimers = rich & (~rich + 1);
+    std::uint32_t share = need;
+    std::uint32_t start = 0;
+    if (rich == 0) {
+        claimers = seers;
+        const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
+        share = count == 0 || count >= need ? 1 : (need + count - 1) / count;
+        start = s.next_random() >> 26;  // those that see the same word begin at different bits
+    }
+    std::uint64_t won = 0;
+    if ((claimers >> simt::lane_id() & 1) != 0 && static_cast<std::uint32_t>(simt::rank_in(claimers)) < need) {
+        won = slab_claim(s.slabs, s.page_class, at.segment, at.word, ones_from(at.free_bits, share, start));
+        if (won != 0 && s.lacks() && !simt::mutation::is(fault::share_ballot)) {
+            s.mine = {at.segment, at.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(won))};
+            won &= won - 1;
+        }
+    }
+    hand_out(s, won, at);
+    simt::sync(s.here);  // what a giver acquired with its claim is so for whom it gave to
+    return seers != 0;
+}
+
+}  // namespace orchard::device
