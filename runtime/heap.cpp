@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "runtime/class_usage.hpp"
 #include "runtime/detail_kernels.hpp"
 #include "runtime/heap_counts.hpp"
 #include "runtime/heap_impl.hpp"
@@ -247,12 +248,15 @@ absl::StatusOr<statistics> heap::impl::stats() {
     using device::counter;
     const auto sum = [&](counter c) { return sum_of(**state, c); };
     statistics s;
-    auto pages = pages_in_use(view, *memory_);
-    if (!pages.ok()) {
-        return pages.status();
+    auto usage = usage_of_classes(view, *memory_);
+    if (!usage.ok()) {
+        return usage.status();
     }
-    s.pages_in_use = *pages;
-    const request_counts requests = count_requests(**state, *pages);
+    s.classes = statistics_of_classes(**state, *usage);
+    for (const class_usage& one : *usage) {
+        s.pages_in_use += one.pages_in_use;
+    }
+    const request_counts requests = count_requests(**state, s.pages_in_use);
     s.allocations = requests.allocations;
     s.frees = requests.frees;
     s.allocated_bytes = requests.allocated_bytes;
@@ -261,6 +265,8 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.multi_lane_groups = requests.multi_lane_groups;
     s.chunk_allocations = sum(counter::chunk_allocations);
     s.live_chunks = sum(counter::live_chunks);
+    s.searches = sum(counter::searches);
+    s.tickets = sum(counter::tickets);
     s.reallocs = sum(counter::reallocs);
     s.reallocs_moved = sum(counter::reallocs_moved);
     s.slabs_published = sum(counter::slabs_published);

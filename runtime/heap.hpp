@@ -44,8 +44,8 @@ public:
 
     /// Numbers so far. Exact when no kernel runs and nothing is under way in the mailbox, as after `validate` or
     /// `trim`. Errors: the device's own.
-    /// Cost: a copy of 0.6 MiB, and the bitmaps of slabs in use: pages are counted there, not when they are
-    /// allocated and freed.
+    /// Cost: a copy of 0.6 MiB, and the bitmaps of slabs in use: pages are counted there, class by class, not when
+    /// they are allocated and freed.
     absl::StatusOr<statistics> stats();
 
     /// Checks every structure of the heap against the others: each granted segment has one owner, bitmaps and tables

@@ -17,6 +17,31 @@ inline std::uint64_t sum_of(const device::heap_state& state, device::counter c) 
     return total;
 }
 
+/// What kernels asked a class of pages for so far.
+struct class_requests {
+    std::uint64_t lanes = 0;  ///< answered with a page
+    std::uint64_t nulls = 0;  ///< lanes that got none
+    std::uint64_t groups = 0;
+    std::uint64_t multi_lane_groups = 0;
+};
+
+inline class_requests count_class_requests(const device::heap_state& state, std::uint32_t page_class) {
+    class_requests r;
+    for (const auto& shard : state.pages) {
+        const device::page_counts& counts = shard[page_class];
+        for (std::uint32_t n = 1; n <= simt::warp_size; ++n) {
+            const std::uint64_t groups = counts.groups[n - 1].load<simt::order::relaxed>();
+            r.lanes += n * groups;
+            r.groups += groups;
+            r.multi_lane_groups += n > 1 ? groups : 0;
+        }
+        r.nulls += counts.nulls.load<simt::order::relaxed>();
+    }
+    // A copy made while kernels run may have a group's nulls and not yet the group.
+    r.lanes -= r.nulls < r.lanes ? r.nulls : r.lanes;
+    return r;
+}
+
 /// What was asked for and handed out so far, pages and chunks together.
 struct request_counts {
     std::uint64_t allocations = 0;
@@ -33,19 +58,12 @@ inline request_counts count_requests(const device::heap_state& state, std::uint6
                      sum_of(state, counter::groups), sum_of(state, counter::multi_lane_groups),
                      sum_of(state, counter::frees)};
     std::uint64_t pages = 0;
-    for (const auto& shard : state.pages) {
-        for (std::uint32_t c = 0; c < class_count; ++c) {
-            const device::page_counts& counts = shard[c];
-            std::uint64_t lanes = 0 - counts.nulls.load<simt::order::relaxed>();
-            for (std::uint32_t n = 1; n <= simt::warp_size; ++n) {
-                const std::uint64_t groups = counts.groups[n - 1].load<simt::order::relaxed>();
-                lanes += n * groups;
-                r.groups += groups;
-                r.multi_lane_groups += n > 1 ? groups : 0;
-            }
-            r.allocated_bytes += lanes * class_bytes(c);
-            pages += lanes;
-        }
+    for (std::uint32_t c = 0; c < class_count; ++c) {
+        const class_requests of_class = count_class_requests(state, c);
+        r.groups += of_class.groups;
+        r.multi_lane_groups += of_class.multi_lane_groups;
+        r.allocated_bytes += of_class.lanes * class_bytes(c);
+        pages += of_class.lanes;
     }
     r.allocations += pages;
     // Less than was handed out, but for claims of a kernel that runs.

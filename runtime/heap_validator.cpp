@@ -4,9 +4,9 @@
 #include "runtime/heap_validator.hpp"
 
 #include <bit>
-#include <functional>
 
 #include "absl/strings/str_format.h"
+#include "runtime/metadata_copy.hpp"
 
 namespace orchard {
 namespace {
@@ -18,35 +18,6 @@ using device::segment_kind;
 using simt::order;
 using word64 = simt::device_word<std::uint64_t>;
 using word32 = simt::device_word<std::uint32_t>;
-
-template <class T>
-absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint64_t count) {
-    std::vector<T> result(count);
-    if (absl::Status s = memory.read(static_cast<void*>(result.data()), from, count * sizeof(T)); !s.ok()) {
-        return s;
-    }
-    return result;
-}
-
-/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, unless these are 0.
-absl::Status for_each_bitmap(const heap_view& view, backing& memory,
-                             const std::function<std::uint64_t(std::uint32_t)>& wanted,
-                             const std::function<absl::Status(std::uint32_t, const std::vector<word64>&)>& visit) {
-    for (std::uint32_t i = 0; i < view.segments; ++i) {
-        const std::uint64_t count = wanted(i);
-        if (count == 0) {
-            continue;
-        }
-        auto words = copy_of(memory, view.bitmap(i), count);
-        if (!words.ok()) {
-            return words.status();
-        }
-        if (absl::Status s = visit(i, *words); !s.ok()) {
-            return s;
-        }
-    }
-    return absl::OkStatus();
-}
 
 /// Who owns each segment, as far as the device says.
 class ownership {
@@ -280,30 +251,6 @@ private:
 
 absl::Status validate_device_side(const heap_view& view, backing& memory, const std::vector<bool>& granted) {
     return checker(view, memory).run(granted);
-}
-
-absl::StatusOr<std::uint64_t> pages_in_use(const heap_view& view, backing& memory) {
-    auto descriptors = copy_of(memory, view.descriptors, view.segments);
-    if (!descriptors.ok()) {
-        return descriptors.status();
-    }
-    std::uint64_t pages = 0;
-    absl::Status status = for_each_bitmap(
-        view, memory,
-        [&](std::uint32_t i) -> std::uint64_t {
-            const std::uint64_t d = (*descriptors)[i].load<order::relaxed>();
-            return descriptor::kind(d) == segment_kind::slab ? class_words(descriptor::page_class(d)) : 0;
-        },
-        [&](std::uint32_t, const std::vector<word64>& words) {
-            for (const word64& w : words) {
-                pages += static_cast<std::uint64_t>(std::popcount(w.load<order::relaxed>()));
-            }
-            return absl::OkStatus();
-        });
-    if (!status.ok()) {
-        return status;
-    }
-    return pages;
 }
 
 }  // namespace orchard

@@ -18,7 +18,4 @@ namespace orchard {
 /// Errors: Internal names the first fault; the device's own. Cost: copies all metadata, a few segments at a time.
 absl::Status validate_device_side(const device::heap_view& view, backing& memory, const std::vector<bool>& granted);
 
-/// Pages that are taken in all slabs. Cost: copies the bitmaps of slabs.
-absl::StatusOr<std::uint64_t> pages_in_use(const device::heap_view& view, backing& memory);
-
 }  // namespace orchard

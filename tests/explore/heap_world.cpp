@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 
+#include "runtime/class_usage.hpp"
 #include "runtime/heap_validator.hpp"
 
 namespace orchard::explore {

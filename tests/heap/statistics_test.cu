@@ -78,6 +78,53 @@ TEST_P(heap_statistics, of_pages) {
     EXPECT_EQ(s.abandoned, 0u);
 }
 
+TEST_P(heap_statistics, of_each_class) {
+    std::vector<std::uint64_t> sizes(32, 64);
+    sizes[3] = sizes[30] = 5000;
+    const std::vector<block> blocks = allocate(sizes, 32);
+    statistics s = settled_stats();
+    const class_statistics& small = s.classes[class_of(64)];
+    const class_statistics& large = s.classes[class_of(5000)];
+    EXPECT_EQ(small.page_bytes, 64u);
+    EXPECT_EQ(small.slabs, 1u);
+    EXPECT_EQ(small.pages_in_use, 30u);
+    EXPECT_EQ(small.pages_free, 32'768u - 30);
+    EXPECT_EQ(small.allocations, 30u);
+    EXPECT_EQ(small.nulls, 0u);
+    EXPECT_EQ(large.page_bytes, 5120u);
+    EXPECT_EQ(large.slabs, 1u);
+    EXPECT_EQ(large.pages_in_use, 2u);
+    EXPECT_EQ(large.pages_free, 407u);
+    EXPECT_EQ(large.allocations, 2u);
+    if (groups_are_known()) {
+        EXPECT_EQ(small.groups, 1u);
+        EXPECT_EQ(small.multi_lane_groups, 1u);
+    }
+    for (const class_statistics& one : s.classes) {
+        EXPECT_EQ(one.in_use(), one.page_bytes == 64 || one.page_bytes == 5120) << one.page_bytes;
+    }
+    free_all(blocks);
+    ASSERT_TRUE(h().trim().ok());
+    s = settled_stats();
+    EXPECT_EQ(s.classes[class_of(64)].slabs, 0u);
+    EXPECT_EQ(s.classes[class_of(64)].pages_in_use, 0u);
+    EXPECT_EQ(s.classes[class_of(64)].pages_free, 0u);
+    EXPECT_EQ(s.classes[class_of(64)].allocations, 30u);
+    EXPECT_TRUE(s.classes[class_of(64)].in_use());
+}
+
+TEST_P(heap_statistics, nulls_are_counted_with_their_class) {
+    const std::uint64_t pages = heap_segments() * class_pages(class_of(512 << 10));
+    const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(pages + 3, 512 << 10), 32);
+    const statistics s = settled_stats();
+    const class_statistics& one = s.classes[class_of(512 << 10)];
+    EXPECT_EQ(one.nulls, s.failed_allocations);
+    EXPECT_GE(one.nulls, 3u);
+    EXPECT_EQ(one.allocations + one.nulls, pages + 3);
+    EXPECT_EQ(one.pages_in_use, one.allocations);
+    free_all(blocks);
+}
+
 TEST_P(heap_statistics, of_chunks) {
     const std::vector<block> warp = allocate(std::vector<std::uint64_t>(3, segments(1)), 32);
     const std::vector<block> alone = allocate(std::vector<std::uint64_t>(2, segments(1) + 1), 1);
