@@ -21,7 +21,7 @@ import google_benchmark
 import results
 
 TEXTS = ("title", "version", "commit", "date", "driver", "cuda", "command", "expected", "happened", "notes")
-DESCRIBED = TEXTS + ("machine", "columns", "pivot", "targets", "order")
+DESCRIBED = TEXTS + ("machine", "columns", "pivot", "hide", "targets", "order")
 
 
 def main(arguments=None):

@@ -72,8 +72,9 @@ def _rows_table(result):
     if result["pivot"]:
         return _pivot_table(result)
     columns = result["columns"]
-    lines = [[cell(column, row.get(column["key"])) for column in columns] for row in result["rows"]]
-    return _table([_heading(c) for c in columns], [_is_right(result["rows"], c) for c in columns], lines)
+    rows = results.shown_rows(result)
+    lines = [[cell(column, row.get(column["key"])) for column in columns] for row in rows]
+    return _table([_heading(c) for c in columns], [_is_right(rows, c) for c in columns], lines)
 
 
 def _pivot_table(result):
@@ -83,7 +84,7 @@ def _pivot_table(result):
     value = next(c for c in result["columns"] if c["key"] == value_key)
     across_column = next(c for c in result["columns"] if c["key"] == across)
     heads, lines = [], {}
-    for row in result["rows"]:
+    for row in results.shown_rows(result):
         if row.get(across) not in heads:
             heads.append(row.get(across))
         line = lines.setdefault(tuple(row.get(c["key"]) for c in left), {})
@@ -102,7 +103,7 @@ def _history(versions):
     columns = newest["columns"]
     entries = []
     for age, result in enumerate(reversed(versions)):
-        for row in result["rows"]:
+        for row in results.shown_rows(result):
             entries.append((_place(newest, axis_keys, row), age, result, row))
     entries.sort(key=lambda entry: entry[:2])
     axis_columns = [c for c in columns if c["axis"]]

@@ -21,7 +21,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _FORMAT = re.compile(r",?(\.\d{1,2})?[dfegs%]?")
 _REQUIRED = ("name", "commit", "date", "machine", "driver", "cuda", "command", "columns", "rows")
-_OPTIONAL = ("schema", "title", "version", "order", "pivot", "targets", "expected", "happened", "notes")
+_OPTIONAL = ("schema", "title", "version", "order", "pivot", "hide", "targets", "expected", "happened", "notes")
 _COLUMN_FIELDS = ("key", "title", "unit", "format", "axis")
 _TARGET_FIELDS = ("what", "where", "key", "at_most", "at_least", "every")
 
@@ -73,12 +73,13 @@ def check(document, file):
     for field in document:
         if field not in _REQUIRED + _OPTIONAL:
             raise BadResult(f"{file}: field {field!r} is unknown")
-    result = {"title": document["name"], "version": "0", "order": 1000, "pivot": None, "targets": [], "expected": "",
+    result = {"title": document["name"], "version": "0", "order": 1000, "pivot": None, "hide": None, "targets": [], "expected": "",
               "happened": "", "notes": "", **document, "file": file}
     _check_scalars(result, file)
     _check_columns(result, file)
     _check_rows(result, file)
     _check_pivot(result, file)
+    _check_hide(result, file)
     for target in result["targets"]:
         _check_target(result, target, file)
     return result
@@ -184,6 +185,18 @@ def _check_pivot(result, file):
         raise BadResult(f"{file}: pivot column {pivot['column']!r} is not an axis")
 
 
+def _check_hide(result, file):
+    hide = result["hide"]
+    if hide is None:
+        return
+    if not isinstance(hide, dict) or not hide or not all(_is_scalar(v) for v in hide.values()):
+        raise BadResult(f"{file}: hide must be an object of values that pick rows, not {hide!r}")
+    if not _matching(result["rows"], hide):
+        raise BadResult(f"{file}: hide: no row has {hide!r}")
+    if not shown_rows(result):
+        raise BadResult(f"{file}: hide: every row has {hide!r}, so that nothing is left to show")
+
+
 def _check_target(result, target, file):
     what = target.get("what") if isinstance(target, dict) else None
     if not isinstance(what, str) or not what:
@@ -210,8 +223,19 @@ def _check_target(result, target, file):
 
 def target_rows(result, target):
     """The rows that a target speaks of."""
-    where = target.get("where", {})
-    return [row for row in result["rows"] if all(key in row and row[key] == value for key, value in where.items())]
+    return _matching(result["rows"], target.get("where", {}))
+
+
+def shown_rows(result):
+    """The rows that the page shows: all but those to hide."""
+    if not result["hide"]:
+        return result["rows"]
+    hidden = _matching(result["rows"], result["hide"])
+    return [row for row in result["rows"] if not any(row is other for other in hidden)]
+
+
+def _matching(rows, where):
+    return [row for row in rows if all(key in row and row[key] == value for key, value in where.items())]
 
 
 def _is_scalar(value):

@@ -144,6 +144,13 @@ class Page(Folder):
         self.assertIn("| 1 | a\\|b c |", self.page())
 
 
+    def test_hidden_rows_are_judged_but_not_shown(self):
+        self.put({**RESULT, "hide": {"warps": 8448}})
+        page = self.page()
+        self.assertIn("|---:|---:|\n| 1 | 4.00 |\n\n", page)
+        self.assertIn("| all | at most 40 us | 50.13 us (worst of 2) |", page)
+
+
 class Check(Folder):
     def test_up_to_date_then_stale(self):
         self.put(RESULT)
@@ -213,6 +220,13 @@ class Refused(Folder):
                              ({"what": "x", "key": "us", "every": True, "at_most": "1"}, "'1'"),
                              ({"key": "us", "at_most": 1}, "say what")):
             self.refuse(self.changed(targets=[target]), word)
+
+    def test_hiding_that_says_nothing(self):
+        self.refuse(self.changed(hide={"warps": 2}), "hide", "no row")
+        self.refuse(self.changed(hide={}), "hide")
+        self.refuse(self.changed(hide=["warps"]), "hide")
+        same = [{"warps": 1, "us": 1.0}, {"warps": 1, "us": 2.0}]
+        self.refuse(self.changed(hide={"warps": 1}, rows=same, targets=[]), "hide", "nothing is left")
 
     def test_one_version_twice(self):
         self.put(RESULT, "a.json")
