@@ -55,12 +55,15 @@ struct statistic_info {
 /// All statistics, in the order of the struct.
 std::span<const statistic_info> statistic_table();
 
+/// Which field of `class_statistics`.
+using class_statistic_field = std::uint64_t class_statistics::*;
+
 /// One line of the table of a class's statistics.
 struct class_statistic_info {
     std::string_view name;
     std::string_view unit;
     std::string_view help;
-    std::uint64_t class_statistics::*field;
+    class_statistic_field field;
 };
 
 /// All statistics of a class, in the order of the struct.

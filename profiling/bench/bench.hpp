@@ -5,6 +5,7 @@
 /// `orchard bench <name>`: measurements as subcommands. Each prints a table and, with --json, its rows
 /// (profiling/results/README.md says how a result is made of them).
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ struct settings {
     options heap;
     simt::device_kind device = simt::device_kind::emulated;
     int repeats = 20;
-    bool quick = false;  ///< small sizes, to see that it works
+    bool quick = false;            ///< small sizes, to see that it works
+    std::uint64_t operations = 0;  ///< of benchmarks that run for long; 0: what they choose
 };
 
 /// A benchmark: returns its rows, an array of flat objects. Errors: what kept it from being measured.

@@ -73,7 +73,7 @@ absl::Status run(const arguments& a) {
 
 command_line::subcommand bench_command() {
     const auto a = std::make_shared<arguments>();
-    return {"bench", "Measure what requests cost (mailbox, sizes, idle)", "Measurements",
+    return {"bench", "Measure what requests cost, and what a heap holds", "Measurements",
             [a](CLI::App& app) {
                 std::string help = "Which benchmark:";
                 for (const benchmark& b : all()) {
@@ -83,6 +83,8 @@ command_line::subcommand bench_command() {
                 app.add_option("--repeats", a->values.repeats, "Launches of which the median is taken")
                     ->check(CLI::Range(1, 10000));
                 app.add_flag("--quick", a->values.quick, "Small sizes: only to see that it works");
+                app.add_option("--operations", a->values.operations,
+                               "soak: allocations in all; 0: 10,000,000,000 on CUDA, 1,000,000 on the emulated device");
                 app.add_option("--json", a->json, "Write the rows to this file");
                 add_to(app, a->values.heap);
             },

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "profiling/bench/soak.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace orchard::bench::soak {
+namespace {
+
+/// The rate over the first launches of a sequence that did a tenth of `all`.
+template <class Iterator>
+double rate_of_tenth(Iterator begin, Iterator end, std::uint64_t all) {
+    std::uint64_t done = 0;
+    double us = 0;
+    for (; begin != end && done * 10 < all; ++begin) {
+        done += begin->allocations;
+        us += begin->us;
+    }
+    return us > 0 ? static_cast<double>(done) / us : 0;
+}
+
+}  // namespace
+
+tenths rates_of_tenths(std::span<const sample> launches) {
+    std::uint64_t all = 0;
+    for (const sample& s : launches) {
+        all += s.allocations;
+    }
+    return {rate_of_tenth(launches.begin(), launches.end(), all),
+            rate_of_tenth(launches.rbegin(), launches.rend(), all)};
+}
+
+std::uint32_t next_rounds(const plan& p, std::uint32_t rounds, double us) {
+    constexpr double launches = 50;
+    // Half of the rounds allocate.
+    const double share = static_cast<double>(p.allocations) / launches / (static_cast<double>(p.threads) / 2);
+    const double in_time = us > 0 ? rounds * p.launch_us / us : 4.0 * rounds;
+    const double wanted = std::min({4.0 * rounds, in_time, share, 1e6});
+    return static_cast<std::uint32_t>(std::max(1.0, wanted));
+}
+
+absl::Status status_of(const counts& c, const mismatch& first) {
+    if (c.mismatches == 0) {
+        return absl::OkStatus();
+    }
+    const std::uint64_t slot = first.slot.get();
+    const std::uint64_t id = first.id.get();
+    std::string found = absl::StrFormat("its first word is %#x, which is no id of the block that was put there", id);
+    if (((hash_of(id) ^ slot) & ~address_mask) == 0) {
+        found = absl::StrFormat("it is number %d of thread %d, but its last word is %#x and should be %#x",
+                                id & 0xffffffffu, id >> 32, first.last.get(), hash_of(id));
+    }
+    return absl::InternalError(absl::StrFormat(
+        "%d blocks did not carry their tags, after %d allocations; the first was found by thread %d at %#x: %s",
+        c.mismatches, c.allocations, first.thread.get(), slot & address_mask, found));
+}
+
+watchdog::watchdog(absl::Duration deadline, std::function<void()> stuck)
+    : thread_{[this, deadline, stuck = std::move(stuck)] {
+          std::unique_lock lock(mutex_);
+          if (!changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline), [this] { return done_; })) {
+              stuck();
+          }
+      }} {}
+
+watchdog::~watchdog() {
+    {
+        const std::lock_guard lock(mutex_);
+        done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+}  // namespace orchard::bench::soak

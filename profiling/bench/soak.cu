@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench soak`: ten thousand million allocations of random sizes and lifetimes, by threads that hand blocks to
+/// each other. Every block is checked when it is freed; at the end all is freed, nothing may be left in the heap, and
+/// the last tenth should have been as fast as the first.
+
+#include <cstdio>
+#include <optional>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "device/heap_ref.cuh"
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/soak_runner.cuh"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench::soak {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Says every few seconds on standard error how far it is.
+class reporter {
+public:
+    explicit reporter(std::uint64_t total) : total_{total} {}
+
+    void tell(const counts& c, const sample& last) {
+        constexpr absl::Duration interval = absl::Seconds(3);
+        const absl::Time now = absl::Now();
+        if (now - told_ < interval) {
+            return;
+        }
+        told_ = now;
+        absl::FPrintF(stderr, "soak: %5.1f %%, %d allocations, %.0f a microsecond, %d nulls\n",
+                      100 * static_cast<double>(c.allocations) / static_cast<double>(total_), c.allocations,
+                      last.us > 0 ? static_cast<double>(last.allocations) / last.us : 0, c.nulls);
+    }
+
+private:
+    std::uint64_t total_;
+    absl::Time told_ = absl::Now();
+};
+
+plan plan_of(const settings& s) {
+    const bool cuda = s.device == simt::device_kind::cuda;
+    plan p;
+    p.threads = cuda ? 270'336 : 256;
+    p.allocations = s.operations != 0 ? s.operations
+                    : s.quick         ? (cuda ? 20'000'000 : 20'000)
+                                      : (cuda ? 10'000'000'000 : 1'000'000);
+    // A kernel ends at the latest when its threads have waited in vain for the service, each once.
+    p.deadline = std::max(p.deadline, 4 * s.heap.request_timeout);
+    return p;
+}
+
+/// That the heap agrees: nothing is left, and nothing happened that was not counted.
+absl::Status expect_all_freed(const statistics& s, const counts& c) {
+    const auto differs = [](const char* what, std::uint64_t found, std::uint64_t expected) {
+        return found == expected ? absl::OkStatus()
+                                 : absl::InternalError(absl::StrFormat("at the end the heap says %d %s, expected %d",
+                                                                       found, what, expected));
+    };
+    if (c.frees != c.allocations) {
+        return absl::InternalError(absl::StrFormat("%d blocks were allocated and %d freed", c.allocations, c.frees));
+    }
+    absl::Status status = differs("pages in use", s.pages_in_use, 0);
+    status.Update(differs("live chunks", s.live_chunks, 0));
+    status.Update(differs("slabs in use", s.slabs_in_use, 0));
+    status.Update(differs("segments granted", s.segments_granted, 0));
+    status.Update(differs("allocations", s.allocations, c.allocations));
+    status.Update(differs("frees", s.frees, c.frees));
+    status.Update(differs("failed allocations", s.failed_allocations, c.nulls));
+    status.Update(differs("invalid frees", s.invalid_frees, 0));
+    return status;
+}
+
+/// All rounds, then the end.
+class soak_run {
+public:
+    soak_run(heap& h, const plan& p) : heap_{h}, plan_{p} {}
+
+    absl::StatusOr<ordered_json> run() {
+        auto made = runner<heap_ref>::create(heap_.executor(), heap_.ref(), plan_, [this] { (void)heap_.close(); });
+        if (!made.ok()) {
+            return made.status();
+        }
+        runner<heap_ref>& r = *made;
+        const absl::Time began = absl::Now();
+        absl::Status status = run_rounds(r);
+        if (status.ok()) {
+            status.Update(r.drain());
+        }
+        status.Update(heap_.validate());
+        status.Update(status.ok() ? heap_.trim() : absl::OkStatus());
+        status.Update(status.ok() ? heap_.validate() : absl::OkStatus());
+        auto stats = heap_.stats();
+        status.Update(stats.status());
+        if (status.ok()) {
+            status.Update(expect_all_freed(*stats, r.counted()));
+        }
+        if (!status.ok()) {
+            return status;
+        }
+        return ordered_json::array({row(r.counted(), *stats, absl::Now() - began)});
+    }
+
+private:
+    absl::Status run_rounds(runner<heap_ref>& r) {
+        // Fills the tables; not measured.
+        if (auto filling = r.run(4 * plan_.slots_each); !filling.ok()) {
+            return filling.status();
+        }
+        reporter progress(plan_.allocations);
+        std::uint32_t rounds = next_rounds(plan_, plan_.slots_each, plan_.launch_us);
+        while (r.counted().allocations < plan_.allocations) {
+            const auto one = r.run(rounds);
+            if (!one.ok()) {
+                return one.status();
+            }
+            if (one->allocations == 0) {
+                return absl::ResourceExhaustedError(
+                    absl::StrFormat("a launch allocated nothing, after %d nulls; give the heap a larger --capacity",
+                                    r.counted().nulls));
+            }
+            launches_.push_back(*one);
+            progress.tell(r.counted(), *one);
+            rounds = next_rounds(plan_, rounds, one->us);
+        }
+        return absl::OkStatus();
+    }
+
+    [[nodiscard]] ordered_json row(const counts& c, const statistics& stats, absl::Duration took) const {
+        const tenths rates = rates_of_tenths(launches_);
+        double us = 0;
+        double longest_us = 0;
+        std::uint64_t measured = 0;
+        for (const sample& s : launches_) {
+            us += s.us;
+            longest_us = std::max(longest_us, s.us);
+            measured += s.allocations;
+        }
+        return {{"what", "soak"},
+                {"threads", plan_.threads},
+                {"slots_each", plan_.slots_each},
+                {"allocations", c.allocations},
+                {"frees", c.frees},
+                {"nulls", c.nulls},
+                {"mismatches", c.mismatches},
+                {"handed_over", c.handed_over},
+                {"mean_bytes", static_cast<double>(c.bytes) / static_cast<double>(c.allocations)},
+                {"seconds", absl::ToDoubleSeconds(took)},
+                {"kernel_seconds", us * 1e-6},
+                {"launches", launches_.size()},
+                {"longest_launch_ms", longest_us * 1e-3},
+                {"pairs_per_us", us > 0 ? static_cast<double>(measured) / us : 0},
+                {"first_tenth_pairs_per_us", rates.first},
+                {"last_tenth_pairs_per_us", rates.last},
+                {"last_to_first", rates.first > 0 ? rates.last / rates.first : 0},
+                {"left_in_use", stats.pages_in_use + stats.live_chunks},
+                {"failed_allocations", stats.failed_allocations},
+                {"invalid_frees", stats.invalid_frees},
+                {"abandoned", stats.abandoned},
+                {"peak_segments_granted", stats.peak_segments_granted}};
+    }
+
+    heap& heap_;
+    plan plan_;
+    std::vector<sample> launches_;
+};
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    options values = s.heap;
+    const bool cuda = s.device == simt::device_kind::cuda;
+    values.device = cuda ? device_option::cuda : device_option::emulated;
+    if (values.capacity == options{}.capacity) {
+        values.capacity = cuda ? 24ull << 30 : 1ull << 30;
+    }
+    auto made = heap::create(values);
+    if (!made.ok()) {
+        return made.status();
+    }
+    if (absl::Status status = made->preload<run_kernel<heap_ref>, drain_kernel<heap_ref>>(); !status.ok()) {
+        return status;
+    }
+    return soak_run(*made, plan_of(s)).run();
+}
+
+const registrar registered{
+    {"soak", "--operations allocations of random sizes and lifetimes, every block checked", run}};
+
+}  // namespace
+}  // namespace orchard::bench::soak

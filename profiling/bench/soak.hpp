@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What `orchard bench soak` plans and counts, without kernels.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "profiling/bench/soak_kernels.cuh"
+
+namespace orchard::bench::soak {
+
+/// How much, by how many.
+struct plan {
+    std::uint32_t threads = 0;
+    std::uint32_t slots_each = 16;  ///< half of them are occupied most of the time
+    std::uint64_t allocations = 0;  ///< in all, or more by a launch
+    size_mix sizes;
+    double launch_us = 250e3;                    ///< that a launch is planned to take
+    absl::Duration limit = absl::Seconds(0.5);   ///< after which its threads stop by themselves
+    absl::Duration deadline = absl::Minutes(1);  ///< after which something hangs
+};
+
+/// What was counted so far.
+struct counts {
+    std::uint64_t allocations = 0;
+    std::uint64_t frees = 0;
+    std::uint64_t nulls = 0;
+    std::uint64_t handed_over = 0;  ///< blocks laid on the board
+    std::uint64_t bytes = 0;        ///< that the allocations asked for
+    std::uint64_t mismatches = 0;   ///< blocks that did not carry their tags
+};
+
+/// One launch.
+struct sample {
+    std::uint64_t allocations = 0;
+    double us = 0;
+};
+
+/// Allocations a microsecond, at the beginning and at the end.
+struct tenths {
+    double first = 0;
+    double last = 0;
+};
+
+/// The rates over the first and the last launches that did a tenth of all; 0 where nothing was measured.
+tenths rates_of_tenths(std::span<const sample> launches);
+
+/// Rounds of the next launch, from those of the last one and the time it took: at most four times as many, at least
+/// one, and so few that a run has some 50 launches.
+std::uint32_t next_rounds(const plan& p, std::uint32_t rounds, double us);
+
+/// OK, or Internal that says how many blocks did not carry their tags, and all about the first of them.
+absl::Status status_of(const counts& c, const mismatch& first);
+
+/// Calls `stuck` from a thread of its own, once, unless it is destroyed before `deadline` has passed.
+class watchdog {
+public:
+    watchdog(absl::Duration deadline, std::function<void()> stuck);
+    watchdog(const watchdog&) = delete;
+    watchdog& operator=(const watchdog&) = delete;
+    ~watchdog();
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool done_ = false;
+    std::thread thread_;
+};
+
+}  // namespace orchard::bench::soak

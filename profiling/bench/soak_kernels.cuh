@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The kernels of `orchard bench soak`. Each thread owns a table of slots and goes to a random one again and again: a
+/// block that lies there is checked and freed, an empty slot gets a new block of random size. Some blocks are laid on
+/// a board that all threads share, where others take them up, so that much is freed by other threads than asked for it.
+///
+/// A block says whose it is: its first word is its id (owner and sequence), its last word a hash of that. A slot's
+/// word has the address and 16 bits of the hash:
+///
+///     63     48 47                        0
+///     |  key   |         address          |        0: empty
+///
+/// So a block that overlaps another, was handed out twice, freed too early or written by a stranger is seen when it is
+/// freed. The id is cleared then, so that a block that is freed twice is seen too.
+
+#include "device/simt/atomic.cuh"
+#include "device/simt/lane.cuh"
+
+namespace orchard::bench::soak {
+
+using simt::order;
+using word64 = simt::device_word<std::uint64_t>;
+
+/// A bijection of 64 bits that looks random. Source: the finalizer of SplitMix64, a public-domain generator.
+ORCHARD_INLINE std::uint64_t mix(std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/// How seldom sizes are large. Most are 16 B to 8 KiB, each doubling as often as the others.
+struct size_mix {
+    std::uint32_t larger_one_in = 1024;   ///< 8 KiB to 512 KiB; a power of two up to 2^16, or 0: never
+    std::uint32_t chunk_one_in = 65'536;  ///< 512 KiB to 4 MiB; likewise
+};
+
+/// The hash that decides all about a block.
+ORCHARD_INLINE std::uint64_t hash_of(std::uint64_t id) { return mix(~id); }
+
+/// Bytes of the block of a hash: a multiple of 8 from 16 on.
+ORCHARD_INLINE std::uint64_t bytes_of(std::uint64_t hash, const size_mix& sizes) {
+    const auto lot = static_cast<std::uint32_t>(hash & 0xffff);
+    std::uint32_t doubling = 4;  // from 2^4 on
+    std::uint32_t doublings = 9;
+    if (sizes.chunk_one_in != 0 && (lot & (sizes.chunk_one_in - 1)) == 0) {
+        doubling = 19;
+        doublings = 3;
+    } else if (sizes.larger_one_in != 0 && (lot & (sizes.larger_one_in - 1)) == 1) {
+        doubling = 13;
+        doublings = 6;
+    }
+    doubling += (static_cast<std::uint32_t>(hash >> 32 & 0xffff) * doublings) >> 16;
+    const std::uint32_t least = 1u << doubling;
+    return (least + (static_cast<std::uint32_t>(hash >> 12) & (least - 1)) + 7) / 8 * 8;
+}
+
+constexpr int address_bits = 48;
+constexpr std::uint64_t address_mask = (std::uint64_t{1} << address_bits) - 1;
+
+ORCHARD_INLINE std::uint64_t slot_word(const void* block, std::uint64_t hash) {
+    return reinterpret_cast<std::uint64_t>(block) | (hash & ~address_mask);
+}
+ORCHARD_INLINE std::uint64_t* block_in(std::uint64_t slot) {
+    return reinterpret_cast<std::uint64_t*>(slot & address_mask);
+}
+
+/// The first block that did not carry its tags.
+struct mismatch {
+    simt::plain<std::uint64_t> thread;  ///< that found it
+    simt::plain<std::uint64_t> slot;    ///< the slot's word
+    simt::plain<std::uint64_t> id;      ///< the block's first word, as found
+    simt::plain<std::uint64_t> last;    ///< its last word, as found; 0 where the first one is wrong already
+};
+
+/// What all threads did. Relaxed: read after the kernel.
+struct tally {
+    word64 allocations;
+    word64 frees;
+    word64 nulls;
+    word64 handed_over;
+    word64 bytes;
+    word64 mismatches;
+    mismatch first;
+};
+
+/// The tables, in device memory.
+struct tables {
+    word64* slots = nullptr;  ///< [threads][slots_each]; only their thread touches them
+    word64* board = nullptr;  ///< [threads]
+    tally* counts = nullptr;
+    std::uint32_t threads = 0;
+    std::uint32_t slots_each = 0;  ///< a power of two up to 256
+    size_mix sizes;
+};
+
+/// Writes what `block_is_right` looks for.
+ORCHARD_INLINE void tag_block(std::uint64_t* block, std::uint64_t id, std::uint64_t hash, std::uint64_t bytes) {
+    block[0] = id;
+    block[bytes / 8 - 1] = hash;
+}
+
+/// Whether the block of a slot is as it was tagged; then its id is cleared. Otherwise the first such one is noted.
+ORCHARD_INLINE bool block_is_right(const tables& t, std::uint64_t slot, std::uint64_t thread) {
+    std::uint64_t* block = block_in(slot);
+    const std::uint64_t id = block[0];
+    const std::uint64_t hash = hash_of(id);
+    std::uint64_t last = 0;
+    // The size is taken from the id only where that is right.
+    if (((hash ^ slot) & ~address_mask) == 0) {
+        last = block[bytes_of(hash, t.sizes) / 8 - 1];
+        if (last == hash) {
+            block[0] = 0;
+            return true;
+        }
+    }
+    // Relaxed: whoever counts the first writes the record alone, and it is read after the kernel.
+    if (t.counts->mismatches.fetch_add<order::relaxed>(1) == 0) {
+        t.counts->first.thread.set(thread);
+        t.counts->first.slot.set(slot);
+        t.counts->first.id.set(id);
+        t.counts->first.last.set(last);
+    }
+    return false;
+}
+
+/// Rounds of it. `Heap` has `malloc` and `free` like `heap_ref`.
+template <class Heap>
+struct run_kernel {
+    static constexpr int most_registers = 64;
+    Heap heap;
+    tables t;
+    std::uint64_t first_sequence;  ///< of this launch; 32 bits of it are used
+    std::uint32_t rounds;
+    std::uint64_t limit_ns;  ///< after which a thread stops before its rounds are over
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t thread = at.global_thread();
+        if (thread >= t.threads) {
+            return;
+        }
+        const std::uint64_t began = simt::clock_ns();
+        std::uint32_t frees = 0;
+        std::uint32_t nulls = 0;
+        std::uint32_t allocations = 0;
+        std::uint32_t handed_over = 0;
+        std::uint64_t bytes = 0;
+        for (std::uint32_t round = 0; round < rounds; ++round) {
+            if (round % 16 == 15 && simt::clock_ns() - began > limit_ns) {
+                break;
+            }
+            const std::uint64_t id = thread << 32 | ((first_sequence + round) & 0xffffffffu);
+            const std::uint64_t random = mix(id);
+            word64& slot = t.slots[thread * t.slots_each + (random & (t.slots_each - 1))];
+            // Relaxed: no other thread has this slot; launches are ordered.
+            std::uint64_t held = slot.load<order::relaxed>();
+            if (held != 0) {
+                if (block_is_right(t, held, thread)) {
+                    heap.free(block_in(held));
+                    ++frees;
+                }
+                held = 0;
+            } else {
+                held = new_block(id, bytes);
+                (held != 0 ? allocations : nulls) += 1;
+            }
+            if ((random >> 8 & 7) == 0) {
+                handed_over += held != 0 ? 1 : 0;
+                // Releases the block's tags to whoever takes it up, and acquires those of what lies there.
+                held = t.board[(random >> 32) % t.threads].exchange<order::acq_rel>(held);
+            }
+            slot.store<order::relaxed>(held);
+        }
+        t.counts->allocations.fetch_add<order::relaxed>(allocations);
+        t.counts->frees.fetch_add<order::relaxed>(frees);
+        t.counts->nulls.fetch_add<order::relaxed>(nulls);
+        t.counts->handed_over.fetch_add<order::relaxed>(handed_over);
+        t.counts->bytes.fetch_add<order::relaxed>(bytes);
+    }
+
+private:
+    ORCHARD_INLINE std::uint64_t new_block(std::uint64_t id, std::uint64_t& bytes) const {
+        const std::uint64_t hash = hash_of(id);
+        const std::uint64_t wanted = bytes_of(hash, t.sizes);
+        auto* block = static_cast<std::uint64_t*>(heap.malloc(wanted));
+        if (block == nullptr) {
+            return 0;
+        }
+        tag_block(block, id, hash, wanted);
+        bytes += wanted;
+        return slot_word(block, hash);
+    }
+};
+
+/// Checks and frees all there is; each table by another thread than its own.
+template <class Heap>
+struct drain_kernel {
+    static constexpr int most_registers = 64;
+    Heap heap;
+    tables t;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() >= t.threads) {
+            return;
+        }
+        const std::uint64_t thread = at.global_thread();
+        const std::uint64_t other = t.threads - 1 - thread;
+        std::uint64_t frees = 0;
+        for (std::uint32_t i = 0; i <= t.slots_each; ++i) {
+            word64& slot = i < t.slots_each ? t.slots[other * t.slots_each + i] : t.board[other];
+            // Relaxed: each word has one thread, and the launch before is over.
+            const std::uint64_t held = slot.load<order::relaxed>();
+            if (held != 0) {
+                slot.store<order::relaxed>(0);
+                if (block_is_right(t, held, thread)) {
+                    heap.free(block_in(held));
+                    ++frees;
+                }
+            }
+        }
+        t.counts->frees.fetch_add<order::relaxed>(frees);
+    }
+};
+
+}  // namespace orchard::bench::soak

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench utilisation`: how much of a heap can be handed out in requests of one size, for sizes of 16 B to
+/// 8 KiB in steps of 16 B. A kernel allocates until the first null; what counts is what was handed out before it,
+/// beside the heap's memory with its metadata. Then everything is freed and has to come back, and the next size
+/// begins. Beside each size: what the size classes allow.
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_format.h"
+#include "device/heap_ref.cuh"
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/page_waste.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+using simt::order;
+
+/// What the threads of one filling did together.
+struct fill_tally {
+    simt::device_word<std::uint32_t> ended;  ///< 1 once a thread got null
+    simt::device_word<std::uint32_t> nulls;
+    simt::device_word<std::uint64_t> answered;  ///< before the first null
+    simt::device_word<std::uint64_t> late;      ///< answered after it
+};
+
+/// Each thread allocates until any gets null, and chains its blocks: the first word of a block is the one before it.
+struct fill_kernel {
+    heap_ref heap;
+    std::uint64_t bytes;
+    void** heads;
+    fill_tally* tally;
+    std::uint32_t threads;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i >= threads) {
+            return;
+        }
+        void* head = nullptr;
+        std::uint64_t answered = 0;
+        std::uint64_t late = 0;
+        // Relaxed: when the others stop, not what they see.
+        while (tally->ended.load<order::relaxed>() == 0) {
+            void* p = heap.malloc(bytes);
+            const bool over = tally->ended.load<order::relaxed>() != 0;
+            // Lanes that were answered together with one that got null look before it tells of that.
+            simt::sync(simt::converge());
+            if (p == nullptr) {
+                tally->ended.store<order::relaxed>(1);
+                tally->nulls.fetch_add<order::relaxed>(1);
+                break;
+            }
+            *static_cast<void**>(p) = head;
+            head = p;
+            (over ? late : answered) += 1;
+        }
+        heads[i] = head;
+        // Relaxed: read after the kernel.
+        tally->answered.fetch_add<order::relaxed>(answered);
+        tally->late.fetch_add<order::relaxed>(late);
+    }
+};
+
+struct free_kernel {
+    heap_ref heap;
+    void** heads;
+    std::uint32_t threads;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i >= threads) {
+            return;
+        }
+        for (void* p = heads[i]; p != nullptr;) {
+            void* next = *static_cast<void**>(p);
+            heap.free(p);
+            p = next;
+        }
+    }
+};
+
+/// What one size gave.
+struct filling {
+    std::uint64_t answered = 0;
+    std::uint64_t late = 0;
+    double fill_us = 0;
+    double free_us = 0;
+};
+
+/// One heap that is filled and emptied again and again.
+class filler {
+public:
+    filler(heap h, std::uint32_t most_threads)
+        : heap_{std::move(h)}, on_{heap_.executor()}, most_threads_{most_threads} {
+        on_.timed = true;
+    }
+
+    absl::Status prepare() {
+        auto heads = device_array<void*>::create(on_, most_threads_);
+        auto tally = device_array<fill_tally>::create(on_, 1);
+        auto stats = heap_.stats();
+        absl::Status status = heads.status();
+        status.Update(tally.status());
+        status.Update(stats.status());
+        if (status.ok()) {
+            heads_ = *std::move(heads);
+            tally_ = *std::move(tally);
+            extent_ = {stats->capacity_bytes >> segment_shift, stats->metadata_bytes};
+        }
+        return status;
+    }
+
+    [[nodiscard]] const heap_extent& extent() const { return extent_; }
+
+    absl::StatusOr<filling> fill(std::uint32_t bytes) {
+        const auto threads = threads_for(bytes);
+        absl::Status status = tally_.zero();
+        filling result;
+        const simt::grid shape = simt::grid_for(threads);
+        auto launched =
+            simt::launch(on_, shape, fill_kernel{heap_.ref(), bytes, heads_.data(), tally_.data(), threads});
+        status.Update(status_of(launched));
+        result.fill_us = launched.microseconds;
+        fill_tally tally{};
+        status.Update(tally_.download({&tally, 1}));
+        result.answered = tally.answered.load<order::relaxed>();
+        result.late = tally.late.load<order::relaxed>();
+        status.Update(expect_pages(bytes, result.answered + result.late));
+        if (!status.ok()) {
+            return status;
+        }
+        launched = simt::launch(on_, shape, free_kernel{heap_.ref(), heads_.data(), threads});
+        status.Update(status_of(launched));
+        result.free_us = launched.microseconds;
+        status.Update(heap_.trim());
+        status.Update(expect_pages(bytes, 0));
+        if (!status.ok()) {
+            return status;
+        }
+        return result;
+    }
+
+    absl::Status validate() { return heap_.validate(); }
+
+private:
+    /// So many that each has some 256 blocks to ask for: what is under way when the heap is full is then little.
+    [[nodiscard]] std::uint32_t threads_for(std::uint32_t bytes) const {
+        const std::uint64_t wanted = requests_that_fit(bytes, extent_) / 256 / simt::warp_size * simt::warp_size;
+        return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, simt::warp_size, most_threads_));
+    }
+    static absl::Status status_of(const simt::launch_result& result) {
+        return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
+    }
+    /// That the heap agrees about what is allocated.
+    absl::Status expect_pages(std::uint32_t bytes, std::uint64_t pages) {
+        auto stats = heap_.stats();
+        if (!stats.ok()) {
+            return stats.status();
+        }
+        if (stats->pages_in_use != pages || (pages == 0 && stats->slabs_in_use != 0)) {
+            return absl::InternalError(absl::StrFormat("at %d B: %d pages are allocated, the heap says %d, in %d slabs",
+                                                       bytes, pages, stats->pages_in_use, stats->slabs_in_use));
+        }
+        return absl::OkStatus();
+    }
+
+    heap heap_;
+    simt::executor on_;
+    std::uint32_t most_threads_;
+    heap_extent extent_;
+    device_array<void*> heads_;
+    device_array<fill_tally> tally_;
+};
+
+/// A row for several sizes, with what they have to reach.
+ordered_json summary_row(const char* what, std::span<const size_utilisation> sizes,
+                         std::optional<double> target_average, std::optional<double> target_worst) {
+    const utilisation_summary s = summarise(sizes);
+    ordered_json row{{"what", what},
+                     {"sizes", s.sizes},
+                     {"average_percent", s.average_percent},
+                     {"reachable_average_percent", s.reachable_average_percent},
+                     {"worst_percent", s.worst_percent},
+                     {"worst_at_bytes", s.worst_at_bytes},
+                     {"reachable_worst_percent", s.reachable_worst_percent}};
+    if (target_average) {
+        row["target_average_percent"] = *target_average;
+    }
+    if (target_worst) {
+        row["target_worst_percent"] = *target_worst;
+    }
+    return row;
+}
+
+/// Rows for the class sizes, for each doubling, and for all.
+void add_summaries(ordered_json& rows, const std::vector<size_utilisation>& sizes) {
+    std::vector<size_utilisation> classes;
+    std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(classes),
+                 [](const size_utilisation& s) { return is_class_size(s.bytes); });
+    for (std::uint32_t high = 16; high <= 8192; high *= 2) {
+        std::vector<size_utilisation> doubling;
+        std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(doubling),
+                     [high](const size_utilisation& s) { return s.bytes > high / 2 && s.bytes <= high; });
+        if (!doubling.empty()) {
+            rows.push_back(
+                summary_row(absl::StrFormat("over %d B, up to %d B", high / 2, high).c_str(), doubling, {}, {}));
+        }
+    }
+    rows.push_back(summary_row("class sizes", classes, {}, 97));
+    rows.push_back(summary_row("all sizes", sizes, 90, 80));
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    options values = s.heap;
+    const bool cuda = s.device == simt::device_kind::cuda;
+    values.device = cuda ? device_option::cuda : device_option::emulated;
+    if (values.capacity == options{}.capacity) {
+        values.capacity = cuda ? 2ull << 30 : s.quick ? 16ull << 20 : 64ull << 20;
+    }
+    auto made = heap::create(values);
+    if (!made.ok()) {
+        return made.status();
+    }
+    filler f(*std::move(made), cuda ? 270'336 : 256);
+    if (absl::Status status = f.prepare(); !status.ok()) {
+        return status;
+    }
+    const std::uint32_t step = s.quick ? 1024 : 16;
+    std::vector<size_utilisation> sizes;
+    ordered_json rows = ordered_json::array();
+    for (std::uint32_t bytes = s.quick ? 1024 : 16; bytes <= 8192; bytes += step) {
+        const absl::StatusOr<filling> filled = f.fill(bytes);
+        if (!filled.ok()) {
+            return filled.status();
+        }
+        const double percent = utilisation_percent(bytes, filled->answered, f.extent());
+        const double reachable = utilisation_percent(bytes, requests_that_fit(bytes, f.extent()), f.extent());
+        sizes.push_back({bytes, percent, reachable});
+        rows.push_back({{"what", "one size"},
+                        {"bytes", bytes},
+                        {"class_bytes", class_bytes(class_of(bytes))},
+                        {"is_class", is_class_size(bytes)},
+                        {"allocations", filled->answered},
+                        {"after_the_first_null", filled->late},
+                        {"percent", percent},
+                        {"reachable_percent", reachable},
+                        {"fill_us", filled->fill_us},
+                        {"free_us", filled->free_us}});
+    }
+    add_summaries(rows, sizes);
+    if (absl::Status status = f.validate(); !status.ok()) {
+        return status;
+    }
+    return rows;
+}
+
+const registrar registered{{"utilisation", "how much of a heap can be handed out in requests of one size", run}};
+
+}  // namespace
+}  // namespace orchard::bench
