@@ -38,6 +38,7 @@ TEST_P(heap_statistics, of_pages) {
     EXPECT_EQ(s.allocations, 32u);
     EXPECT_EQ(s.allocated_bytes, 32u * 64);
     EXPECT_EQ(s.pages_in_use, 32u);
+    EXPECT_GE(s.searches, 1u);  // nothing is at home in a new heap
     EXPECT_EQ(s.slabs_published, 1u);
     EXPECT_EQ(s.slabs_in_use, 1u);
     EXPECT_EQ(s.chunk_allocations, 0u);
@@ -140,6 +141,8 @@ TEST_P(heap_statistics, of_chunks) {
     }
     EXPECT_EQ(s.pages_in_use, 0u);
     EXPECT_EQ(s.slabs_in_use, 0u);
+    EXPECT_EQ(s.searches, 0u);
+    EXPECT_EQ(s.tickets, 0u);
     free_all({warp[0], warp[2]});
     const std::uint64_t live = settled_stats().live_chunks;
     if (groups_are_known()) {
