@@ -32,7 +32,7 @@ public:
             return;
         }
         told_ = now;
-        absl::FPrintF(stderr, "soak: %5.1f %%, %d allocations, %.0f a microsecond, %d nulls\n",
+        absl::FPrintF(stderr, "soak: %5.1f %%, %d allocations, %.3g a microsecond, %d nulls\n",
                       100 * static_cast<double>(c.allocations) / static_cast<double>(total_), c.allocations,
                       last.us > 0 ? static_cast<double>(last.allocations) / last.us : 0, c.nulls);
     }
