@@ -118,10 +118,11 @@ private:
             if (!one.ok()) {
                 return one.status();
             }
-            if (one->allocations == 0) {
+            if (r.counted().nulls > r.counted().allocations) {
                 return absl::ResourceExhaustedError(
-                    absl::StrFormat("a launch allocated nothing, after %d nulls; give the heap a larger --capacity",
-                                    r.counted().nulls));
+                    absl::StrFormat("%d allocations and %d nulls: the heap is too small for the blocks that live at a "
+                                    "time; give it a larger --capacity",
+                                    r.counted().allocations, r.counted().nulls));
             }
             launches_.push_back(*one);
             progress.tell(r.counted(), *one);
