@@ -105,10 +105,15 @@ private:
                     return s;
                 }
                 const std::uint64_t d = descriptors_[entry - 1];
-                if (!descriptor::is_slab_of(d, c) || descriptor::extent(d) != i) {
-                    return absl::InternalError(
-                        absl::StrFormat("class %d: table entry %d is segment %d, whose descriptor %#x does not say so",
-                                        c, i, entry - 1, d));
+                const auto record = copy_of(memory_, &view_.records[entry - 1], 1);
+                if (!record.ok()) {
+                    return record.status();
+                }
+                const std::uint32_t place = (*record)[0].place.get();
+                if (!descriptor::is_slab_of(d, c) || descriptor::extent(d) != page_reciprocal(c) || place != i) {
+                    return absl::InternalError(absl::StrFormat(
+                        "class %d: table entry %d is segment %d, whose descriptor %#x and place %d do not say so", c, i,
+                        entry - 1, d, place));
                 }
             }
         }

@@ -102,5 +102,23 @@ TEST(size_classes, shapes_divide_without_a_division) {
     }
 }
 
+TEST(size_classes, pages_are_found_from_their_offsets_by_one_multiplication) {
+    for (std::uint32_t c = 0; c < class_count; ++c) {
+        const std::uint32_t bytes = class_bytes(c);
+        const std::uint32_t reciprocal = page_reciprocal(c);
+        for (std::uint32_t offset = 0; offset < segment_bytes; offset += offset % 16 == 0 ? 3 : 13) {
+            const page_at_offset found = find_page_at(offset, reciprocal);
+            ASSERT_EQ(found.page, offset / bytes) << "class " << c << ", byte " << offset;
+            ASSERT_EQ(found.exact, offset % bytes == 0) << "class " << c << ", byte " << offset;
+        }
+    }
+}
+
+TEST(size_classes, positions_of_a_slab_are_the_least_power_of_two_that_holds_its_pages) {
+    for (std::uint32_t c = 0; c < class_count; ++c) {
+        EXPECT_EQ(1u << shape_of(c).log_pages(), std::bit_ceil(class_pages(c))) << "class " << c;
+    }
+}
+
 }  // namespace
 }  // namespace orchard

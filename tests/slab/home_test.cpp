@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -50,6 +52,28 @@ TEST_P(EveryClassHome, LanesBesideEachOtherShareOneUnit) {
             EXPECT_EQ(other.place, home.place);
             EXPECT_EQ(other.unit, home.unit);
             EXPECT_EQ(home.bit, lane - first);
+        }
+    }
+}
+
+TEST_P(EveryClassHome, BeyondTheEndTheHomesAreSpreadEvenly) {
+    const class_shape shape = shape_of(GetParam());
+    const std::uint32_t units = std::max(shape.pages() / 32, 1u);
+    for (const std::uint32_t places : {1u, 3u, 50u}) {
+        std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> load;
+        const std::uint32_t each = 20;
+        for (std::uint32_t n = 0; n < places * units * each; ++n) {
+            const page_home home{0, 0, 5, 32, n};
+            const page_home other = device::spread_home(home, places, shape.pages());
+            ASSERT_LT(other.place, places);
+            ASSERT_LT(other.unit, units);
+            EXPECT_EQ(other.bit, home.bit);
+            EXPECT_EQ(other.beside, home.beside);
+            ++load[{other.place, other.unit}];
+        }
+        EXPECT_EQ(load.size(), places * units);
+        for (const auto& [where, n] : load) {
+            EXPECT_NEAR(n, each, each / 4) << where.first << ", " << where.second;
         }
     }
 }

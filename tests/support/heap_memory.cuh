@@ -19,7 +19,8 @@ public:
           descriptors_(segments),
           magazine_((segments + 63) / 64),
           summary_((magazine_.size() + 63) / 64),
-          bitmaps_(segments * device::bitmap_words) {
+          bitmaps_(segments * device::bitmap_words),
+          records_(segments) {
         view.segments = segments;
         view.segments_per_shard = segments;
         view.state = state_.get();
@@ -28,6 +29,7 @@ public:
         view.magazine = magazine_.data();
         view.magazine_summary = summary_.data();
         view.bitmaps = bitmaps_.data();
+        view.records = records_.data();
         view.self = &view;
     }
     heap_memory(const heap_memory&) = delete;
@@ -77,6 +79,7 @@ private:
     std::vector<simt::device_word<std::uint64_t>> magazine_;
     std::vector<simt::device_word<std::uint64_t>> summary_;
     std::vector<simt::device_word<std::uint64_t>> bitmaps_;
+    std::vector<device::chunk_record> records_;
 };
 
 /// Makes a segment that the caller owns a slab, at the first place of the class's table that is empty. Any lane,
