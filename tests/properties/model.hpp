@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The model that a heap is compared with: which blocks are allocated, and what may and must have happened.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/heap.hpp"
+#include "tests/properties/program.hpp"
+
+namespace orchard::test {
+
+class heap_model {
+public:
+    explicit heap_model(heap& on);
+
+    /// Turns a step into requests, for which it picks the blocks that are meant: no block twice.
+    std::vector<request> plan(const step& s);
+
+    /// Takes over what the requests were answered. What is wrong with it; empty where nothing is.
+    std::string judge(const step& s, const std::vector<request>& requests, const std::vector<answer>& answers);
+
+    /// Compares the books; when no kernel runs.
+    std::string compare(const statistics& counted) const;
+
+    [[nodiscard]] const std::vector<held_block>& live() const { return live_; }
+    /// Requests that had to be served, whatever the heap's state.
+    [[nodiscard]] std::uint64_t certain() const { return certain_; }
+    /// Requests that were answered with null for want of memory.
+    [[nodiscard]] std::uint64_t nulls() const { return nulls_; }
+
+private:
+    /// What the requests of one step come to.
+    struct demand {
+        std::vector<std::uint64_t> pages;  ///< of each class
+        std::uint64_t chunk_segments = 0;  ///< if each lane had a chunk of its own
+        std::uint64_t largest_chunk = 0;   ///< segments
+        std::uint64_t impossible = 0;      ///< lanes whose request no heap of this size can serve
+        std::uint64_t lanes = 0;           ///< that ask for memory
+    };
+    [[nodiscard]] demand demand_of(const std::vector<request>& requests) const;
+    [[nodiscard]] bool must_serve_all(const step& s, const demand& d) const;
+    [[nodiscard]] std::vector<bool> segments_in_use() const;
+    [[nodiscard]] std::vector<std::uint64_t> spare_pages() const;
+    [[nodiscard]] std::string judge_one(const request& r, const answer& a, bool must_serve);
+    [[nodiscard]] std::string judge_null(const request& r, bool must_serve);
+    [[nodiscard]] std::string check_overlap() const;
+
+    std::uint64_t base_;
+    std::uint64_t segments_;
+    std::uint64_t magazine_target_;
+    std::vector<held_block> live_;
+    std::uint64_t stamps_ = 0;
+    std::uint64_t certain_ = 0;
+    // What statistics are to say.
+    std::uint64_t allocations_ = 0;
+    std::uint64_t allocated_bytes_ = 0;
+    std::uint64_t nulls_ = 0;
+    std::uint64_t hidden_nulls_ = 0;  // at most: a realloc that shrinks in place where it finds nothing smaller
+    std::uint64_t reallocs_ = 0;
+    std::uint64_t moved_ = 0;
+    std::uint64_t wrong_frees_ = 0;
+};
+
+}  // namespace orchard::test
