@@ -29,6 +29,26 @@ struct allocate_and_free {
     }
 };
 
+/// Lanes of a mask each take one page, or free it.
+struct each_lane_once {
+    heap_ref heap;
+    std::uint64_t bytes;
+    simt::lane_mask mask;
+    std::uint64_t* pages;  ///< [32]; where they are zero, pages are taken, else freed
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if ((mask >> at.thread & 1) == 0) {
+            return;
+        }
+        if (pages[at.thread] == 0) {
+            pages[at.thread] = as_number(heap.malloc(bytes));
+        } else {
+            heap.free(reinterpret_cast<void*>(pages[at.thread]));
+            pages[at.thread] = 0;
+        }
+    }
+};
+
 class heap_costs : public heap_contract {
 protected:
     using costs = simt::emulated::costs;
@@ -68,6 +88,54 @@ TEST_P(heap_costs, a_hit_is_one_atomic_for_the_warp_and_a_free_another) {
             EXPECT_EQ(many.cost.pauses, 0u);
         }
     }
+}
+
+TEST_P(heap_costs, of_one_hit_and_of_one_free_exactly) {
+    for (const std::uint64_t bytes : {16u, 48u, 112u, 1024u, 8192u, 40'000u, 65'536u}) {
+        for (const simt::lane_mask mask : {~0u, 1u, 0x80000000u, 0x10204081u, 0x00ff0000u}) {
+            const auto pages = array<std::uint64_t>(32);
+            const each_lane_once once{h().ref(), bytes, mask, pages.data()};
+            launch({1, 32}, once);  // the class has its slab
+            launch({1, 32}, once);
+            const std::uint64_t groups = settled_stats().groups;
+            const costs hit = launch({1, 32}, once);
+            EXPECT_EQ(settled_stats().groups, groups + 1);
+            EXPECT_EQ(hit.device_atomics, 2u) << "the bitmap's and the statistic's; " << bytes << " B, lanes " << mask;
+            EXPECT_EQ(hit.host_words_read + hit.host_words_written + hit.host_atomics, 0u);
+            EXPECT_EQ(hit.device_stores, 0u);
+            EXPECT_EQ(hit.pauses, 0u);
+            const costs freed = launch({1, 32}, once);
+            EXPECT_EQ(freed.device_atomics, 1u) << "all bits lie in one word; " << bytes << " B, lanes " << mask;
+            EXPECT_EQ(freed.device_loads, static_cast<std::uint64_t>(simt::popcount(mask))) << "descriptors";
+            EXPECT_EQ(freed.host_words_read + freed.host_words_written + freed.host_atomics, 0u);
+            EXPECT_EQ(freed.device_stores, 0u);
+        }
+    }
+    expect_empty();
+}
+
+TEST_P(heap_costs, a_free_is_one_atomic_for_each_bitmap_word) {
+    // 32 pages that lie in as many words: each 64th of 64 x 32 that follow each other in a new slab.
+    constexpr std::uint64_t bytes = 64;
+    const std::vector<block> all = allocate(std::vector<std::uint64_t>(64 * 32, bytes), 256);
+    std::vector<block> sorted = all;
+    std::sort(sorted.begin(), sorted.end(), [](const block& a, const block& b) { return a.address < b.address; });
+    for (const std::size_t apart : {std::size_t{64}, std::size_t{2}}) {
+        std::vector<block> some;
+        std::vector<std::uint64_t> words;
+        for (std::size_t i = 0; some.size() < 32; i += apart) {
+            some.push_back(sorted[i]);
+            words.push_back(sorted[i].address / (64 * bytes));
+        }
+        std::erase_if(sorted, [&](const block& b) { return std::find(some.begin(), some.end(), b) != some.end(); });
+        words.erase(std::unique(words.begin(), words.end()), words.end());
+        const auto them = array_of(some);
+        const costs freed = launch({1, 32}, free_each{h().ref(), them.data(), some.size()});
+        EXPECT_EQ(freed.device_atomics, words.size()) << "pages " << apart << " apart";
+        EXPECT_GE(words.size(), apart == 64 ? 16u : 1u);
+    }
+    free_all(sorted);
+    expect_empty();
 }
 
 TEST_P(heap_costs, a_warp_costs_what_a_lane_costs) {
