@@ -22,7 +22,8 @@ ORCHARD_INLINE page_place place_of(const heap_view& h, const void* p, std::uint6
     const auto segment = static_cast<std::uint32_t>(offset >> segment_shift);
     const page_at_offset at =
         find_page_at(static_cast<std::uint32_t>(offset) & (segment_bytes - 1), descriptor::extent(d));
-    return {&h.bitmap(segment)[at.page / 64], at.page % 64, at.exact && descriptor::kind(d) == segment_kind::slab};
+    const bool slab = descriptor::kind(d) == segment_kind::slab || (d != 0 && simt::mutation::is(fault::free_check));
+    return {&h.bitmap(segment)[at.page / 64], at.page % 64, at.exact && slab};
 }
 
 /// Whether `p` is a page that is allocated. One load.

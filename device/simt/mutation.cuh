@@ -24,6 +24,7 @@ namespace orchard::simt::mutation {
     X(claim_acquire, "a page is claimed without acquiring what its last owner released")                               \
     X(free_release, "a page is freed without releasing what its owner wrote")                                          \
     X(free_sync, "a leader frees for its group without a sync of the mask before")                                     \
+    X(free_check, "a free does not look whether its segment is a slab")                                                \
     X(claim_check, "a claim does not look whether the slab is still one of the class")                                 \
     X(retire_order, "a slab is retired by clearing its bits before its descriptor")                                    \
     X(retire_claim, "a slab is retired after a look at its bits, without claiming them")                               \

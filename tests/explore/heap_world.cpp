@@ -204,7 +204,7 @@ bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
     return s.run();
 }
 
-void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused) {
+void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused, std::uint64_t expect_invalid) {
     const auto expect_ok = [this](const absl::Status& status) { s.check(status.ok(), std::string(status.message())); };
     expect_ok(service.validate());
     std::vector<bool> granted(setup.segments);
@@ -217,7 +217,9 @@ void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_
     s.check(count == expect_granted,
             absl::StrFormat("%d segments are granted where %d are in use", count, expect_granted));
     s.check(slots_claimed() == 0, absl::StrCat(slots_claimed(), " slots are claimed although nothing is under way"));
-    s.check(sum(device::counter::invalid_frees) == 0, "a right free was counted as invalid");
+    s.check(sum(device::counter::invalid_frees) == expect_invalid,
+            absl::StrFormat("%d frees were counted as invalid where %d were", sum(device::counter::invalid_frees),
+                            expect_invalid));
     s.check(service.counters().refused.get() == expect_refused,
             absl::StrFormat("the service refused %d posts where %d made no sense", service.counters().refused.get(),
                             expect_refused));

@@ -114,7 +114,8 @@ public:
     /// After `settle`: validators, and every structure in agreement.
     /// @param expect_granted segments that are in use
     /// @param expect_refused posts that made no sense
-    void check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused = 0);
+    /// @param expect_invalid frees of what was not allocated
+    void check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused = 0, std::uint64_t expect_invalid = 0);
 
     /// Allocations that failed, and the reason of the first one.
     [[nodiscard]] std::uint64_t failures() const;

@@ -30,13 +30,14 @@ struct finder {
 
 // Budgets are at least ten times what was needed, so that a change elsewhere does not make them fail by bad luck.
 constexpr finder finders[] = {
-    {fault::claim_acquire, "page_claim", 100}, {fault::free_release, "page_claim", 100},
-    {fault::free_sync, "page_claim", 500},     {fault::claim_check, "page_retire", 500},
-    {fault::retire_order, "page_retire", 500}, {fault::retire_claim, "page_retire", 500},
-    {fault::share_ballot, "page_claim", 500},  {fault::lap_tag, "mailbox", 500},
-    {fault::credit, "credits", 500},           {fault::abandonment, "abandonment", 500},
-    {fault::cursor, "mailbox", 500},           {fault::acknowledgement, "mailbox", 500},
-    {fault::epoch, "courier_handover", 500},   {fault::answer_order, "grant_return", 500},
+    {fault::claim_acquire, "page_claim", 100},  {fault::free_release, "page_claim", 100},
+    {fault::free_sync, "page_claim", 500},      {fault::free_check, "slab_turnover", 500},
+    {fault::claim_check, "page_retire", 500},   {fault::retire_order, "page_retire", 500},
+    {fault::retire_claim, "page_retire", 500},  {fault::share_ballot, "page_claim", 500},
+    {fault::lap_tag, "mailbox", 500},           {fault::credit, "credits", 500},
+    {fault::abandonment, "abandonment", 500},   {fault::cursor, "mailbox", 500},
+    {fault::acknowledgement, "mailbox", 500},   {fault::epoch, "courier_handover", 500},
+    {fault::answer_order, "grant_return", 500},
 };
 
 const char* name_of(fault f) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// A heap with exactly as many pages left as there are lanes that ask, here and there: everybody gets one, whoever asks
+/// together.
+
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "tests/explore/heap_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+constexpr std::uint64_t page_bytes = 512 << 10;
+constexpr std::uint32_t pages_of_slab = class_pages(class_of(page_bytes));
+
+std::uint32_t lanes_of(const scale& size) {
+    std::uint32_t n = 0;
+    for (const auto& block : size.blocks) {
+        n += static_cast<std::uint32_t>(std::accumulate(block.begin(), block.end(), 0));
+    }
+    return n;
+}
+
+/// One lane takes every page there is.
+bool take_all(world& w, heap_world& heap, std::vector<void*>& held) {
+    w.s.add_kernel({{1}}, [&](simt::thread_position) {
+        while (held.size() < heap.setup.segments * pages_of_slab) {
+            held.push_back(heap.take(page_bytes));
+            heap.s.check(held.back() != nullptr, "no page, although nobody else asks");
+        }
+        heap.s.check(heap.take(page_bytes) == nullptr, "a page, although all of them are held");
+    });
+    return w.s.run();
+}
+
+/// The lanes free as many pages as there are of them, here and there.
+bool free_some(world& w, heap_world& heap, std::vector<void*>& held) {
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        std::swap(held[heap.s.pick(static_cast<std::uint32_t>(held.size()))], held.back());
+        void* const p = held.back();
+        held.pop_back();
+        heap.give(p, page_bytes);
+    });
+    return w.s.run();
+}
+
+bool all_ask(world& w, heap_world& heap, std::vector<void*>& held) {
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        void* const p = heap.take(page_bytes);
+        heap.s.check(p != nullptr, "no page, although there is one for each lane");
+        held.push_back(p);
+    });
+    return w.s.run();
+}
+
+void run_exact_fit(world& w) {
+    const std::uint32_t segments = (lanes_of(w.size) + pages_of_slab - 1) / pages_of_slab + w.s.pick(3);
+    heap_world heap(
+        w, {.segments = segments, .committed_at_start = segments, .magazine_target = w.s.pick(3), .refill_batch = 1});
+    std::vector<void*> held;
+    if (!take_all(w, heap, held)) {
+        return;
+    }
+    for (int round = 0; round < w.size.operations; ++round) {
+        if (!free_some(w, heap, held) || !all_ask(w, heap, held)) {
+            return;
+        }
+    }
+    w.s.add_kernel({{2}}, [&](simt::thread_position) {
+        while (!held.empty()) {
+            void* const p = held.back();
+            held.pop_back();
+            heap.give(p, page_bytes);
+        }
+    });
+    if (w.s.run() && heap.settle({class_of(page_bytes)})) {
+        heap.check_clean(0);
+        w.s.check(w.s.owned() == 0, "a block is still owned");
+    }
+}
+
+const registrar exact_fit{
+    {"exact_fit", "As many pages are left as lanes ask, in groups.", {{{6, 3}, {3}}, 1}, run_exact_fit}};
+
+}  // namespace
+}  // namespace orchard::explore

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Lanes of several classes compete for the last segments. Nobody gives anything back: so whoever got null was right
+/// only if all pages of his class are held in the end, and no segment is left nor a slab that nobody has a page of.
+
+#include <absl/strings/str_cat.h>
+
+#include <array>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/explore/heap_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+constexpr std::array<std::uint64_t, 3> sizes{320 << 10, 384 << 10, 512 << 10};
+
+struct outcome_of_class {
+    std::vector<void*> held;
+    std::uint32_t nulls = 0;
+};
+using outcomes = std::array<outcome_of_class, sizes.size()>;
+
+void check_nulls(heap_world& heap, const outcomes& all) {
+    std::set<std::uint64_t> slabs;
+    std::array<std::set<std::uint64_t>, sizes.size()> slabs_of;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        for (void* const p : all[i].held) {
+            const auto segment = static_cast<std::uint64_t>(static_cast<char*>(p) - heap.view.base) >> segment_shift;
+            slabs.insert(segment);
+            slabs_of[i].insert(segment);
+        }
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const std::size_t pages = slabs_of[i].size() * class_pages(class_of(static_cast<std::uint32_t>(sizes[i])));
+        heap.s.check(all[i].nulls == 0 || all[i].held.size() == pages,
+                     absl::StrCat("null, although ", pages - all[i].held.size(), " pages of the class were free"));
+        heap.s.check(all[i].nulls == 0 || slabs.size() == heap.setup.segments,
+                     absl::StrCat("null, although ", heap.setup.segments - slabs.size(), " segments were unused"));
+    }
+}
+
+void run_last_segment(world& w) {
+    const std::uint32_t segments = 1 + w.s.pick(3);
+    heap_world heap(w, {.segments = segments,
+                        .committed_at_start = w.s.pick(segments + 1),
+                        .extent = 1,
+                        .magazine_target = w.s.pick(3),
+                        .refill_batch = 1});
+    for (int round = 0; round < w.size.operations; ++round) {
+        outcomes all;
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+            const std::uint32_t i = heap.s.pick(sizes.size());
+            if (void* const p = heap.take(sizes[i]); p != nullptr) {
+                all[i].held.push_back(p);
+            } else {
+                ++all[i].nulls;
+            }
+        });
+        if (!w.s.run()) {
+            return;
+        }
+        check_nulls(heap, all);
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+            for (std::size_t i = 0; i < sizes.size(); ++i) {
+                while (!all[i].held.empty()) {
+                    void* const p = all[i].held.back();
+                    all[i].held.pop_back();
+                    heap.give(p, sizes[i]);
+                }
+            }
+        });
+        if (!w.s.run()) {
+            return;
+        }
+    }
+    if (heap.settle({class_of(sizes[0]), class_of(sizes[1]), class_of(sizes[2])})) {
+        heap.check_clean(0);
+        w.s.check(w.s.owned() == 0, "a block is still owned");
+    }
+}
+
+const registrar last_segment{
+    {"last_segment", "Several classes compete for the last segments.", {{{3, 2}, {3}}, 2}, run_last_segment}};
+
+}  // namespace
+}  // namespace orchard::explore
