@@ -93,9 +93,18 @@ std::vector<request> heap_model::plan(const step& s) {
     return requests;
 }
 
+/// Segments that blocks lie in, and those of a chunk of which some block may still live: it goes back as a whole.
 std::vector<bool> heap_model::segments_in_use() const {
     std::vector<bool> used(segments_);
-    for (const held_block& b : live_) {
+    std::vector<held_block> holding = live_;
+    for (const held_block& freed : freed_of_chunks_) {
+        const bool shared = std::any_of(live_.begin(), live_.end(),
+                                        [&](const held_block& b) { return b.page == 0 && b.origin == freed.origin; });
+        if (shared) {
+            holding.push_back(freed);
+        }
+    }
+    for (const held_block& b : holding) {
         for (std::uint64_t at = (b.address - base_) >> segment_shift;
              at <= (b.address + b.usable - 1 - base_) >> segment_shift && at < segments_; ++at) {
             used[at] = true;
@@ -177,11 +186,13 @@ std::string heap_model::judge(const step& s, const std::vector<request>& request
     // First what is gone, then what is new: an address may be both.
     for (const request& r : requests) {
         if (r.old.address != 0 && r.what != action::free_inside) {
-            std::erase_if(live_, [&](const held_block& b) { return b.stamp == r.old.stamp; });
+            take_out(r.old);
         }
     }
+    ++launches_;
     for (std::size_t i = 0; i < requests.size(); ++i) {
-        if (const std::string wrong = judge_one(requests[i], answers[i], must_serve); !wrong.empty()) {
+        const std::uint64_t origin = launches_ * launch_warps + i % launch_threads / 32;
+        if (const std::string wrong = judge_one(requests[i], answers[i], origin, must_serve); !wrong.empty()) {
             return absl::StrFormat("burst %d, warp %d, lane %d: %s", i / launch_threads, i % launch_threads / 32,
                                    i % 32, wrong);
         }
@@ -189,7 +200,14 @@ std::string heap_model::judge(const step& s, const std::vector<request>& request
     return check_overlap();
 }
 
-std::string heap_model::judge_one(const request& r, const answer& a, bool must_serve) {
+void heap_model::take_out(const held_block& b) {
+    std::erase_if(live_, [&](const held_block& other) { return other.stamp == b.stamp; });
+    if (b.page == 0) {
+        freed_of_chunks_.push_back(b);
+    }
+}
+
+std::string heap_model::judge_one(const request& r, const answer& a, std::uint64_t origin, bool must_serve) {
     constexpr std::pair<complaint, const char*> complaints[] = {
         {complaint::changed, "the block was not as its owner left it"},
         {complaint::lost, "realloc did not keep the contents"},
@@ -228,7 +246,7 @@ std::string heap_model::judge_one(const request& r, const answer& a, bool must_s
     hidden_nulls_ += in_place && r.bytes <= r.old.usable ? 1 : 0;
     allocations_ += in_place ? 0 : 1;
     allocated_bytes_ += in_place ? 0 : page ? a.usable : r.bytes;
-    live_.push_back({a.address, r.bytes, a.usable, r.stamp, page ? 1u : 0u});
+    live_.push_back({a.address, r.bytes, a.usable, r.stamp, page ? 1u : 0u, in_place ? r.old.origin : origin});
     return "";
 }
 

@@ -45,7 +45,8 @@ private:
     [[nodiscard]] bool must_serve_all(const step& s, const demand& d) const;
     [[nodiscard]] std::vector<bool> segments_in_use() const;
     [[nodiscard]] std::vector<std::uint64_t> spare_pages() const;
-    [[nodiscard]] std::string judge_one(const request& r, const answer& a, bool must_serve);
+    [[nodiscard]] std::string judge_one(const request& r, const answer& a, std::uint64_t origin, bool must_serve);
+    void take_out(const held_block& b);
     [[nodiscard]] std::string judge_null(const request& r, bool must_serve);
     [[nodiscard]] std::string check_overlap() const;
 
@@ -53,6 +54,8 @@ private:
     std::uint64_t segments_;
     std::uint64_t magazine_target_;
     std::vector<held_block> live_;
+    std::vector<held_block> freed_of_chunks_;  // whose chunk may have other blocks that live
+    std::uint64_t launches_ = 0;
     std::uint64_t stamps_ = 0;
     std::uint64_t certain_ = 0;
     // What statistics are to say.

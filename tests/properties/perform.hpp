@@ -21,7 +21,8 @@ struct held_block {
     std::uint64_t bytes = 0;   ///< asked for
     std::uint64_t usable = 0;  ///< as the heap says
     std::uint64_t stamp = 0;
-    std::uint64_t page = 0;  ///< 1: of a slab; 0: of a chunk
+    std::uint64_t page = 0;    ///< 1: of a slab; 0: of a chunk
+    std::uint64_t origin = 0;  ///< the warp and launch that asked for it: lanes of one may share a chunk
 };
 
 /// What one thread asks for in one round.

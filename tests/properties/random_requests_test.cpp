@@ -24,7 +24,7 @@ constexpr int few = 8;
 constexpr int many = 40;
 #else
 constexpr int few = 40;
-constexpr int many = 200;
+constexpr int many = 120;
 #endif
 constexpr int most_steps = 12;
 

@@ -83,7 +83,7 @@ void run_exact_fit(world& w) {
 }
 
 const registrar exact_fit{
-    {"exact_fit", "As many pages are left as lanes ask, in groups.", {{{6, 3}, {3}}, 1}, run_exact_fit}};
+    {"exact_fit", "As many pages are left as lanes ask, in groups.", {{{9, 4}, {5}}, 1}, run_exact_fit}};
 
 }  // namespace
 }  // namespace orchard::explore
