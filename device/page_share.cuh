@@ -87,8 +87,8 @@ struct page_seeker {
     }
 };
 
-/// Takes what the lanes of one giver at a time have to spare. `spare`: pages of word `at` that this lane has claimed and
-/// does not need.
+/// Gives lanes without a page what others have claimed for them, a giver at a time. `spare`: pages of word `at` that this
+/// lane has claimed and does not need; all of them together are wanted.
 ORCHARD_INLINE void hand_out(page_seeker& s, std::uint64_t spare, const seen_word& at) {
     lane_mask without = s.without();
     lane_mask givers = s.group & simt::ballot(s.here, spare != 0);
@@ -106,18 +106,12 @@ ORCHARD_INLINE void hand_out(page_seeker& s, std::uint64_t spare, const seen_wor
         if (!simt::mutation::is(fault::share_ballot)) {
             without &= ~got;
         }
-        if (givers != 0 && simt::lane_id() == giver) {
-            const std::uint64_t rest = bits & ~lowest_ones(bits, static_cast<std::uint32_t>(simt::popcount(got)));
-            if (rest != 0) {
-                s.slabs.bitmap(segment)[word].fetch_and<order::release>(~rest);
-            }
-        }
         givers &= givers - 1;
     }
 }
 
 /// Every lane has looked at a word. In each group, one that saw enough for all claims for all; otherwise those that saw
-/// something claim a share each. Whether anybody of the group saw a free page. A collective.
+/// something claim a share each, together no more than is needed. Whether anybody of the group saw a free page. A collective.
 ORCHARD_INLINE bool claim_and_share(page_seeker& s, const seen_word& at) {
     const lane_mask without = s.without();
     const auto need = static_cast<std::uint32_t>(simt::popcount(without));
@@ -130,7 +124,9 @@ ORCHARD_INLINE bool claim_and_share(page_seeker& s, const seen_word& at) {
     if (rich == 0) {
         claimers = seers;
         const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
-        share = count == 0 || count >= need ? 1 : (need + count - 1) / count;
+        const auto place = static_cast<std::uint32_t>(simt::rank_in(seers));
+        // All shares together are no more than is needed: what somebody claims and gives back, others miss meanwhile.
+        share = count == 0 || count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
         start = s.next_random() >> 26;  // those that see the same word begin at different bits
     }
     std::uint64_t won = 0;
