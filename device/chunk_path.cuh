@@ -12,99 +12,95 @@ namespace orchard::device {
 /// Every block of a chunk starts at a multiple of this.
 inline constexpr std::uint64_t chunk_block_alignment = 256;
 
-/// Where this lane's block starts in its group's chunk, and how long the chunk is.
-struct chunk_place {
-    std::uint64_t offset = 0;
-    std::uint64_t total = 0;
+/// One lane's part in its group's request for a chunk, in its memory; `mailbox_client.cuh` says why.
+struct chunk_request {
+    const heap_view& h;
+    lane_mask mask;            ///< the group; after a split, the part of it that this lane is in
+    std::uint64_t bytes;       ///< of this lane, above 0
+    std::uint64_t alignment;   ///< of this lane's block, a power of two up to 2 MiB
+    std::uint64_t offset = 0;  ///< of this lane's block in the chunk
+    std::uint64_t total = 0;   ///< length of the chunk
+    std::uint32_t k = 0;       ///< the same in segments
+    segment_run run{};
+    failure_reason why = failure_reason::none;
+    void* block = nullptr;  ///< this lane's
 };
 
-/// Blocks side by side in the order of lanes, each on a multiple of its alignment (a power of two).
-inline ORCHARD_FN chunk_place place_blocks(lane_mask mask, std::uint64_t bytes, std::uint64_t alignment) {
-    chunk_place place;
-    for (lane_mask left = mask; left != 0; left &= left - 1) {
+/// Lays blocks side by side in the order of lanes, each on a multiple of its alignment (a power of two). False where
+/// they are too large. All lanes of a converged group.
+inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
+    // Before the sum, so that it cannot overflow.
+    const bool too_large = simt::ballot(r.mask, segments_for(r.bytes) > r.h.segments) != 0;
+    std::uint64_t total = 0;
+    ORCHARD_NO_UNROLL
+    for (lane_mask left = too_large ? 0 : r.mask; left != 0; left &= left - 1) {
         const int lane = simt::lowest_bit(left);
-        const std::uint64_t size = simt::shuffle(mask, bytes, lane);
-        const std::uint64_t align = simt::shuffle(mask, alignment, lane);
-        const std::uint64_t start = (place.total + align - 1) & ~(align - 1);
+        const std::uint64_t asked = simt::shuffle(r.mask, r.alignment, lane);
+        const std::uint64_t align = asked > chunk_block_alignment ? asked : chunk_block_alignment;
+        total = (total + align - 1) & ~(align - 1);
         if (simt::lane_id() == lane) {
-            place.offset = start;
+            r.offset = total;
         }
-        place.total = start + size;
+        total += simt::shuffle(r.mask, r.bytes, lane);
     }
-    place.total = (place.total + chunk_block_alignment - 1) & ~(chunk_block_alignment - 1);
-    return place;
+    total = (total + chunk_block_alignment - 1) & ~(chunk_block_alignment - 1);
+    r.total = total;
+    const std::uint64_t k = segments_for(total);
+    r.k = static_cast<std::uint32_t>(k);
+    return !too_large && k <= r.h.segments;
 }
 
-/// One chunk for the group; this lane's block of it, or null with the reason, the same in all lanes.
-inline ORCHARD_NOINLINE void* allocate_one_chunk(const heap_view& h, lane_mask mask, std::uint64_t bytes,
-                                                 std::uint64_t alignment, failure_reason* why) {
-    // Before the sum, so that it cannot overflow.
-    if (simt::ballot(mask, segments_for(bytes) > h.segments) != 0) {
-        *why = failure_reason::too_large;
-        return nullptr;
-    }
-    const std::uint64_t align = alignment > chunk_block_alignment ? alignment : chunk_block_alignment;
-    const chunk_place place = place_blocks(mask, bytes, align);
-    const std::uint64_t k = segments_for(place.total);
-    if (k > h.segments) {
-        *why = failure_reason::too_large;
-        return nullptr;
-    }
-    segment_run run;
-    *why = acquire_segments(h, mask, static_cast<std::uint32_t>(k), &run);
-    if (*why != failure_reason::none) {
-        return nullptr;
-    }
+/// Writes what describes the chunk `r.run`, and says where this lane's block is. All lanes of a converged group.
+inline ORCHARD_NOINLINE void write_record(chunk_request& r) {
     // One lane acquired the segments, and all write what describes them: now that is behind their last use for all.
-    simt::sync(mask);
-    const std::uint32_t first = to_underlying(run.first);
-    const std::uint32_t segment = first + static_cast<std::uint32_t>(place.offset >> segment_shift);
-    auto& record = h.records[first];
-    const int rank = simt::rank_in(mask);
-    record.offset[rank].set(place.offset);
-    if (is_leader(mask)) {
-        const int lanes = simt::popcount(mask);
+    simt::sync(r.mask);
+    const std::uint32_t first = to_underlying(r.run.first);
+    auto& record = r.h.records[first];
+    record.offset[simt::rank_in(r.mask)].set(r.offset);
+    if (is_leader(r.mask)) {
+        const int lanes = simt::popcount(r.mask);
         record.lanes.set(static_cast<std::uint32_t>(lanes));
-        record.segments.set(static_cast<std::uint32_t>(k));
-        record.offset[lanes].set(place.total);
+        record.segments.set(r.k);
+        record.offset[lanes].set(r.total);
         record.live.store<order::relaxed>(lanes == 32 ? ~0u : (1u << lanes) - 1);
-        h.add(counter::chunk_allocations, 1);
-        h.add(counter::live_chunks, 1);
+        r.h.add(counter::chunk_allocations, 1);
+        r.h.add(counter::live_chunks, 1);
     }
-    simt::sync(mask);
+    simt::sync(r.mask);
     // One descriptor for each segment in which a block begins. The group's sync covers the record.
-    const lane_mask beside = simt::match(mask, segment);
-    if (is_leader(beside)) {
-        auto& d = h.descriptors[segment];
+    const std::uint32_t segment = first + static_cast<std::uint32_t>(r.offset >> segment_shift);
+    if (is_leader(simt::match(r.mask, segment))) {
+        auto& d = r.h.descriptors[segment];
         d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::chunk, 0, first));
     }
-    simt::sync(mask);
-    return h.address(first) + place.offset;
+    simt::sync(r.mask);
+    r.block = r.h.address(first) + r.offset;
 }
 
-/// Whether fewer lanes could get what the lanes together could not.
-ORCHARD_INLINE bool may_help_to_split(failure_reason why) {
-    return why == failure_reason::too_large || why == failure_reason::fragmented ||
-           why == failure_reason::out_of_memory_device_budget;
-}
-
-/// One chunk for the group; this lane's block of it, or null with the reason. Any mask. Where there is no memory for
-/// all of them together, the halves of the group ask apart, and so on down to single lanes, so that those are served
-/// for whom there is some.
-///
-/// @param bytes      of this lane, above 0
-/// @param alignment  of this lane's block, a power of two up to 2 MiB
-/// Cost: as `acquire_segments`, and a few stores of metadata by each lane.
-inline ORCHARD_FN void* allocate_chunk(const heap_view& h, lane_mask mask, std::uint64_t bytes, std::uint64_t alignment,
-                                       failure_reason* why) {
-    void* p = allocate_one_chunk(h, mask, bytes, alignment, why);
-    while (p == nullptr && may_help_to_split(*why) && simt::popcount(mask) > 1) {
-        const int half = simt::popcount(mask) / 2;
-        const auto lower = static_cast<lane_mask>(lowest_ones(mask, static_cast<std::uint32_t>(half)));
-        mask = simt::rank_in(mask) < half ? lower : mask & ~lower;
-        p = allocate_one_chunk(h, mask, bytes, alignment, why);
+/// Where fewer lanes could get what the lanes together could not: the lower or the upper half of the group is the
+/// group now, whichever this lane is in.
+inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
+    const int half = simt::popcount(r.mask) / 2;
+    if (half == 0 || !(r.why == failure_reason::too_large || r.why == failure_reason::fragmented ||
+                       r.why == failure_reason::out_of_memory_device_budget)) {
+        return false;
     }
-    return p;
+    const auto lower = static_cast<lane_mask>(lowest_ones(r.mask, static_cast<std::uint32_t>(half)));
+    r.mask = simt::rank_in(r.mask) < half ? lower : r.mask & ~lower;
+    return true;
+}
+
+/// One chunk for the group; this lane's block of it in `r.block`, or null with the reason in `r.why`. Any mask. Where
+/// there is no memory for all of them together, the halves of the group ask apart, and so on down to single lanes, so
+/// that those are served for whom there is some.
+/// Cost: as `acquire_segments`, and a few stores of metadata by each lane.
+inline ORCHARD_FN void allocate_chunk(chunk_request& r) {
+    do {
+        r.why = place_blocks(r) ? acquire_segments(r.h, r.mask, r.k, &r.run) : failure_reason::too_large;
+        if (r.why == failure_reason::none) {
+            return write_record(r);
+        }
+    } while (split_group(r));
 }
 
 /// Which lane's block starts at `offset` of the chunk; `lanes` where none does. Any lane, alone.
@@ -126,14 +122,45 @@ inline ORCHARD_FN std::uint32_t find_block(const chunk_record& record, std::uint
     return low < lanes && record.offset[low].get() == offset ? low : lanes;
 }
 
-/// Ends a chunk whose last lane has freed: descriptors first, then the segments. Any lane, alone.
+/// What freeing a block came to: one of these, or the first segment of the chunk, which nobody uses any more.
+struct freed_block {
+    static constexpr std::uint32_t wrong = 0xffffffffu;  ///< `p` is no block that is allocated
+    static constexpr std::uint32_t right = 0xfffffffeu;
+};
+
+/// Frees one lane's block of a chunk. Any lane, alone. As `freed_block`.
+/// Cost: up to seven loads, one atomic.
+inline ORCHARD_NOINLINE std::uint32_t free_chunk_block(const heap_view& h, const void* p) {
+    if (!h.owns(p)) {
+        return freed_block::wrong;
+    }
+    auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h.base);
+    // Pairs with the release that made the segment what it is: behind it lies the chunk's record.
+    const std::uint64_t d = h.descriptors[offset >> segment_shift].load<order::acquire>();
+    if (descriptor::kind(d) != segment_kind::chunk) {
+        return freed_block::wrong;
+    }
+    const std::uint32_t first = descriptor::extent(d);
+    offset -= std::uint64_t{first} << segment_shift;
+    auto& record = h.records[first];
+    const std::uint32_t block = find_block(record, offset);
+    if (block >= record.lanes.get()) {
+        return freed_block::wrong;
+    }
+    const std::uint32_t bit = 1u << block;
+    // Releases this lane's writes; the last one acquires everybody's.
+    const std::uint32_t before = record.live.fetch_and<order::acq_rel>(~bit);
+    return (before & bit) == 0 ? freed_block::wrong : before == bit ? first : freed_block::right;
+}
+
+/// Ends a chunk whose last lane has freed: takes its descriptors away. Any lane, alone.
 inline ORCHARD_NOINLINE void end_chunk(const heap_view& h, std::uint32_t first) {
     const auto& record = h.records[first];
-    const std::uint32_t lanes = record.lanes.get();
-    const std::uint32_t k = record.segments.get();
     std::uint32_t last = no_segment_index;
-    for (std::uint32_t i = 0; i < lanes; ++i) {
-        const std::uint32_t segment = first + static_cast<std::uint32_t>(record.offset[i].get() >> segment_shift);
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t left = record.lanes.get(); left != 0; --left) {
+        const std::uint32_t segment =
+            first + static_cast<std::uint32_t>(record.offset[left - 1].get() >> segment_shift);
         if (segment != last) {
             auto& d = h.descriptors[segment];
             d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
@@ -141,29 +168,22 @@ inline ORCHARD_NOINLINE void end_chunk(const heap_view& h, std::uint32_t first) 
         }
     }
     h.add(counter::live_chunks, ~std::uint64_t{0});
-    release_segments(h, lane_mask{1} << simt::lane_id(), {segment_index{first}, k});
 }
 
-/// Frees one lane's block of a chunk; `d` is the descriptor of its segment. Any lane, alone. Never waits.
-/// Cost: up to five loads, one atomic; the last lane returns the chunk.
-inline ORCHARD_FN bool free_chunk_block(const heap_view& h, const void* p, std::uint64_t d) {
-    const std::uint32_t first = descriptor::extent(d);
-    auto& record = h.records[first];
-    const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h.address(first));
-    const std::uint32_t block = find_block(record, offset);
-    if (block >= record.lanes.get()) {
-        return false;
-    }
-    const std::uint32_t bit = 1u << block;
-    // Releases this lane's writes; the last one acquires everybody's.
-    const std::uint32_t before = record.live.fetch_and<order::acq_rel>(~bit);
-    if ((before & bit) == 0) {
-        return false;
-    }
-    if (before == bit) {
+/// Puts the segments of a chunk that has ended into the magazine. Any lane, alone.
+inline ORCHARD_NOINLINE void return_chunk(const heap_view& h, std::uint32_t first) {
+    magazine_put<magazine_put_bits_apart>(h, {segment_index{first}, h.records[first].segments.get()});
+}
+
+/// Frees one lane's block of a chunk; the last lane puts the chunk's segments into the magazine. Any lane, alone.
+/// Never waits, and needs no mailbox. False where `p` is no such block.
+inline ORCHARD_FN bool free_from_chunk(const heap_view& h, const void* p) {
+    const std::uint32_t first = free_chunk_block(h, p);
+    if (first < freed_block::right) {
         end_chunk(h, first);
+        return_chunk(h, first);
     }
-    return true;
+    return first != freed_block::wrong;
 }
 
 }  // namespace orchard::device

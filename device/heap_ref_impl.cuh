@@ -56,36 +56,39 @@ inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void*
     }
 }
 
+/// Counts what became of a lane's request for a chunk.
+inline ORCHARD_NOINLINE void count_large(const chunk_request& r) {
+    if (r.block == nullptr) {
+        return record_failure(r.h, r.why, r.bytes, chunk_class);
+    }
+    r.h.add(counter::allocations, 1);
+    r.h.add(counter::allocated_bytes, r.bytes);
+}
+
+/// Counts a group that asks for a chunk.
+inline ORCHARD_NOINLINE void count_large_group(const chunk_request& r) {
+    if (is_leader(r.mask)) {
+        r.h.add(counter::groups, 1);
+        if (r.mask != lane_mask{1} << simt::lane_id()) {
+            r.h.add(counter::multi_lane_groups, 1);
+        }
+    }
+}
+
 /// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; who comes together shares.
 inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     const lane_mask here = simt::converge();
     // Lanes of several heaps may stand here together.
-    const lane_mask group = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state));
-    failure_reason why = failure_reason::none;
-    void* p = allocate_chunk(h, group, bytes, alignment, &why);
-    if (is_leader(group)) {
-        h.add(counter::groups, 1);
-        if (group != lane_mask{1} << simt::lane_id()) {
-            h.add(counter::multi_lane_groups, 1);
-        }
-    }
-    if (p == nullptr) {
-        record_failure(h, why, bytes, chunk_class);
-        return nullptr;
-    }
-    h.add(counter::allocations, 1);
-    h.add(counter::allocated_bytes, bytes);
-    return p;
+    chunk_request r{h, simt::match(here, reinterpret_cast<std::uintptr_t>(h.state)), bytes, alignment};
+    count_large_group(r);
+    allocate_chunk(r);
+    count_large(r);
+    return r.block;
 }
 
 /// Frees what is no page that is allocated: a block of a chunk, or nothing of the heap's. Any lane, alone.
 inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
-    std::uint64_t d = 0;
-    if (h.owns(p)) {
-        // Pairs with the release that made the segment what it is: behind it lies the chunk's record.
-        d = h.descriptors[(static_cast<const char*>(p) - h.base) >> segment_shift].load<order::acquire>();
-    }
-    if (descriptor::kind(d) == segment_kind::chunk && free_chunk_block(h, p, d)) {
+    if (free_from_chunk(h, p)) {
         h.add(counter::frees, 1);
     } else {
         record_invalid_free(h, p);

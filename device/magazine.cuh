@@ -19,27 +19,47 @@ ORCHARD_INLINE std::uint32_t magazine_level(const heap_view& h) {
     return level > 0 ? static_cast<std::uint32_t>(level) : 0;
 }
 
-/// Puts a run into the magazine. Any lane, alone; never waits. Releases what the caller did to the memory.
-/// Cost: two atomics for each 64 segments.
-inline ORCHARD_FN void magazine_put(const heap_view& h, segment_run run) {
+/// Puts segments of one word into the magazine, and says so in the summary. Any lane, alone. Releases what the caller
+/// did to the memory.
+ORCHARD_INLINE void magazine_put_bits(const heap_view& h, std::uint32_t word, std::uint64_t bits) {
+    h.magazine[word].fetch_or<order::release>(bits);
+    h.magazine_summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+}
+/// The same, where registers are few.
+inline ORCHARD_NOINLINE void magazine_put_bits_apart(const heap_view& h, std::uint32_t word, std::uint64_t bits) {
+    magazine_put_bits(h, word, bits);
+}
+
+/// Puts a run into the magazine, word by word by `Put`. Any lane, alone; never waits. Releases what the caller did to
+/// the memory. Cost: two atomics for each 64 segments.
+template <auto Put = magazine_put_bits>
+ORCHARD_FN void magazine_put(const heap_view& h, segment_run run) {
     std::uint32_t first = to_underlying(run.first);
     std::uint32_t left = run.count;
     // The level first: it must not be seen below what is there, or a taker could bring it under zero for long.
     h.state->magazine_level.word.fetch_add<order::relaxed>(run.count);
+    ORCHARD_NO_UNROLL
     while (left != 0) {
-        const std::uint32_t bit = first % 64;
-        const std::uint32_t n = left < 64 - bit ? left : 64 - bit;
-        const std::uint64_t bits = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << bit;
-        h.magazine[first / 64].fetch_or<order::release>(bits);
-        h.magazine_summary[first / 4096].fetch_or<order::release>(std::uint64_t{1} << (first / 64 % 64));
+        const std::uint32_t room = 64 - first % 64;
+        const std::uint32_t n = left < room ? left : room;
+        Put(h, first / 64, ~std::uint64_t{0} >> (64 - n) << first % 64);
         first += n;
         left -= n;
     }
 }
 
-/// One of the set bits, all alike; `bits` must not be 0.
+/// One of the set bits, all alike; `bits` must not be 0. In halves, which takes fewer registers.
 ORCHARD_INLINE int random_bit(std::uint64_t bits, std::uint32_t random) {
-    return random_walk::nth_one(bits, static_cast<int>(random % static_cast<std::uint32_t>(simt::popcount(bits))));
+    const auto n = static_cast<std::uint32_t>(simt::popcount(bits));
+    int rank = static_cast<int>(std::uint64_t{random} * n >> 32);
+    auto half = static_cast<std::uint32_t>(bits);
+    const int low = simt::popcount(half);
+    const bool upper = rank >= low;
+    if (upper) {
+        half = static_cast<std::uint32_t>(bits >> 32);
+        rank -= low;
+    }
+    return random_walk::nth_one(half, rank) + (upper ? 32 : 0);
 }
 
 /// The lowest run of `k` <= 64 ones in `bits`; 0 where there is none.
@@ -58,87 +78,165 @@ ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
     return ones << simt::lowest_bit(starts);
 }
 
-/// Takes one word's run of `k` segments, from a random place in the word where k is 1. Any lane, alone.
-inline ORCHARD_FN bool magazine_take_from(const heap_view& h, std::uint32_t word, std::uint32_t k, std::uint32_t random,
-                                          segment_run* taken) {
-    auto& w = h.magazine[word];
-    for (int attempt = 0; attempt < 8; ++attempt) {
-        const std::uint64_t bits = w.load<order::relaxed>();
-        if (bits == 0) {
-            // Tidy the summary; put it right again if somebody has just filled the word.
-            auto& summary = h.magazine_summary[word / 64];
-            summary.fetch_and<order::acq_rel>(~(std::uint64_t{1} << (word % 64)));
-            if (w.load<order::relaxed>() != 0) {
-                summary.fetch_or<order::release>(std::uint64_t{1} << (word % 64));
-                continue;
-            }
-            return false;
+/// The lowest run of ones in `bits`, which must not be 0.
+ORCHARD_INLINE std::uint64_t lowest_run(std::uint64_t bits) {
+    const std::uint64_t above =
+        bits + (bits & (~bits + 1));  // the carry runs to behind it; lost where it ends the word
+    return bits & ~above;
+}
+
+/// Which bits of a word to take for a run of `k`: a random one where k is 1, the lowest run of whatever length where k
+/// is 0. 0 where there is no such run.
+inline ORCHARD_FN std::uint64_t wanted_bits(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
+    return k == 1 ? std::uint64_t{1} << random_bit(bits, random) : k == 0 ? lowest_run(bits) : run_in_word(bits, k);
+}
+
+/// Most words that a search for a run of several looks at. After that the host may know better; and on shortage all
+/// that lies here goes back to it.
+inline constexpr std::uint32_t most_words_for_a_run = 128;
+
+/// A search of the magazine, in the memory of each lane of the group; `mailbox_client.cuh` says why.
+struct magazine_search {
+    const heap_view& h;
+    lane_mask mask;
+    std::uint32_t k;       ///< segments wanted; 0: some, in a run of whatever length
+    std::uint32_t random;  ///< the same in all lanes
+    std::uint32_t at;      ///< summary words, counted from a random one, that this lane looks at next
+    std::uint32_t tried = 0;
+    std::uint64_t words = 0;     ///< of the magazine, that this lane's summary word names
+    std::uint32_t summary = 0;   ///< which one that is
+    lane_mask holders = 0;       ///< lanes that have such words
+    int source = 0;              ///< the one whose turn it is
+    std::uint32_t word = 0;      ///< that it has chosen
+    std::uint32_t attempts = 0;  ///< at that word
+    segment_run found;
+
+    ORCHARD_FN magazine_search(const heap_view& heap, lane_mask m, std::uint32_t wanted)
+        : h{heap},
+          mask{m},
+          k{wanted},
+          random{mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
+                     static_cast<std::uint32_t>(simt::leader_of(m)))},
+          at{static_cast<std::uint32_t>(simt::rank_in(m))} {}
+};
+
+/// Each lane looks at another summary word, until one names words of the magazine. False: there are no more.
+inline ORCHARD_NOINLINE bool next_summaries(magazine_search& s) {
+    const std::uint32_t count = (s.h.magazine_words() + 63) / 64;
+    const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
+    ORCHARD_NO_UNROLL
+    while (s.holders == 0 && from_leader(s.mask, s.at) < count) {
+        s.words = 0;
+        if (s.at < count) {
+            s.summary = s.random % count + s.at;
+            s.summary -= s.summary >= count ? count : 0;
+            s.words = s.h.magazine_summary[s.summary].load<order::relaxed>();
         }
-        std::uint64_t want = 0;
-        if (k == 1) {
-            want = std::uint64_t{1} << random_bit(bits, mix(random + static_cast<std::uint32_t>(attempt)));
-        } else {
-            want = run_in_word(bits, k);
+        s.holders = simt::ballot(s.mask, s.words != 0);
+        s.at += width;
+    }
+    return s.holders != 0;
+}
+
+/// The lowest lane that has words chooses one of them, a random one.
+inline ORCHARD_NOINLINE void choose_word(magazine_search& s) {
+    const int source = simt::lowest_bit(s.holders);
+    const bool mine = simt::lane_id() == source;
+    if (mine) {
+        const int bit = random_bit(s.words, s.random);
+        s.words &= ~(std::uint64_t{1} << bit);
+        s.word = s.summary * 64 + static_cast<std::uint32_t>(bit);
+    }
+    s.source = source;
+    if (simt::ballot(s.mask, mine && s.words != 0) == 0) {
+        s.holders &= s.holders - 1;
+    }
+    ++s.tried;
+}
+
+/// What became of an attempt to take a run from a word.
+enum class attempt : std::uint32_t { none, again, taken };
+
+/// One attempt at the word `s.word`, by this lane alone; the run is in `s.found`.
+inline ORCHARD_FN attempt take_from_word(magazine_search& s) {
+    auto& w = s.h.magazine[s.word];
+    auto& summary = s.h.magazine_summary[s.word / 64];
+    const std::uint64_t bits = w.load<order::relaxed>();
+    if (bits == 0) {
+        // Tidy the summary; put it right again if somebody has just filled the word.
+        summary.fetch_and<order::acq_rel>(~(std::uint64_t{1} << (s.word % 64)));
+        if (w.load<order::relaxed>() == 0) {
+            return attempt::none;
         }
-        if (want == 0) {
-            return false;
-        }
-        // Acquires what the last owner released with its put.
-        const std::uint64_t won = w.fetch_and<order::acquire>(~want) & want;
-        if (won == want) {
-            h.state->magazine_level.word.fetch_sub<order::relaxed>(k);
-            *taken = {segment_index{word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(want))}, k};
-            return true;
-        }
+        summary.fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
+        return attempt::again;
+    }
+    const std::uint64_t want = wanted_bits(bits, s.k, mix(s.random + s.attempts));
+    if (want == 0) {
+        return attempt::none;
+    }
+    // Acquires what the last owner released with its put.
+    const std::uint64_t won = w.fetch_and<order::acquire>(~want) & want;
+    if (won != want) {
         if (won != 0) {
             w.fetch_or<order::release>(won);
-            h.magazine_summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << (word % 64));
+            summary.fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
         }
+        return attempt::again;
     }
-    return false;
+    const auto n = static_cast<std::uint32_t>(simt::popcount(want));
+    s.h.state->magazine_level.word.fetch_sub<order::relaxed>(n);
+    s.found = {segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(want))}, n};
+    return attempt::taken;
 }
 
-/// Takes a run of `k` segments; called by all lanes of a converged group, same result in all.
+/// The lane that has chosen makes an attempt; what came of it, in all lanes.
+inline ORCHARD_NOINLINE attempt try_word(magazine_search& s) {
+    auto result = static_cast<std::uint32_t>(attempt::none);
+    if (simt::lane_id() == s.source) {
+        result = static_cast<std::uint32_t>(take_from_word(s));
+    }
+    const auto all = static_cast<attempt>(simt::shuffle(s.mask, result, s.source));
+    if (all == attempt::taken) {
+        simt::sync(s.mask);  // what the finder acquired is so for all
+        s.found.first = segment_index{simt::shuffle(s.mask, to_underlying(s.found.first), s.source)};
+        s.found.count = simt::shuffle(s.mask, s.found.count, s.source);
+    }
+    return all;
+}
+
+/// Takes a run of `k` segments (0: some run, whatever its length); called by all lanes of a converged group, same
+/// result in all. What the run's last owner released is acquired for all of them.
 /// Runs of more than 64 segments are not kept here. Cost on a hit: a summary word, a word, one atomic.
-inline ORCHARD_FN bool magazine_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
-    if (k > 64 || from_leader(mask, magazine_level(h)) < k) {
+inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
+    const std::uint32_t level = from_leader(mask, magazine_level(h));
+    if (k > 64 || level < k || level == 0) {
         return false;
     }
-    const std::uint32_t summary_words = (h.magazine_words() + 63) / 64;
-    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
-    const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
-    const std::uint32_t random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
-                                     static_cast<std::uint32_t>(simt::leader_of(mask)));
-    const std::uint32_t start = from_leader(mask, random) % summary_words;
-    for (std::uint32_t i = 0; i < summary_words; i += width) {
-        const std::uint32_t index = (start + i + rank) % summary_words;
-        const std::uint64_t summary = i + rank < summary_words ? h.magazine_summary[index].load<order::relaxed>() : 0;
-        lane_mask candidates = simt::ballot(mask, summary != 0);
-        while (candidates != 0) {
-            const int source = simt::lowest_bit(candidates);
-            candidates &= candidates - 1;
-            const std::uint64_t words = simt::shuffle(mask, summary, source);
-            const std::uint32_t summary_word = simt::shuffle(mask, index, source);
-            std::uint32_t found = 0;
-            segment_run run;
-            if (is_leader(mask)) {
-                for (std::uint64_t left = words; left != 0 && found == 0;) {
-                    const int bit = random_bit(left, random);
-                    left &= ~(std::uint64_t{1} << bit);
-                    const std::uint32_t word = summary_word * 64 + static_cast<std::uint32_t>(bit);
-                    found = magazine_take_from(h, word, k, random, &run) ? 1 : 0;
-                }
-            }
-            if (from_leader(mask, found) != 0) {
-                *taken = {segment_index{from_leader(mask, to_underlying(run.first))}, k};
-                return true;
-            }
+    constexpr std::uint32_t most_attempts = 8;
+    magazine_search s(h, mask, k);
+    ORCHARD_NO_UNROLL
+    while ((k <= 1 || s.tried < most_words_for_a_run) && next_summaries(s)) {
+        choose_word(s);
+        attempt result = attempt::again;
+        ORCHARD_NO_UNROLL
+        for (s.attempts = 0; result == attempt::again && s.attempts < most_attempts; ++s.attempts) {
+            result = try_word(s);
+        }
+        if (result == attempt::taken) {
+            *taken = s.found;
+            return true;
         }
     }
     return false;
 }
 
-/// Takes whatever one magazine word holds; any lane, alone. For giving segments back to the host.
+/// The same, as a function of its own.
+inline ORCHARD_NOINLINE bool magazine_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
+    return search_magazine(h, mask, k, taken);
+}
+
+/// Takes whatever one magazine word holds; any lane, alone. For handing all back to the host.
 ORCHARD_INLINE std::uint64_t magazine_drain_word(const heap_view& h, std::uint32_t word) {
     const std::uint64_t bits = h.magazine[word].exchange<order::acquire>(0);
     if (bits != 0) {

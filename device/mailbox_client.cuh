@@ -7,6 +7,10 @@
 /// Every function is called by all lanes of a converged group (`mask`); its lowest lane acts for all.
 /// A `Sink` is called as `sink(answer_status, segment_run)` for each answer that nobody waits for; by any lanes, alone
 /// or together; it must not wait and not use collectives.
+///
+/// All of this is reached from `malloc`, and a kernel has as many registers as its deepest chain of calls takes, frame
+/// by frame. So what lives longer than one phase lies in the lane's own memory (`errand`), each phase is a function of
+/// its own that is handed that memory, and the chain is short.
 
 #include <cstdint>
 
@@ -23,12 +27,12 @@ using mailbox::courier_word;
 using mailbox::slot_word;
 
 namespace courier {
-/// Words that each lane of a courier reads at once while there is traffic: 256 answers a full warp.
-inline constexpr int depth = 8;
+/// Words that each lane of a courier reads at once while there is traffic: 128 answers a full warp.
+inline constexpr std::uint32_t depth = 4;
 /// Rounds that a courier stays for others once its own answer is there.
-inline constexpr int rounds_for_others = 8;
+inline constexpr std::uint32_t rounds_for_others = 8;
 /// Rounds after which a courier lets go, so that its word changes even while nothing arrives.
-inline constexpr int longest_tenure = 64;
+inline constexpr std::uint32_t longest_tenure = 64;
 /// A courier word that has not changed for this long belongs to a courier that stopped.
 inline constexpr std::uint64_t lost_after_ns = 5'000'000;
 }  // namespace courier
@@ -47,6 +51,115 @@ struct outcome {
     failure_reason failure = failure_reason::none;
 };
 
+class mailbox_client;
+
+// Of the following nothing is set before it is needed: `begin`, `post` and `wait` do.
+
+/// A group's turn as courier of one ring.
+struct tenure {
+    static constexpr std::uint32_t no_slot = 0xffffffffu;
+
+    // What the turn is to be.
+    std::uint32_t ring;
+    std::uint32_t rounds;    ///< at most
+    std::uint32_t own_slot;  ///< of the group's own post
+    std::uint32_t own_tag;
+    bool eager;          ///< the office is probably free, and asking for it costs no more than looking
+    std::uint64_t lost;  ///< the word of a courier that has stopped and may be succeeded; 0: none
+    // What came of it.
+    std::uint64_t mine;     ///< the group's own answer; 0: not yet
+    std::uint64_t courier;  ///< the courier word as last seen
+    // Between the phases of a round.
+    std::uint64_t office;  ///< the courier word while it is this group's; 0: it is not
+    std::uint64_t cursor;
+    std::uint64_t posted;
+    std::uint32_t deep;   ///< words that each lane reads in this round
+    std::uint32_t ready;  ///< answers that this round has found
+    std::uint32_t round;
+    std::uint32_t for_others;
+    bool last;
+    std::uint32_t at;                     ///< which of its words this lane hands over
+    std::uint64_t handed;                 ///< and what that is
+    std::uint32_t asked;                  ///< segments that its post asked for
+    std::uint64_t words[courier::depth];  ///< of this lane; 0 where there is nothing to be delivered
+
+    /// A turn of up to `n` rounds is to begin, for others so far.
+    ORCHARD_FN void begin(std::uint32_t n) {
+        rounds = n;
+        own_slot = no_slot;
+        own_tag = 0;
+        eager = false;
+        lost = 0;
+        mine = 0;
+    }
+};
+
+/// A post that is to be made.
+struct posting {
+    mailbox::post request;
+    bool unattended;
+    std::uint32_t attempt;      ///< to find a free slot
+    std::uint64_t progress;     ///< answers delivered, as last seen while all slots were in use
+    std::uint64_t progress_at;  ///< when that changed; 0: not looked at yet
+    receipt made;
+
+    ORCHARD_FN void begin(const mailbox::post& what, bool nobody_waits) {
+        request = what;
+        unattended = nobody_waits;
+        attempt = 0;
+        progress_at = 0;
+    }
+};
+
+/// A group's wait for the answer to its post.
+struct watch {
+    std::uint64_t courier;      ///< the courier word, as last seen
+    std::uint64_t changed_at;   ///< when it last changed
+    std::uint64_t progress_at;  ///< when its cursor last moved
+    std::uint64_t next_look;
+    std::uint64_t beat_before;  ///< at half time
+    std::uint64_t beat_at;
+    std::uint64_t delivered;  ///< the slot's word, once it is the answer
+    std::uint32_t pause_ns;
+    bool looked;  ///< at all
+    bool half_time;
+    failure_reason failure;
+
+    ORCHARD_FN void begin() {
+        looked = false;
+        half_time = false;
+        delivered = 0;
+        beat_before = 0;
+        beat_at = 0;
+        failure = failure_reason::none;
+    }
+};
+
+/// What one that makes rounds again and again has seen of each ring's courier word, and since when.
+struct rounds_seen {
+    std::uint64_t courier[mailbox::max_couriers];
+    std::uint64_t since[mailbox::max_couriers];
+};
+
+/// All that a group needs while it is about something at a mailbox. Every phase is handed it whole: one address.
+struct errand {
+    const mailbox_client* box;
+    simt::lane_mask mask;
+    tenure turn;
+    posting post;
+    watch wait;
+    rounds_seen seen;
+
+    ORCHARD_FN errand(const mailbox_client* b, simt::lane_mask m) : box{b}, mask{m} {}
+};
+
+/// The same, with where to put what nobody waits for.
+template <class Sink>
+struct errand_with : errand {
+    Sink sink;
+    ORCHARD_FN errand_with(const mailbox_client* b, simt::lane_mask m, Sink s) : errand{b, m}, sink{s} {}
+};
+
 /// The client's view of one mailbox; passed by value.
 class mailbox_client {
 public:
@@ -62,92 +175,54 @@ public:
     /// Errors: closing; service_not_answering where no slot came free (unattended: where none was free at once).
     /// Cost: three atomics of device memory, one of which nobody waits for, and one word written to host memory.
     template <class Sink>
-    ORCHARD_FN receipt post(simt::lane_mask mask, mailbox::post request, bool unattended, Sink&& sink) const;
+    ORCHARD_FN receipt post(simt::lane_mask mask, mailbox::post request, bool unattended, Sink sink) const;
 
     /// Waits for the answer to `r`, as courier where nobody else is.
     ///
     /// Errors: commit_blocked or service_not_answering at the deadline (the slot is then unattended; a late grant
     /// goes to `sink`). Cost: polls one word of device memory; at most one group at a time reads host memory.
     template <class Sink>
-    ORCHARD_FN outcome wait(simt::lane_mask mask, receipt r, Sink&& sink) const;
+    ORCHARD_FN outcome wait(simt::lane_mask mask, receipt r, Sink sink) const;
 
     /// Delivers what answers there are, if nobody else does. Never waits. For who has posted unattended.
     template <class Sink>
-    ORCHARD_FN void courier_round(simt::lane_mask mask, Sink&& sink) const {
-        for (std::uint32_t ring = 0; ring < shape.couriers; ++ring) {
-            serve(mask, ring, no_receipt, 1, false, sink);
-        }
+    ORCHARD_FN void courier_round(simt::lane_mask mask, Sink sink) const {
+        errand_with<Sink> e{this, mask, sink};
+        go_round(e);
     }
-
-    /// What one that makes such rounds again and again has seen of each ring's courier word, and since when.
-    struct rounds_seen {
-        std::uint64_t courier[mailbox::max_couriers]{};
-        std::uint64_t since[mailbox::max_couriers]{};
-    };
-    /// As above; also takes the office of a courier that has stopped, which a waiter of its ring would do, if there
-    /// were one.
-    template <class Sink>
-    ORCHARD_FN void courier_round(simt::lane_mask mask, Sink&& sink, rounds_seen& seen) const;
 
     /// Posts written that no courier has seen the answer of; a snapshot.
     [[nodiscard]] ORCHARD_FN std::uint64_t in_flight() const {
         const std::uint64_t done = delivered();
         return courier_word::flying(device->ticket.word.load<simt::order::relaxed>(), done);
     }
-
-private:
-    static constexpr receipt no_receipt{0xffffffffu, 0, 0, failure_reason::none};
-
-    /// What `serve` found.
-    struct served {
-        answer mine;
-        bool have_mine = false;
-        std::uint64_t courier = 0;  ///< the courier word as last seen
-    };
-    /// Words of the answer ring that one lane of a courier has read.
-    struct batch {
-        std::uint64_t words[courier::depth];
-    };
-    /// What a waiting group has seen of the mailbox's progress.
-    struct watch {
-        std::uint64_t courier = 0;      ///< the courier word
-        std::uint64_t changed_at = 0;   ///< when it last changed
-        std::uint64_t progress_at = 0;  ///< when its cursor last moved
-        std::uint64_t next_look = 0;
-        std::uint32_t pause_ns = 0;
-    };
-
     /// Answers delivered so far, modulo 2^40.
     [[nodiscard]] ORCHARD_FN std::uint64_t delivered() const {
         std::uint64_t done = 0;
+        ORCHARD_NO_UNROLL
         for (std::uint32_t ring = 0; ring < shape.couriers; ++ring) {
             done += courier_word::cursor(device->courier[ring].word.load<simt::order::relaxed>());
         }
         return done;
     }
-    /// Times that `post` tries to find a free slot before it waits for one.
-    static constexpr std::uint32_t quick_attempts = 9;
+
+    // The same for callers that keep the errand themselves, to use it several times, at several mailboxes.
+
+    /// Posts what `e.post` says; the receipt is in it.
     template <class Sink>
-    ORCHARD_NOINLINE receipt post_when_free(simt::lane_mask mask, mailbox::post request, Sink sink) const;
-    ORCHARD_FN bool try_post(simt::lane_mask mask, mailbox::post request, std::uint32_t attempt, bool unattended,
-                             receipt& r) const;
-    ORCHARD_FN bool claim(receipt& r, std::uint32_t attempt, bool unattended) const;
-    ORCHARD_FN void write_post(receipt r, mailbox::post request) const;
-    ORCHARD_FN std::uint64_t take_office(simt::lane_mask mask, std::uint32_t ring, bool eager, std::uint64_t lost,
-                                         std::uint64_t* seen) const;
+    ORCHARD_FN static void post(errand_with<Sink>& e);
+    /// Waits for the answer to `e.post.made`.
     template <class Sink>
-    ORCHARD_NOINLINE served serve(simt::lane_mask mask, std::uint32_t ring, receipt own, int rounds, bool eager,
-                                  Sink sink, std::uint64_t lost = 0) const;
-    ORCHARD_FN void read_batch(simt::lane_mask mask, std::uint32_t ring, std::uint64_t cursor, int deep,
-                               batch& b) const;
-    ORCHARD_FN int count_ready(simt::lane_mask mask, std::uint64_t cursor, int deep, const batch& b) const;
-    ORCHARD_FN bool take_own(simt::lane_mask mask, receipt own, int ready, batch& b, served& out) const;
+    ORCHARD_FN static outcome wait(errand_with<Sink>& e);
+    /// One round as courier of each ring.
     template <class Sink>
-    ORCHARD_FN void deliver_batch(simt::lane_mask mask, int ready, const batch& b, Sink&& sink) const;
+    ORCHARD_FN static void go_round(errand_with<Sink>& e);
+    /// The same for who does so again and again (`e.seen`); also takes the office of a courier that has stopped, which
+    /// a waiter of its ring would do, if there were one.
     template <class Sink>
-    ORCHARD_FN void deliver(const answer& a, Sink&& sink) const;
-    ORCHARD_FN void plan_next_look(simt::lane_mask mask, watch& w, std::uint64_t now, std::uint32_t slot) const;
-    ORCHARD_FN outcome give_up(simt::lane_mask mask, receipt r, std::uint64_t beat_before) const;
+    ORCHARD_FN static void go_round_again(errand_with<Sink>& e);
+
+    /// Lets the slot of a post go that has its answer.
     ORCHARD_FN void finish(receipt r) const {
         if (!simt::mutation::is(simt::mutation::fault::acknowledgement)) {
             device->slots()[r.slot].store<simt::order::relaxed>(slot_word::idle((r.tag + 1) & shape.tag_mask()));
@@ -158,4 +233,5 @@ private:
 }  // namespace orchard::device
 
 #include "device/mailbox_client_impl.cuh"
+#include "device/mailbox_courier_impl.cuh"
 #include "device/mailbox_post_impl.cuh"

@@ -8,12 +8,18 @@
 
 namespace orchard::device {
 
+namespace posts {
+
+/// Times that `post` tries to find a free slot before it waits for one.
+inline constexpr std::uint32_t quick_attempts = 9;
+
 /// Leader only: tries to claim one slot, the warp's own first. Relaxed: a slot carries nothing but its own word.
-inline ORCHARD_FN bool mailbox_client::claim(receipt& r, std::uint32_t attempt, bool unattended) const {
+inline ORCHARD_FN bool claim(errand& e) {
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
-    r.slot = (warp + attempt * 0x9e3779b1u) & (shape.slots - 1);
-    auto& word = device->slots()[r.slot];
-    if (!unattended) {
+    receipt& r = e.post.made;
+    r.slot = (warp + e.post.attempt * 0x9e3779b1u) & (e.box->shape.slots - 1);
+    auto& word = e.box->device->slots()[r.slot];
+    if (!e.post.unattended) {
         const std::uint64_t old = word.fetch_or<simt::order::relaxed>(slot_word::pending);
         r.tag = slot_word::tag_field::get(old);
         return (old & slot_word::pending) == 0 || mutation::is(mutation::fault::credit);
@@ -26,14 +32,15 @@ inline ORCHARD_FN bool mailbox_client::claim(receipt& r, std::uint32_t attempt, 
 }
 
 /// Leader only. The ticket is written at once: the service waits for it.
-inline ORCHARD_FN void mailbox_client::write_post(receipt r, mailbox::post request) const {
-    request.slot = r.slot;
-    request.tag = r.tag;
-    device->posted[shape.answer_ring(r.slot)].word.fetch_add<simt::order::relaxed>(1);
-    const std::uint64_t ticket = device->ticket.word.fetch_add<simt::order::relaxed>(1);
-    auto& word = host.posts[shape.position(ticket)];
-    const std::uint64_t packed = request.pack(shape.lap_tag(ticket));
-    if (request.kind == mailbox::post_kind::give_back) {
+inline ORCHARD_NOINLINE void write_post(errand& e) {
+    const mailbox_client& box = *e.box;
+    box.device->posted[box.shape.answer_ring(e.post.made.slot)].word.fetch_add<simt::order::relaxed>(1);
+    const std::uint64_t ticket = box.device->ticket.word.fetch_add<simt::order::relaxed>(1);
+    auto& word = box.host.posts[box.shape.position(ticket)];
+    e.post.request.slot = e.post.made.slot;
+    e.post.request.tag = e.post.made.tag;
+    const std::uint64_t packed = e.post.request.pack(box.shape.lap_tag(ticket));
+    if (e.post.request.kind == mailbox::post_kind::give_back) {
         // What the last owner wrote is before what the next owner writes: pairs with the service's acquire.
         word.store<simt::order::release>(packed);
     } else {
@@ -41,89 +48,90 @@ inline ORCHARD_FN void mailbox_client::write_post(receipt r, mailbox::post reque
     }
 }
 
-/// One attempt, at one slot. True: it is over, with a post or with a reason why not; all lanes.
-inline ORCHARD_FN bool mailbox_client::try_post(simt::lane_mask mask, mailbox::post request, std::uint32_t attempt,
-                                                bool unattended, receipt& r) const {
-    enum : std::uint32_t { posted, closing, taken };
-    std::uint32_t state = taken;
-    if (is_leader(mask)) {
-        // Both are under way at once; a slot claimed in vain is let go.
-        const std::uint64_t flags = device->flags.word.load<simt::order::relaxed>();
-        const bool claimed = claim(r, attempt, unattended);
-        // Returns are taken to the last.
-        if ((flags & mailbox::device_part::closing) != 0 && request.kind == mailbox::post_kind::grant) {
-            state = closing;
-            if (claimed) {
-                finish(r);
-            }
-        } else if (claimed) {
-            write_post(r, request);
-            state = posted;
+/// How an attempt to post ended.
+enum class attempt : std::uint32_t { posted, closing, taken };
+
+/// Leader only: an attempt at one slot. `posted`: the slot is claimed, and the post is to be written at once.
+inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
+    // Both are under way at once; a slot claimed in vain is let go.
+    const std::uint64_t flags = e.box->device->flags.word.load<simt::order::relaxed>();
+    const bool claimed = claim(e);
+    ++e.post.attempt;
+    // Returns are taken to the last.
+    if ((flags & mailbox::device_part::closing) != 0 && e.post.request.kind == mailbox::post_kind::grant) {
+        if (claimed) {
+            e.box->finish(e.post.made);
         }
+        return attempt::closing;
     }
-    state = from_leader(mask, state);
-    if (state == posted) {
-        r.slot = from_leader(mask, r.slot);
-        r.tag = from_leader(mask, r.tag);
-    } else if (state == closing) {
-        r.failure = failure_reason::closing;
-    }
-    return state != taken;
+    return claimed ? attempt::posted : attempt::taken;
 }
 
-template <class Sink>
-ORCHARD_FN receipt mailbox_client::post(simt::lane_mask mask, mailbox::post request, bool unattended,
-                                        Sink&& sink) const {
-    receipt r;
-    r.count = request.run.count;
-    for (std::uint32_t attempt = 0; attempt < quick_attempts; ++attempt) {
-        if (try_post(mask, request, attempt, unattended, r)) {
-            return r;
-        }
+/// Leader only: tries up to `attempts` slots, and posts.
+inline ORCHARD_FN attempt try_slots(errand& e, std::uint32_t attempts) {
+    const std::uint32_t end = e.post.attempt + attempts;
+    attempt result = attempt::taken;
+    ORCHARD_NO_UNROLL
+    while (result == attempt::taken && e.post.attempt != end) {
+        result = try_slot(e);
     }
-    if (unattended) {
-        r.failure = failure_reason::service_not_answering;
-        return r;
+    if (result == attempt::posted) {
+        write_post(e);
     }
-    return post_when_free(mask, request, sink);
+    return result;
 }
 
-/// All slots are in use. Some may only wait for a courier: is one, between further attempts.
+/// Tries up to `attempts` slots. True: it is over, with a post or with a reason why not; all lanes.
+inline ORCHARD_NOINLINE bool try_post(errand& e, std::uint32_t attempts) {
+    e.post.made.count = e.post.request.run.count;
+    auto own = static_cast<std::uint32_t>(attempt::taken);
+    if (is_leader(e.mask)) {
+        own = static_cast<std::uint32_t>(try_slots(e, attempts));
+    }
+    const auto result = static_cast<attempt>(from_leader(e.mask, own));
+    e.post.made.slot = from_leader(e.mask, e.post.made.slot);
+    e.post.made.tag = from_leader(e.mask, e.post.made.tag);
+    e.post.made.failure = result == attempt::closing ? failure_reason::closing : failure_reason::none;
+    return result != attempt::taken;
+}
+
+/// Whether nothing has been delivered for as long as the deadline allows. All lanes.
+inline ORCHARD_NOINLINE bool is_stuck(errand& e) {
+    const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
+    const std::uint64_t done = from_leader(e.mask, e.box->delivered());
+    if (done != e.post.progress || e.post.progress_at == 0) {
+        e.post.progress = done;
+        e.post.progress_at = now;
+    }
+    return now - e.post.progress_at > e.box->timeout_ns;
+}
+
+}  // namespace posts
+
 template <class Sink>
-ORCHARD_NOINLINE receipt mailbox_client::post_when_free(simt::lane_mask mask, mailbox::post request, Sink sink) const {
-    receipt r;
-    r.count = request.run.count;
-    rounds_seen seen;
-    std::uint64_t progress = from_leader(mask, delivered());
-    std::uint64_t since = from_leader(mask, simt::clock_ns());  // the last progress that was seen
-    for (std::uint32_t attempt = quick_attempts;; ++attempt) {
-        courier_round(mask, sink, seen);
+ORCHARD_FN void mailbox_client::post(errand_with<Sink>& e) {
+    if (posts::try_post(e, posts::quick_attempts)) {
+        return;
+    }
+    // All slots are in use. Some may only wait for a courier: is one, between further attempts.
+    e.seen = rounds_seen{};
+    ORCHARD_NO_UNROLL
+    while (!e.post.unattended && !posts::is_stuck(e)) {
+        go_round_again(e);
         simt::pause(500);
-        if (try_post(mask, request, attempt, false, r)) {
-            return r;
-        }
-        const std::uint64_t now = from_leader(mask, simt::clock_ns());
-        const std::uint64_t done = from_leader(mask, delivered());
-        since = done != progress ? now : since;
-        progress = done;
-        if (now - since > timeout_ns) {
-            r.failure = failure_reason::service_not_answering;
-            return r;
+        if (posts::try_post(e, 1)) {
+            return;
         }
     }
+    e.post.made.failure = failure_reason::service_not_answering;
 }
 
 template <class Sink>
-ORCHARD_FN void mailbox_client::courier_round(simt::lane_mask mask, Sink&& sink, rounds_seen& seen) const {
-    for (std::uint32_t ring = 0; ring < shape.couriers; ++ring) {
-        const std::uint64_t now = from_leader(mask, simt::clock_ns());
-        const bool lost = seen.since[ring] != 0 && now - seen.since[ring] > lost_after_ns;
-        const served s = serve(mask, ring, no_receipt, 1, false, sink, lost ? seen.courier[ring] : 0);
-        if (s.courier != seen.courier[ring] || seen.since[ring] == 0) {
-            seen.courier[ring] = s.courier;
-            seen.since[ring] = now;
-        }
-    }
+ORCHARD_FN receipt mailbox_client::post(simt::lane_mask mask, mailbox::post request, bool unattended, Sink sink) const {
+    errand_with<Sink> e{this, mask, sink};
+    e.post.begin(request, unattended);
+    post(e);
+    return e.post.made;
 }
 
 }  // namespace orchard::device

@@ -77,8 +77,8 @@ ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, s
 }
 
 /// Claims every page of a slab, if all are free; all lanes of a converged group. On failure nothing has changed.
-inline ORCHARD_FN bool slab_claim_all(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                      std::uint32_t segment) {
+inline ORCHARD_NOINLINE bool slab_claim_all(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                            std::uint32_t segment) {
     const std::uint32_t words = class_words(page_class);
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
@@ -86,6 +86,7 @@ inline ORCHARD_FN bool slab_claim_all(const heap_view& h, lane_mask mask, std::u
     std::uint32_t end = 0;   // words [0, end) were tried, by all lanes
     std::uint32_t mine = 0;  // how many of this lane's are claimed: they are the first ones
     bool all = true;
+    ORCHARD_NO_UNROLL
     while (all && end < words) {
         const std::uint32_t word = end + rank;
         bool won = true;
@@ -102,6 +103,7 @@ inline ORCHARD_FN bool slab_claim_all(const heap_view& h, lane_mask mask, std::u
     if (all) {
         return true;
     }
+    ORCHARD_NO_UNROLL
     for (std::uint32_t i = 0; i < mine; ++i) {
         const std::uint32_t word = i * width + rank;
         bitmap[word].fetch_and<order::release>(~class_word_mask(page_class, word));
@@ -109,21 +111,11 @@ inline ORCHARD_FN bool slab_claim_all(const heap_view& h, lane_mask mask, std::u
     return false;
 }
 
-/// Ends a slab that has no page in use; all lanes of a converged group. True: the caller owns the segment, whose
-/// bitmap is clear. False: it was no slab, or a page of it is in use.
-/// Cost: one atomic and one store for each 64 pages, over the lanes of the group.
-inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                   std::uint32_t segment) {
-    const std::uint64_t before = from_leader(mask, h.descriptors[segment].load<order::acquire>());
-    if (!descriptor::is_slab_of(before, page_class) || !slab_claim_all(h, mask, page_class, segment)) {
-        return false;
-    }
-    // All pages are ours. The slab may have been another incarnation until a moment ago: only now is it still.
+/// After `slab_claim_all`: ends the slab, whose pages are all the group's. False: it was another incarnation, until a
+/// moment ago, whose pages these are, and is no slab of the class now. All lanes of a converged group.
+inline ORCHARD_NOINLINE bool slab_end(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                      std::uint32_t segment) {
     const std::uint64_t now = from_leader(mask, h.descriptors[segment].load<order::acquire>());
-    const std::uint32_t words = class_words(page_class);
-    auto* bitmap = h.bitmap(segment);
-    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
-    const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
     const bool still = descriptor::is_slab_of(now, page_class);
     const auto end_descriptor = [&] {
         if (still && is_leader(mask)) {
@@ -134,19 +126,18 @@ inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint
         end_descriptor();
     }
     simt::sync(mask);
-    for (std::uint32_t word = rank; word < words; word += width) {
+    ORCHARD_NO_UNROLL
+    for (auto word = static_cast<std::uint32_t>(simt::rank_in(mask)); word < class_words(page_class);
+         word += static_cast<std::uint32_t>(simt::popcount(mask))) {
         // Releases the change of descriptor to whoever claims a bit from here on. AND, not a store: a latecomer may
         // hold bits beyond the pages for a moment.
-        bitmap[word].fetch_and<order::release>(~class_word_mask(page_class, word));
+        h.bitmap(segment)[word].fetch_and<order::release>(~class_word_mask(page_class, word));
     }
     simt::sync(mask);
     if (simt::mutation::is(fault::retire_order)) {
         end_descriptor();
     }
-    if (!still) {
-        return false;
-    }
-    if (is_leader(mask)) {
+    if (still && is_leader(mask)) {
         // Written before the descriptor that the leader has acquired.
         const std::uint32_t place = h.records[segment].place.get();
         h.table(page_class)[place].store<order::release>(0);
@@ -155,7 +146,21 @@ inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint
                                                                   << shape_of(page_class).log_pages());
         h.add(counter::slabs_retired, 1);
     }
-    return true;
+    return still;
+}
+
+/// Whether the segment is a slab of the class. All lanes of a converged group.
+ORCHARD_INLINE bool is_slab(const heap_view& h, lane_mask mask, std::uint32_t page_class, std::uint32_t segment) {
+    return descriptor::is_slab_of(from_leader(mask, h.descriptors[segment].load<order::acquire>()), page_class);
+}
+
+/// Ends a slab that has no page in use; all lanes of a converged group. True: the caller owns the segment, whose
+/// bitmap is clear. False: it was no slab, or a page of it is in use.
+/// Cost: one atomic and one store for each 64 pages, over the lanes of the group.
+inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                   std::uint32_t segment) {
+    return is_slab(h, mask, page_class, segment) && slab_claim_all(h, mask, page_class, segment) &&
+           slab_end(h, mask, page_class, segment);
 }
 
 }  // namespace orchard::device

@@ -95,7 +95,7 @@ absl::Status heap::impl::lay_out_metadata() {
     // Whole magazine words, so that no word of it has two owners.
     view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
     view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
-    // At most a quarter of the heap lies in the magazine (it keeps up to twice its target).
+    // At most a quarter of the heap lies in the magazine for long (what is over twice its target is handed back).
     view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), segments / 8);
     // A refill of more than the target would keep from others what the magazine then gives back.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));

@@ -31,6 +31,7 @@
 /// Method: request and response through host memory as in AlignMalloc, section VI.A; couriers are Orchard's own,
 /// because reads of host memory delay the committing of memory (docs/limits.md).
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -229,7 +230,7 @@ struct shape {
     /// The tag of word number `number` of the post ring: never that of the word it overwrites; the first lap's is not
     /// 0.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t lap_tag(std::uint64_t number) const {
-        return (static_cast<std::uint32_t>(number / slots) + 1) & tag_mask();
+        return lap(number, slots) & tag_mask();
     }
     /// Words of one answer ring.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_slots() const { return 2 * slots / couriers; }
@@ -243,9 +244,14 @@ struct shape {
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_position(std::uint32_t ring, std::uint64_t number) const {
         return ring * answer_slots() + (static_cast<std::uint32_t>(number) & (answer_slots() - 1));
     }
+    /// How often a ring of `words` words, a power of two up to 2^15, was begun when word number `number` came, modulo
+    /// 2^17: without a division, and in 32 bits, because the device computes it with few registers.
+    [[nodiscard]] static ORCHARD_FN constexpr std::uint32_t lap(std::uint64_t number, std::uint32_t words) {
+        return (static_cast<std::uint32_t>(number) >> std::countr_zero(words)) + 1;
+    }
     /// As `lap_tag`, of an answer ring.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_lap_tag(std::uint64_t number) const {
-        return (static_cast<std::uint32_t>(number / answer_slots()) + 1) & tag_mask();
+        return lap(number, answer_slots()) & tag_mask();
     }
 };
 

@@ -10,6 +10,7 @@
 /// | `ORCHARD_INLINE`      | the same, always inlined: for the one-line functions of the hot path       |
 /// | `ORCHARD_NOINLINE`    | the same, never inlined: for slow paths, to keep the hot path small        |
 /// | `ORCHARD_UNROLL`      | before a loop that is to be unrolled on CUDA                               |
+/// | `ORCHARD_NO_UNROLL`   | before a loop that is not to be, to save registers                         |
 /// | `ORCHARD_CUDA_PASS`   | 1 while code for a CUDA device is generated, else 0                        |
 /// | `ORCHARD_CUDA_SOURCE` | 1 where the compiler understands `<<<>>>`, else 0                          |
 

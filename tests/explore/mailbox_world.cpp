@@ -61,7 +61,9 @@ void mailbox_world::touch(simt::lane_mask mask, segment_run run, bool first) {
 failure_reason mailbox_world::give(simt::lane_mask mask, segment_run run, bool wait) {
     touch(mask, run, false);
     if (!wait) {
-        device::give_back(heap.view, mask, run);
+        device::dealings d(heap.view, mask);
+        d.run = run;
+        device::hand_back(d);
         return failure_reason::none;
     }
     const device::receipt r = box.post(mask, {post_kind::give_back, 0, 0, run, false}, false, sink());

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What is done on shortage, and before a heap is looked at: retires empty slabs, hands the magazine back, waits until
+/// nothing is under way.
+
+#include "device/dealings.cuh"
+
+namespace orchard::device {
+
+/// Finds the next slab of `d.page_class` that may be empty: `d.segment`; false at the end of the table. All lanes.
+/// Cost: looks at one word of each slab.
+inline ORCHARD_NOINLINE bool next_empty_slab(dealings& d) {
+    const heap_view& h = d.h;
+    ORCHARD_NO_UNROLL
+    while (d.holders == 0) {
+        const std::uint32_t count = from_leader(d.mask, h.state->slabs[d.page_class].count.load<order::relaxed>());
+        if (d.place >= count) {
+            return false;
+        }
+        const std::uint32_t index = d.place + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+        d.place += static_cast<std::uint32_t>(simt::popcount(d.mask));
+        d.own = index < count ? h.table(d.page_class)[index].load<order::acquire>() : 0;
+        const bool maybe = is_slab_entry(d.own) && h.bitmap(d.own - 1)[0].load<order::relaxed>() == 0;
+        d.holders = simt::ballot(d.mask, maybe);
+    }
+    const int lane = simt::lowest_bit(d.holders);
+    d.holders &= d.holders - 1;
+    d.segment = simt::shuffle(d.mask, d.own, lane) - 1;
+    return true;
+}
+
+/// Retires the slab `d.segment`, if it is empty. Whether it did.
+inline ORCHARD_NOINLINE bool retire_slab(dealings& d) { return slab_retire(d.h, d.mask, d.page_class, d.segment); }
+
+/// Puts what was a slab into the magazine.
+inline ORCHARD_NOINLINE void put_retired(dealings& d) {
+    release_segments(d.h, d.mask, {segment_index{d.segment}, 1});
+    ++d.retired;
+}
+
+/// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the magazine.
+inline ORCHARD_FN void retire_class(dealings& d) {
+    d.place = 0;
+    d.holders = 0;
+    ORCHARD_NO_UNROLL
+    while (next_empty_slab(d)) {
+        if (retire_slab(d)) {
+            put_retired(d);
+        }
+    }
+}
+
+/// Retires every slab of the class that has no page in use; their segments go into the magazine. All lanes of a
+/// converged group. How many.
+/// Cost: looks at one word of each slab, and at all words of the empty ones.
+inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
+    dealings d(h, mask);
+    d.page_class = page_class;
+    retire_class(d);
+    return d.retired;
+}
+
+/// Delivers what answers are under way, so that grants which nobody waits for (refills) come to hand. Bounded: those
+/// that a service parks stay under way.
+inline ORCHARD_FN void collect_answers(dealings& d) {
+    constexpr std::uint32_t rounds = 32;
+    ORCHARD_NO_UNROLL
+    for (d.shard = 0; d.shard < d.h.shards; ++d.shard) {
+        ORCHARD_NO_UNROLL
+        for (d.place = 0; d.place < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0; ++d.place) {
+            collect(d, d.shard);
+            simt::pause(500);
+        }
+    }
+}
+
+/// Begins a reclaim (true), or waits for the one that goes on, but not for one that has lasted too long. All lanes.
+inline ORCHARD_NOINLINE bool begin_reclaim(dealings& d) {
+    auto& since = d.h.state->reclaiming.word;
+    std::uint32_t first = 0;
+    std::uint64_t began = 0;
+    if (is_leader(d.mask)) {
+        began = since.load<order::relaxed>();
+        const std::uint64_t now = simt::clock_ns();
+        const bool free = began == 0 || now - began > d.h.reclaim_patience_ns;
+        first = free && since.compare_exchange<order::relaxed>(began, now) ? 1 : 0;
+    }
+    if (from_leader(d.mask, first) != 0) {
+        return true;
+    }
+    began = from_leader(d.mask, began);
+    ORCHARD_NO_UNROLL
+    for (bool over = false; !over;) {
+        simt::pause(2'000);
+        const bool late = simt::clock_ns() - began > d.h.reclaim_patience_ns;
+        over = from_leader(d.mask, late || since.load<order::relaxed>() != began ? 1u : 0u) != 0;
+    }
+    return false;
+}
+
+/// On shortage: retires empty slabs and hands the magazine back, so that the host can serve what it just could not.
+/// One group at a time does it, the others wait for it.
+inline ORCHARD_FN void reclaim(dealings& d) {
+    if (!begin_reclaim(d)) {
+        return;
+    }
+    ORCHARD_NO_UNROLL
+    for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
+        retire_class(d);
+    }
+    collect_answers(d);
+    drain(d);
+    if (is_leader(d.mask)) {
+        d.h.state->reclaiming.word.store<order::relaxed>(0);
+    }
+}
+
+/// Delivers answers until nothing is under way, with `drain` after handing the magazine back; gives up at the
+/// mailbox's deadline. All lanes of a converged group.
+inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too) {
+    rounds_seen seen[max_shards]{};
+    dealings d(h, mask);
+    const std::uint64_t started = from_leader(mask, simt::clock_ns());
+    for (;;) {
+        if (drain_too) {
+            drain(d);
+        }
+        std::uint64_t flying = 0;
+        for (std::uint32_t s = 0; s < h.shards; ++s) {
+            d.box = &h.mailboxes[s];
+            d.seen = seen[s];
+            mailbox_client::go_round_again(d);
+            seen[s] = d.seen;
+            flying += from_leader(mask, h.mailboxes[s].in_flight());
+        }
+        const bool empty = !drain_too || from_leader(mask, magazine_level(h)) == 0;
+        const std::uint64_t now = from_leader(mask, simt::clock_ns());
+        if ((flying == 0 && empty) || now - started > h.mailboxes[0].timeout_ns) {
+            return;
+        }
+        simt::pause(1000);
+    }
+}
+
+}  // namespace orchard::device
