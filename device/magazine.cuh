@@ -155,10 +155,10 @@ inline ORCHARD_NOINLINE void choose_word(magazine_search& s) {
 }
 
 /// What became of an attempt to take a run from a word.
-enum class attempt : std::uint32_t { none, again, taken };
+enum class word_outcome : std::uint32_t { none, again, taken };
 
 /// One attempt at the word `s.word`, by this lane alone; the run is in `s.found`.
-inline ORCHARD_FN attempt take_from_word(magazine_search& s) {
+inline ORCHARD_FN word_outcome take_from_word(magazine_search& s) {
     auto& w = s.h.magazine[s.word];
     auto& summary = s.h.magazine_summary[s.word / 64];
     const std::uint64_t bits = w.load<order::relaxed>();
@@ -166,14 +166,14 @@ inline ORCHARD_FN attempt take_from_word(magazine_search& s) {
         // Tidy the summary; put it right again if somebody has just filled the word.
         summary.fetch_and<order::acq_rel>(~(std::uint64_t{1} << (s.word % 64)));
         if (w.load<order::relaxed>() == 0) {
-            return attempt::none;
+            return word_outcome::none;
         }
         summary.fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
-        return attempt::again;
+        return word_outcome::again;
     }
     const std::uint64_t want = wanted_bits(bits, s.k, mix(s.random + s.attempts));
     if (want == 0) {
-        return attempt::none;
+        return word_outcome::none;
     }
     // Acquires what the last owner released with its put.
     const std::uint64_t won = w.fetch_and<order::acquire>(~want) & want;
@@ -182,22 +182,22 @@ inline ORCHARD_FN attempt take_from_word(magazine_search& s) {
             w.fetch_or<order::release>(won);
             summary.fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
         }
-        return attempt::again;
+        return word_outcome::again;
     }
     const auto n = static_cast<std::uint32_t>(simt::popcount(want));
     s.h.state->magazine_level.word.fetch_sub<order::relaxed>(n);
     s.found = {segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(want))}, n};
-    return attempt::taken;
+    return word_outcome::taken;
 }
 
 /// The lane that has chosen makes an attempt; what came of it, in all lanes.
-inline ORCHARD_NOINLINE attempt try_word(magazine_search& s) {
-    auto result = static_cast<std::uint32_t>(attempt::none);
+inline ORCHARD_NOINLINE word_outcome try_word(magazine_search& s) {
+    auto result = static_cast<std::uint32_t>(word_outcome::none);
     if (simt::lane_id() == s.source) {
         result = static_cast<std::uint32_t>(take_from_word(s));
     }
-    const auto all = static_cast<attempt>(simt::shuffle(s.mask, result, s.source));
-    if (all == attempt::taken) {
+    const auto all = static_cast<word_outcome>(simt::shuffle(s.mask, result, s.source));
+    if (all == word_outcome::taken) {
         simt::sync(s.mask);  // what the finder acquired is so for all
         s.found.first = segment_index{simt::shuffle(s.mask, to_underlying(s.found.first), s.source)};
         s.found.count = simt::shuffle(s.mask, s.found.count, s.source);
@@ -218,12 +218,12 @@ inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::
     ORCHARD_NO_UNROLL
     while ((k <= 1 || s.tried < most_words_for_a_run) && next_summaries(s)) {
         choose_word(s);
-        attempt result = attempt::again;
+        word_outcome result = word_outcome::again;
         ORCHARD_NO_UNROLL
-        for (s.attempts = 0; result == attempt::again && s.attempts < most_attempts; ++s.attempts) {
+        for (s.attempts = 0; result == word_outcome::again && s.attempts < most_attempts; ++s.attempts) {
             result = try_word(s);
         }
-        if (result == attempt::taken) {
+        if (result == word_outcome::taken) {
             *taken = s.found;
             return true;
         }

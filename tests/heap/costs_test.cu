@@ -190,6 +190,24 @@ TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
     }
 }
 
+TEST_P(heap_costs, who_asks_hands_back_what_the_magazine_has_too_much) {
+    const std::uint64_t target = device::heap_view(h().ref().view()).magazine_target;
+    const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(heap_segments() / 2, segments(1)), 1);
+    free_all(blocks);
+    const statistics full = settled_stats();
+    ASSERT_GT(full.segments_in_magazine, 2 * target);
+    free_all({allocate_one(segments(1))});
+    const statistics after = settled_stats();
+    EXPECT_GT(after.returns, full.returns);
+    EXPECT_LE(after.returns, full.returns + device::returns_at_once);
+    EXPECT_LT(after.segments_in_magazine, full.segments_in_magazine);
+    // Some more requests, and it has no more than it should.
+    for (int i = 0; i < 4; ++i) {
+        free_all({allocate_one(segments(1))});
+    }
+    EXPECT_LE(settled_stats().segments_in_magazine, 2 * target + 1);
+}
+
 TEST_P(heap_costs, what_the_host_is_asked_without_a_magazine) {
     remake(heap_cases()[1].values());
     const statistics before = settled_stats();

@@ -169,6 +169,49 @@ TEST(Magazine, DrainsWordByWord) {
     EXPECT_FALSE(magazine_take(heap.view, alone, 1, &taken));
 }
 
+TEST(Magazine, TakesSomeRunWhateverItsLength) {
+    heap_memory heap(segments);
+    std::vector<bool> seen(segments);
+    for (const segment_run put : {run_at(60, 200), run_at(4096, 1), run_at(4096 + 62, 4), run_at(segments - 3, 3)}) {
+        magazine_put(heap.view, put);
+    }
+    segment_run taken;
+    std::uint32_t runs = 0;
+    for (std::uint32_t left = magazine_level(heap.view); left != 0; left -= taken.count, ++runs) {
+        ASSERT_TRUE(magazine_take(heap.view, alone, 0, &taken));
+        ASSERT_GE(taken.count, 1u);
+        const std::uint32_t first = to_underlying(taken.first);
+        EXPECT_EQ(first / 64, (first + taken.count - 1) / 64) << "a run reaches from one word into the next";
+        for (std::uint32_t s = first; s < first + taken.count; ++s) {
+            EXPECT_FALSE(seen[s]) << s;
+            seen[s] = true;
+        }
+    }
+    EXPECT_EQ(runs, 5u + 1 + 2 + 1) << "not as long as they are";
+    EXPECT_EQ(heap.magazine_bits(), 0u);
+    EXPECT_FALSE(magazine_take(heap.view, alone, 0, &taken));
+}
+
+TEST(Magazine, ASearchForARunOfSeveralLooksAtSoManyWordsAndNoMore) {
+    constexpr std::uint32_t words = 2 * device::most_words_for_a_run;
+    heap_memory heap(words * 64);
+    for (std::uint32_t w = 0; w < words; ++w) {
+        magazine_put(heap.view, run_at(w * 64 + w % 64, 1));
+    }
+    const auto loads_of = [&](std::uint32_t k, bool found) {
+        const auto result = simt::run_emulated({1, 1}, [&](simt::thread_position) {
+            segment_run taken;
+            EXPECT_EQ(magazine_take(heap.view, simt::converge(), k, &taken), found);
+        });
+        return result.costs.device_loads;
+    };
+    const std::uint64_t loads = loads_of(2, false);
+    EXPECT_GE(loads, device::most_words_for_a_run);
+    EXPECT_LE(loads, device::most_words_for_a_run + words / 64 + 1);
+    EXPECT_LE(loads_of(1, true), 3u);
+    EXPECT_EQ(magazine_level(heap.view), words - 1);
+}
+
 TEST(Magazine, AHitCostsOneAtomicForTheRunAndOneForTheLevel) {
     heap_memory heap(segments);
     magazine_put(heap.view, run_at(64, 64));
