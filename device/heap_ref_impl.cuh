@@ -23,30 +23,6 @@ inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t byte
     }
 }
 
-/// Keeps the first failure for the host, and counts it. Any lane, alone.
-inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
-                                            std::uint32_t page_class) {
-    h.add(counter::failed_allocations, 1);
-    auto& f = h.state->failure;
-    if (f.count.fetch_add<order::relaxed>(1) == 0) {
-        const simt::thread_position at = simt::position();
-        f.reason.set(static_cast<std::uint32_t>(why));
-        f.bytes.set(bytes);
-        f.size_class.set(page_class);
-        f.block.set(at.block);
-        f.thread.set(at.thread);
-        f.time_ns.set(simt::clock_ns());
-        f.ready.store<order::release>(1);
-    }
-}
-
-/// The same for a lane that asked for a page, and was counted as one that gets one.
-inline ORCHARD_NOINLINE void record_no_page(const heap_view& h, failure_reason why, std::uint64_t bytes,
-                                            std::uint32_t page_class) {
-    h.state->pages[heap_view::own_shard()][page_class].nulls.fetch_add<order::relaxed>(1);
-    record_failure(h, why, bytes, page_class);
-}
-
 inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void* p) {
     h.add(counter::invalid_frees, 1);
     std::uint64_t expected = 0;
@@ -101,12 +77,13 @@ ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_
     if (page_class == chunk_class) {
         return device::allocate_large(*view_.self, bytes, alignment);
     }
-    const device::found_page found = device::allocate_page(view_, simt::converge(), page_class);
-    if (found.page == device::found_page::none) {
-        device::record_no_page(*view_.self, static_cast<failure_reason>(found.segment), bytes, page_class);
-        return nullptr;
+    const device::home_result r = simt::by_mask(
+        simt::converge(), [&](simt::lane_mask here) { return device::look_at_home(view_, here, page_class); });
+    if (r.mine.page == device::found_page::none) {
+        return r.closing ? device::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
+                         : device::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes);
     }
-    return view_.address(found.segment) + std::uint64_t{found.page} * class_bytes(page_class);
+    return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
 }
 
 ORCHARD_INLINE void heap_ref::free(void* p) const {

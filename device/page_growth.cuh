@@ -38,66 +38,84 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
     refill_magazine(h, alone);
 }
 
-/// The slab at a place, or why there is none.
-struct opened_place {
-    std::uint32_t entry = 0;  ///< segment + 1, or 0
+/// The slab at a place of a class's table, for a group that needs one there: what lies in the lane's memory meanwhile.
+struct place_opening {
+    const heap_view& h;
+    lane_mask group;
+    std::uint32_t page_class;
+    std::uint32_t place = 0;
+    std::uint32_t entry = 0;  ///< the result: segment + 1, or 0
     failure_reason why = failure_reason::none;
+    std::uint32_t refusals = 0;  ///< that the class had counted at first
+    std::uint64_t started = 0;
+    segment_run run;
+
+    ORCHARD_FN place_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
+        : h{heap}, group{mask}, page_class{of_class} {}
 };
 
-/// Gets a segment for a place that the leader has reserved. All lanes of a converged group.
-inline ORCHARD_FN opened_place make_slab(const heap_view& h, lane_mask group, std::uint32_t page_class,
-                                         std::uint32_t place) {
-    segment_run run;
-    opened_place out;
-    out.why = acquire_segments(h, group, 1, &run);
-    const std::uint32_t segment = to_underlying(run.first);
-    if (is_leader(group)) {
-        auto& refusal = h.state->slabs[page_class].refusal;
-        if (out.why == failure_reason::none) {
-            slab_publish(h, page_class, place, segment);
-            if (refusal.load<order::relaxed>() % 256 != 0) {
+/// After `acquire_segments` for a place that the leader has reserved. All lanes.
+inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
+    if (is_leader(o.group)) {
+        auto& refusal = o.h.state->slabs[o.page_class].refusal;
+        const std::uint32_t before = refusal.load<order::relaxed>();
+        if (o.why == failure_reason::none) {
+            slab_publish(o.h, o.page_class, o.place, to_underlying(o.run.first));
+            if (before % 256 != 0) {
                 refusal.fetch_and<order::relaxed>(~0xffu);  // there is memory again
             }
         } else {
-            const std::uint32_t before = refusal.load<order::relaxed>() / 256;
-            refusal.store<order::relaxed>((before + 1) * 256 + static_cast<std::uint32_t>(out.why));
-            h.table(page_class)[place].store<order::release>(0);
+            refusal.store<order::relaxed>((before / 256 + 1) * 256 + static_cast<std::uint32_t>(o.why));
+            o.h.table(o.page_class)[o.place].store<order::release>(0);
         }
     }
-    simt::sync(group);
-    out.entry = out.why == failure_reason::none ? segment + 1 : 0;
-    return out;
+    simt::sync(o.group);
+    o.entry = o.why == failure_reason::none ? to_underlying(o.run.first) + 1 : 0;
 }
 
-/// The slab at a place: found, made, or waited for. All lanes of a converged group; the same result in all.
-/// Cost: a load where it is there; otherwise as `acquire_segments`, for one group, and the others' wait.
-inline ORCHARD_NOINLINE opened_place open_place(const heap_view& h, lane_mask group, std::uint32_t page_class,
-                                                std::uint32_t place) {
-    auto& refusal = h.state->slabs[page_class].refusal;
-    const std::uint64_t started = from_leader(group, simt::clock_ns());
+/// Looks at the place, and waits while somebody else gets a slab for it. All lanes. True where the leader has reserved
+/// the place; otherwise the result is there.
+inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
+    auto& refusal = o.h.state->slabs[o.page_class].refusal;
+    o.started = from_leader(o.group, simt::clock_ns());
+    ORCHARD_NO_UNROLL
     for (;;) {
-        const std::uint32_t refused = from_leader(group, refusal.load<order::acquire>()) / 256;
-        std::uint32_t found = from_leader(group, is_leader(group) ? reserve_place(h, page_class, place) : 0);
-        if (found == 0) {
-            return make_slab(h, group, page_class, place);
+        o.refusals = from_leader(o.group, refusal.load<order::acquire>()) / 256;
+        o.entry = from_leader(o.group, is_leader(o.group) ? reserve_place(o.h, o.page_class, o.place) : 0);
+        if (o.entry == 0) {
+            return true;
         }
-        // Somebody gets the slab for all. He has a deadline; should he stop for good, we have one too.
-        while (found == growing_entry) {
+        // He has a deadline; should he stop for good, we have one too.
+        ORCHARD_NO_UNROLL
+        while (o.entry == growing_entry) {
             simt::pause(200);
-            found = from_leader(group, h.table(page_class)[place].load<order::acquire>());
-            const std::uint64_t now = from_leader(group, simt::clock_ns());
-            if (found == growing_entry && now - started > 4 * h.mailboxes[0].timeout_ns) {
-                return {0, failure_reason::service_not_answering};
+            o.entry = from_leader(o.group, o.h.table(o.page_class)[o.place].load<order::acquire>());
+            const std::uint64_t now = from_leader(o.group, simt::clock_ns());
+            if (o.entry == growing_entry && now - o.started > 4 * o.h.mailboxes[0].timeout_ns) {
+                o.entry = 0;
+                o.why = failure_reason::service_not_answering;
+                return false;
             }
         }
-        if (found != 0) {
-            return {found, failure_reason::none};
+        if (o.entry != 0) {
+            return false;
         }
         // Either he got none, and then neither would we; or the slab came and went already.
-        const std::uint32_t now = from_leader(group, refusal.load<order::relaxed>());
-        if (now / 256 != refused && now % 256 != 0) {
-            return {0, static_cast<failure_reason>(now % 256)};
+        const std::uint32_t now = from_leader(o.group, refusal.load<order::relaxed>());
+        if (now / 256 != o.refusals && now % 256 != 0) {
+            o.why = static_cast<failure_reason>(now % 256);
+            return false;
         }
+    }
+}
+
+/// The slab at `o.place`: found, made, or waited for. All lanes of a converged group; the same result in all.
+/// Cost: a load where it is there; otherwise as `acquire_segments`, for one group, and the others' wait.
+ORCHARD_INLINE void open_place(place_opening& o) {
+    o.why = failure_reason::none;
+    if (await_place(o)) {
+        o.why = acquire_segments(o.h, o.group, 1, &o.run);
+        settle_place(o);
     }
 }
 

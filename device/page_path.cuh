@@ -63,16 +63,4 @@ ORCHARD_INLINE home_result look_at_home(const heap_view& h, lane_mask here, std:
     return r;
 }
 
-/// A page of its class for every lane of `here`, or none with the reason. Lanes of several classes and heaps are
-/// served side by side.
-///
-/// Any mask. Cost on a hit, for all lanes of one class together: three loads side by side, one atomic, a load.
-ORCHARD_INLINE found_page allocate_page(const heap_view& h, lane_mask here, std::uint32_t page_class) {
-    const home_result r = simt::by_mask(here, [&](lane_mask mask) { return look_at_home(h, mask, page_class); });
-    if (r.mine.page != found_page::none) {
-        return r.mine;
-    }
-    return r.closing ? no_page(failure_reason::closing) : find_page(*h.self, r.lack, r.group & r.lack, page_class);
-}
-
 }  // namespace orchard::device

@@ -5,7 +5,8 @@
 /// How groups that look for pages claim what their lanes have seen, and share it.
 ///
 /// All groups of a warp that search do so in step: every collective is over all lanes that search (`here`), and a group
-/// is a mask within it. So no group waits while another one walks.
+/// is a mask within it. So no group waits while another one walks. What a lane knows of its search lies in its memory,
+/// and the phases are functions of their own: see docs/design.md, "Registers".
 /// Source: M. Pham et al., ICS 2022, section 4: lanes probe, winners share by ballot, rank and shuffle.
 
 #include "device/page_growth.cuh"
@@ -38,14 +39,19 @@ struct class_slabs {
     }
 };
 
-/// A word that a lane has looked at, and what was free in it.
-struct seen_word {
+/// Pages of one bitmap word: those that a lane has seen free, or has claimed.
+struct some_pages {
     std::uint32_t segment = 0;
     std::uint32_t word = 0;
-    std::uint64_t free_bits = 0;
+    std::uint64_t bits = 0;
+
+    /// The page of bit `bit`.
+    [[nodiscard]] ORCHARD_INLINE found_page page(int bit) const {
+        return {segment, word * 64 + static_cast<std::uint32_t>(bit)};
+    }
 };
 
-/// A lane that searches, and its group.
+/// A lane that searches, and its group. Functions are collectives of all lanes that search, unless they say otherwise.
 struct page_seeker {
     class_slabs slabs;
     lane_mask here;   ///< all lanes of the warp that search
@@ -54,8 +60,9 @@ struct page_seeker {
     std::uint32_t pages;  ///< of a slab
     std::uint32_t random;
     found_page mine;
+    some_pages seen;  ///< what this lane has seen free; then what it has claimed and does not need itself
 
-    ORCHARD_INLINE page_seeker(const heap_view& h, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
+    ORCHARD_FN page_seeker(const heap_view& h, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
         : slabs{h, of_class},
           here{searching},
           group{own_group},
@@ -65,7 +72,7 @@ struct page_seeker {
                      simt::noise() << 4)} {}
 
     [[nodiscard]] ORCHARD_INLINE bool lacks() const { return mine.page == found_page::none; }
-    /// The lanes of the group that have no page yet. A collective.
+    /// The lanes of the group that have no page yet.
     [[nodiscard]] ORCHARD_INLINE lane_mask without() const { return group & simt::ballot(here, lacks()); }
     /// The group's leader's value.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t from_own_leader(std::uint32_t value) const {
@@ -85,61 +92,62 @@ struct page_seeker {
         const std::uint64_t all = left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
         return ~slabs.bitmap(segment)[word].load<order::relaxed>() & all;
     }
+
+    ORCHARD_FN bool claim();
+    ORCHARD_FN void share();
 };
 
-/// Gives lanes without a page what others have claimed for them, a giver at a time. `spare`: pages of word `at` that this
-/// lane has claimed and does not need; all of them together are wanted.
-ORCHARD_INLINE void hand_out(page_seeker& s, std::uint64_t spare, const seen_word& at) {
-    lane_mask without = s.without();
-    lane_mask givers = s.group & simt::ballot(s.here, spare != 0);
-    while (simt::ballot(s.here, givers != 0) != 0) {
-        const int giver = givers != 0 ? simt::lowest_bit(givers) : simt::lane_id();
-        const std::uint64_t bits = simt::shuffle(s.here, spare, giver);
-        const std::uint32_t segment = simt::shuffle(s.here, at.segment, giver);
-        const std::uint32_t word = simt::shuffle(s.here, at.word, giver);
-        const int rank = simt::rank_in(without);
-        const bool served = givers != 0 && s.lacks() && rank < simt::popcount(bits);
-        if (served) {
-            s.mine = {segment, word * 64 + static_cast<std::uint32_t>(random_walk::nth_one(bits, rank))};
-        }
-        const lane_mask got = s.group & simt::ballot(s.here, served);
-        if (!simt::mutation::is(fault::share_ballot)) {
-            without &= ~got;
-        }
-        givers &= givers - 1;
-    }
-}
-
-/// Every lane has looked at a word. In each group, one that saw enough for all claims for all; otherwise those that saw
-/// something claim a share each, together no more than is needed. Whether anybody of the group saw a free page. A collective.
-ORCHARD_INLINE bool claim_and_share(page_seeker& s, const seen_word& at) {
-    const lane_mask without = s.without();
-    const auto need = static_cast<std::uint32_t>(simt::popcount(without));
-    const bool enough = need != 0 && static_cast<std::uint32_t>(simt::popcount(at.free_bits)) >= need;
-    const lane_mask rich = s.group & simt::ballot(s.here, enough);
-    const lane_mask seers = s.group & simt::ballot(s.here, need != 0 && at.free_bits != 0);
-    lane_mask claimers = rich & (~rich + 1);
-    std::uint32_t share = need;
-    std::uint32_t start = 0;
-    if (rich == 0) {
-        claimers = seers;
-        const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
-        const auto place = static_cast<std::uint32_t>(simt::rank_in(seers));
-        // All shares together are no more than is needed: what somebody claims and gives back, others miss meanwhile.
-        share = count == 0 || count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
-        start = s.next_random() >> 26;  // those that see the same word begin at different bits
-    }
+/// Every lane has seen free pages, or none. In each group, one that saw enough for all claims for all; otherwise those
+/// that saw something claim a share each, together no more than is needed: what somebody claims and gives back, others
+/// miss meanwhile. Whether anybody of the group saw a free page.
+inline ORCHARD_NOINLINE bool page_seeker::claim() {
+    const lane_mask lacking = without();
+    const auto need = static_cast<std::uint32_t>(simt::popcount(lacking));
+    const bool enough = need != 0 && static_cast<std::uint32_t>(simt::popcount(seen.bits)) >= need;
+    const lane_mask rich = group & simt::ballot(here, enough);
+    const lane_mask seers = group & simt::ballot(here, need != 0 && seen.bits != 0);
+    const lane_mask claimers = rich != 0 ? rich & (~rich + 1) : seers;
+    const auto place = static_cast<std::uint32_t>(simt::rank_in(claimers));
     std::uint64_t won = 0;
-    if ((claimers >> simt::lane_id() & 1) != 0 && static_cast<std::uint32_t>(simt::rank_in(claimers)) < need) {
-        won = slab_claim(s.slabs, s.page_class, at.segment, at.word, ones_from(at.free_bits, share, start));
-        if (won != 0 && s.lacks() && !simt::mutation::is(fault::share_ballot)) {
-            s.mine = {at.segment, at.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(won))};
+    if ((claimers >> simt::lane_id() & 1) != 0 && place < need) {
+        std::uint32_t share = need;
+        std::uint32_t start = 0;
+        if (rich == 0) {
+            const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
+            share = count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
+            start = next_random() >> 26;  // those that see the same word begin at different bits
+        }
+        won = slab_claim(slabs, page_class, seen.segment, seen.word, ones_from(seen.bits, share, start));
+        if (won != 0 && lacks() && !simt::mutation::is(fault::share_ballot)) {
+            mine = seen.page(simt::lowest_bit(won));
             won &= won - 1;
         }
     }
-    hand_out(s, won, at);
-    simt::sync(s.here);  // what a giver acquired with its claim is so for whom it gave to
+    seen.bits = won;
     return seers != 0;
+}
+
+/// Gives lanes without a page what others have claimed for them, a giver at a time. All that is left is wanted.
+inline ORCHARD_NOINLINE void page_seeker::share() {
+    lane_mask lacking = without();
+    lane_mask givers = group & simt::ballot(here, seen.bits != 0);
+    ORCHARD_NO_UNROLL
+    while (simt::ballot(here, givers != 0) != 0) {
+        const int giver = givers != 0 ? simt::lowest_bit(givers) : simt::lane_id();
+        const some_pages given{simt::shuffle(here, seen.segment, giver), simt::shuffle(here, seen.word, giver),
+                               simt::shuffle(here, seen.bits, giver)};
+        const int rank = simt::rank_in(lacking);
+        const bool served = givers != 0 && lacks() && rank < simt::popcount(given.bits);
+        if (served) {
+            mine = given.page(random_walk::nth_one(given.bits, rank));
+        }
+        const lane_mask got = group & simt::ballot(here, served);
+        if (!simt::mutation::is(fault::share_ballot)) {
+            lacking &= ~got;
+        }
+        givers &= givers - 1;
+    }
+    simt::sync(here);  // what a giver acquired with its claim is so for whom it gave to
 }
 
 }  // namespace orchard::device
