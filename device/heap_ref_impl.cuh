@@ -62,6 +62,18 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
     return r.block;
 }
 
+/// A page or run of units where the heap's policy is one of the published algorithms, or null.
+template <class Policy>
+ORCHARD_NOINLINE void* allocate_by_policy(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class,
+                                          std::uint64_t alignment) {
+    failure_reason why = failure_reason::none;
+    void* p = allocate_published<Policy>(h, bytes, alignment, page_class, &why);
+    if (p == nullptr) {
+        record_failure(h, why, bytes, page_class);
+    }
+    return p;
+}
+
 /// Frees what is no page that is allocated: a block of a chunk, or nothing of the heap's. Any lane, alone.
 inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
     if (free_from_chunk(h, p)) {
@@ -71,11 +83,25 @@ inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
     }
 }
 
+/// As `heap_ref::free` where blocks are runs of units. Any lane, alone.
+inline ORCHARD_NOINLINE void free_by_units(const heap_view& h, const void* p) {
+    if (!free_block_of_units(h, p)) {
+        free_other(h, p);
+    }
+}
+
 }  // namespace device
 
-ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const {
+template <class Policy>
+ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::uint32_t page_class,
+                                                      std::uint64_t alignment) const {
     if (page_class == chunk_class) {
         return device::allocate_large(*view_.self, bytes, alignment);
+    }
+    if constexpr (!Policy::is_default) {
+        if (Policy::of(view_) != device::page_policy::default_walk) {
+            return device::allocate_by_policy<Policy>(*view_.self, bytes, page_class, alignment);
+        }
     }
     const device::home_result r = simt::by_mask(
         simt::converge(), [&](simt::lane_mask here) { return device::look_at_home(view_, here, page_class); });
@@ -86,9 +112,26 @@ ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_
     return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
 }
 
-ORCHARD_INLINE void heap_ref::free(void* p) const {
+template <class Policy>
+ORCHARD_INLINE void* basic_heap_ref<Policy>::get_page(std::uint32_t bytes) const {
+    if (bytes == 0 || bytes > largest_page_bytes) {
+        if (bytes != 0) {
+            device::record_failure(*view_.self, failure_reason::too_large, bytes, chunk_class);
+        }
+        return nullptr;
+    }
+    return allocate(bytes, class_of(bytes), 16);
+}
+
+template <class Policy>
+ORCHARD_INLINE void basic_heap_ref<Policy>::free(void* p) const {
     if (p == nullptr) {
         return;
+    }
+    if constexpr (Policy::may_be(device::page_policy::rw_malloc)) {
+        if (Policy::of(view_) == device::page_policy::rw_malloc) {
+            return device::free_by_units(*view_.self, p);
+        }
     }
     const simt::lane_mask here = simt::converge();
     std::uint64_t d = 0;
@@ -102,7 +145,8 @@ ORCHARD_INLINE void heap_ref::free(void* p) const {
     }
 }
 
-inline ORCHARD_FN void* heap_ref::calloc(std::uint64_t count, std::uint64_t size) const {
+template <class Policy>
+ORCHARD_FN void* basic_heap_ref<Policy>::calloc(std::uint64_t count, std::uint64_t size) const {
     const std::uint64_t bytes = count * size;
     if (count != 0 && bytes / count != size) {
         device::record_failure(*view_.self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
@@ -118,7 +162,8 @@ inline ORCHARD_FN void* heap_ref::calloc(std::uint64_t count, std::uint64_t size
     return p;
 }
 
-inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
+template <class Policy>
+ORCHARD_FN std::uint64_t basic_heap_ref<Policy>::usable_size(const void* p) const {
     if (!owns(p)) {
         return 0;
     }
@@ -126,6 +171,9 @@ inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
     const std::uint64_t d = view_.descriptors[segment].load<simt::order::acquire>();
     switch (device::descriptor::kind(d)) {
         case device::segment_kind::slab:
+            if (Policy::of(view_) == device::page_policy::rw_malloc) {
+                return device::block_bytes(view_, p);
+            }
             return device::page_in_use(view_, p, d) ? class_bytes(device::descriptor::page_class(d)) : 0;
         case device::segment_kind::chunk: {
             const std::uint32_t first = device::descriptor::extent(d);
@@ -140,7 +188,8 @@ inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
     }
 }
 
-inline ORCHARD_FN void* heap_ref::realloc(void* p, std::uint64_t bytes) const {
+template <class Policy>
+ORCHARD_FN void* basic_heap_ref<Policy>::realloc(void* p, std::uint64_t bytes) const {
     if (p == nullptr) {
         return malloc(bytes);
     }
@@ -167,7 +216,8 @@ inline ORCHARD_FN void* heap_ref::realloc(void* p, std::uint64_t bytes) const {
     return moved;
 }
 
-inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const {
+template <class Policy>
+ORCHARD_FN void* basic_heap_ref<Policy>::aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const {
     if (bytes == 0) {
         return nullptr;
     }

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "device/mailbox_client.cuh"
+#include "device/published_view.cuh"
 #include "device/simt/atomic.cuh"
 #include "uvm/failure_reason.hpp"
 #include "uvm/geometry.hpp"
@@ -145,6 +146,7 @@ struct alignas(128) slab_table_head {
     device_word<std::uint32_t> count;     ///< places in use or once used; [0, count) are to be looked at
     device_word<std::uint32_t> refusal;   ///< of the last slab that was not to be had: a count, and 8 bits of reason
     device_word<std::uint64_t> frontier;  ///< the next position that a ticket gives; a hint
+    device_word<std::uint32_t> grown;     ///< slabs that a published walk has added
 };
 
 /// One word on a line of its own.
@@ -183,6 +185,7 @@ struct heap_view {
     device_word<std::uint64_t>* magazine_summary = nullptr;  ///< a bit for each magazine word that may be nonzero
     device_word<std::uint64_t>* bitmaps = nullptr;           ///< [segments][bitmap_words]
     chunk_record* records = nullptr;                         ///< [segments]
+    published_view published;                                ///< of a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {

@@ -8,6 +8,7 @@
 
 #include "runtime/heap_counts.hpp"
 #include "runtime/metadata_copy.hpp"
+#include "runtime/policy_validator.hpp"
 
 namespace orchard {
 
@@ -41,6 +42,9 @@ absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_vie
 }
 
 absl::StatusOr<std::uint64_t> pages_in_use(const device::heap_view& view, backing& memory) {
+    if (view.published.begins != nullptr) {
+        return blocks_in_use(view, memory);
+    }
     const auto classes = usage_of_classes(view, memory);
     if (!classes.ok()) {
         return classes.status();

@@ -26,7 +26,7 @@ struct class_usage {
 /// Cost: copies the descriptors, and the bitmaps of slabs.
 absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_view& view, backing& memory);
 
-/// Pages that are taken in all slabs. Cost: that of `usage_of_classes`.
+/// Pages that are taken in all slabs; under `rw_malloc` blocks. Cost: that of `usage_of_classes`.
 absl::StatusOr<std::uint64_t> pages_in_use(const device::heap_view& view, backing& memory);
 
 /// The statistics of each class, of what was asked for so far and of `usage`.

@@ -4,6 +4,8 @@
 #include "runtime/heap.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -22,9 +24,15 @@ heap::heap(heap&&) noexcept = default;
 heap& heap::operator=(heap&&) noexcept = default;
 heap::~heap() = default;
 
-absl::StatusOr<heap> heap::create(const options& values) {
+absl::StatusOr<heap> heap::create(const options& values, page_policies kernels) {
     if (absl::Status s = orchard::validate(values); !s.ok()) {
         return s;
+    }
+    if (kernels == page_policies::default_only && values.page_policy != device::page_policy::default_walk) {
+        return absl::FailedPreconditionError(absl::StrFormat(
+            "page_policy: the kernels of this program are not built for \"%s\"; give default, or build them for other "
+            "policies (docs/random_walk.md)",
+            std::string(device::name_of(values.page_policy))));
     }
     auto made = impl::make(values);
     if (!made.ok()) {
@@ -33,7 +41,15 @@ absl::StatusOr<heap> heap::create(const options& values) {
     return heap(*std::move(made));
 }
 
-heap_ref heap::ref() const { return heap_ref(impl_->view); }
+heap_ref heap::ref() const {
+    if (impl_->view.published.policy != device::page_policy::default_walk) {
+        std::fprintf(stderr, "orchard: heap::ref() of a heap whose page_policy is \"%s\"; use heap::visit\n",
+                     std::string(device::name_of(impl_->view.published.policy)).c_str());
+        std::abort();
+    }
+    return heap_ref(impl_->view);
+}
+any_heap_ref heap::any_ref() const { return any_heap_ref(impl_->view); }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }
 absl::StatusOr<statistics> heap::stats() { return impl_->stats(); }
@@ -119,6 +135,14 @@ absl::Status heap::impl::lay_out_metadata() {
     place(view.magazine_summary, (view.magazine_words() + 63) / 64);
     place(view.bitmaps, segments * device::bitmap_words);
     place(view.records, segments);
+    view.published.policy = values.page_policy;
+    if (values.page_policy == device::page_policy::corw_locked) {
+        place(view.published.locks, std::uint64_t{segments} * device::lock_words);
+    } else if (values.page_policy == device::page_policy::rw_malloc) {
+        view.published.unit_class = class_of(static_cast<std::uint32_t>(values.rw_malloc_unit));
+        place(view.published.begins, std::uint64_t{segments} * class_words(view.published.unit_class));
+        place(view.published.ends, std::uint64_t{segments} * class_words(view.published.unit_class));
+    }
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     return status;
@@ -253,9 +277,11 @@ absl::StatusOr<statistics> heap::impl::stats() {
         return usage.status();
     }
     s.classes = statistics_of_classes(**state, *usage);
-    for (const class_usage& one : *usage) {
-        s.pages_in_use += one.pages_in_use;
+    const auto pages = pages_in_use(view, *memory_);
+    if (!pages.ok()) {
+        return pages.status();
     }
+    s.pages_in_use = *pages;
     const request_counts requests = count_requests(**state, s.pages_in_use);
     s.allocations = requests.allocations;
     s.frees = requests.frees;

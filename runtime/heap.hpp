@@ -16,6 +16,12 @@
 
 namespace orchard {
 
+/// Which policies the kernels that will use a heap can serve.
+enum class page_policies {
+    default_only,  ///< they take `heap_ref`
+    any,           ///< they take what `heap::visit` or `heap::any_ref` gives
+};
+
 /// A heap for kernels: owns the memory, the mailbox, the service and growth threads. Move-only.
 ///
 /// Create one, pass `ref()` to kernels, destroy it when no kernel uses it any more. Several may live in one process.
@@ -24,17 +30,29 @@ class heap {
 public:
     /// Makes a heap as `values` say. Kernels of the library are loaded before any thread of it starts.
     ///
-    /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there; ResourceExhausted with
-    /// the numbers where memory is short. Cost: metadata of 0.83 % of the capacity; on CUDA one `cudaMalloc`.
-    static absl::StatusOr<heap> create(const options& values);
+    /// `kernels`: which policies the caller's kernels are built for; nearly always the default one alone.
+    ///
+    /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there, or where `page_policy`
+    /// is one that the kernels are not built for; ResourceExhausted with the numbers where memory is short. Cost:
+    /// metadata of 0.83 % of the capacity (more under `corw_locked` and `rw_malloc`); on CUDA one `cudaMalloc`.
+    static absl::StatusOr<heap> create(const options& values, page_policies kernels = page_policies::default_only);
 
     heap(heap&&) noexcept;
     heap& operator=(heap&&) noexcept;
     /// Ends the heap's threads and gives its memory back. No kernel may use the heap any more.
     ~heap();
 
-    /// The view for kernels; valid while this object (or what it was moved to) lives.
+    /// The view for kernels; valid while this object (or what it was moved to) lives. The heap's `page_policy` must be
+    /// the default, as it always is where `create` was not told of others; else the program ends with a message.
     [[nodiscard]] heap_ref ref() const;
+
+    /// The view for kernels that contain all policies.
+    [[nodiscard]] any_heap_ref any_ref() const;
+
+    /// Calls `use` with the view of this heap's policy, whose type says the policy, and returns what `use` returns: for
+    /// kernels that are templates over their heap.
+    template <class Use>
+    decltype(auto) visit(Use use) const;
 
     /// Where this heap's kernels run: to be passed to `simt::launch`.
     [[nodiscard]] const simt::executor& executor() const;
@@ -84,5 +102,20 @@ private:
 
     std::unique_ptr<impl> impl_;
 };
+
+template <class Use>
+decltype(auto) heap::visit(Use use) const {
+    using device::page_policy;
+    const device::heap_view view = any_ref().view();
+    switch (view.published.policy) {
+        case page_policy::rw: return use(policy_heap_ref<page_policy::rw>(view));
+        case page_policy::rw_bm32: return use(policy_heap_ref<page_policy::rw_bm32>(view));
+        case page_policy::rw_bm64: return use(policy_heap_ref<page_policy::rw_bm64>(view));
+        case page_policy::corw: return use(policy_heap_ref<page_policy::corw>(view));
+        case page_policy::corw_locked: return use(policy_heap_ref<page_policy::corw_locked>(view));
+        case page_policy::rw_malloc: return use(policy_heap_ref<page_policy::rw_malloc>(view));
+        default: return use(heap_ref(view));
+    }
+}
 
 }  // namespace orchard

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/metadata_copy.hpp"
+#include "runtime/policy_validator.hpp"
 
 namespace orchard {
 namespace {
@@ -255,7 +256,8 @@ private:
 }  // namespace
 
 absl::Status validate_device_side(const heap_view& view, backing& memory, const std::vector<bool>& granted) {
-    return checker(view, memory).run(granted);
+    absl::Status status = checker(view, memory).run(granted);
+    return status.ok() ? validate_policy_side(view, memory) : status;
 }
 
 }  // namespace orchard

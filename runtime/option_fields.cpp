@@ -31,6 +31,7 @@ constexpr auto duration(absl::Duration options::*field, absl::Duration low, absl
 }
 constexpr flag_field flag(flag_field field, int, int, option_rule) { return field; }
 constexpr device_field device(device_field field, int, int, option_rule) { return field; }
+constexpr policy_field policy(policy_field field, int, int, option_rule) { return field; }
 
 const std::array fields = {
 #define ORCHARD_OPTION(kind, name, default_value, minimum, maximum, rule, unit, help)                                  \
@@ -58,6 +59,12 @@ std::string show(device_option value) {
     return index < device_names.size() ? device_names[index] : absl::StrCat(static_cast<int>(value));
 }
 
+std::string show(device::page_policy value) {
+    const auto index = static_cast<std::size_t>(value);
+    return index < device::page_policy_names.size() ? std::string(device::page_policy_names[index].name)
+                                                    : absl::StrCat(index);
+}
+
 // ---- what is allowed
 
 template <class T>
@@ -72,6 +79,13 @@ std::string allowed(const ranged_field<T>& f) {
 }
 std::string allowed(flag_field) { return "true or false"; }
 std::string allowed(device_field) { return "auto, cuda or emulated"; }
+std::string allowed(policy_field) {
+    std::string all;
+    for (const device::page_policy_name& p : device::page_policy_names) {
+        absl::StrAppend(&all, all.empty() ? "" : &p == &device::page_policy_names.back() ? " or " : ", ", view(p.name));
+    }
+    return all;
+}
 
 // ---- what is wrong with a value, to be read after it; nothing where it is right
 
@@ -107,6 +121,12 @@ std::optional<std::string> problem(device_field, device_option value) {
         return std::nullopt;
     }
     return std::string("is not a device; give auto, cuda or emulated");
+}
+std::optional<std::string> problem(policy_field f, device::page_policy value) {
+    if (static_cast<std::size_t>(value) < device::page_policy_names.size()) {
+        return std::nullopt;
+    }
+    return absl::StrCat("is not a page policy; give ", allowed(f));
 }
 
 // ---- from text
@@ -145,6 +165,12 @@ absl::StatusOr<device_option> read(device_field f, std::string_view text) {
     }
     return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a device; give ", allowed(f)));
 }
+absl::StatusOr<device::page_policy> read(policy_field f, std::string_view text) {
+    if (const auto found = device::page_policy_of(text)) {
+        return *found;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a page policy; give ", allowed(f)));
+}
 
 template <class T>
 T options::*member(const ranged_field<T>& f) {
@@ -152,6 +178,7 @@ T options::*member(const ranged_field<T>& f) {
 }
 flag_field member(flag_field f) { return f; }
 device_field member(device_field f) { return f; }
+policy_field member(policy_field f) { return f; }
 
 absl::Status labelled(const absl::Status& status, std::string_view label) {
     return {status.code(), absl::StrCat(view(label), ": ", status.message())};

@@ -28,13 +28,15 @@ struct ranged_field {
 };
 using flag_field = bool options::*;
 using device_field = device_option options::*;
+using policy_field = device::page_policy options::*;
 
 /// One option.
 struct option_field {
     std::string_view name;
     std::string_view unit;
     std::string_view help;
-    std::variant<ranged_field<std::uint64_t>, ranged_field<int>, ranged_field<absl::Duration>, flag_field, device_field>
+    std::variant<ranged_field<std::uint64_t>, ranged_field<int>, ranged_field<absl::Duration>, flag_field, device_field,
+                 policy_field>
         access;
 };
 

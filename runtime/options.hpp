@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "device/random_walk/policy.cuh"
 #include "runtime/byte_size.hpp"
 
 namespace orchard {
@@ -27,6 +28,7 @@ using bytes = std::uint64_t;
 using count = int;
 using duration = absl::Duration;
 using flag = bool;
+using policy = orchard::device::page_policy;
 }  // namespace detail::option_type
 
 /// What a heap is created with. A default-constructed value is valid; the fields, their ranges and their meaning:

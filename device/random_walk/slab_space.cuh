@@ -68,6 +68,7 @@ private:
         return (slab - 1) * static_cast<std::uint32_t>(bitmap_words) + inside;
     }
 
+protected:
     const heap_view* h_;
     std::uint32_t class_;
 };

@@ -39,7 +39,10 @@ struct heap_case {
     int shards;
     int mailbox_slots;
     std::uint64_t capacity;
+    device::page_policy policy = device::page_policy::default_walk;
 
+    /// Whether blocks are runs of units of 16 B, found at random: they do not fill a heap.
+    [[nodiscard]] bool runs() const { return policy == device::page_policy::rw_malloc; }
     [[nodiscard]] options values() const {
         options o;
         o.device = device;
@@ -48,6 +51,8 @@ struct heap_case {
         o.mailbox_slots = mailbox_slots;
         o.capacity = capacity;
         o.emulated_workers = 2;
+        o.page_policy = policy;
+        o.rw_malloc_unit = 16;
         return o;
     }
     friend std::ostream& operator<<(std::ostream& out, const heap_case& c) { return out << c.name; }
@@ -55,6 +60,33 @@ struct heap_case {
 
 /// Bytes of a heap of `n` segments.
 constexpr std::uint64_t segments(std::uint64_t n) { return n * segment_bytes; }
+
+#if ORCHARD_TEST_POLICIES
+
+/// Both devices with each of the published policies; two of them also with few segments, and with three services.
+inline std::vector<heap_case> heap_cases() {
+    using device::page_policy;
+    std::vector<heap_case> cases;
+    constexpr int slots = options{}.mailbox_slots;
+    for (const device_option on : {device_option::emulated, device_option::cuda}) {
+        const bool cuda = on == device_option::cuda;
+        const auto add = [&](const char* emulated_name, const char* cuda_name, int shards, std::uint64_t n,
+                             page_policy p) {
+            cases.push_back({cuda ? cuda_name : emulated_name, on, 64, shards, slots, segments(n), p});
+        };
+        add("emulated_rw", "cuda_rw", 1, 32, page_policy::rw);
+        add("emulated_rw_bm32", "cuda_rw_bm32", 1, 32, page_policy::rw_bm32);
+        add("emulated_rw_bm64", "cuda_rw_bm64", 1, 32, page_policy::rw_bm64);
+        add("emulated_corw", "cuda_corw", 1, 32, page_policy::corw);
+        add("emulated_corw_locked", "cuda_corw_locked", 1, 32, page_policy::corw_locked);
+        add("emulated_rw_malloc", "cuda_rw_malloc", 1, 32, page_policy::rw_malloc);
+        add("emulated_corw_3_shards", "cuda_corw_3_shards", 3, 136, page_policy::corw);
+        add("emulated_corw_locked_8_segments", "cuda_corw_locked_8_segments", 1, 8, page_policy::corw_locked);
+    }
+    return cases;
+}
+
+#else
 
 /// Both devices, with each of: the defaults; magazine bypassed and a mailbox of 4; three services (which need 129
 /// segments), with either mailbox; a heap so small that most classes have to share its few segments one after another.
@@ -76,6 +108,8 @@ inline std::vector<heap_case> heap_cases() {
     }
     return cases;
 }
+
+#endif
 
 inline std::string case_name(const ::testing::TestParamInfo<heap_case>& info) { return info.param.name; }
 

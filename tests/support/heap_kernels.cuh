@@ -8,6 +8,7 @@
 
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"
+#include "tests/support/tested_heap.hpp"
 
 namespace orchard::test {
 

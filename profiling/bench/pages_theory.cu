@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "profiling/bench/pages_theory.hpp"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "device/random_walk/get_page.cuh"
+#include "device/random_walk/page_pool.cuh"
+#include "profiling/bench/random_walk_theory.hpp"
+#include "runtime/device_memory.hpp"
+
+namespace orchard::bench {
+namespace {
+
+namespace walk = device::random_walk;
+namespace theory = bench::random_walk;
+using device::page_policy;
+using nlohmann::ordered_json;
+
+/// Each thread takes a page, and says which and after how many steps.
+template <page_policy P, class Word>
+struct take_kernel {
+    walk::page_pool<Word> pool;
+    std::uint64_t* taken;
+    std::uint32_t* steps;
+    std::uint64_t threads;
+    std::uint64_t seed;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t t = at.global_thread();
+        if (t >= threads) {
+            return;
+        }
+        walk::walker<walk::counted> w;
+        w.random = walk::random_bits(seed << 32 | t);
+        w.most_steps = 1u << 30;  // so that no sweep ends the walk
+        taken[t] = static_cast<std::uint64_t>(walk::get_page<P>(pool, simt::converge(), w));
+        steps[t] = w.count.steps;
+    }
+};
+
+struct measured {
+    double tas = 0;
+    double was = 0;
+};
+
+/// The bitmap of T pages, and what threads found in it.
+class walk_bench {
+public:
+    walk_bench(const simt::executor& on, std::uint32_t pages) : on_{on}, pages_{pages} {}
+
+    absl::Status prepare() {
+        // Smaller words have more locks.
+        auto metadata =
+            device_array<std::uint64_t>::create(on_, walk::page_pool<std::uint32_t>::metadata_bytes(pages_) / 8);
+        auto taken = device_array<std::uint64_t>::create(on_, pages_);
+        auto steps = device_array<std::uint32_t>::create(on_, pages_);
+        for (const absl::Status& s : {metadata.status(), taken.status(), steps.status()}) {
+            if (!s.ok()) {
+                return s;
+            }
+        }
+        metadata_ = *std::move(metadata);
+        taken_ = *std::move(taken);
+        steps_ = *std::move(steps);
+        return absl::OkStatus();
+    }
+
+    /// Means over as many runs as it takes for about `least` threads; each run with other pages free.
+    template <page_policy P, class Word>
+    absl::StatusOr<measured> measure(const theory::setting& s, std::uint64_t least) {
+        const std::uint64_t runs = least / s.threads + 1;
+        double steps = 0;
+        double worst = 0;
+        for (std::uint64_t run = 1; run <= runs; ++run) {
+            absl::Status status = leave_free(s.free, run);
+            if (status.ok()) {
+                const walk::page_pool<Word> pool(nullptr, 1, pages_, metadata_.data());
+                const auto result =
+                    simt::launch(on_, simt::grid_for(s.threads, 256),
+                                 take_kernel<P, Word>{pool, taken_.data(), steps_.data(), s.threads, run});
+                status = result.ok ? check(s) : absl::InternalError(result.error);
+            }
+            std::vector<std::uint32_t> counts(s.threads);
+            status.Update(steps_.download(counts));
+            if (!status.ok()) {
+                return status;
+            }
+            for (std::size_t warp = 0; warp < counts.size(); warp += theory::warp_lanes) {
+                const auto first = counts.begin() + static_cast<std::ptrdiff_t>(warp);
+                worst += *std::max_element(first, first + theory::warp_lanes);
+            }
+            for (const std::uint32_t n : counts) {
+                steps += n;
+            }
+        }
+        const double threads = static_cast<double>(s.threads) * static_cast<double>(runs);
+        return measured{steps / threads, worst * theory::warp_lanes / threads};
+    }
+
+private:
+    /// Takes all pages but `free` ones chosen at random. Words of 64 bits are words of 32 bits in the same order.
+    absl::Status leave_free(std::uint64_t free, std::uint64_t seed) {
+        std::mt19937_64 random(seed);
+        free_.assign(pages_, false);
+        std::vector<std::uint64_t> words(metadata_.size(), 0);
+        std::uint64_t left = free;
+        for (std::uint64_t page = 0; page < pages_; ++page) {
+            if ((random() >> 32) * (pages_ - page) >> 32 < left) {
+                --left;
+                free_[page] = true;
+            } else {
+                words[page / 64] |= std::uint64_t{1} << (page % 64);
+            }
+        }
+        return metadata_.upload(words);
+    }
+    /// Every thread has one page of those that were free, and no two the same.
+    absl::Status check(const theory::setting& s) {
+        std::vector<std::uint64_t> taken(s.threads);
+        absl::Status status = taken_.download(taken);
+        for (std::size_t t = 0; status.ok() && t < taken.size(); ++t) {
+            if (taken[t] >= pages_ || !free_[taken[t]]) {
+                status = absl::InternalError(
+                    absl::StrFormat("thread %d of %d got page %d, which was not free", t, s.threads, taken[t]));
+            } else {
+                free_[taken[t]] = false;
+            }
+        }
+        return status;
+    }
+
+    simt::executor on_;
+    std::uint32_t pages_;
+    device_array<std::uint64_t> metadata_;
+    device_array<std::uint64_t> taken_;
+    device_array<std::uint32_t> steps_;
+    std::vector<bool> free_;
+};
+
+ordered_json row_of(const char* what, std::string_view policy, double share, const theory::setting& s) {
+    return {{"what", what},   {"policy", std::string(policy)}, {"free_share", share}, {"pages", s.pages},
+            {"free", s.free}, {"threads", s.threads}};
+}
+
+/// Adds what the equations say of a walk by `width` pages a step; 1: the basic walk.
+void compare(ordered_json& row, const theory::setting& s, int width, const measured& m) {
+    const double predicted = width == 1 ? theory::mean_steps(s) : theory::mean_steps(s, width);
+    const double bound = width == 1 ? theory::worst_steps_bound(s) : theory::worst_steps_bound(s, width);
+    const bool near = std::abs(m.tas / predicted - 1) <= 0.05;
+    row["equation"] = width == 1 ? "2, 3" : "4, 5";
+    row["predicted"] = predicted;
+    row["ratio"] = m.tas / predicted;
+    row["bound"] = bound;
+    row["holds"] = near && m.was <= bound;
+    if (width == 1) {
+        return;
+    }
+    const double by_words = theory::mean_steps_by_words(s, width);
+    row["by_words"] = by_words;
+    row["ratio_by_words"] = m.tas / by_words;
+    row["bound_by_words"] = theory::worst_steps_bound_by_words(s, width);
+    if (!near) {
+        row["note"] = "(4) takes what is left free as spread evenly";
+    } else if (m.was > bound) {
+        row["note"] = "(5) is no bound: what is left free is not spread evenly";
+    }
+}
+
+/// Some N from T / 1024 on, by factors of 8, then 3/4 of A, and the last multiple of 32 below A.
+std::vector<std::uint64_t> threads_for(std::uint64_t pages, std::uint64_t free) {
+    const std::uint64_t last = (free - 1) / theory::warp_lanes * theory::warp_lanes;
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t n = std::max<std::uint64_t>(pages / 1024, theory::warp_lanes); n < free / 2; n *= 8) {
+        all.push_back(n);
+    }
+    for (const std::uint64_t n : {free * 3 / 4 / theory::warp_lanes * theory::warp_lanes, last}) {
+        if (n != 0 && (all.empty() || n > all.back())) {
+            all.push_back(n);
+        }
+    }
+    return all;
+}
+
+constexpr double shares[] = {0.5, 0.1, 0.01, 0.005};
+
+/// All policies at one T, A and N.
+class walk_rows {
+public:
+    walk_rows(walk_bench& bench, std::uint64_t least) : bench_{bench}, least_{least} {}
+
+    absl::Status add(double share, const theory::setting& s) {
+        ordered_json queue = row_of("queue", "queue", share, s);
+        queue["equation"] = "1";
+        queue["predicted"] = theory::queue_mean_steps(s.threads);
+        queue["bound"] = theory::queue_worst_steps(s.threads);
+        rows_.push_back(std::move(queue));
+        absl::Status status = add<page_policy::rw, std::uint32_t>(share, s, 1);
+        status.Update(add<page_policy::rw_bm32, std::uint32_t>(share, s, 32));
+        status.Update(add<page_policy::rw_bm64, std::uint64_t>(share, s, 64));
+        status.Update(add<page_policy::corw, std::uint32_t>(share, s, 0));
+        status.Update(add<page_policy::corw_locked, std::uint32_t>(share, s, 0));
+        status.Update(add<page_policy::rw_malloc, std::uint32_t>(share, s, 0));
+        return status;
+    }
+    /// As A -> N: N is as near A as one page.
+    void add_theorems(double share, std::uint64_t pages) {
+        const auto free = static_cast<std::uint64_t>(static_cast<double>(pages) * share);
+        for (const int width : {32, 64}) {
+            const theory::setting s{pages, free, free - 1};
+            const char* policy = width == 32 ? "rw_bm32" : "rw_bm64";
+            ordered_json first = row_of("theorem 1", policy, share, s);
+            first["ratio"] = theory::theorem_1_ratio(s, width);
+            first["ratio_corrected"] = theory::theorem_1_ratio_corrected(s, width);
+            first["note"] = "it lacks the term (w - 1) / (2 w), which ratio_corrected has";
+            rows_.push_back(std::move(first));
+            ordered_json second = row_of("theorem 2", policy, share, s);
+            second["ratio"] = theory::theorem_2_ratio(s, width);
+            rows_.push_back(std::move(second));
+        }
+    }
+    [[nodiscard]] ordered_json take() { return std::move(rows_); }
+
+private:
+    template <page_policy P, class Word>
+    absl::Status add(double share, const theory::setting& s, int width) {
+        // Where there is no equation to compare with, fewer will do.
+        const auto m = bench_.measure<P, Word>(s, width != 0 ? least_ : least_ / 20);
+        if (!m.ok()) {
+            return m.status();
+        }
+        ordered_json row = row_of("walk", device::name_of(P), share, s);
+        row["tas"] = m->tas;
+        row["was"] = m->was;
+        if (width != 0) {
+            compare(row, s, width, *m);
+        }
+        rows_.push_back(std::move(row));
+        return absl::OkStatus();
+    }
+
+    walk_bench& bench_;
+    std::uint64_t least_;
+    ordered_json rows_ = ordered_json::array();
+};
+
+}  // namespace
+
+absl::StatusOr<ordered_json> measure_walks(const settings& s) {
+    const bool cuda = s.device == simt::device_kind::cuda;
+    const std::uint32_t pages = 1u << (s.quick ? 12 : cuda ? 20 : 14);
+    simt::executor on;
+    on.kind = s.device;
+    walk_bench bench(on, pages);
+    if (absl::Status status = bench.prepare(); !status.ok()) {
+        return status;
+    }
+    // The mean of the basic walk's steps, about as spread as large, is then known to about half a per cent.
+    walk_rows rows(bench, s.quick ? 1'000 : 40'000);
+    for (const double share : shares) {
+        const auto free = static_cast<std::uint64_t>(pages * share);
+        for (const std::uint64_t threads : threads_for(pages, free)) {
+            if (absl::Status status = rows.add(share, {pages, free, threads}); !status.ok()) {
+                return status;
+            }
+        }
+    }
+    for (const double share : shares) {
+        rows.add_theorems(share, pages);
+    }
+    return rows.take();
+}
+
+namespace {
+
+const registrar registered{
+    {"walks", "steps of the published random walks beside the equations of their paper", measure_walks}};
+
+}  // namespace
+}  // namespace orchard::bench
