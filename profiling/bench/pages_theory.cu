@@ -83,7 +83,7 @@ public:
                 const auto result =
                     simt::launch(on_, simt::grid_for(s.threads, 256),
                                  take_kernel<P, Word>{pool, taken_.data(), steps_.data(), s.threads, run});
-                status = result.ok ? check(s) : absl::InternalError(result.error);
+                status.Update(result.ok ? check(s) : absl::InternalError(result.error));
             }
             std::vector<std::uint32_t> counts(s.threads);
             status.Update(steps_.download(counts));
@@ -125,8 +125,8 @@ private:
         absl::Status status = taken_.download(taken);
         for (std::size_t t = 0; status.ok() && t < taken.size(); ++t) {
             if (taken[t] >= pages_ || !free_[taken[t]]) {
-                status = absl::InternalError(
-                    absl::StrFormat("thread %d of %d got page %d, which was not free", t, s.threads, taken[t]));
+                status.Update(absl::InternalError(
+                    absl::StrFormat("thread %d of %d got page %d, which was not free", t, s.threads, taken[t])));
             } else {
                 free_[taken[t]] = false;
             }

@@ -61,6 +61,7 @@ constexpr range_case ranges[] = {
     {"service_core", "-1", "1023", "-2", "1024", "-1 to 1023"},
     {"service_spin", "0", "1s", "-1ns", "1001ms", "0 to 1s"},
     {"emulated_workers", "0", "1024", "-1", "1025", "0 to 1024"},
+    {"rw_malloc_unit", "16", "8192", "8", "16384", "a power of two from 16 B to 8 KiB"},
 };
 
 TEST(options_set, takes_both_ends_of_each_range) {
@@ -93,7 +94,7 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
         }
     }
     EXPECT_EQ(listed, std::size(ranges));
-    EXPECT_EQ(option_table().size(), std::size(ranges) + 2);  // device and hardened have no range
+    EXPECT_EQ(option_table().size(), std::size(ranges) + 3);  // device, hardened and page_policy have no range
 }
 
 TEST(options_set, writes_the_field_it_names) {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench unit_utilisation`: how full RW_malloc makes a heap, by its unit size. Fig. 11 of M. Pham et al.,
+/// Dynamic Memory Management in Massively Parallel Systems: A Case on GPUs, ICS 2022: requests are sent until the first
+/// null; utilisation is what was asked for until then, over the heap's capacity. The paper does not say how many
+/// threads ask at once; a null among many that ask for the last of it comes early. Here all stop at the first.
+
+#include <string>
+
+#include "device/heap_ref.cuh"
+#include "profiling/bench/bench.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+using simt::order;
+
+/// The largest request, as in the paper.
+constexpr std::uint32_t most_bytes = 8192;
+
+/// Shared by all threads of a launch.
+struct fill_totals {
+    simt::device_word<std::uint64_t> requested;  ///< bytes
+    simt::device_word<std::uint64_t> blocks;
+    simt::device_word<std::uint64_t> nulls;
+};
+
+/// Each thread asks for `least` to `most` bytes, again and again, until anybody got null.
+struct fill_kernel {
+    policy_heap_ref<device::page_policy::rw_malloc> heap;
+    std::uint32_t least;
+    std::uint32_t most;
+    std::uint32_t seed;
+    fill_totals* totals;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        std::uint32_t random = device::mix(static_cast<std::uint32_t>(at.global_thread()) * 747'796'405u + seed);
+        std::uint64_t requested = 0;
+        std::uint64_t blocks = 0;
+        // Relaxed: a hint to stop.
+        while (totals->nulls.load<order::relaxed>() == 0) {
+            random = device::mix(random + 0x9e3779b9u);
+            const std::uint32_t bytes = least + random % (most - least + 1);
+            if (heap.malloc(bytes) == nullptr) {
+                totals->nulls.fetch_add<order::relaxed>(1);
+                break;
+            }
+            requested += bytes;
+            ++blocks;
+        }
+        totals->requested.fetch_add<order::relaxed>(requested);
+        totals->blocks.fetch_add<order::relaxed>(blocks);
+    }
+};
+
+/// What is asked for.
+struct size_range {
+    std::uint32_t least;
+    std::uint32_t most;
+};
+
+absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_range sizes, simt::grid shape) {
+    options values = s.heap;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    values.page_policy = device::page_policy::rw_malloc;
+    values.rw_malloc_unit = unit;
+    auto made = heap::create(values, page_policies::any);
+    if (!made.ok()) {
+        return made.status();
+    }
+    auto totals = device_array<fill_totals>::create(made->executor(), 1);
+    if (!totals.ok()) {
+        return totals.status();
+    }
+    const policy_heap_ref<device::page_policy::rw_malloc> ref(made->any_ref().view());
+    const auto result =
+        simt::launch(made->executor(), shape, fill_kernel{ref, sizes.least, sizes.most, 1, totals->data()});
+    absl::Status status = result.ok ? made->validate() : absl::InternalError(result.error);
+    std::vector<fill_totals> found(1);
+    status.Update(totals->download(found));
+    if (!status.ok()) {
+        return status;
+    }
+    const std::uint64_t capacity = std::uint64_t{ref.view().segments} << segment_shift;
+    const std::uint64_t requested = found[0].requested.load<order::relaxed>();
+    return ordered_json{
+        {"unit", unit},           {"bytes", sizes.least},
+        {"bytes_to", sizes.most}, {"threads", std::uint64_t{shape.blocks} * shape.threads_per_block},
+        {"capacity", capacity},   {"blocks", found[0].blocks.load<order::relaxed>()},
+        {"requested", requested}, {"utilisation", static_cast<double>(requested) / static_cast<double>(capacity)}};
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    const bool large = s.device == simt::device_kind::cuda && !s.quick;
+    settings chosen = s;
+    if (!large) {
+        chosen.heap.capacity = (s.quick ? 4 : 16) * segment_bytes;
+    }
+    const simt::grid shape = large ? simt::grid{256, 256} : simt::grid{2, 64};
+    ordered_json rows = ordered_json::array();
+    for (const std::uint64_t unit : {64u, 256u, 1024u, 8192u}) {
+        for (const size_range sizes : {size_range{64, 64},
+                                       {200, 200},
+                                       {520, 520},
+                                       {1024, 1024},
+                                       {1100, 1100},
+                                       {2500, 2500},
+                                       {4096, 4096},
+                                       {5000, 5000},
+                                       {most_bytes, most_bytes},
+                                       {16, most_bytes}}) {
+            auto row = fill(chosen, unit, sizes, shape);
+            if (!row.ok()) {
+                return row.status();
+            }
+            rows.push_back(*std::move(row));
+        }
+    }
+    return rows;
+}
+
+const registrar registered{
+    {"unit_utilisation", "how full RW_malloc makes a heap until the first null, by unit and request size", run}};
+
+}  // namespace
+}  // namespace orchard::bench

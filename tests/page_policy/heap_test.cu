@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A heap of each policy, served by the view that its policy has: `get_page` and `free_page`, the faults of published
+// code (random_walk/faults_test.cu says which), and what the option promises. The contract: tests/contract_policies.
+
+#include "tests/page_policy/policy_fixture.hpp"
+
+namespace orchard::test {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(
+    all, policy_heap,
+    ::testing::Combine(both_devices(), ::testing::Values(page_policy::default_walk, page_policy::rw,
+                                                         page_policy::rw_bm32, page_policy::rw_bm64, page_policy::corw,
+                                                         page_policy::corw_locked, page_policy::rw_malloc)),
+    policy_name);
+
+constexpr std::uint32_t page = 8192;          // one unit under rw_malloc
+constexpr std::uint64_t pages_of_slab = 256;  // of that size
+
+TEST_P(policy_heap, is_visited_with_the_view_of_its_policy) {
+    EXPECT_EQ(heap_->any_ref().view().published.policy, policy());
+    const bool same = heap_->visit(
+        [](auto ref) { return std::is_same_v<decltype(ref), heap_ref> == (policy() == page_policy::default_walk); });
+    EXPECT_TRUE(same);
+}
+
+TEST_P(policy_heap, get_page_and_free_page) {
+    auto blocks = array<void*>(500);
+    get(blocks, page - 100);
+    EXPECT_EQ(different(to_host(blocks), page), 500u);
+    const statistics s = stats();
+    EXPECT_EQ(s.pages_in_use, 500u);
+    EXPECT_EQ(s.allocations, 500u);
+    EXPECT_EQ(s.allocated_bytes, std::uint64_t{500} * page);
+    free(blocks);
+    EXPECT_EQ(stats().pages_in_use, 0u);
+    EXPECT_EQ(stats().frees, 500u);
+    EXPECT_EQ(stats().invalid_frees, 0u);
+    EXPECT_EQ(heap_->last_failure(), std::nullopt);
+}
+
+TEST_P(policy_heap, get_page_of_nothing_and_of_too_much) {
+    auto blocks = array<void*>(33);
+    get(blocks, 0);
+    EXPECT_EQ(different(to_host(blocks), 1), 0u);
+    EXPECT_EQ(heap_->last_failure(), std::nullopt);
+    get(blocks, largest_page_bytes + 1);
+    EXPECT_EQ(different(to_host(blocks), 1), 0u);
+    ASSERT_TRUE(heap_->last_failure().has_value());
+    EXPECT_EQ(heap_->last_failure()->reason, failure_reason::too_large);
+    EXPECT_EQ(heap_->last_failure()->count, 33u);
+    EXPECT_EQ(stats().allocations, 0u);
+}
+
+TEST_P(policy_heap, a_slab_is_used_up_before_the_next_is_taken) {
+    if (runs() || policy() == page_policy::default_walk) {
+        // Runs that several words of were claimed are given back when one was lost; the default grows ahead.
+        GTEST_SKIP() << "not promised";
+    }
+    for (int round = 0; round < 20; ++round) {
+        make(4, page);
+        auto blocks = array<void*>(pages_of_slab);
+        get(blocks, page);
+        ASSERT_EQ(different(to_host(blocks), page), pages_of_slab);
+        ASSERT_EQ(stats().slabs_published, 1u);
+    }
+}
+
+TEST_P(policy_heap, a_full_heap_gives_null_and_says_why) {
+    auto blocks = array<void*>(4 * pages_of_slab + 50);
+    get(blocks, page);
+    EXPECT_EQ(different(to_host(blocks), page), 4 * pages_of_slab);
+    ASSERT_TRUE(heap_->last_failure().has_value());
+    EXPECT_EQ(name_of(heap_->last_failure()->reason), name_of(failure_reason::out_of_memory_device_budget));
+    EXPECT_EQ(heap_->last_failure()->bytes, page);
+    EXPECT_EQ(heap_->last_failure()->size_class, class_of(page));
+    EXPECT_EQ(stats().failed_allocations, 50u);
+    EXPECT_EQ(stats().pages_in_use, 4 * pages_of_slab);
+    free(blocks);
+    EXPECT_EQ(stats().pages_in_use, 0u);
+    get(blocks, page);
+    EXPECT_EQ(different(to_host(blocks), page), 4 * pages_of_slab);
+}
+
+// A lane that writes back its copy of a word makes a page taken again that was freed meanwhile.
+TEST_P(policy_heap, a_page_freed_while_others_are_taken_is_not_lost) {
+    constexpr std::uint32_t rounds = 4;
+    constexpr std::uint64_t threads = 192;
+    for (int round = 0; round < 10; ++round) {
+        auto held = array<void*>(threads * rounds);
+        auto got = array<void*>(threads * rounds);
+        get(held, page);
+        ASSERT_EQ(different(to_host(held), page), threads * rounds);
+        heap_->visit([&](auto ref) {
+            launch(threads, free_beside_gets<decltype(ref)>{ref, page, held.data(), got.data(), threads, rounds});
+        });
+        // What both hold is disjoint, and all that is left can still be had.
+        std::vector<void*> all = to_host(held);
+        const std::vector<void*> others = to_host(got);
+        all.insert(all.end(), others.begin(), others.end());
+        const std::size_t in_use = different(all, page);
+        ASSERT_EQ(stats().pages_in_use, in_use);
+        auto rest = array<void*>(4 * pages_of_slab - in_use);
+        get(rest, page);
+        ASSERT_EQ(different(to_host(rest), page), rest.size());
+        free(rest);
+        free(got);
+        free(held);
+        ASSERT_EQ(stats().pages_in_use, 0u);
+    }
+}
+
+TEST_P(policy_heap, trim_gives_all_slabs_back) {
+    auto blocks = array<void*>(3 * pages_of_slab);
+    get(blocks, page);
+    EXPECT_EQ(stats().slabs_in_use, 3u);
+    free(blocks);
+    ASSERT_TRUE(heap_->trim().ok());
+    EXPECT_EQ(stats().slabs_in_use, 0u);
+    EXPECT_EQ(stats().segments_granted, 0u);
+}
+
+TEST_P(policy_heap, a_lock_that_is_held_for_ever_keeps_nobody_from_the_pages_and_is_found) {
+    if (policy() != page_policy::corw_locked || std::get<0>(GetParam()) != device_option::emulated) {
+        GTEST_SKIP() << "the LockMap, by the host's hand";
+    }
+    auto* locks = heap_->any_ref().view().published.locks;
+    for (std::uint32_t segment = 0; segment < 4; ++segment) {
+        locks[segment * device::lock_words].fetch_or<simt::order::relaxed>(0xf);
+    }
+    auto blocks = array<void*>(4 * pages_of_slab);
+    get(blocks, page);
+    EXPECT_EQ(different(to_host(blocks), page), 4 * pages_of_slab);
+    EXPECT_EQ(heap_->validate().code(), absl::StatusCode::kInternal);
+    for (std::uint32_t segment = 0; segment < 4; ++segment) {
+        locks[segment * device::lock_words].store<simt::order::relaxed>(0);
+    }
+}
+
+TEST(page_policies_of_a_program, others_than_the_default_are_refused_where_kernels_are_not_built_for_them) {
+    options o;
+    o.device = device_option::emulated;
+    o.capacity = 4 * mib;
+    o.page_policy = page_policy::corw;
+    const auto refused = heap::create(o);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(refused.status().message(),
+              "page_policy: the kernels of this program are not built for \"corw\"; give default, or build them for "
+              "other policies (docs/random_walk.md)");
+    EXPECT_TRUE(heap::create(o, page_policies::any).ok());
+}
+
+TEST(page_policies_of_a_program_slow, the_default_view_of_another_policy_ends_the_program) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    options o;
+    o.device = device_option::emulated;
+    o.capacity = 4 * mib;
+    o.page_policy = page_policy::rw;
+    const auto h = heap::create(o, page_policies::any);
+    ASSERT_TRUE(h.ok());
+    EXPECT_DEATH((void)h->ref(), "heap whose page_policy is \"rw\"; use heap::visit");
+}
+
+}  // namespace
+}  // namespace orchard::test
