@@ -60,7 +60,7 @@ def draw(lines, output):
     axes.set_xlabel("request, bytes")
     axes.set_ylabel("requested / capacity at the first null, %")
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)
     figure.tight_layout()
     figure.savefig(output)
 
