@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Heaps whose policy is one of the published walks: blocks claimed and freed by all lanes, slabs added when they are
+/// full, retired and added again; and a heap of one slab, where null is right only when all of it is held.
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tests/explore/heap_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+using device::page_policy;
+
+constexpr std::array<std::uint64_t, 2> sizes{256 << 10, 512 << 10};  // eight and four pages a slab
+constexpr std::uint32_t unit_bytes = 8192;                           // 32 and 64 units
+constexpr std::array<page_policy, 6> policies{page_policy::rw,   page_policy::rw_bm32,     page_policy::rw_bm64,
+                                              page_policy::corw, page_policy::corw_locked, page_policy::rw_malloc};
+
+/// A heap and what its policy needs.
+class policy_world {
+public:
+    policy_world(world& w, page_policy p, const heap_setup& setup)
+        : extra_{std::size_t{setup.segments} * 4096}, heap{w, setup} {
+        device::published_view& v = heap.view.published;
+        v.policy = p;
+        v.unit_class = class_of(unit_bytes);
+        const std::size_t words = std::size_t{setup.segments} * class_words(v.unit_class);
+        if (p == page_policy::corw_locked) {
+            v.locks = extra_.place<simt::device_word<std::uint32_t>>(setup.segments * device::lock_words);
+        } else if (p == page_policy::rw_malloc) {
+            v.begins = extra_.place<simt::device_word<std::uint64_t>>(words);
+            v.ends = extra_.place<simt::device_word<std::uint64_t>>(words);
+        }
+    }
+    void* take(std::uint64_t bytes) {
+        void* const p = any_heap_ref(heap.view).malloc(bytes);
+        if (p != nullptr) {
+            heap.mark(p, bytes);
+        }
+        return p;
+    }
+    void give(void* p, std::uint64_t bytes) {
+        heap.unmark(p, bytes);
+        any_heap_ref(heap.view).free(p);
+    }
+    bool settle() {
+        return heap.view.published.policy == page_policy::rw_malloc
+                   ? heap.settle({heap.view.published.unit_class})
+                   : heap.settle({class_of(sizes[0]), class_of(sizes[1])});
+    }
+
+private:
+    arena extra_;
+
+public:
+    heap_world heap;
+};
+
+/// Where others retire slabs meanwhile, whose pages are all claimed for a moment, null may come although there is room;
+/// here nobody is short of memory, and so nobody does.
+void use_with_room(policy_world& w, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        const std::uint64_t bytes = sizes[w.heap.s.pick(sizes.size())];
+        void* const p = w.take(bytes);
+        w.heap.s.check(p != nullptr, "no page, although the heap has room for all");
+        w.give(p, bytes);
+    }
+}
+
+/// Every lane asks for a page of the only slab; none is freed before all have asked.
+void fill(world& w, policy_world& p) {
+    const std::size_t pages = class_pages(class_of(static_cast<std::uint32_t>(sizes[1])));
+    std::vector<void*> held;
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        if (void* const block = p.take(sizes[1]); block != nullptr) {
+            held.push_back(block);
+        }
+    });
+    if (!w.s.run()) {
+        return;
+    }
+    // Runs claim word by word, and give back what they cannot have whole: others see it taken for a moment.
+    if (p.heap.view.published.policy != page_policy::rw_malloc) {
+        w.s.check(held.size() == std::min(pages, w.s.lanes().size()), "no page, although there were some free");
+    }
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        while (!held.empty()) {
+            void* const block = held.back();
+            held.pop_back();
+            p.give(block, sizes[1]);
+        }
+    });
+    (void)w.s.run();
+}
+
+void run_page_policies(world& w) {
+    const page_policy policy = policies[w.s.pick(policies.size())];
+    const bool full = w.s.pick(4) == 0;
+    policy_world p(w, policy,
+                   full ? heap_setup{.segments = 1, .committed_at_start = 1, .magazine_target = 0} : heap_setup{});
+    if (full) {
+        fill(w, p);
+    } else {
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { use_with_room(p, w.size.operations); });
+    }
+    if (w.s.run() && p.settle()) {
+        p.heap.check_clean(0);
+        w.s.check(w.s.owned() == 0, "a block is still owned");
+    }
+}
+
+const registrar page_policies{{"page_policies",
+                               "Pages and runs of units by each published walk, slabs come and go.",
+                               {{{3, 2}, {3}}, 2},
+                               run_page_policies}};
+
+}  // namespace
+}  // namespace orchard::explore
