@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 
 /// Heaps whose policy is one of the published walks: blocks claimed and freed by all lanes, slabs added when they are
-/// full, retired and added again; and a heap of one slab, where null is right only when all of it is held.
+/// full, retired and added again; a heap of too few segments, where slabs of one class are retired for the other beside
+/// the walks; and a heap of one slab, where null is right only when all of it is held.
 
 #include <algorithm>
 #include <array>
@@ -60,14 +61,16 @@ public:
     heap_world heap;
 };
 
-/// Where others retire slabs meanwhile, whose pages are all claimed for a moment, null may come although there is room;
-/// here nobody is short of memory, and so nobody does.
-void use_with_room(policy_world& w, int rounds) {
+/// Where others retire slabs meanwhile, whose pages are all claimed for a moment, null may come although there is room:
+/// in a heap that is `short_of_segments`.
+void use(policy_world& w, int rounds, bool short_of_segments) {
     for (int i = 0; i < rounds; ++i) {
         const std::uint64_t bytes = sizes[w.heap.s.pick(sizes.size())];
-        void* const p = w.take(bytes);
-        w.heap.s.check(p != nullptr, "no page, although the heap has room for all");
-        w.give(p, bytes);
+        if (void* const p = w.take(bytes); p != nullptr) {
+            w.give(p, bytes);
+        } else {
+            w.heap.s.check(short_of_segments, "no page, although the heap has room for all");
+        }
     }
 }
 
@@ -99,13 +102,17 @@ void fill(world& w, policy_world& p) {
 
 void run_page_policies(world& w) {
     const page_policy policy = policies[w.s.pick(policies.size())];
-    const bool full = w.s.pick(4) == 0;
+    const auto segments = w.s.pick(3);  // 1: to be filled; 2 for two classes, so that slabs are retired beside walks
+    const bool full = segments == 1;
     policy_world p(w, policy,
-                   full ? heap_setup{.segments = 1, .committed_at_start = 1, .magazine_target = 0} : heap_setup{});
+                   segments == 0 ? heap_setup{}
+                                 : heap_setup{.segments = static_cast<std::uint32_t>(segments),
+                                              .committed_at_start = 1,
+                                              .magazine_target = 0});
     if (full) {
         fill(w, p);
     } else {
-        w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { use_with_room(p, w.size.operations); });
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { use(p, w.size.operations, segments != 0); });
     }
     if (w.s.run() && p.settle()) {
         p.heap.check_clean(0);
