@@ -41,16 +41,13 @@ absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_vie
     return classes;
 }
 
-absl::StatusOr<std::uint64_t> pages_in_use(const device::heap_view& view, backing& memory) {
+absl::StatusOr<std::uint64_t> pages_in_use(const device::heap_view& view, backing& memory,
+                                           const std::vector<class_usage>& usage) {
     if (view.published.begins != nullptr) {
         return blocks_in_use(view, memory);
     }
-    const auto classes = usage_of_classes(view, memory);
-    if (!classes.ok()) {
-        return classes.status();
-    }
     std::uint64_t pages = 0;
-    for (const class_usage& one : *classes) {
+    for (const class_usage& one : usage) {
         pages += one.pages_in_use;
     }
     return pages;

@@ -277,7 +277,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
         return usage.status();
     }
     s.classes = statistics_of_classes(**state, *usage);
-    const auto pages = pages_in_use(view, *memory_);
+    const auto pages = pages_in_use(view, *memory_, *usage);
     if (!pages.ok()) {
         return pages.status();
     }

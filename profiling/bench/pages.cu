@@ -2,14 +2,19 @@
 // Copyright the Orchard authors.
 
 /// `orchard bench pages`: small requests beside the floor in the same kernels. The floor is a bump pointer, one atomic
-/// for a warp, whose free does nothing. Rows say what was asked for, by how many threads, and how long it took.
+/// for a warp, whose free does nothing. Rows say what was asked for, by how many threads, and how long it took. Then
+/// the steps of the published walks beside their equations (pages_theory.hpp).
 
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <vector>
+
+#include "absl/strings/str_format.h"
 
 #include "device/heap_ref.cuh"
 #include "profiling/bench/bench.hpp"
+#include "profiling/bench/pages_theory.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/heap.hpp"
 #include "runtime/heap_counts.hpp"
@@ -19,9 +24,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using simt::order;
-
-/// So that the cold paths do not keep warps of the hot one out.
-constexpr int page_registers = 48;
 
 /// The floor: what a group needs from one counter, and no free.
 struct bump_ref {
@@ -73,7 +75,6 @@ struct request {
 
 template <class Heap>
 struct allocate_kernel {
-    static constexpr int most_registers = page_registers;
     Heap heap;
     request what;
     void** out;
@@ -93,7 +94,6 @@ struct allocate_kernel {
 /// As above with one size, which the compiler knows to be the same in all threads.
 template <class Heap>
 struct allocate_fixed_kernel {
-    static constexpr int most_registers = page_registers;
     Heap heap;
     std::uint32_t bytes;
     void** out;
@@ -108,7 +108,6 @@ struct allocate_fixed_kernel {
 
 template <class Heap>
 struct free_kernel {
-    static constexpr int most_registers = page_registers;
     Heap heap;
     void** out;
     std::uint32_t threads;
@@ -125,13 +124,26 @@ struct free_kernel {
     }
 };
 
+/// Frees the blocks that a list names.
+struct free_some_kernel {
+    heap_ref heap;
+    void** blocks;
+    const std::uint32_t* which;
+    std::uint32_t count;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i < count) {
+            heap.free(blocks[which[i]]);
+        }
+    }
+};
+
 struct empty_kernel {
     ORCHARD_FN void operator()(simt::thread_position) const {}
 };
 
 /// Rounds of malloc, write and free.
 struct churn_kernel {
-    static constexpr int most_registers = page_registers;
     heap_ref heap;
     request what;
     std::uint32_t rounds;
@@ -173,11 +185,13 @@ class bench_run {
 public:
     bench_run(const settings& s, std::uint32_t most_threads) : settings_{s}, most_{most_threads} {}
 
-    absl::Status prepare() {
+    /// @param capacity  of the heap, in bytes; 0: enough for everything but `nearly_full`
+    absl::Status prepare(std::uint64_t capacity) {
         options values = settings_.heap;
         cuda_ = settings_.device == simt::device_kind::cuda;
         values.device = cuda_ ? device_option::cuda : device_option::emulated;
-        values.capacity = std::max<std::uint64_t>(values.capacity, cuda_ ? 24ull << 30 : 1ull << 30);
+        values.capacity =
+            capacity != 0 ? capacity : std::max<std::uint64_t>(values.capacity, cuda_ ? 24ull << 30 : 1ull << 30);
         auto made = heap::create(values);
         if (!made.ok()) {
             return made.status();
@@ -280,6 +294,40 @@ public:
              {"pairs_per_us", threads * rounds / us}});
     }
 
+    /// A heap of `pages` pages of 256 B, which fill it, of which a share is freed at random: `threads` threads get one
+    /// each of these.
+    void nearly_full(std::uint32_t pages, std::uint32_t threads, double free_percent) {
+        constexpr std::uint32_t bytes = 256;
+        start_anew();
+        const heap_ref h = heap_->ref();
+        auto held = device_array<void*>::create(on_, pages);
+        auto which = device_array<std::uint32_t>::create(on_, pages);
+        if (!held.ok() || !which.ok()) {
+            status_.Update(held.ok() ? which.status() : held.status());
+            return;
+        }
+        std::vector<std::uint32_t> shuffled(pages);
+        std::iota(shuffled.begin(), shuffled.end(), 0u);
+        std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937(1));
+        status_.Update(copy_to_device(on_, which->data(), shuffled.data(), pages * sizeof(std::uint32_t)));
+        const auto free = static_cast<std::uint32_t>(pages * free_percent / 100);
+        time(allocate_fixed_kernel<heap_ref>{h, bytes, held->data(), pages}, pages);
+        time(free_some_kernel{h, held->data(), which->data(), free}, free);
+        const auto ours = pairs(h, allocate_fixed_kernel<heap_ref>{h, bytes, out_.data(), threads}, threads);
+        const auto stats = heap_->stats();
+        if (stats.ok() && stats->pages_in_use != pages - free) {
+            status_.Update(absl::InternalError(
+                absl::StrFormat("%d pages are in use, where %d were left", stats->pages_in_use, pages - free)));
+        }
+        add({{"what", "nearly full"},
+             {"bytes", bytes},
+             {"free_percent", free_percent},
+             {"threads", threads},
+             {"malloc_us", ours.first},
+             {"free_us", ours.second}});
+        time(free_some_kernel{h, held->data(), which->data() + free, pages - free}, pages - free);
+    }
+
     /// Rows so far, or what went wrong.
     absl::StatusOr<ordered_json> finish() {
         start_anew();
@@ -332,11 +380,10 @@ private:
     ordered_json rows_ = ordered_json::array();
 };
 
-absl::StatusOr<ordered_json> run(const settings& s) {
-    const bool large = s.device == simt::device_kind::cuda && !s.quick;
+absl::StatusOr<ordered_json> time_requests(const settings& s, bool large) {
     const std::uint32_t million = large ? 1'000'000 : 2'000;
     bench_run b(s, million);
-    if (absl::Status status = b.prepare(); !status.ok()) {
+    if (absl::Status status = b.prepare(0); !status.ok()) {
         return status;
     }
     for (const std::uint32_t threads : {million / 100, million / 10, million}) {
@@ -359,7 +406,33 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return b.finish();
 }
 
-const registrar registered{{"pages", "small requests beside a bump pointer: fixed and mixed sizes, churn", run}};
+absl::StatusOr<ordered_json> time_nearly_full(const settings& s, bool large) {
+    const std::uint32_t pages = large ? 1u << 20 : 1u << 16;
+    bench_run b(s, pages);
+    // A small heap keeps no more than its share in the magazine, so that all of it can become slabs.
+    if (absl::Status status = b.prepare(std::uint64_t{pages} * 256); !status.ok()) {
+        return status;
+    }
+    for (const double free_percent : {50.0, 10.0, 1.0, 0.5}) {
+        b.nearly_full(pages, large ? 5'000 : 300, free_percent);
+    }
+    return b.finish();
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    const bool large = s.device == simt::device_kind::cuda && !s.quick;
+    ordered_json rows = ordered_json::array();
+    for (const auto& part : {time_requests(s, large), time_nearly_full(s, large), measure_walks(s)}) {
+        if (!part.ok()) {
+            return part.status();
+        }
+        rows.insert(rows.end(), part->begin(), part->end());
+    }
+    return rows;
+}
+
+const registrar registered{
+    {"pages", "small requests beside a bump pointer: fixed and mixed sizes, churn, nearly full; steps of walks", run}};
 
 }  // namespace
 }  // namespace orchard::bench

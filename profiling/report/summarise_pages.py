@@ -23,6 +23,8 @@ from pathlib import Path
 GROUPS_A_WARP = {"full warps": 1, "one lane": 1, "seven lanes": 1, "each its class": 32}
 LANES_OF_A_WARP = 32
 MANY_THREADS = 1_000_000
+# Rows that are made anew here, or belong to the result of `orchard bench walks`.
+NOT_TIMED = {"summary", "walk", "queue", "theorem 1", "theorem 2"}
 
 
 class Unusable(Exception):
@@ -62,7 +64,7 @@ def summarised(rows, registers=()):
     """The rows with their ratios, and the summaries after them. `rows` is not changed."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) and "what" in row for row in rows):
         raise Unusable("the input must be the rows that `orchard bench pages --json` writes")
-    rows = [{**row, **ratios(row)} for row in rows if row["what"] != "summary"]
+    rows = [{**row, **ratios(row)} for row in rows if row["what"] not in NOT_TIMED]
     lines = _fixed_summaries(rows) + _partial_warps(rows) + _nearly_full(rows)
     lines += [(f"registers of {kernel}", number) for kernel, number in registers]
     return rows + [{"what": "summary", "of": of, "value": value} for of, value in lines]

@@ -230,8 +230,10 @@ void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_
 std::uint64_t heap_world::sum(device::counter c) const { return sum_of(*view.state, c); }
 
 request_counts heap_world::requests() {
-    const absl::StatusOr<std::uint64_t> pages = pages_in_use(view, memory);
-    s.check(pages.ok(), "the pages in use cannot be counted");
+    const auto usage = usage_of_classes(view, memory);
+    s.check(usage.ok(), "the pages in use cannot be counted");
+    const auto pages = pages_in_use(view, memory, usage.value_or(std::vector<class_usage>(class_count)));
+    s.check(pages.ok(), "the blocks in use cannot be counted");
     return count_requests(*view.state, pages.value_or(0));
 }
 
