@@ -140,7 +140,7 @@ inline constexpr std::uint32_t growing_entry = 0xffffffffu;
 ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry - 1 < growing_entry - 1; }
 
 /// Head of one class's slab table. The slabs of a class, by their places in the table, are read as one long sequence
-/// of positions: 2^k to a place, the least power of two that holds a slab's pages, so that no division is needed. The
+/// of positions: 2^k to a place, a power of two that holds a slab's pages, so that no division is needed. The
 /// positions behind a slab's last page are void.
 struct alignas(128) slab_table_head {
     device_word<std::uint32_t> count;     ///< places in use or once used; [0, count) are to be looked at

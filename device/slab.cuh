@@ -111,12 +111,31 @@ inline ORCHARD_NOINLINE bool slab_claim_all(const heap_view& h, lane_mask mask, 
     return false;
 }
 
+/// Empties the place of a slab whose pages are all the group's. False: its publisher is about to put it there (it was
+/// found by an entry that is older); then it has to stay. All lanes of a converged group.
+inline ORCHARD_NOINLINE bool slab_leaves_table(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                               std::uint32_t segment) {
+    std::uint32_t left = 0;
+    if (is_leader(mask)) {
+        // Written before the descriptor that the leader has acquired.
+        const std::uint32_t place = h.records[segment].place.get();
+        std::uint32_t entry = segment + 1;
+        if (h.table(page_class)[place].compare_exchange<order::relaxed>(entry, 0)) {
+            left = 1;
+            // The next slab of the class goes there.
+            h.state->slabs[page_class].frontier.lower<order::relaxed>(std::uint64_t{place}
+                                                                      << shape_of(page_class).log_pages());
+        }
+    }
+    return from_leader(mask, left) != 0;
+}
+
 /// After `slab_claim_all`: ends the slab, whose pages are all the group's. False: it was another incarnation, until a
 /// moment ago, whose pages these are, and is no slab of the class now. All lanes of a converged group.
 inline ORCHARD_NOINLINE bool slab_end(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                       std::uint32_t segment) {
     const std::uint64_t now = from_leader(mask, h.descriptors[segment].load<order::acquire>());
-    const bool still = descriptor::is_slab_of(now, page_class);
+    const bool still = descriptor::is_slab_of(now, page_class) && slab_leaves_table(h, mask, page_class, segment);
     const auto end_descriptor = [&] {
         if (still && is_leader(mask)) {
             h.descriptors[segment].store<order::release>(descriptor::next(now, segment_kind::none, 0, 0));
@@ -138,12 +157,6 @@ inline ORCHARD_NOINLINE bool slab_end(const heap_view& h, lane_mask mask, std::u
         end_descriptor();
     }
     if (still && is_leader(mask)) {
-        // Written before the descriptor that the leader has acquired.
-        const std::uint32_t place = h.records[segment].place.get();
-        h.table(page_class)[place].store<order::release>(0);
-        // The next slab of the class goes there.
-        h.state->slabs[page_class].frontier.lower<order::relaxed>(std::uint64_t{place}
-                                                                  << shape_of(page_class).log_pages());
         h.add(counter::slabs_retired, 1);
     }
     return still;

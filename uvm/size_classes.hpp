@@ -84,7 +84,7 @@ struct class_shape {
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t pages() const {
         return page_at(static_cast<std::uint32_t>(segment_bytes));
     }
-    /// The smallest k with 2^k >= `pages()`.
+    /// A k with 2^k >= `pages()`, and no more than twice as many.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_pages() const { return (factor == 8 ? 18 : 19) - shift; }
 };
 

@@ -55,7 +55,7 @@ protected:
         const std::uint32_t count = heap_.view.state->slabs[c].count.load<order::relaxed>();
         const std::uint32_t bounded = std::min(count, heap_.view.segments);
         const std::uint32_t entry = bounded == 0 ? 0 : heap_.view.table(c)[random % bounded].load<order::acquire>();
-        if (entry == 0) {
+        if (!device::is_slab_entry(entry)) {
             return {};
         }
         const std::uint32_t word = mix(random) % class_words(c);
