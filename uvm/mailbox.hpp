@@ -31,7 +31,6 @@
 /// Method: request and response through host memory as in AlignMalloc, section VI.A; couriers are Orchard's own,
 /// because reads of host memory delay the committing of memory (docs/limits.md).
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -245,9 +244,9 @@ struct shape {
         return ring * answer_slots() + (static_cast<std::uint32_t>(number) & (answer_slots() - 1));
     }
     /// How often a ring of `words` words, a power of two up to 2^15, was begun when word number `number` came, modulo
-    /// 2^17: without a division, and in 32 bits, because the device computes it with few registers.
+    /// 2^17: in 32 bits, because the device computes it with few registers.
     [[nodiscard]] static ORCHARD_FN constexpr std::uint32_t lap(std::uint64_t number, std::uint32_t words) {
-        return (static_cast<std::uint32_t>(number) >> std::countr_zero(words)) + 1;
+        return static_cast<std::uint32_t>(number) / words + 1;
     }
     /// As `lap_tag`, of an answer ring.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_lap_tag(std::uint64_t number) const {
