@@ -144,6 +144,7 @@ ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry 
 /// positions behind a slab's last page are void.
 struct alignas(128) slab_table_head {
     device_word<std::uint32_t> count;     ///< places in use or once used; [0, count) are to be looked at
+    device_word<std::uint32_t> spread;    ///< behind the last place with a slab; a hint: goes down with the last one
     device_word<std::uint32_t> refusal;   ///< of the last slab that was not to be had: a count, and 8 bits of reason
     device_word<std::uint64_t> frontier;  ///< the next position that a ticket gives; a hint
     device_word<std::uint32_t> grown;     ///< slabs that a published walk has added

@@ -34,7 +34,8 @@ struct page_search {
     std::uint64_t bytes;  ///< that this lane asks for
     search_stage stage = search_stage::redeeming;
     failure_reason why = failure_reason::none;  ///< why there is no further slab
-    std::uint32_t places = 0;                   ///< of the class's table, to be looked at
+    std::uint32_t places = 0;                   ///< of the class's table, to be looked at in a sweep
+    std::uint32_t spread = 0;                   ///< of the same, where slabs are: to be probed
     std::uint32_t left = 0;                     ///< looks, positions or parts that are left in the stage
     std::uint64_t position = 0;                 ///< redeeming: of the ticket; sweeping: the next part
     std::uint32_t steps = 0;
@@ -93,7 +94,7 @@ struct page_search {
 /// Two random words of a random slab. A lane, alone.
 inline ORCHARD_FN void page_search::look_at_two() {
     constexpr int nearly_full = 16;
-    const std::uint32_t entry = s.slabs.table[s.below(places)].load<order::relaxed>();
+    const std::uint32_t entry = s.slabs.table[s.below(spread)].load<order::relaxed>();
     if (!is_slab_entry(entry)) {
         return;
     }
@@ -187,7 +188,7 @@ inline ORCHARD_FN void page_search::advance_ticket() {
         left = 0;
     } else if (!missing) {
         const std::uint64_t next = (position >> log_pages()) + 1;
-        if (!served && next < places && is_leader(s.group)) {
+        if (!served && next < spread && is_leader(s.group)) {
             head().frontier.raise<order::relaxed>(next << log_pages());  // not fresh: on to the next slab
         }
         const std::uint32_t n = reach();
@@ -251,7 +252,7 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t facts) {
         surveys = !contested && !surveyed;
         return surveys || (contested && !late) ? search_stage::sweeping : search_stage::ended;
     }
-    if (stage == search_stage::redeeming && (facts & 1) != 0 && places != 0) {
+    if (stage == search_stage::redeeming && (facts & 1) != 0 && spread != 0) {
         return search_stage::probing;
     }
     if ((facts & 2) != 0 && !swept && places != 0) {
@@ -272,14 +273,17 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     const bool newest = on && why != failure_reason::none && is_leader(s.group);
     const std::uint32_t count = newest ? head().count.fetch_add<order::acquire>(0) : head().count.load<order::relaxed>();
     const bool known = head().refusal.load<order::relaxed>() % 256 != 0;
+    const std::uint32_t end = head().spread.load<order::relaxed>();
     // Where demand has run beyond what there is, others are getting new slabs already.
-    const bool beyond = head().frontier.load<order::relaxed>() > std::uint64_t{count} << log_pages();
+    const bool beyond = head().frontier.load<order::relaxed>() > std::uint64_t{end} << log_pages();
     const std::uint32_t facts = (known || !beyond ? 1u : 0u) | (known ? 2u : 0u) | (is_late() ? 4u : 0u);
     const std::uint32_t agreed = s.from_own_leader(facts);
     const std::uint32_t agreed_places = s.from_own_leader(count);
+    const std::uint32_t agreed_spread = s.from_own_leader(end);
     if (on) {
         ++steps;
         places = agreed_places;
+        spread = agreed_spread;
         stage = next_stage(agreed);
     }
     return simt::ballot(s.here, surveys) != 0;
@@ -311,8 +315,8 @@ inline ORCHARD_FN void page_search::begin_sweep() {
     }
     // Less than 2^32: the bitmaps of so many words would fill any device.
     left = places * parts();
-    const std::uint32_t spread = static_cast<std::uint32_t>(simt::position().global_warp()) * golden_ratio;
-    position = std::uint64_t{spread} * left >> 32;
+    const std::uint32_t own = static_cast<std::uint32_t>(simt::position().global_warp()) * golden_ratio;
+    position = std::uint64_t{own} * left >> 32;
     contested = false;
 }
 
@@ -437,7 +441,7 @@ inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, la
         p.advance(saw);
     }
     if (p.tight && is_leader(p.s.group)) {
-        grow_ahead(p.opening.h, p.s.page_class, p.head().count.load<order::relaxed>());
+        grow_ahead(p.opening.h, p.s.page_class, p.head().spread.load<order::relaxed>());
     }
     simt::sync(p.s.here);
     return p.finish();

@@ -9,19 +9,19 @@
 
 namespace orchard::device {
 
-/// Finds the next slab of `d.page_class` that may be empty: `d.segment`; false at the end of the table. All lanes.
-/// Cost: looks at one word of each slab.
+/// Finds the next slab of `d.page_class` that may be empty, from the table's end down: `d.segment`; false at the end. All
+/// lanes. Cost: looks at one word of each slab.
 inline ORCHARD_NOINLINE bool next_empty_slab(dealings& d) {
     const heap_view& h = d.h;
     ORCHARD_NO_UNROLL
     while (d.holders == 0) {
-        const std::uint32_t count = from_leader(d.mask, h.state->slabs[d.page_class].count.load<order::relaxed>());
-        if (d.place >= count) {
+        if (d.place == 0) {
             return false;
         }
-        const std::uint32_t index = d.place + static_cast<std::uint32_t>(simt::rank_in(d.mask));
-        d.place += static_cast<std::uint32_t>(simt::popcount(d.mask));
-        d.own = index < count ? h.table(d.page_class)[index].load<order::acquire>() : 0;
+        const auto rank = static_cast<std::uint32_t>(simt::rank_in(d.mask));
+        const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
+        d.own = rank < d.place ? h.table(d.page_class)[d.place - 1 - rank].load<order::acquire>() : 0;
+        d.place -= width < d.place ? width : d.place;
         const bool maybe = is_slab_entry(d.own) && h.bitmap(d.own - 1)[0].load<order::relaxed>() == 0;
         d.holders = simt::ballot(d.mask, maybe);
     }
@@ -42,7 +42,7 @@ inline ORCHARD_NOINLINE void put_retired(dealings& d) {
 
 /// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the magazine.
 inline ORCHARD_FN void retire_class(dealings& d) {
-    d.place = 0;
+    d.place = from_leader(d.mask, d.h.state->slabs[d.page_class].count.load<order::relaxed>());
     d.holders = 0;
     ORCHARD_NO_UNROLL
     while (next_empty_slab(d)) {

@@ -73,6 +73,7 @@ ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, s
     d.store<order::release>(
         descriptor::next(d.load<order::relaxed>(), segment_kind::slab, page_class, page_reciprocal(page_class)));
     h.table(page_class)[place].store<order::release>(segment + 1);
+    h.state->slabs[page_class].spread.raise<order::relaxed>(place + 1);
     h.add(counter::slabs_published, 1);
 }
 
@@ -122,9 +123,11 @@ inline ORCHARD_NOINLINE bool slab_leaves_table(const heap_view& h, lane_mask mas
         std::uint32_t entry = segment + 1;
         if (h.table(page_class)[place].compare_exchange<order::relaxed>(entry, 0)) {
             left = 1;
+            auto& head = h.state->slabs[page_class];
             // The next slab of the class goes there.
-            h.state->slabs[page_class].frontier.lower<order::relaxed>(std::uint64_t{place}
-                                                                      << shape_of(page_class).log_pages());
+            head.frontier.lower<order::relaxed>(std::uint64_t{place} << shape_of(page_class).log_pages());
+            std::uint32_t end = place + 1;
+            head.spread.compare_exchange<order::relaxed>(end, place);
         }
     }
     return from_leader(mask, left) != 0;

@@ -4,8 +4,6 @@
 #include "runtime/heap.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -42,12 +40,7 @@ absl::StatusOr<heap> heap::create(const options& values, page_policies kernels) 
 }
 
 heap_ref heap::ref() const {
-    if (impl_->view.published.policy != device::page_policy::default_walk) {
-        std::fprintf(stderr, "orchard: heap::ref() of a heap whose page_policy is \"%s\"; use heap::visit\n",
-                     std::string(device::name_of(impl_->view.published.policy)).c_str());
-        std::abort();
-    }
-    return heap_ref(impl_->view);
+    return heap_ref(impl_->refusing.state == nullptr ? impl_->view : impl_->refusing);
 }
 any_heap_ref heap::any_ref() const { return any_heap_ref(impl_->view); }
 const simt::executor& heap::executor() const { return impl_->executor; }
@@ -145,7 +138,30 @@ absl::Status heap::impl::lay_out_metadata() {
     }
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
+    if (values.page_policy != device::page_policy::default_walk) {
+        place(refusing.state, 1);
+        place(refusing_in_memory_, 1);
+        refusing.self = refusing_in_memory_;
+    }
     return status;
+}
+
+absl::Status heap::impl::write_views() {
+    absl::Status status = memory_->write(view_in_memory_, &view, sizeof(view));
+    if (refusing.state != nullptr) {
+        status.Update(memory_->write(refusing_in_memory_, &refusing, sizeof(refusing)));
+        status.Update(write_closing(refusing.state));
+    }
+    return status;
+}
+
+/// So that every warp sees it.
+absl::Status heap::impl::write_closing(device::heap_state* state) {
+    device::lone_word flags[device::flag_shards]{};
+    for (device::lone_word& f : flags) {
+        f.word.store<simt::order::relaxed>(mailbox::device_part::closing);
+    }
+    return memory_->write(state->closing, flags, sizeof(flags));
 }
 
 absl::Status heap::impl::start_shards() {
@@ -177,7 +193,7 @@ absl::Status heap::impl::start_shards() {
         view.mailboxes[s].timeout_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
     }
     // The view is complete; from here on it does not change.
-    if (absl::Status status = memory_->write(view_in_memory_, &view, sizeof(view)); !status.ok()) {
+    if (absl::Status status = write_views(); !status.ok()) {
         return status;
     }
     growth_->start();
@@ -193,11 +209,7 @@ absl::Status heap::impl::close() {
         s.service->close();
     }
     const std::uint64_t flag = mailbox::device_part::closing;
-    device::lone_word flags[device::flag_shards]{};
-    for (device::lone_word& f : flags) {
-        f.word.store<simt::order::relaxed>(flag);
-    }
-    absl::Status status = memory_->write(view.state->closing, flags, sizeof(flags));
+    absl::Status status = write_closing(view.state);
     for (shard& s : shards_) {
         status.Update(memory_->write(&s.device->flags.word, &flag, sizeof(flag)));
     }

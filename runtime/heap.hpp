@@ -43,7 +43,8 @@ public:
     ~heap();
 
     /// The view for kernels; valid while this object (or what it was moved to) lives. The heap's `page_policy` must be
-    /// the default, as it always is where `create` was not told of others; else the program ends with a message.
+    /// the default, as it always is where `create` was not told of others: of another heap this is a view that refuses
+    /// every request (null), as if the heap were being closed.
     [[nodiscard]] heap_ref ref() const;
 
     /// The view for kernels that contain all policies.

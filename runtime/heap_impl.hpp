@@ -30,9 +30,12 @@ public:
     options values;
     simt::executor executor;
     device::heap_view view;
+    device::heap_view refusing;  ///< what `heap::ref` gives where the policy is not the default; null pointers otherwise
 
 private:
     absl::Status lay_out_metadata();
+    absl::Status write_views();
+    absl::Status write_closing(device::heap_state* state);
     absl::Status start_shards();
     absl::Status check_settled();
     [[nodiscard]] simt::executor own_executor() const;
@@ -56,7 +59,8 @@ private:
     };
 
     std::unique_ptr<backing> memory_;
-    device::heap_view* view_in_memory_ = nullptr;  ///< a copy of `view` for kernels
+    device::heap_view* view_in_memory_ = nullptr;      ///< a copy of `view` for kernels
+    device::heap_view* refusing_in_memory_ = nullptr;  ///< of `refusing`
     std::uint64_t metadata_bytes_ = 0;
     std::unique_ptr<growth> growth_;
     std::vector<shard> shards_;
