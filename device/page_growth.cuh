@@ -44,7 +44,10 @@ struct place_opening {
     lane_mask group;
     std::uint32_t page_class;
     std::uint32_t place = 0;
+    std::uint32_t word = 0;   ///< of the bitmap: pages that the group wants if it is the one that makes the slab,
+    std::uint64_t bits = 0;   ///< and then has, as its leader knows; so the slab is not empty, and nobody retires it
     std::uint32_t entry = 0;  ///< the result: segment + 1, or 0
+    bool made = false;        ///< by this group
     failure_reason why = failure_reason::none;
     std::uint32_t refusals = 0;  ///< that the class had counted at first
     std::uint64_t started = 0;
@@ -60,7 +63,10 @@ inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
         auto& refusal = o.h.state->slabs[o.page_class].refusal;
         const std::uint32_t before = refusal.load<order::relaxed>();
         if (o.why == failure_reason::none) {
-            slab_publish(o.h, o.page_class, o.place, to_underlying(o.run.first));
+            const std::uint32_t segment = to_underlying(o.run.first);
+            // Who comes too late to what the segment was before may hold bits for a moment.
+            o.bits &= ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
+            slab_publish(o.h, o.page_class, o.place, segment);
             if (before % 256 != 0) {
                 refusal.fetch_and<order::relaxed>(~0xffu);  // there is memory again
             }
@@ -113,7 +119,8 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
 /// Cost: a load where it is there; otherwise as `acquire_segments`, for one group, and the others' wait.
 ORCHARD_INLINE void open_place(place_opening& o) {
     o.why = failure_reason::none;
-    if (await_place(o)) {
+    o.made = await_place(o);
+    if (o.made) {
         o.why = acquire_segments(o.h, o.group, 1, &o.run);
         settle_place(o);
     }

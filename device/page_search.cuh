@@ -46,7 +46,6 @@ struct page_search {
     bool swept = false;         ///< before it asked for a slab, since it is known that there is none
     bool surveys = false;       ///< the slab table is to be looked at
     bool surveyed = false;      ///< it was, after a sweep that saw nothing
-    bool refused = false;       ///< a survey must not ask for a slab again
     bool tight = false;         ///< this lane saw a word that is nearly full
     lane_mask turns = 0;        ///< leaders of the groups that act one after the other
 
@@ -81,8 +80,7 @@ struct page_search {
     ORCHARD_FN void begin_sweep();
     ORCHARD_FN bool begin_opening();
     ORCHARD_FN void end_opening();
-    ORCHARD_FN bool begin_survey();
-    ORCHARD_FN void end_survey();
+    ORCHARD_FN void look_at_table();
     ORCHARD_FN void take_turns(bool wanted);
     ORCHARD_INLINE bool is_its_turn() const;
     ORCHARD_FN void end_turn();
@@ -102,7 +100,8 @@ inline ORCHARD_FN void page_search::look_at_two() {
     const std::uint32_t second = s.below(s.words());
     const std::uint64_t in_first = s.free_in(entry - 1, first);
     const std::uint64_t in_second = s.free_in(entry - 1, second);
-    tight = tight || simt::popcount(in_first) < nearly_full;
+    // Slabs of few pages are nearly full most of the time.
+    tight = tight || (s.words() > 1 && simt::popcount(in_first) < nearly_full);
     const bool swap = simt::popcount(in_second) > simt::popcount(in_first);
     s.seen = {entry - 1, swap ? second : first, swap ? in_second : in_first};
 }
@@ -162,6 +161,7 @@ inline ORCHARD_FN void page_search::look_at_four(bool& growing) {
 /// Looks as the stage says. Whether a group needs a slab first.
 inline ORCHARD_NOINLINE bool page_search::look() {
     s.seen = {};
+    s.claimed = false;
     missing = false;
     served = s.lacks();
     bool growing = false;
@@ -188,7 +188,7 @@ inline ORCHARD_FN void page_search::advance_ticket() {
         left = 0;
     } else if (!missing) {
         const std::uint64_t next = (position >> log_pages()) + 1;
-        if (!served && next < spread && is_leader(s.group)) {
+        if (!served && next < places && is_leader(s.group)) {
             head().frontier.raise<order::relaxed>(next << log_pages());  // not fresh: on to the next slab
         }
         const std::uint32_t n = reach();
@@ -275,7 +275,7 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     const bool known = head().refusal.load<order::relaxed>() % 256 != 0;
     const std::uint32_t end = head().spread.load<order::relaxed>();
     // Where demand has run beyond what there is, others are getting new slabs already.
-    const bool beyond = head().frontier.load<order::relaxed>() > std::uint64_t{end} << log_pages();
+    const bool beyond = head().frontier.load<order::relaxed>() > std::uint64_t{count} << log_pages();
     const std::uint32_t facts = (known || !beyond ? 1u : 0u) | (known ? 2u : 0u) | (is_late() ? 4u : 0u);
     const std::uint32_t agreed = s.from_own_leader(facts);
     const std::uint32_t agreed_places = s.from_own_leader(count);
@@ -338,8 +338,12 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
 
 /// Makes ready to open the place that the ticket is at. All lanes of a group.
 inline ORCHARD_NOINLINE bool page_search::begin_opening() {
+    const std::uint32_t n = reach();
     opening.place = static_cast<std::uint32_t>(position >> log_pages());
+    opening.word = ticket_page() / 64;
+    opening.bits = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << ticket_page() % 64;
     opening.entry = 0;
+    opening.made = false;
     opening.why = failure_reason::out_of_memory_device_budget;
     return opening.place < opening.h.segments;
 }
@@ -351,20 +355,26 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
         if (is_leader(s.group)) {
             head().frontier.lower<order::relaxed>(std::uint64_t{opening.place} << log_pages());
         }
+        return;
+    }
+    surveyed = false;
+    missing = !opening.made;
+    if (opening.made && is_leader(s.group)) {
+        s.seen = {opening.entry - 1, opening.word, opening.bits};
+        s.claimed = true;
     }
 }
 
-/// Looks at the slab table of a group; whether a place that is empty should be opened.
-inline ORCHARD_NOINLINE bool page_search::begin_survey() {
+/// Looks at the slab table of a group; where a place is empty, the group gets a ticket for that. All lanes of the group.
+inline ORCHARD_NOINLINE void page_search::look_at_table() {
     surveyed = true;
-    opening.place = survey(opening.h, s.group, s.page_class, places);
-    return opening.place != no_place && !refused;
-}
-
-/// After that place was opened, or not.
-inline ORCHARD_NOINLINE void page_search::end_survey() {
-    refused = opening.entry == 0;
-    surveyed = refused;
+    const std::uint32_t hole = survey(opening.h, s.group, s.page_class, places);
+    if (hole != no_place) {
+        why = failure_reason::none;
+        stage = search_stage::redeeming;
+        position = std::uint64_t{hole} << log_pages();
+        left = static_cast<std::uint32_t>(simt::popcount(simt::ballot(s.group, s.lacks())));
+    }
 }
 
 /// Which groups are to act one after the other.
@@ -407,13 +417,12 @@ ORCHARD_INLINE void open_places(page_search& p) {
     }
 }
 
-/// Looks at the slab table for the groups whose sweeps saw nothing, and opens a place that is empty.
+/// Looks at the slab table for the groups whose sweeps saw nothing.
 ORCHARD_INLINE void survey_tables(page_search& p) {
     ORCHARD_NO_UNROLL
     for (p.take_turns(p.surveys); p.turns != 0; p.end_turn()) {
-        if (p.is_its_turn() && p.begin_survey()) {
-            open_place(p.opening);
-            p.end_survey();
+        if (p.is_its_turn()) {
+            p.look_at_table();
         }
     }
 }

@@ -60,7 +60,8 @@ struct page_seeker {
     std::uint32_t pages;  ///< of a slab
     std::uint32_t random;
     found_page mine;
-    some_pages seen;  ///< what this lane has seen free; then what it has claimed and does not need itself
+    some_pages seen;       ///< what this lane has seen free; then what it has claimed and does not need itself
+    bool claimed = false;  ///< what it has seen is claimed already
 
     ORCHARD_FN page_seeker(const heap_view& h, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
         : slabs{h, of_class},
@@ -117,7 +118,8 @@ inline ORCHARD_NOINLINE bool page_seeker::claim() {
             share = count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
             start = next_random() >> 26;  // those that see the same word begin at different bits
         }
-        won = slab_claim(slabs, page_class, seen.segment, seen.word, ones_from(seen.bits, share, start));
+        won = claimed ? seen.bits
+                      : slab_claim(slabs, page_class, seen.segment, seen.word, ones_from(seen.bits, share, start));
         if (won != 0 && lacks() && !simt::mutation::is(fault::share_ballot)) {
             mine = seen.page(simt::lowest_bit(won));
             won &= won - 1;
