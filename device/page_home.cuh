@@ -23,10 +23,10 @@ inline constexpr std::uint32_t units_per_segment = static_cast<std::uint32_t>(bi
 
 /// Where a lane is at home.
 struct page_home {
-    std::uint32_t place;  ///< in the class's table
-    std::uint32_t unit;   ///< which 32 pages of the slab
-    std::uint32_t bit;    ///< which of these
-    lane_mask beside;     ///< the lanes of the warp that share the unit
+    std::uint32_t place;   ///< in the class's table
+    std::uint32_t unit;    ///< which 32 pages of the slab
+    std::uint32_t bit;     ///< which of these
+    lane_mask beside;      ///< the lanes of the warp that share the unit
     std::uint32_t number;  ///< of the unit, among those of all warps
 };
 

@@ -14,7 +14,7 @@ namespace orchard::device {
 /// The lowest place of a class's table that is not a slab, `count` where all of [0, count) are. All lanes of a
 /// converged group. Looks at the newest value of what seems empty.
 inline ORCHARD_NOINLINE std::uint32_t first_open_place(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                                 std::uint32_t count) {
+                                                       std::uint32_t count) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
     for (std::uint32_t i = 0; i < count; i += width) {
@@ -57,7 +57,7 @@ inline ORCHARD_NOINLINE failure_reason fill_place(const heap_view& h, lane_mask 
 
 /// Waits for the slab that somebody else is about to put to a place; until the deadline, from now on.
 inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                                   std::uint32_t place, std::uint32_t refused) {
+                                                    std::uint32_t place, std::uint32_t refused) {
     const std::uint64_t began = from_leader(mask, simt::clock_ns());
     for (;;) {
         // Acquire, by all lanes: pairs with who has published the slab, or given the place up.

@@ -21,9 +21,7 @@ struct found_page {
     std::uint32_t page = none;
 };
 
-ORCHARD_INLINE found_page no_page(failure_reason why) {
-    return {static_cast<std::uint32_t>(why), found_page::none};
-}
+ORCHARD_INLINE found_page no_page(failure_reason why) { return {static_cast<std::uint32_t>(why), found_page::none}; }
 
 /// Where the pages of a class lie: copies of what the heap's view says, since a search needs them again and again.
 struct class_slabs {

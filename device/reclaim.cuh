@@ -9,8 +9,8 @@
 
 namespace orchard::device {
 
-/// Finds the next slab of `d.page_class` that may be empty, from the table's end down: `d.segment`; false at the end. All
-/// lanes. Cost: looks at one word of each slab.
+/// Finds the next slab of `d.page_class` that may be empty, from the table's end down: `d.segment`; false at the end.
+/// All lanes. Cost: looks at one word of each slab.
 inline ORCHARD_NOINLINE bool next_empty_slab(dealings& d) {
     const heap_view& h = d.h;
     ORCHARD_NO_UNROLL

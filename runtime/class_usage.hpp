@@ -26,8 +26,8 @@ struct class_usage {
 /// Cost: copies the descriptors, and the bitmaps of slabs.
 absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_view& view, backing& memory);
 
-/// Pages that are taken in all slabs, which `usage` says; under `rw_malloc` blocks, for which one bitmap of each slab is
-/// copied.
+/// Pages that are taken in all slabs, which `usage` says; under `rw_malloc` blocks, for which one bitmap of each slab
+/// is copied.
 absl::StatusOr<std::uint64_t> pages_in_use(const device::heap_view& view, backing& memory,
                                            const std::vector<class_usage>& usage);
 

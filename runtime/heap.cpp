@@ -39,9 +39,7 @@ absl::StatusOr<heap> heap::create(const options& values, page_policies kernels) 
     return heap(*std::move(made));
 }
 
-heap_ref heap::ref() const {
-    return heap_ref(impl_->refusing.state == nullptr ? impl_->view : impl_->refusing);
-}
+heap_ref heap::ref() const { return heap_ref(impl_->refusing.state == nullptr ? impl_->view : impl_->refusing); }
 any_heap_ref heap::any_ref() const { return any_heap_ref(impl_->view); }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }

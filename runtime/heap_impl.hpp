@@ -30,7 +30,8 @@ public:
     options values;
     simt::executor executor;
     device::heap_view view;
-    device::heap_view refusing;  ///< what `heap::ref` gives where the policy is not the default; null pointers otherwise
+    device::heap_view
+        refusing;  ///< what `heap::ref` gives where the policy is not the default; null pointers otherwise
 
 private:
     absl::Status lay_out_metadata();

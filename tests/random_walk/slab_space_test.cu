@@ -120,8 +120,7 @@ TYPED_TEST(OnSlabs, ThatComeAndGoNoPageHasTwoOwners) {
                 const simt::lane_mask mask = simt::match(simt::converge(), what << 16 | c << 8 | segment);
                 segment_run run;
                 if (what < 2 && device::magazine_take(heap.view, mask, 1, &run)) {
-                    if (!rig::publish(heap.view, mask, c, to_underlying(run.first)) &&
-                        device::is_leader(mask)) {
+                    if (!rig::publish(heap.view, mask, c, to_underlying(run.first)) && device::is_leader(mask)) {
                         device::magazine_put(heap.view, run);
                     }
                 } else if (what < 4) {

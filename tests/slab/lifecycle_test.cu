@@ -144,7 +144,8 @@ TEST(SlabTable, ReusesItsHoles) {
         ASSERT_TRUE(slab_retire(heap.view, alone, c, s));
         EXPECT_EQ(heap.view.table(c)[s].load<order::relaxed>(), 0u);
     }
-    EXPECT_EQ(head.frontier.load<order::relaxed>(), 3u << shape_of(c).log_pages()) << "the next slab goes to the first hole";
+    EXPECT_EQ(head.frontier.load<order::relaxed>(), 3u << shape_of(c).log_pages())
+        << "the next slab goes to the first hole";
     EXPECT_EQ(head.count.load<order::relaxed>(), segments);
     for (const std::uint32_t s : {5u, 3u, 17u, 39u}) {
         ASSERT_TRUE(rig::publish(heap.view, alone, c, s));
