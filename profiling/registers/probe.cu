@@ -23,13 +23,13 @@ extern "C" __global__ void malloc_any(heap_ref heap, void** blocks, const std::u
 
 extern "C" __global__ void free_any(heap_ref heap, void** blocks) { heap.free(blocks[index()]); }
 
-extern "C" __global__ void malloc_free(heap_ref heap, const std::uint64_t* bytes, std::uint32_t rounds) {
+extern "C" __global__ void mixed_malloc_free(heap_ref heap, const std::uint64_t* bytes, std::uint32_t rounds) {
     for (std::uint32_t i = 0; i < rounds; ++i) {
         heap.free(heap.malloc(bytes[index()] + i));
     }
 }
 
-extern "C" __global__ void realloc_any(heap_ref heap, void** blocks, const std::uint64_t* bytes) {
+extern "C" __global__ void mixed_realloc(heap_ref heap, void** blocks, const std::uint64_t* bytes) {
     blocks[index()] = heap.realloc(blocks[index()], bytes[index()]);
 }
 

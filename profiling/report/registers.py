@@ -8,7 +8,7 @@ kernel. Of the functions that are not inlined ptxas reports stack and spills onl
 adds the highest register that each one names, which shows what a kernel owes its registers to.
 
 Compiles profiling/registers/probe.cu, or reads the log of `nvcc -Xptxas -v` on another source. Kernels whose name begins
-with "free" are held to --free, all others to --malloc.
+with "malloc" or "free" are held to --malloc or --free, all others to --mixed.
 
 Exit codes: 0 within the limits, or no limits given; 1 a limit is exceeded or something is spilled: one line on standard
 error says all; 2 nvcc or the log cannot be used.
@@ -33,6 +33,9 @@ _USED = re.compile(r"Used (\d+) registers")
 _SECTION = re.compile(r"\.text\.(\S+):")
 _LABEL = re.compile(r"\$[^$\s]+\$(\S+):\s*$")
 _REGISTER = re.compile(r"\bR(\d+)\b")
+
+# What the probe's kernels call: one function, or several.
+CALLS = ("malloc", "free", "mixed")
 
 
 class Unusable(Exception):
@@ -118,10 +121,16 @@ def tables(kernels, every_function=False):
     return "\n".join(lines)
 
 
+def calls_of(name):
+    """Which of CALLS a kernel is, by the first word of its name."""
+    first = name.rsplit("::", 1)[-1].split("_")[0]
+    return first if first in CALLS else "mixed"
+
+
 def problems(kernels, most):
-    """What exceeds `most` ("malloc" and "free"; None: no limit), as short sentences."""
+    """What exceeds `most` (for each of CALLS; None: no limit), as short sentences."""
     for kernel in kernels:
-        limit = most["free" if kernel.name.rsplit("::", 1)[-1].startswith("free") else "malloc"]
+        limit = most[calls_of(kernel.name)]
         if limit is None:
             continue
         if kernel.registers > limit:
@@ -166,6 +175,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--malloc", type=int, metavar="N", help="most registers of a kernel that allocates")
     parser.add_argument("--free", type=int, metavar="N", help="most registers of a kernel that only frees")
+    parser.add_argument("--mixed", type=int, metavar="N", help="most registers of a kernel that calls several functions")
     parser.add_argument("--log", type=Path, metavar="FILE", help="read this log instead of compiling the probe")
     parser.add_argument("--functions", action="store_true", help="list all functions, not only those with a stack frame")
     parser.add_argument("--nvcc", metavar="PATH", help="default: the one in PATH, or in /usr/local/cuda/bin")
@@ -184,7 +194,7 @@ def main(arguments=None):
         print(f"registers.py: {f'{options.log}: ' if options.log else ''}{error}", file=sys.stderr)
         return 2
     print(tables(kernels, options.functions))
-    found = list(problems(kernels, {"malloc": options.malloc, "free": options.free}))
+    found = list(problems(kernels, {calls: getattr(options, calls) for calls in CALLS}))
     if found:
         print(f"registers.py: {'; '.join(found)}", file=sys.stderr)
     return 1 if found else 0
