@@ -213,6 +213,9 @@ struct heap_view {
     }
 };
 
+/// 2^32 divided by the golden ratio: multiples of it, modulo 2^32, lie evenly apart, however many they are.
+inline constexpr std::uint32_t golden_ratio = 0x9e3779b9u;
+
 /// A counter-based pseudo-random number: no state, so that a probe costs no memory access.
 /// Source: the finalizer of MurmurHash3, a public-domain bit mixer.
 ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {

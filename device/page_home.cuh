@@ -47,7 +47,6 @@ ORCHARD_INLINE page_home home_of(const class_shape& shape, std::uint32_t warp, s
 
 /// A place among `places` and a unit of the slab there, for a home beyond the end. No memory access.
 ORCHARD_INLINE page_home spread_home(const page_home& home, std::uint32_t places, std::uint32_t pages) {
-    constexpr std::uint32_t golden_ratio = 0x9e3779b9u;
     // The fraction that the first product leaves says where in the slab.
     const std::uint64_t product = std::uint64_t{home.number * golden_ratio} * places;
     const std::uint32_t units = pages >= 32 ? pages / 32 : 1;

@@ -144,7 +144,6 @@ inline ORCHARD_FN void page_search::buy_ticket(bool on) {
 
 /// All words, from where the warp's share of them begins: warps begin apart from each other. Each lane for itself.
 inline ORCHARD_FN void page_search::begin_sweep() {
-    constexpr std::uint32_t golden_ratio = 0x9e3779b9u;
     if (is_leader(s.group)) {
         opening.h.add(counter::sweeps, 1);
     }

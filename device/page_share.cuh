@@ -77,7 +77,7 @@ struct page_seeker {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t from_own_leader(std::uint32_t value) const {
         return simt::shuffle(here, value, simt::leader_of(group));
     }
-    ORCHARD_INLINE std::uint32_t next_random() { return random = mix(random + 0x9e3779b9u); }
+    ORCHARD_INLINE std::uint32_t next_random() { return random = mix(random + golden_ratio); }
     /// A random number below `n`.
     ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
         return static_cast<std::uint32_t>(std::uint64_t{next_random()} * n >> 32);
