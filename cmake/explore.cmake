@@ -20,6 +20,8 @@ orchard_target(orchard_explore_objects)
 target_compile_definitions(orchard_explore_objects PUBLIC ORCHARD_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(orchard_explore_objects PUBLIC orchard CLI11::CLI11 nlohmann_json::nlohmann_json)
 
+orchard_precompile(orchard_explore_objects "${CMAKE_CURRENT_SOURCE_DIR}/tests/explore/heap_world.hpp")
+
 add_executable(orchard_explore tests/explore/main.cpp)
 orchard_target(orchard_explore)
 target_link_libraries(orchard_explore PRIVATE orchard_explore_objects)
@@ -39,3 +41,4 @@ target_compile_definitions(orchard_mutants PUBLIC ORCHARD_MUTATIONS=1 ORCHARD_HA
                                                   $<$<CONFIG:Checked>:ORCHARD_CHECKED=1>)
 target_link_libraries(orchard_mutants PUBLIC ${ORCHARD_ABSEIL} Boost::context Threads::Threads
                                              nlohmann_json::nlohmann_json)
+orchard_precompile(orchard_mutants "${CMAKE_CURRENT_SOURCE_DIR}/tests/explore/heap_world.hpp")

@@ -67,6 +67,12 @@ target_link_libraries(orchard_test_support INTERFACE GTest::gmock GTest::gtest G
 target_compile_definitions(orchard_test_support INTERFACE ORCHARD_PROGRAM="${CMAKE_CURRENT_BINARY_DIR}/orchard"
                                                           ORCHARD_VERSION="${PROJECT_VERSION}")
 
+# The headers that the tests of most folders share, compiled once for all folders.
+add_library(orchard_test_headers OBJECT "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
+orchard_target(orchard_test_headers)
+target_link_libraries(orchard_test_headers PRIVATE orchard_commands orchard_test_support)
+orchard_precompile(orchard_test_headers <gmock/gmock.h> <gtest/gtest.h> "${CMAKE_CURRENT_SOURCE_DIR}/runtime/heap.hpp")
+
 # One program of tests from sources and libraries; its tests are found when it has been linked.
 function(orchard_add_tests folder sources)
     set(name ${folder}_tests)
@@ -98,6 +104,7 @@ foreach(folder IN LISTS folders)
     orchard_sources(sources tests/${folder})
     if(sources)
         orchard_add_tests(${folder} "${sources}" orchard_commands orchard_test_support)
+        target_precompile_headers(${folder}_tests REUSE_FROM orchard_test_headers)
         if(folder STREQUAL "properties")
             target_link_libraries(properties_tests PRIVATE rapidcheck)
         endif()
@@ -108,9 +115,12 @@ if(TARGET orchard_explore)
     orchard_sources(sources tests/explore)
     list(FILTER sources INCLUDE REGEX "_test\\.cpp$")
     orchard_add_tests(explore "${sources}" orchard_explore_objects orchard_test_support)
-    orchard_sources(sources tests/mutants)
-    # Not the support of other tests, which may bring the library itself.
-    orchard_add_tests(mutants "${sources}" orchard_mutants GTest::gtest GTest::gtest_main)
+    # The faults are found by the scenarios' own oracles: assertions and sanitizers have nothing to add.
+    if(NOT CMAKE_BUILD_TYPE STREQUAL "Checked")
+        orchard_sources(sources tests/mutants)
+        # Not the support of other tests, which may bring the library itself.
+        orchard_add_tests(mutants "${sources}" orchard_mutants GTest::gtest GTest::gtest_main)
+    endif()
 endif()
 
 # Scripts (the checks of the sources, the launcher, the report) are tested by Python's own unittest.

@@ -6,8 +6,11 @@
 /// the steps of the published walks beside their equations (pages_theory.hpp).
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -204,10 +207,20 @@ private:
         row["slabs"] = stats.ok() ? stats->slabs_in_use : 0;
         auto state = std::make_unique<device::heap_state>();
         status_.Update(copy_to_host(on_, state.get(), heap_->ref().view().state, sizeof(*state)));
-        row["groups"] = stats.ok() ? stats->groups : 0;
-        row["searches"] = sum_of(*state, device::counter::searches);
-        row["tickets"] = sum_of(*state, device::counter::tickets);
-        row["posts"] = stats.ok() ? stats->posts : 0;
+        // What the path did since the row before: where time goes that the kernels' times do not explain.
+        const std::pair<const char*, device::counter> counted[] = {
+            {"groups", device::counter::groups},   {"searches", device::counter::searches},
+            {"probes", device::counter::probes},   {"tickets", device::counter::tickets},
+            {"sweeps", device::counter::sweeps},   {"slabs_published", device::counter::slabs_published},
+            {"posts", device::counter::posts},     {"refills", device::counter::refills},
+            {"returns", device::counter::returns}, {"abandoned", device::counter::abandoned}};
+        for (const auto& [name, which] : counted) {
+            const std::uint64_t all =
+                which == device::counter::groups ? (stats.ok() ? stats->groups : 0) : sum_of(*state, which);
+            std::uint64_t& before = before_[name];
+            row[name] = all - before;
+            before = all;
+        }
         rows_.push_back(std::move(row));
     }
 
@@ -220,6 +233,7 @@ private:
     device_array<simt::device_word<std::uint64_t>> top_;
     bump_ref floor_;
     absl::Status status_;
+    std::map<std::string, std::uint64_t> before_;  ///< counts when the last row was added
     ordered_json rows_ = ordered_json::array();
 };
 

@@ -84,7 +84,7 @@ TEST_P(contract_nearly_full, as_many_pages_as_lanes_that_ask) {
 TEST_P(contract_nearly_full, one_page_class_after_another_to_the_same_utilisation) {
     // From small to large and back.
     using pair = std::pair<std::uint64_t, std::uint64_t>;
-    const std::uint64_t least = sanitized || heap_segments() > 3 ? 1000 : 16;
+    const std::uint64_t least = slowed || heap_segments() > 3 ? 1000 : 16;
     const auto expect_full = [this](std::uint64_t bytes, const char* when) {
         EXPECT_EQ(fill_and_free(bytes, {1, 32}), pages_that_fit(bytes)) << bytes << " B " << when;
     };
@@ -103,7 +103,7 @@ TEST_P(contract_nearly_full, one_page_class_after_another_to_the_same_utilisatio
 
 TEST_P(contract_nearly_full, many_warps_fill_it_to_the_last_page_whatever_filled_it_before) {
     // Many warps at once: who gets null is done, the others go on.
-    const std::uint64_t least = sanitized || heap_segments() > 3 ? 1000 : 16;
+    const std::uint64_t least = slowed || heap_segments() > 3 ? 1000 : 16;
     for (const std::uint64_t bytes : {least, std::uint64_t{8192}, std::uint64_t{500'000}, std::uint64_t{8192}, least}) {
         EXPECT_EQ(fill_and_free(bytes, {4, 64}), pages_that_fit(bytes)) << bytes << " B";
     }

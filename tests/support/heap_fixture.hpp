@@ -22,14 +22,14 @@
 
 namespace orchard::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(ORCHARD_CHECKED)
+inline constexpr bool slowed = true;
 #else
-inline constexpr bool sanitized = false;
+inline constexpr bool slowed = false;
 #endif
 
-/// `full`, or `reduced` where a sanitizer makes everything slower.
-constexpr std::uint64_t scaled(std::uint64_t full, std::uint64_t reduced) { return sanitized ? reduced : full; }
+/// `full`, or `reduced` where a sanitizer or the library's own checks make everything slower.
+constexpr std::uint64_t scaled(std::uint64_t full, std::uint64_t reduced) { return slowed ? reduced : full; }
 
 /// One way to make a heap. The whole contract holds for each.
 struct heap_case {
@@ -79,7 +79,7 @@ inline std::vector<heap_case> heap_cases() {
         add("emulated_rw_bm64", "cuda_rw_bm64", 1, 32, page_policy::rw_bm64);
         add("emulated_corw", "cuda_corw", 1, 32, page_policy::corw);
         add("emulated_corw_locked", "cuda_corw_locked", 1, 32, page_policy::corw_locked);
-        add("emulated_rw_malloc", "cuda_rw_malloc", 1, 32, page_policy::rw_malloc);
+        add("emulated_rw_malloc_8_segments", "cuda_rw_malloc_8_segments", 1, 8, page_policy::rw_malloc);
         add("emulated_corw_3_shards", "cuda_corw_3_shards", 3, 136, page_policy::corw);
         add("emulated_corw_locked_8_segments", "cuda_corw_locked_8_segments", 1, 8, page_policy::corw_locked);
     }
