@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Which members of a set are in which class: an OR-tree for each class.
+
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "host/word_runs.hpp"
+
+namespace orchard {
+
+struct portion_tree_peer;
+
+namespace detail {
+
+/// Members 0 to n - 1, each in one of the classes 1 to `classes` or in none (class 0). Answers the lowest member of the
+/// lowest class from c on: where a member's class says how much room it has, the tightest one that fits.
+///
+///     node (64 children)   class 1 [0 1 0 ...]  class 2 [1 0 0 ...]  ...  class C [0 0 0 ...]
+///     level 0              bit i of word c: member 64 node + i is in class c
+///     level l              bit i of word c: some member below child i is in class c
+///     root                 and `present_`: bit c: word c is not 0
+///
+/// Not thread-safe. Nothing is allocated after construction. 8 * classes * (1 + 1/63) / 64 bytes a member.
+class class_index {
+public:
+    using class_function = std::function<std::uint32_t(std::uint32_t member)>;
+
+    /// `members` members (0 to 2^24) in no class; 1 <= classes <= 63.
+    class_index(std::uint32_t members, std::uint32_t classes);
+
+    /// Moves `member` from class `from`, which it is in, to class `to`. Cost: two words; for each a level more where
+    /// the node had no other member of the class.
+    void move(std::uint32_t member, std::uint32_t from, std::uint32_t to) {
+        if (from == to) {
+            return;
+        }
+        if (from != 0) {
+            remove(member, from);
+        }
+        if (to != 0) {
+            add(member, to);
+        }
+    }
+
+    /// The lowest member of the lowest class in [least, classes] that has any; nothing where none has. 1 <= least.
+    /// Cost: one word a level, four levels for a million members.
+    [[nodiscard]] std::optional<std::uint32_t> tightest(std::uint32_t least) const;
+
+    /// Recomputes every word, with `class_of(member)` as each member's class. `InternalError` names the first that is
+    /// wrong. Cost: O(members * classes / 64).
+    [[nodiscard]] absl::Status validate(const class_function& class_of) const;
+
+private:
+    friend struct orchard::portion_tree_peer;
+
+    [[nodiscard]] std::size_t at(std::uint32_t node, std::uint32_t c) const {
+        return std::size_t{node} * classes_ + c - 1;
+    }
+    void add(std::uint32_t member, std::uint32_t c);
+    void remove(std::uint32_t member, std::uint32_t c);
+    void make_node(std::size_t level, std::uint32_t node, const class_function& class_of,
+                   std::vector<std::uint64_t>& words) const;
+
+    std::uint32_t members_;
+    std::uint32_t classes_;
+    std::uint64_t present_ = 0;
+    std::vector<std::vector<std::uint64_t>> levels_;  ///< the last is one node
+};
+
+}  // namespace detail
+}  // namespace orchard
