@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "host/portion_tree.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include <absl/strings/str_format.h>
+
+namespace orchard {
+
+using detail::leaf_bits;
+
+namespace {
+
+constexpr std::uint32_t bits32(detail::leaf_mask mask) { return static_cast<std::uint32_t>(mask); }
+
+// What a tree is built with: numbers that it covers.
+portion_shape corrected(portion_shape s) {
+    s.segments = std::min(s.segments, max_segments);
+    s.block_leaves = std::bit_floor(std::clamp(s.block_leaves, 2u, leaves_per_segment));
+    return s;
+}
+
+// Classes of room: a length of 1 to `block_leaves` (packed), or the log2 of a node's leaves (padded, where even the
+// smallest portion reserves two).
+std::uint32_t classes_of(const portion_shape& s) {
+    return s.policy == portion_policy::packed ? s.block_leaves
+                                              : static_cast<std::uint32_t>(std::countr_zero(s.block_leaves));
+}
+
+}  // namespace
+
+portion_tree::portion_tree(portion_shape shape)
+    : shape_(corrected(shape)), blocks_of_(shape_.segments), room_(shape_.segments, classes_of(shape_)) {}
+
+std::uint32_t portion_tree::all_leaves() const { return bits32(leaf_bits(0, shape_.block_leaves)); }
+
+std::uint32_t portion_tree::class_of(block_record b) const {
+    if (!padded()) {
+        return detail::longest_run_of(b.free);
+    }
+    const std::uint32_t node = detail::largest_node(b.free);
+    return node == 0 ? 0 : static_cast<std::uint32_t>(std::countr_zero(node));
+}
+
+// The least class in which a block has room for `reserved` leaves, an answer of `reserved_for`.
+std::uint32_t portion_tree::class_for(std::uint32_t reserved) const {
+    return padded() ? static_cast<std::uint32_t>(std::countr_zero(reserved)) : reserved;
+}
+
+std::optional<std::uint32_t> portion_tree::place(block_record b, std::uint32_t reserved,
+                                                 std::uint32_t alignment) const {
+    return padded() ? detail::tightest_node(b.free, reserved) : detail::tightest_run(b.free, reserved, alignment);
+}
+
+bool portion_tree::join(segment_index block) {
+    if (!covers(block) || contains(block)) {
+        return false;
+    }
+    ++blocks_;
+    set(block, {all_leaves(), 0});
+    return true;
+}
+
+bool portion_tree::leave(segment_index block) {
+    if (!contains(block) || blocks_of_[to_underlying(block)].starts != 0) {
+        return false;
+    }
+    --blocks_;
+    set(block, {});
+    return true;
+}
+
+std::optional<portion> portion_tree::find(leaf_count asked, leaf_count alignment) const {
+    const leaf_count own = portion_leaves(shape_.policy, asked, shape_.block_leaves);
+    const std::uint32_t align = to_underlying(alignment);
+    if (to_underlying(own) == 0 || !std::has_single_bit(align) || align > to_underlying(asked)) {
+        return std::nullopt;
+    }
+    const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, own));
+    const auto in_class_of = [&](std::uint32_t room) -> std::optional<portion> {
+        const auto block = room_.tightest(class_for(room));
+        const auto first = block ? place(blocks_of_[*block], reserved, align) : std::nullopt;
+        return first ? std::optional(portion{segment_index{*block}, leaf_index{*first}, own}) : std::nullopt;
+    };
+    const auto found = in_class_of(reserved);
+    if (found || padded() || align == 1) {  // a warptree is aligned to its own size
+        return found;
+    }
+    // A run of so many leaves has an aligned place wherever it begins; a whole block has one at its first leaf.
+    return in_class_of(std::min(reserved + align - 1, shape_.block_leaves));
+}
+
+std::optional<portion> portion_tree::take(leaf_count asked, leaf_count alignment) {
+    const auto p = find(asked, alignment);
+    if (p) {
+        reserve(*p);
+    }
+    return p;
+}
+
+std::optional<portion> portion_tree::take_leftmost(segment_index block, leaf_count asked) {
+    const leaf_count own = portion_leaves(shape_.policy, asked, shape_.block_leaves);
+    if (to_underlying(own) == 0 || !contains(block)) {
+        return std::nullopt;
+    }
+    const std::uint32_t bits = bits32(leaf_bits(0, to_underlying(reserved_for(shape_.policy, own))));
+    if ((blocks_of_[to_underlying(block)].free & bits) != bits) {
+        return std::nullopt;
+    }
+    const portion p{block, leaf_index{0}, own};
+    reserve(p);
+    return p;
+}
+
+// Takes `p`, whose leaves (and padding) are known to be free.
+void portion_tree::reserve(const portion& p) {
+    const std::uint32_t first = to_underlying(p.first);
+    const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, p.leaves));
+    const block_record b = blocks_of_[to_underlying(p.block)];
+    ++portions_;
+    reserved_ += reserved;
+    set(p.block, {b.free & ~bits32(leaf_bits(first, reserved)), b.starts | bits32(leaf_bits(first, 1))});
+}
+
+portion_release portion_tree::release(const portion& p) {
+    if (!holds(p)) {
+        return portion_release::refused;
+    }
+    const std::uint32_t first = to_underlying(p.first);
+    const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, p.leaves));
+    const block_record b = blocks_of_[to_underlying(p.block)];
+    const block_record now{b.free | bits32(leaf_bits(first, reserved)), b.starts & ~bits32(leaf_bits(first, 1))};
+    --portions_;
+    reserved_ -= reserved;
+    set(p.block, now);
+    return now.starts == 0 ? portion_release::emptied : portion_release::released;
+}
+
+// Every change of a block goes through here: the record, the index and the count of empty blocks. A block that is full
+// or outside the space has class 0.
+void portion_tree::set(segment_index block, block_record now) {
+    block_record& b = blocks_of_[to_underlying(block)];
+    empty_ += (now.free == all_leaves() ? 1u : 0u) - (b.free == all_leaves() ? 1u : 0u);
+    room_.move(to_underlying(block), class_of(b), class_of(now));
+    b = now;
+}
+
+bool portion_tree::contains(segment_index block) const {
+    return covers(block) && blocks_of_[to_underlying(block)].joined();
+}
+
+// Leaves that the portion which begins at leaf `first` reserves: up to the next start, free leaf or end.
+std::uint32_t portion_tree::extent(block_record b, std::uint32_t first) const {
+    const detail::leaf_mask ends = detail::leaf_mask{b.free | b.starts} | detail::bit_of(shape_.block_leaves);
+    return static_cast<std::uint32_t>(std::countr_zero(ends >> (first + 1))) + 1;
+}
+
+bool portion_tree::holds(const portion& p) const {
+    const std::uint32_t first = to_underlying(p.first);
+    if (!contains(p.block) || first >= shape_.block_leaves || to_underlying(p.leaves) > shape_.block_leaves) {
+        return false;
+    }
+    const block_record b = blocks_of_[to_underlying(p.block)];
+    return (b.starts >> first & 1) != 0 && extent(b, first) == to_underlying(reserved_for(shape_.policy, p.leaves));
+}
+
+std::optional<segment_index> portion_tree::lowest_empty() const {
+    const auto block = room_.tightest(classes_of(shape_));
+    return block ? std::optional(segment_index{*block}) : std::nullopt;
+}
+
+}  // namespace orchard
