@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A baseline for `portion_tree`: the portion tree as it was published.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "uvm/portion.hpp"
+
+namespace orchard::baselines {
+
+/// What Algorithm 2 marks when it has found a free node and put the warptree into its left child.
+enum class portion_marking : std::uint8_t {
+    printed,    ///< the warptree and its ancestors. Then the sibling counts as free, and smaller portions go there
+    reserving,  ///< the whole node, as equation (3) asks
+};
+
+/// Source: Zhang et al., *AlignMalloc* (TPDS 2025), section V.B, Algorithms 1 and 2: a full binary tree over all VA
+/// blocks as an array of marks, in which the nodes of one height are scanned from the left. Release, which the paper
+/// does not print, undoes the marks.
+///
+///     node 1 is the root, node n has the children 2 n and 2 n + 1; the leaves of 64 KiB are the nodes from `leaves` on
+///
+/// Not thread-safe.
+class linear_portion_tree {
+public:
+    /// `blocks` VA blocks of `block_leaves` leaves (powers of two), all in the space and free (Algorithm 1).
+    linear_portion_tree(std::uint32_t blocks, portion_marking marking, std::uint32_t block_leaves = leaves_per_segment);
+
+    /// Where Algorithm 2 places a portion of at least `asked` leaves; nothing where no node of its height is free.
+    /// Cost: O(leaves).
+    [[nodiscard]] std::optional<portion> find(leaf_count asked) const;
+    /// The same, and takes it. Cost: O(leaves).
+    std::optional<portion> take(leaf_count asked);
+    /// Takes `p` as if Algorithm 2 had placed it there. Cost: O(log leaves + p.leaves).
+    void occupy(const portion& p) { mark(p, 0); }
+    /// Gives back `p`, which must be taken. Cost: O(log leaves + p.leaves).
+    void release(const portion& p) { mark(p, 1); }
+
+private:
+    void mark(const portion& p, std::uint8_t free);
+
+    portion_marking marking_;
+    std::uint32_t block_leaves_;
+    std::uint32_t leaves_;             ///< of all blocks
+    std::vector<std::uint8_t> nodes_;  ///< FreeNodeArray: 1 where all leaves below are free
+};
+
+}  // namespace orchard::baselines
