@@ -149,6 +149,37 @@ TEST(algorithm_2, and_the_tree_keep_equation_3_where_whole_parents_are_reserved)
     }
 }
 
+// Nodes of the prefetch trees that the driver would fill (more than 51 % of their leaves resident, docs/uvm.md, P3)
+// when every leaf of every portion is resident, and that hold more than one portion's own leaves.
+int filled_across(const std::vector<portion>& live, std::uint32_t blocks) {
+    int found = 0;
+    for (std::uint32_t size = 2; size <= leaves_per_segment; size *= 2) {
+        for (std::uint32_t first = 0; first < blocks * leaves_per_segment; first += size) {
+            std::uint32_t resident = 0;
+            bool inside_one = false;
+            for (const portion& p : live) {
+                const std::uint32_t begin = to_underlying(p.block) * leaves_per_segment + to_underlying(p.first);
+                const std::uint32_t end = begin + to_underlying(p.leaves);
+                inside_one |= begin <= first && first + size <= end;
+                resident += std::max(std::min(end, first + size), std::max(begin, first)) - std::max(begin, first);
+            }
+            found += resident * 100 > size * 51 && !inside_one ? 1 : 0;
+        }
+    }
+    return found;
+}
+
+TEST(algorithm_2, never_lets_the_driver_fill_a_node_across_portions_where_parents_are_reserved) {
+    for (std::uint32_t seed = 0; seed < 5; ++seed) {
+        linear_portion_tree printed(64, portion_marking::printed);
+        portion_tree padded = joined_tree({64, portion_policy::padded});
+        portion_tree packed = joined_tree({64, portion_policy::packed});
+        EXPECT_GT(filled_across(after_random_life(printed, seed, 300), 64), 0);
+        EXPECT_EQ(filled_across(after_random_life(padded, seed, 300), 64), 0);
+        EXPECT_GT(filled_across(after_random_life(packed, seed, 300), 64), 0);
+    }
+}
+
 // How many blocks the same life needs. The tightest room leaves no more blocks in use than the lowest one does.
 TEST(algorithm_2, needs_no_fewer_blocks_than_the_tree) {
     std::uint64_t of_tree = 0;
