@@ -31,8 +31,10 @@ target_link_libraries(orchard_explore PRIVATE orchard_explore_objects)
 orchard_sources(mutant_sources uvm device host)
 list(FILTER mutant_sources INCLUDE REGEX "\\.cpp$")
 list(FILTER explore_sources EXCLUDE REGEX "/explore_command\\.cpp$")
-add_library(orchard_mutants OBJECT EXCLUDE_FROM_ALL ${mutant_sources} runtime/heap_validator.cpp runtime/policy_validator.cpp
-            runtime/class_usage.cpp ${explore_sources})
+add_library(
+    orchard_mutants OBJECT EXCLUDE_FROM_ALL
+    ${mutant_sources} runtime/heap_validator.cpp runtime/chunk_validator.cpp runtime/ownership.cpp
+    runtime/policy_validator.cpp runtime/class_usage.cpp ${explore_sources})
 orchard_target(orchard_mutants)
 target_include_directories(orchard_mutants PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/runtime/include"
                                                   "${CMAKE_CURRENT_SOURCE_DIR}")

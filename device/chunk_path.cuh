@@ -2,15 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Large requests: the lanes of a group become one warp request, answered by one warp chunk of whole segments.
-/// Source: Zhang et al., TPDS 2025, section VI.A (the warp scheduler). Portions and interleaving: not here yet.
+/// Large requests: the lanes of a group become one warp request, answered by one warp chunk: whole segments and a tail of
+/// 64 KiB leaves, which shares its VA block with other tails, or such a tail alone.
+/// Source: Zhang et al., TPDS 2025, sections V.B and VI.A (the warp scheduler).
 
+#include "device/chunk_record.cuh"
 #include "device/grants.cuh"
 
 namespace orchard::device {
-
-/// Every block of a chunk starts at a multiple of this.
-inline constexpr std::uint64_t chunk_block_alignment = 256;
 
 /// One lane's part in its group's request for a chunk, in its memory; `mailbox_client.cuh` says why.
 struct chunk_request {
@@ -18,63 +17,164 @@ struct chunk_request {
     lane_mask mask;            ///< the group; after a split, the part of it that this lane is in
     std::uint64_t bytes;       ///< of this lane, above 0
     std::uint64_t alignment;   ///< of this lane's block, a power of two up to 2 MiB
-    std::uint64_t offset = 0;  ///< of this lane's block in the chunk
-    std::uint64_t total = 0;   ///< length of the chunk
-    std::uint32_t k = 0;       ///< the same in segments
-    segment_run run{};
+    std::uint64_t offset = 0;  ///< of this lane's block in the chunk, in units of 256 B
+    std::uint64_t total = 0;   ///< length of the chunk, in the same
+    std::uint32_t k = 0;       ///< its whole segments
+    std::uint32_t leaves = 0;  ///< and its tail
+    mailbox::grant got{};
     failure_reason why = failure_reason::none;
     void* block = nullptr;  ///< this lane's
 };
 
-/// Lays blocks side by side in the order of lanes, each on a multiple of its alignment (a power of two). False where
-/// they are too large. All lanes of a converged group.
-inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
-    // Before the sum, so that it cannot overflow.
-    const bool too_large = simt::ballot(r.mask, segments_for(r.bytes) > r.h.segments) != 0;
-    std::uint64_t total = 0;
+/// Most bytes of one chunk: what its record can say.
+inline constexpr std::uint64_t most_chunk_bytes = ((std::uint64_t{1} << 32) - 1) << chunk_unit_shift;
+
+/// Lays blocks side by side in the order of lanes, each on a multiple of its alignment.
+inline ORCHARD_NOINLINE void place_aligned_blocks(chunk_request& r) {
+    r.total = 0;
     ORCHARD_NO_UNROLL
-    for (lane_mask left = too_large ? 0 : r.mask; left != 0; left &= left - 1) {
+    for (lane_mask left = r.mask; left != 0; left &= left - 1) {
         const int lane = simt::lowest_bit(left);
-        const std::uint64_t asked = simt::shuffle(r.mask, r.alignment, lane);
-        const std::uint64_t align = asked > chunk_block_alignment ? asked : chunk_block_alignment;
-        total = (total + align - 1) & ~(align - 1);
-        if (simt::lane_id() == lane) {
-            r.offset = total;
-        }
-        total += simt::shuffle(r.mask, r.bytes, lane);
+        const std::uint64_t asked = simt::shuffle(r.mask, r.alignment, lane) >> chunk_unit_shift;
+        const std::uint64_t align = asked > 1 ? asked : 1;
+        r.total = (r.total + align - 1) & ~(align - 1);
+        r.offset = simt::lane_id() == lane ? r.total : r.offset;
+        r.total += simt::shuffle(r.mask, (r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift, lane);
     }
-    total = (total + chunk_block_alignment - 1) & ~(chunk_block_alignment - 1);
-    r.total = total;
-    const std::uint64_t k = segments_for(total);
-    r.k = static_cast<std::uint32_t>(k);
-    return !too_large && k <= r.h.segments;
 }
 
-/// Writes what describes the chunk `r.run`, and says where this lane's block is. All lanes of a converged group.
+/// The same where all are content with 256 B.
+inline ORCHARD_NOINLINE void place_plain_blocks(chunk_request& r) {
+    const auto own = static_cast<std::uint32_t>((r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift);
+    r.total = 0;
+    ORCHARD_NO_UNROLL
+    for (lane_mask left = r.mask; left != 0; left &= left - 1) {
+        const int lane = simt::lowest_bit(left);
+        r.offset = simt::lane_id() == lane ? r.total : r.offset;
+        r.total += simt::shuffle(r.mask, own, lane);
+    }
+}
+
+/// Segments and tail of a chunk of `r.total` units.
+inline ORCHARD_NOINLINE void choose_shape(chunk_request& r, bool aligned_beyond_leaves) {
+    constexpr int shift = segment_shift - chunk_unit_shift;
+    r.k = static_cast<std::uint32_t>(r.total >> shift);
+    const std::uint64_t rest = (r.total & ((std::uint64_t{1} << shift) - 1)) << chunk_unit_shift;
+    r.leaves = to_underlying(portion_leaves(r.h.portions_by, leaves_for(rest)));
+    // A portion begins at any leaf; and a tail too long for a portion is a segment.
+    if (rest != 0 && (r.leaves == 0 || (r.k == 0 && aligned_beyond_leaves))) {
+        ++r.k;
+        r.leaves = 0;
+    }
+}
+
+/// Says where each lane's block is to be, and how large the chunk. False where they are too large. All lanes of a
+/// converged group.
+inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
+    // Before the sum, so that it cannot overflow.
+    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.segments || r.bytes > most_chunk_bytes) != 0) {
+        return false;
+    }
+    const lane_mask aligned = simt::ballot(r.mask, r.alignment > chunk_block_alignment);
+    const lane_mask beyond = simt::ballot(r.mask, r.alignment > big_page_bytes);
+    if (aligned != 0) {
+        place_aligned_blocks(r);
+    } else {
+        place_plain_blocks(r);
+    }
+    choose_shape(r, beyond != 0);
+    return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.segments;
+}
+
+/// The leaf at which the chunk begins, counted from the heap's first.
+ORCHARD_INLINE std::uint32_t begin_of(const chunk_request& r) {
+    return to_underlying(r.got.first) * leaves_per_segment + (r.k == 0 ? to_underlying(r.got.leaf) : 0);
+}
+ORCHARD_INLINE chunk_id id_of(const chunk_request& r) {
+    return chunk_id{r.k == 0 ? begin_of(r) | portion_flag : begin_of(r)};
+}
+
+/// Writes the record of a chunk of segments.
 inline ORCHARD_NOINLINE void write_record(chunk_request& r) {
-    // One lane acquired the segments, and all write what describes them: now that is behind their last use for all.
-    simt::sync(r.mask);
-    const std::uint32_t first = to_underlying(r.run.first);
-    auto& record = r.h.records[first];
-    record.offset[simt::rank_in(r.mask)].set(r.offset);
+    auto& record = r.h.records[to_underlying(r.got.first)];
+    record.offset[simt::rank_in(r.mask)].set(static_cast<std::uint32_t>(r.offset));
     if (is_leader(r.mask)) {
         const int lanes = simt::popcount(r.mask);
         record.lanes.set(static_cast<std::uint32_t>(lanes));
         record.segments.set(r.k);
-        record.offset[lanes].set(r.total);
+        record.leaves.set(r.leaves);
+        record.offset[lanes].set(static_cast<std::uint32_t>(r.total));
         record.live.store<order::relaxed>(lanes == 32 ? ~0u : (1u << lanes) - 1);
+    }
+}
+
+/// Writes the record of a chunk that is a portion.
+inline ORCHARD_NOINLINE void write_portion_record(chunk_request& r) {
+    auto& record = r.h.portion_records[begin_of(r)];
+    const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
+    const auto rank = static_cast<std::uint32_t>(simt::rank_in(r.mask));
+    const lane_mask above = r.mask & ~simt::lanes_below(r.mask) & ~(lane_mask{1} << simt::lane_id());
+    const int next = above != 0 ? simt::lowest_bit(above) : simt::lane_id();
+    const auto offset = static_cast<std::uint32_t>(r.offset);
+    const std::uint32_t after = simt::shuffle(r.mask, offset, next);
+    const auto total = static_cast<std::uint32_t>(r.total);
+    if (rank % 2 == 0) {
+        record.offsets[rank / 2].set((rank + 1 == lanes ? total : after) << 16 | offset);
+    } else if (rank + 1 == lanes) {
+        record.offsets[lanes / 2].set(total);
+    }
+    if (is_leader(r.mask)) {
+        record.shape.set(portion_record::shape_of(lanes, r.leaves));
+        record.live.store<order::relaxed>(lanes == 32 ? ~0u : (1u << lanes) - 1);
+    }
+}
+
+/// Makes a segment one of portions, if it is none yet: others of its portions may be doing so. Any lane, alone.
+ORCHARD_INLINE void mark_portions(device_word<std::uint64_t>& d) {
+    std::uint64_t word = d.load<order::relaxed>();
+    while (descriptor::kind(word) != segment_kind::portions &&
+           !d.compare_exchange<order::release>(word, descriptor::next(word, segment_kind::portions, 0, 0))) {
+    }
+}
+
+/// Says of the leaf, or of the segment, in which this lane's block begins, whose it is. All lanes.
+inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
+    const std::uint32_t leaf = begin_of(r) + static_cast<std::uint32_t>(r.offset >> (16 - chunk_unit_shift));
+    const std::uint32_t segment = leaf / leaves_per_segment;
+    const bool in_tail = segment == to_underlying(r.got.first) + r.k;
+    const bool first_here = is_leader(simt::match(r.mask, segment));
+    if (is_leader(simt::match(r.mask, leaf)) && in_tail) {
+        r.h.leaf_owners[leaf].store<order::relaxed>(to_underlying(id_of(r)));
+    }
+    if (first_here) {
+        auto& d = r.h.descriptors[segment];
+        if (in_tail) {
+            mark_portions(d);
+        } else {
+            // The group's sync covers the record.
+            d.store<order::release>(
+                descriptor::next(d.load<order::relaxed>(), segment_kind::chunk, 0, to_underlying(r.got.first)));
+        }
+    }
+}
+
+/// Writes what describes the chunk `r.got`, and says where this lane's block is. All lanes of a converged group.
+inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
+    // One lane acquired the memory, and all write what describes it: now that is behind its last use for all.
+    simt::sync(r.mask);
+    if (r.k != 0) {
+        write_record(r);
+    } else {
+        write_portion_record(r);
+    }
+    if (is_leader(r.mask)) {
         r.h.add(counter::chunk_allocations, 1);
         r.h.add(counter::live_chunks, 1);
     }
     simt::sync(r.mask);
-    // One descriptor for each segment in which a block begins. The group's sync covers the record.
-    const std::uint32_t segment = first + static_cast<std::uint32_t>(r.offset >> segment_shift);
-    if (is_leader(simt::match(r.mask, segment))) {
-        auto& d = r.h.descriptors[segment];
-        d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::chunk, 0, first));
-    }
+    write_owners(r);
     simt::sync(r.mask);
-    r.block = r.h.address(first) + r.offset;
+    r.block = r.h.base + std::uint64_t{begin_of(r)} * big_page_bytes + (r.offset << chunk_unit_shift);
 }
 
 /// Where fewer lanes could get what the lanes together could not: the lower or the upper half of the group is the
@@ -93,97 +193,124 @@ inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
 /// One chunk for the group; this lane's block of it in `r.block`, or null with the reason in `r.why`. Any mask. Where
 /// there is no memory for all of them together, the halves of the group ask apart, and so on down to single lanes, so
 /// that those are served for whom there is some.
-/// Cost: as `acquire_segments`, and a few stores of metadata by each lane.
+/// Cost: as `acquire`, and a few stores of metadata by each lane.
 inline ORCHARD_FN void allocate_chunk(chunk_request& r) {
     do {
-        r.why = place_blocks(r) ? acquire_segments(r.h, r.mask, r.k, &r.run) : failure_reason::too_large;
+        r.why = place_blocks(r) ? acquire(r.h, r.mask, r.k, r.leaves, &r.got) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
-            return write_record(r);
+            return describe_chunk(r);
         }
     } while (split_group(r));
 }
 
-/// Which lane's block starts at `offset` of the chunk; `lanes` where none does. Any lane, alone.
-inline ORCHARD_FN std::uint32_t find_block(const chunk_record& record, std::uint64_t offset) {
-    std::uint32_t low = 0;
-    std::uint32_t high = record.lanes.get();
-    if (high > simt::warp_size) {
-        return high;  // a stale pointer into something that was rewritten meanwhile
-    }
-    const std::uint32_t lanes = high;
-    while (low < high) {
-        const std::uint32_t middle = (low + high) / 2;
-        if (record.offset[middle].get() < offset) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < lanes && record.offset[low].get() == offset ? low : lanes;
+/// The record of a chunk.
+inline ORCHARD_FN chunk_blocks blocks_of(const heap_view& h, chunk_id c) {
+    return is_portion(c) ? chunk_blocks(h.portion_records[first_leaf(c)]) : chunk_blocks(h.records[first_segment(c)]);
 }
 
-/// What freeing a block came to: one of these, or the first segment of the chunk, which nobody uses any more.
+/// A block of a chunk.
+struct chunk_block {
+    static constexpr chunk_id nothing{0xffffffffu};
+    chunk_id chunk = nothing;
+    std::uint32_t block = 0;  ///< its number in the chunk
+    std::uint32_t units = 0;  ///< where it begins in it
+};
+
+/// The block that begins at `p`, which is in the heap; `nothing` where none does. Any lane, alone.
+/// @param d  the descriptor of the segment
+/// Cost: up to eight loads.
+inline ORCHARD_FN chunk_block find_block(const heap_view& h, const void* p, std::uint64_t d) {
+    const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h.base);
+    chunk_id c = chunk_block::nothing;
+    if (descriptor::kind(d) == segment_kind::chunk) {
+        c = chunk_of_segments(descriptor::extent(d));
+    } else if (descriptor::kind(d) == segment_kind::portions) {
+        c = chunk_id{h.leaf_owners[offset / big_page_bytes].load<order::relaxed>()};
+    }
+    // What was rewritten meanwhile may name a chunk that begins behind the block; or none at all, as the first leaf's.
+    const std::uint64_t begin = std::uint64_t{first_leaf(c)} * big_page_bytes;
+    if (c == chunk_block::nothing || begin > offset || offset - begin > most_chunk_bytes ||
+        offset % chunk_block_alignment != 0) {
+        return {};
+    }
+    const auto units = static_cast<std::uint32_t>((offset - begin) >> chunk_unit_shift);
+    const chunk_blocks blocks = blocks_of(h, c);
+    const std::uint32_t block = blocks.find(units);
+    return block < blocks.lanes() ? chunk_block{c, block, units} : chunk_block{};
+}
+
+/// What freeing a block came to: one of these, or the `chunk_id` of the chunk, which nobody uses any more.
 struct freed_block {
     static constexpr std::uint32_t wrong = 0xffffffffu;  ///< `p` is no block that is allocated
     static constexpr std::uint32_t right = 0xfffffffeu;
 };
 
 /// Frees one lane's block of a chunk. Any lane, alone. As `freed_block`.
-/// Cost: up to seven loads, one atomic.
+/// Cost: up to nine loads, one atomic.
 inline ORCHARD_NOINLINE std::uint32_t free_chunk_block(const heap_view& h, const void* p) {
     if (!h.owns(p)) {
         return freed_block::wrong;
     }
-    auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h.base);
     // Pairs with the release that made the segment what it is: behind it lies the chunk's record.
-    const std::uint64_t d = h.descriptors[offset >> segment_shift].load<order::acquire>();
-    if (descriptor::kind(d) != segment_kind::chunk) {
+    const std::uint64_t d =
+        h.descriptors[(static_cast<const char*>(p) - h.base) >> segment_shift].load<order::acquire>();
+    const chunk_block b = find_block(h, p, d);
+    if (b.chunk == chunk_block::nothing) {
         return freed_block::wrong;
     }
-    const std::uint32_t first = descriptor::extent(d);
-    offset -= std::uint64_t{first} << segment_shift;
-    auto& record = h.records[first];
-    const std::uint32_t block = find_block(record, offset);
-    if (block >= record.lanes.get()) {
-        return freed_block::wrong;
-    }
-    const std::uint32_t bit = 1u << block;
+    const std::uint32_t bit = 1u << b.block;
+    auto& live = is_portion(b.chunk) ? h.portion_records[first_leaf(b.chunk)].live
+                                     : h.records[first_segment(b.chunk)].live;
     // Releases this lane's writes; the last one acquires everybody's.
-    const std::uint32_t before = record.live.fetch_and<order::acq_rel>(~bit);
-    return (before & bit) == 0 ? freed_block::wrong : before == bit ? first : freed_block::right;
+    const std::uint32_t before = live.fetch_and<order::acq_rel>(~bit);
+    return (before & bit) == 0 ? freed_block::wrong : before == bit ? to_underlying(b.chunk) : freed_block::right;
 }
 
-/// Ends a chunk whose last lane has freed: takes its descriptors away. Any lane, alone.
-inline ORCHARD_NOINLINE void end_chunk(const heap_view& h, std::uint32_t first) {
-    const auto& record = h.records[first];
-    std::uint32_t last = no_segment_index;
-    ORCHARD_NO_UNROLL
-    for (std::uint32_t left = record.lanes.get(); left != 0; --left) {
-        const std::uint32_t segment =
-            first + static_cast<std::uint32_t>(record.offset[left - 1].get() >> segment_shift);
-        if (segment != last) {
-            auto& d = h.descriptors[segment];
-            d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
-            last = segment;
+/// Ends a chunk whose last lane has freed: takes the descriptors of its segments away. Any lane, alone.
+inline ORCHARD_NOINLINE void end_chunk(const heap_view& h, chunk_id c) {
+    if (!is_portion(c)) {
+        const std::uint32_t first = first_segment(c);
+        const auto& record = h.records[first];
+        const std::uint32_t k = record.segments.get();
+        std::uint32_t last = k;
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t left = record.lanes.get(); left != 0; --left) {
+            const std::uint32_t segment = record.offset[left - 1].get() >> (segment_shift - chunk_unit_shift);
+            if (segment < last) {
+                auto& d = h.descriptors[first + segment];
+                d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
+                last = segment;
+            }
         }
     }
     h.add(counter::live_chunks, ~std::uint64_t{0});
 }
 
-/// Puts the segments of a chunk that has ended into the magazine. Any lane, alone.
-inline ORCHARD_NOINLINE void return_chunk(const heap_view& h, std::uint32_t first) {
+/// Puts the memory of a chunk that has ended into the magazine. Any lane, alone.
+inline ORCHARD_NOINLINE void return_tail(const heap_view& h, chunk_id c) {
+    const chunk_blocks blocks = blocks_of(h, c);
+    if (const std::uint32_t leaves = blocks.leaves(); leaves != 0) {
+        portion_put(h, first_leaf(c) + blocks.segments() * leaves_per_segment, leaves);
+    }
+}
+inline ORCHARD_NOINLINE void return_segments(const heap_view& h, std::uint32_t first) {
     magazine_put<magazine_put_bits_apart>(h, {segment_index{first}, h.records[first].segments.get()});
 }
 
-/// Frees one lane's block of a chunk; the last lane puts the chunk's segments into the magazine. Any lane, alone.
+/// Frees one lane's block of a chunk; the last lane puts the chunk's memory into the magazine. Any lane, alone.
 /// Never waits, and needs no mailbox. False where `p` is no such block.
 inline ORCHARD_FN bool free_from_chunk(const heap_view& h, const void* p) {
-    const std::uint32_t first = free_chunk_block(h, p);
-    if (first < freed_block::right) {
-        end_chunk(h, first);
-        return_chunk(h, first);
+    const std::uint32_t ended = free_chunk_block(h, p);
+    if (ended < freed_block::right) {
+        const chunk_id c{ended};
+        end_chunk(h, c);
+        // The tail first: whoever finds the segments may look for it behind them. And the record is the segments'.
+        return_tail(h, c);
+        if (!is_portion(c)) {
+            return_segments(h, first_segment(c));
+        }
     }
-    return first != freed_block::wrong;
+    return ended != freed_block::wrong;
 }
 
 }  // namespace orchard::device

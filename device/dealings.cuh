@@ -9,12 +9,21 @@
 
 namespace orchard::device {
 
+/// Puts segments and tail of a grant into the magazine. Any lane, alone; never waits.
+inline ORCHARD_FN void put_grant(const heap_view& h, const mailbox::grant& g) {
+    magazine_put(h, g);
+    if (to_underlying(g.leaves) != 0) {
+        portion_put(h, to_underlying(g.tail_block()) * leaves_per_segment + to_underlying(g.leaf),
+                    to_underlying(g.leaves));
+    }
+}
+
 /// Where answers go that nobody waits for: grants into the magazine.
 struct magazine_sink {
     const heap_view& h;
-    ORCHARD_FN void operator()(answer_status status, segment_run run) const {
+    ORCHARD_FN void operator()(answer_status status, const mailbox::grant& g) const {
         if (status == answer_status::granted) {
-            magazine_put(h, run);
+            put_grant(h, g);
             h.add(counter::late_answers, 1);
         }
         if (status != answer_status::acknowledged) {
@@ -45,15 +54,18 @@ struct dealings : errand_with<magazine_sink> {
     const heap_view& h;
     std::uint32_t home;     ///< the shard that this warp asks first
     std::uint32_t shard;    ///< that is being dealt with
-    segment_run run;        ///< to be handed back; then what was got
-    std::uint32_t keep;     ///< segments that are to stay in the magazine
+    segment_run run;        ///< to be handed back, as a post says it; then what was got
+    std::uint32_t drained;  ///< what is handed back: portions of so many leaves; 0: segments
+    std::uint32_t keep;     ///< of these that are to stay in the magazine
     std::uint32_t returns;  ///< runs that may be handed back yet
     // Of a request.
-    std::uint32_t k;      ///< segments that are wanted
-    std::uint32_t asked;  ///< shards, in this attempt
+    std::uint32_t k;           ///< segments that are wanted
+    std::uint32_t leaves = 0;  ///< and a tail of so many
+    leaf_index leaf;           ///< where the tail begins that was got
+    std::uint32_t asked;       ///< shards, in this attempt
     std::uint32_t attempt = 0;
     failure_reason why = failure_reason::none;
-    segment_run* result = nullptr;
+    mailbox::grant* result = nullptr;
     // Of a reclaim.
     std::uint32_t page_class;
     std::uint32_t place;        ///< in the slab table, or the magazine's words: below it all lanes have looked
@@ -68,6 +80,16 @@ struct dealings : errand_with<magazine_sink> {
     ORCHARD_FN dealings(const heap_view& heap, lane_mask m)
         : errand_with{heap.mailboxes, m, magazine_sink{heap}}, h{heap}, home{home_shard(heap)} {}
 };
+
+/// Segments and portions in the magazine; a snapshot. Any lane, alone.
+inline ORCHARD_NOINLINE std::uint32_t all_at_hand(const heap_view& h) {
+    std::uint32_t all = magazine_level(h);
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
+        all += level_of(portions_at_hand(h, leaves));
+    }
+    return all;
+}
 
 /// Frees a run of segments: puts it into the magazine. All lanes of a converged group, of which the leader has
 /// acquired what the others did to the memory. Never waits.
@@ -89,10 +111,29 @@ inline ORCHARD_FN void prepare_post(dealings& d, std::uint32_t shard, mailbox::p
     d.post.begin(request, unattended);
 }
 
-/// Makes ready to post the run `d.run`, at most 64 segments of one word, back to the host.
+/// Makes ready to post the run `d.run`, at most 64 segments of one word or a portion, back to the host.
 inline ORCHARD_NOINLINE void prepare_return(dealings& d) {
     d.shard = owner_shard(d.h, to_underlying(d.run.first));
-    prepare_post(d, d.shard, {mailbox::post_kind::give_back, 0, 0, d.run, false}, true);
+    prepare_post(d, d.shard, {mailbox::post_kind::give_back, 0, 0, d.run}, true);
+}
+
+/// What was taken out of the magazine: `d.run` as a post says it, which for portions is the bit's place as yet.
+inline ORCHARD_FN void name_drained(dealings& d) {
+    if (d.drained != 0) {
+        const std::uint32_t leaf = to_underlying(d.run.first);
+        d.run = mailbox::post::return_of(segment_index{leaf / leaves_per_segment},
+                                         leaf_index{leaf % leaves_per_segment})
+                    .run;
+    }
+}
+
+/// Puts what was to be handed back into the magazine again. One lane.
+inline ORCHARD_NOINLINE void put_back(const dealings& d) {
+    if (d.drained == 0) {
+        return magazine_put(d.h, d.run);
+    }
+    const std::uint32_t leaf = d.run.count - mailbox::post::portion_at;
+    portion_put(d.h, to_underlying(d.run.first) * leaves_per_segment + leaf, d.drained);
 }
 
 /// After that post; where no slot was free the run goes back into the magazine. Whether so much is under way that
@@ -103,7 +144,7 @@ inline ORCHARD_NOINLINE bool end_return(dealings& d, bool posted) {
             d.h.add(counter::posts, 1);
             d.h.add(counter::returns, 1);
         } else {
-            magazine_put(d.h, d.run);
+            put_back(d);
         }
     }
     return from_leader(d.mask, d.box->in_flight()) > d.box->shape.slots / 2;
@@ -117,23 +158,44 @@ inline ORCHARD_FN void hand_back(dealings& d) {
     }
 }
 
-/// Takes a run of `k` segments (0: some run) from the magazine into `d.run`, if it can. All lanes.
-inline ORCHARD_NOINLINE bool take_at_hand(dealings& d, std::uint32_t k) {
-    d.why = failure_reason::none;
-    return search_magazine(d.h, d.mask, k, &d.run);
+/// The bitmap of portions of so many leaves; 0: of segments.
+inline ORCHARD_FN stock stock_of(const heap_view& h, std::uint32_t leaves) {
+    return leaves != 0 ? portions_at_hand(h, leaves) : segments_at_hand(h);
 }
 
-/// Takes the next run that is to be handed back out of the magazine, where that has more than `d.keep` segments.
+/// Takes what is wanted from the magazine into `d.run` and `d.leaf`, if it can. All lanes.
+inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
+    d.why = failure_reason::none;
+    const bool whole = d.k != 0;
+    const bool found = search_stock(d.h, stock_of(d.h, whole ? 0 : d.leaves), d.mask, whole ? d.k : 1,
+                                    whole ? d.leaves : 0, &d.run);
+    d.leaf = leaf_index{0};
+    if (found && !whole) {
+        const std::uint32_t leaf = to_underlying(d.run.first);
+        d.run = {segment_index{leaf / leaves_per_segment}, 0};
+        d.leaf = leaf_index{leaf % leaves_per_segment};
+    }
+    return found;
+}
+
+/// Takes the next run that is to be handed back out of the magazine, where that has more than `d.keep`.
 inline ORCHARD_NOINLINE bool take_surplus(dealings& d) {
-    if (d.returns == 0 || from_leader(d.mask, magazine_level(d.h)) <= d.keep) {
+    const stock from = stock_of(d.h, d.drained);
+    if (d.returns == 0 || from_leader(d.mask, level_of(from)) <= d.keep) {
         return false;
     }
     --d.returns;
-    return search_magazine(d.h, d.mask, 0, &d.run);
+    if (!search_stock(d.h, from, d.mask, d.drained != 0 ? 1 : 0, 0, &d.run)) {
+        return false;
+    }
+    name_drained(d);
+    return true;
 }
 
-/// Hands up to `most` runs of the magazine back to the host, until `keep` segments or less are left.
-inline ORCHARD_FN void hand_back_surplus(dealings& d, std::uint32_t keep, std::uint32_t most) {
+/// Hands up to `most` runs of the magazine (portions of `leaves`; 0: segments) back to the host, until `keep` or less
+/// are left.
+inline ORCHARD_FN void hand_back_surplus(dealings& d, std::uint32_t leaves, std::uint32_t keep, std::uint32_t most) {
+    d.drained = leaves;
     d.keep = keep;
     d.returns = most;
     ORCHARD_NO_UNROLL
@@ -152,7 +214,7 @@ enum class level_step : std::uint32_t { none, post, collect, hand_back };
 inline ORCHARD_NOINLINE level_step plan_level(const dealings& d) {
     const heap_view& h = d.h;
     const std::uint32_t level = from_leader(d.mask, magazine_level(h));
-    if (level > 2 * h.magazine_target) {
+    if (level > h.magazine_most) {
         return level_step::hand_back;
     }
     if (level * 2 >= h.magazine_target) {
@@ -185,13 +247,13 @@ inline ORCHARD_NOINLINE void end_refill(dealings& d, bool over) {
 }
 
 /// Keeps the magazine's level: posts for more without waiting, or collects what was posted for, or hands back what is
-/// over twice its target.
+/// too much.
 inline ORCHARD_FN void level_magazine(dealings& d) {
     switch (plan_level(d)) {
         case level_step::none: return;
         case level_step::post: prepare_refill(d); return end_refill(d, posts::try_post(d, posts::quick_attempts));
         case level_step::collect: return collect(d, d.home);
-        case level_step::hand_back: return hand_back_surplus(d, d.h.magazine_target, returns_at_once);
+        case level_step::hand_back: return hand_back_surplus(d, 0, d.h.magazine_most, returns_at_once);
     }
 }
 
@@ -201,8 +263,10 @@ inline ORCHARD_NOINLINE void refill_magazine(const heap_view& h, lane_mask mask)
     level_magazine(d);
 }
 
-/// Takes the magazine's words out, and says the next run to be handed back (`d.run`); false at the end. All lanes.
+/// Takes the words out of the bitmap of `d.drained`, and says the next run to be handed back (`d.run`); false at the
+/// end. All lanes.
 inline ORCHARD_NOINLINE bool next_drained(dealings& d) {
+    const stock from = stock_of(d.h, d.drained);
     ORCHARD_NO_UNROLL
     while (d.left == 0) {
         if (d.holders != 0) {
@@ -212,32 +276,44 @@ inline ORCHARD_NOINLINE bool next_drained(dealings& d) {
             d.left_word = simt::shuffle(d.mask, d.own, lane);
             continue;
         }
-        if (d.place >= d.h.magazine_words()) {
+        if (d.place >= from.count) {
             return false;
         }
         d.own = d.place + static_cast<std::uint32_t>(simt::rank_in(d.mask));
-        d.bits = d.own < d.h.magazine_words() ? magazine_drain_word(d.h, d.own) : 0;
+        d.bits = d.own < from.count ? drain_word(from, d.own) : 0;
         d.holders = simt::ballot(d.mask, d.bits != 0);
         d.place += static_cast<std::uint32_t>(simt::popcount(d.mask));
         if (d.holders != 0) {
             simt::sync(d.mask);  // what each lane acquired with its word, the leader releases with its posts
         }
     }
-    const std::uint64_t run = lowest_run(d.left);
+    const std::uint64_t run = d.drained != 0 ? d.left & (~d.left + 1) : lowest_run(d.left);
     d.left &= ~run;
     d.run = {segment_index{d.left_word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(run))},
              static_cast<std::uint32_t>(simt::popcount(run))};
+    name_drained(d);
     return true;
+}
+
+/// Whether there may be something to drain: of portions only where the level says so.
+inline ORCHARD_NOINLINE bool begin_drain(dealings& d) {
+    d.place = 0;
+    d.left = 0;
+    d.holders = 0;
+    return d.drained == 0 || from_leader(d.mask, level_of(portions_at_hand(d.h, d.drained))) != 0;
 }
 
 /// Hands the whole magazine back to the host.
 inline ORCHARD_FN void drain(dealings& d) {
-    d.place = 0;
-    d.left = 0;
-    d.holders = 0;
     ORCHARD_NO_UNROLL
-    while (next_drained(d)) {
-        hand_back(d);
+    for (d.drained = 0; d.drained < leaves_per_segment; ++d.drained) {
+        if (!begin_drain(d)) {
+            continue;
+        }
+        ORCHARD_NO_UNROLL
+        while (next_drained(d)) {
+            hand_back(d);
+        }
     }
 }
 

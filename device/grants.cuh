@@ -32,9 +32,11 @@ inline ORCHARD_NOINLINE void count_request(const dealings& d) {
     }
 }
 
-/// Posts one request for `d.k` segments to `shard`, and waits. The reason is in `d.why`, the run in `d.run`.
+/// Posts one request for `d.k` segments and a tail of `d.leaves` to `shard`, and waits. The reason is in `d.why`, what
+/// was got in `d.run` and `d.leaf`.
 inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
-    prepare_post(d, shard, {mailbox::post_kind::grant, 0, 0, {segment_index{0}, d.k}, false}, false);
+    prepare_post(d, shard,
+                 {mailbox::post_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}}, false);
     mailbox_client::post(d);
     d.why = d.post.made.failure;
     if (d.why != failure_reason::none) {
@@ -42,6 +44,7 @@ inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
     }
     const outcome o = mailbox_client::wait(d);
     d.run = o.result.run;
+    d.leaf = o.leaf;
     d.why = o.failure != failure_reason::none ? o.failure : reason_of(o.result.status);
     count_request(d);
 }
@@ -64,13 +67,22 @@ inline ORCHARD_FN void request_anywhere(dealings& d) {
     }
 }
 
-/// Gets a run of `k` segments: from the magazine, else from the host, on shortage after giving back what lies unused.
-/// All lanes of a converged group; the same result in all.
-/// Errors: as `failure_reason`. Cost: two atomics on a magazine hit; a round trip (3 to 5 us) otherwise.
-inline ORCHARD_NOINLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k,
-                                                        segment_run* run) {
+/// After a request: keeps the levels.
+inline ORCHARD_FN void level_after(dealings& d) {
+    level_magazine(d);
+    if (d.leaves != 0) {
+        hand_back_surplus(d, d.leaves, d.h.magazine_most * leaves_per_segment / d.leaves, returns_at_once);
+    }
+}
+
+/// Gets a run of `k` segments with a tail of `leaves` (one of them may be 0): from the magazine, else from the host, on
+/// shortage after giving back what lies unused. All lanes of a converged group; the same result in all.
+/// Errors: as `failure_reason`. Cost: two atomics on a magazine hit, two more for a tail; a round trip (3 to 5 us)
+/// otherwise.
+inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, std::uint32_t k,
+                                               std::uint32_t leaves, mailbox::grant* got) {
     constexpr std::uint32_t attempts = 6;
-    if (k > h.segments) {
+    if (k + (leaves != 0 ? 1 : 0) > h.segments) {
         return failure_reason::too_large;
     }
     if (from_leader(mask, is_closing(h) ? 1u : 0u) != 0) {
@@ -78,12 +90,13 @@ inline ORCHARD_NOINLINE failure_reason acquire_segments(const heap_view& h, lane
     }
     dealings d(h, mask);
     d.k = k;
-    d.result = run;
+    d.leaves = leaves;
+    d.result = got;
     ORCHARD_NO_UNROLL
-    while (d.h.magazine_target == 0 || !take_at_hand(d, d.k)) {
+    while (d.h.magazine_target == 0 || !take_at_hand(d)) {
         // The host should find in one piece what the magazine has in pieces, or never serves.
         const bool all = d.k > 64 || d.h.magazine_target == 0;
-        hand_back_surplus(d, all ? d.h.magazine_target : 2 * d.h.magazine_target, returns_at_once + d.k / 32);
+        hand_back_surplus(d, 0, all ? d.h.magazine_target : 2 * d.h.magazine_target, returns_at_once + d.k / 32);
         request_anywhere(d);
         if (!may_be_elsewhere(d.why) || ++d.attempt == attempts) {
             break;
@@ -91,10 +104,18 @@ inline ORCHARD_NOINLINE failure_reason acquire_segments(const heap_view& h, lane
         reclaim(d);
     }
     if (d.why == failure_reason::none) {
-        *d.result = d.run;
-        level_magazine(d);
+        *d.result = {d.run, d.leaf, leaf_count{d.leaves}};
+        level_after(d);
     }
     return d.why;
+}
+
+/// Gets a run of `k` segments, as `acquire`.
+ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
+    mailbox::grant got;
+    const failure_reason why = acquire(h, mask, k, 0, &got);
+    *run = got;
+    return why;
 }
 
 }  // namespace orchard::device

@@ -175,14 +175,15 @@ ORCHARD_FN std::uint64_t basic_heap_ref<Policy>::usable_size(const void* p) cons
                 return device::block_bytes(view_, p);
             }
             return device::page_in_use(view_, p, d) ? class_bytes(device::descriptor::page_class(d)) : 0;
-        case device::segment_kind::chunk: {
-            const std::uint32_t first = device::descriptor::extent(d);
-            const auto& record = view_.records[first];
-            const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - view_.address(first));
-            const std::uint32_t block = device::find_block(record, offset);
-            const bool live =
-                block < record.lanes.get() && (record.live.load<simt::order::relaxed>() >> block & 1) != 0;
-            return live ? record.offset[block + 1].get() - offset : 0;
+        case device::segment_kind::chunk:
+        case device::segment_kind::portions: {
+            const device::chunk_block b = device::find_block(view_, p, d);
+            if (b.chunk == device::chunk_block::nothing) {
+                return 0;
+            }
+            const device::chunk_blocks blocks = device::blocks_of(view_, b.chunk);
+            const bool live = (blocks.live().load<simt::order::relaxed>() >> b.block & 1) != 0;
+            return live ? std::uint64_t{blocks.offset(b.block + 1) - b.units} << device::chunk_unit_shift : 0;
         }
         default: return 0;
     }

@@ -10,12 +10,15 @@
 ///     descriptors         [segment]: what a segment is; written by the device only
 ///     bitmaps             [segment] x 16 KiB: one bit a page, 1 = taken; all zero while the segment is no slab
 ///     chunk records       [segment]: of a chunk's first segment
+///     portion records     [segment][leaf]: of a chunk that is a portion and nothing else
+///     leaf owners         [segment][leaf]: the chunk that a leaf of a portion belongs to
 ///
-/// All of it is 0.83 % of the memory it describes. Bitmaps and records are apart, so that a group that comes too late
+/// All of it is 0.93 % of the memory it describes. Bitmaps and records are apart, so that a group that comes too late
 /// to a slab (it claims, looks at the descriptor, and takes its claim back) never touches anything but a bitmap.
 
 #include <cstdint>
 
+#include "device/chunk_record.cuh"
 #include "device/mailbox_client.cuh"
 #include "device/published_view.cuh"
 #include "device/simt/atomic.cuh"
@@ -37,7 +40,8 @@ inline constexpr std::uint64_t bitmap_words = segment_bytes / 16 / 64;
 inline constexpr int max_shards = 4;
 
 /// What a segment is, as far as the device knows. "None" is also what the host owns.
-enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2 };
+/// A segment of portions stays one until somebody makes something else of it: then no portion is in it.
+enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2, portions = 3 };
 
 /// A descriptor:
 ///
@@ -67,16 +71,6 @@ struct descriptor {
         return (word & 0xfff) ==
                (kind_field::put(static_cast<std::uint64_t>(segment_kind::slab)) | class_field::put(page_class));
     }
-};
-
-/// The record of a warp chunk. Lane i of the group that asked for it owns bytes
-/// [offset[i], offset[i + 1]) of the chunk; `live` has a bit for each lane that has not freed.
-struct chunk_record {
-    device_word<std::uint32_t> live;
-    plain<std::uint32_t> lanes;
-    plain<std::uint32_t> segments;
-    plain<std::uint32_t> place;  ///< of a slab, and no chunk: its place in the slab table
-    plain<std::uint64_t> offset[simt::warp_size + 1];
 };
 
 /// What the device counts. Lanes, bytes and groups that asked for pages are counted in `page_counts` instead, and
@@ -158,6 +152,7 @@ struct alignas(128) lone_word {
 struct heap_state {
     slab_table_head slabs[class_count];
     lone_word magazine_level;        ///< segments in the magazine
+    lone_word portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the magazine
     lone_word refill_in_flight;      ///< 1 while a refill was posted and no answer delivered
     lone_word reclaiming;            ///< when the last reclaim began, in ns; a hint that keeps others from joining
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
@@ -175,8 +170,10 @@ struct heap_view {
     std::uint32_t shards = 1;    ///< mailboxes in use
     std::uint32_t segments_per_shard = 0;
     std::uint32_t magazine_target = 64;               ///< segments kept at hand; 0: every request goes to the host
+    std::uint32_t magazine_most = 128;                ///< segments above which some are handed back
     std::uint32_t refill_batch = 16;                  ///< segments asked for at once
     bool hardened = false;                            ///< a wrong free ends the kernel
+    portion_policy portions_by = portion_policy::packed;
     std::uint64_t reclaim_patience_ns = 100'000'000;  ///< after which a reclaim that goes on is waited for no more
     heap_state* state = nullptr;
     const heap_view* self = nullptr;                         ///< a copy of this view in the memory that kernels read
@@ -185,7 +182,11 @@ struct heap_view {
     device_word<std::uint64_t>* magazine = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
     device_word<std::uint64_t>* magazine_summary = nullptr;  ///< a bit for each magazine word that may be nonzero
     device_word<std::uint64_t>* bitmaps = nullptr;           ///< [segments][bitmap_words]
+    device_word<std::uint64_t>* portions = nullptr;          ///< [31][portion_words()]: 1 = a portion at hand begins here
+    device_word<std::uint64_t>* portion_summary = nullptr;   ///< [31][(portion_words() + 63) / 64], as the magazine's
     chunk_record* records = nullptr;                         ///< [segments]
+    portion_record* portion_records = nullptr;               ///< [segments][leaves_per_segment]
+    device_word<std::uint32_t>* leaf_owners = nullptr;       ///< [segments][leaves_per_segment]: a `chunk_id`
     published_view published;                                ///< of a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
@@ -199,6 +200,8 @@ struct heap_view {
         return base + (std::uint64_t{segment} << segment_shift);
     }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t magazine_words() const { return (segments + 63) / 64; }
+    /// 64-bit words with a bit for each leaf.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_words() const { return (segments + 1) / 2; }
     [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const {
         return static_cast<std::uint64_t>(static_cast<const char*>(p) - base) < std::uint64_t{segments}
                                                                                     << segment_shift;
@@ -212,6 +215,26 @@ struct heap_view {
         state->counts[own_shard()].value[static_cast<int>(c)].fetch_add<order::relaxed>(n);
     }
 };
+
+/// Names all arrays that a view points to, with their lengths, to who places them: `place(pointer, count)`. They are to
+/// be zero. Host only.
+template <class Place>
+void for_each_array(heap_view& v, Place place) {
+    const std::uint64_t segments = v.segments;
+    const std::uint64_t leaves = segments * leaves_per_segment;
+    constexpr std::uint64_t lengths = leaves_per_segment - 1;
+    place(v.state, std::uint64_t{1});
+    place(v.slab_table, class_count * segments);
+    place(v.descriptors, segments);
+    place(v.magazine, std::uint64_t{v.magazine_words()});
+    place(v.magazine_summary, std::uint64_t{(v.magazine_words() + 63) / 64});
+    place(v.bitmaps, segments * bitmap_words);
+    place(v.portions, lengths * v.portion_words());
+    place(v.portion_summary, lengths * ((v.portion_words() + 63) / 64));
+    place(v.records, segments);
+    place(v.portion_records, leaves);
+    place(v.leaf_owners, leaves);
+}
 
 /// 2^32 divided by the golden ratio: multiples of it, modulo 2^32, lie evenly apart, however many they are.
 inline constexpr std::uint32_t golden_ratio = 0x9e3779b9u;

@@ -2,11 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The magazine: granted segments waiting on the device, so that the common request needs no round trip.
+/// The magazine: granted segments and portions waiting on the device, so that the common request needs no round trip.
 ///
 /// A bitmap, one bit a segment, and a summary with one bit for each of its words: taking and putting are one atomic
 /// each, whoever else does the same. The summary may say 1 for an empty word, and says 0 for a word that holds
 /// something only while somebody is about to set it.
+///
+/// Portions are kept whole, by length: for each of 1 to 31 leaves there is such a bitmap with a bit for each leaf, which
+/// says that a portion of that length begins there.
 
 #include "device/heap_state.cuh"
 #include "device/random_walk/bits.cuh"
@@ -17,6 +20,37 @@ namespace orchard::device {
 ORCHARD_INLINE std::uint32_t magazine_level(const heap_view& h) {
     const auto level = static_cast<std::int64_t>(h.state->magazine_level.word.load<order::relaxed>());
     return level > 0 ? static_cast<std::uint32_t>(level) : 0;
+}
+
+/// One bitmap of the magazine.
+struct stock {
+    device_word<std::uint64_t>* words;
+    device_word<std::uint64_t>* summary;
+    device_word<std::uint64_t>* level;
+    std::uint32_t count;  ///< of words
+};
+ORCHARD_INLINE stock segments_at_hand(const heap_view& h) {
+    return {h.magazine, h.magazine_summary, &h.state->magazine_level.word, h.magazine_words()};
+}
+/// @param leaves  1 to 31
+ORCHARD_INLINE stock portions_at_hand(const heap_view& h, std::uint32_t leaves) {
+    const std::uint64_t n = h.portion_words();
+    return {h.portions + (leaves - 1) * n, h.portion_summary + (leaves - 1) * ((n + 63) / 64),
+            &h.state->portion_level[leaves].word, h.portion_words()};
+}
+/// What is at hand; a snapshot.
+ORCHARD_INLINE std::uint32_t level_of(const stock& s) {
+    const auto level = static_cast<std::int64_t>(s.level->load<order::relaxed>());
+    return level > 0 ? static_cast<std::uint32_t>(level) : 0;
+}
+
+/// Puts a portion into the magazine. Any lane, alone; never waits. Releases what the caller did to the memory. Cost:
+/// three atomics.
+inline ORCHARD_NOINLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
+    const stock s = portions_at_hand(h, leaves);
+    s.level->fetch_add<order::relaxed>(1);
+    s.words[leaf / 64].fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
+    s.summary[leaf / 64 / 64].fetch_or<order::release>(std::uint64_t{1} << leaf / 64 % 64);
 }
 
 /// Puts segments of one word into the magazine, and says so in the summary. Any lane, alone. Releases what the caller
@@ -98,8 +132,10 @@ inline constexpr std::uint32_t most_words_for_a_run = 128;
 /// A search of the magazine, in the memory of each lane of the group; `mailbox_client.cuh` says why.
 struct magazine_search {
     const heap_view& h;
+    stock from;
     lane_mask mask;
-    std::uint32_t k;       ///< segments wanted; 0: some, in a run of whatever length
+    std::uint32_t k;       ///< bits wanted; 0: some, in a run of whatever length
+    std::uint32_t tail;    ///< leaves of a portion that must begin behind the run; 0: none
     std::uint32_t random;  ///< the same in all lanes
     std::uint32_t at;      ///< summary words, counted from a random one, that this lane looks at next
     std::uint32_t tried = 0;
@@ -111,10 +147,13 @@ struct magazine_search {
     std::uint32_t attempts = 0;  ///< at that word
     segment_run found;
 
-    ORCHARD_FN magazine_search(const heap_view& heap, lane_mask m, std::uint32_t wanted)
+    ORCHARD_FN magazine_search(const heap_view& heap, const stock& where, lane_mask m, std::uint32_t wanted,
+                               std::uint32_t wanted_tail)
         : h{heap},
+          from{where},
           mask{m},
           k{wanted},
+          tail{wanted_tail},
           random{mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
                      static_cast<std::uint32_t>(simt::leader_of(m)))},
           at{static_cast<std::uint32_t>(simt::rank_in(m))} {}
@@ -122,7 +161,7 @@ struct magazine_search {
 
 /// Each lane looks at another summary word, until one names words of the magazine. False: there are no more.
 inline ORCHARD_NOINLINE bool next_summaries(magazine_search& s) {
-    const std::uint32_t count = (s.h.magazine_words() + 63) / 64;
+    const std::uint32_t count = (s.from.count + 63) / 64;
     const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
     ORCHARD_NO_UNROLL
     while (s.holders == 0 && from_leader(s.mask, s.at) < count) {
@@ -130,7 +169,7 @@ inline ORCHARD_NOINLINE bool next_summaries(magazine_search& s) {
         if (s.at < count) {
             s.summary = s.random % count + s.at;
             s.summary -= s.summary >= count ? count : 0;
-            s.words = s.h.magazine_summary[s.summary].load<order::relaxed>();
+            s.words = s.from.summary[s.summary].load<order::relaxed>();
         }
         s.holders = simt::ballot(s.mask, s.words != 0);
         s.at += width;
@@ -157,10 +196,38 @@ inline ORCHARD_NOINLINE void choose_word(magazine_search& s) {
 /// What became of an attempt to take a run from a word.
 enum class word_outcome : std::uint32_t { none, again, taken };
 
+/// A run of `s.k` in `bits` behind which a portion of `s.tail` leaves is at hand; 0 where there is none.
+inline ORCHARD_NOINLINE std::uint64_t run_before_tail(const magazine_search& s, std::uint64_t bits) {
+    const stock tails = portions_at_hand(s.h, s.tail);
+    ORCHARD_NO_UNROLL
+    for (std::uint64_t run; (run = run_in_word(bits, s.k)) != 0; bits &= ~(run & (~run + 1))) {
+        const std::uint32_t behind = s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(run)) + s.k;
+        const std::uint32_t leaf = behind * leaves_per_segment;
+        if (behind < s.h.segments && (tails.words[leaf / 64].load<order::relaxed>() >> leaf % 64 & 1) != 0) {
+            return run;
+        }
+    }
+    return 0;
+}
+
+/// Takes the portion behind the run `want` of the word that is being searched. Whether it was there.
+inline ORCHARD_NOINLINE bool take_tail(const magazine_search& s, std::uint64_t want) {
+    const stock tails = portions_at_hand(s.h, s.tail);
+    const std::uint32_t behind = s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(want)) + s.k;
+    const std::uint32_t leaf = behind * leaves_per_segment;
+    const std::uint64_t bit = std::uint64_t{1} << leaf % 64;
+    // Acquires what the last owner released with its put.
+    if ((tails.words[leaf / 64].fetch_and<order::acquire>(~bit) & bit) == 0) {
+        return false;
+    }
+    tails.level->fetch_sub<order::relaxed>(1);
+    return true;
+}
+
 /// One attempt at the word `s.word`, by this lane alone; the run is in `s.found`.
 inline ORCHARD_FN word_outcome take_from_word(magazine_search& s) {
-    auto& w = s.h.magazine[s.word];
-    auto& summary = s.h.magazine_summary[s.word / 64];
+    auto& w = s.from.words[s.word];
+    auto& summary = s.from.summary[s.word / 64];
     const std::uint64_t bits = w.load<order::relaxed>();
     if (bits == 0) {
         // Tidy the summary; put it right again if somebody has just filled the word.
@@ -171,13 +238,14 @@ inline ORCHARD_FN word_outcome take_from_word(magazine_search& s) {
         summary.fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
         return word_outcome::again;
     }
-    const std::uint64_t want = wanted_bits(bits, s.k, mix(s.random + s.attempts));
+    const std::uint64_t want =
+        s.tail != 0 ? run_before_tail(s, bits) : wanted_bits(bits, s.k, mix(s.random + s.attempts));
     if (want == 0) {
         return word_outcome::none;
     }
     // Acquires what the last owner released with its put.
     const std::uint64_t won = w.fetch_and<order::acquire>(~want) & want;
-    if (won != want) {
+    if (won != want || (s.tail != 0 && !take_tail(s, want))) {
         if (won != 0) {
             w.fetch_or<order::release>(won);
             summary.fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
@@ -185,7 +253,7 @@ inline ORCHARD_FN word_outcome take_from_word(magazine_search& s) {
         return word_outcome::again;
     }
     const auto n = static_cast<std::uint32_t>(simt::popcount(want));
-    s.h.state->magazine_level.word.fetch_sub<order::relaxed>(n);
+    s.from.level->fetch_sub<order::relaxed>(n);
     s.found = {segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(want))}, n};
     return word_outcome::taken;
 }
@@ -205,18 +273,20 @@ inline ORCHARD_NOINLINE word_outcome try_word(magazine_search& s) {
     return all;
 }
 
-/// Takes a run of `k` segments (0: some run, whatever its length); called by all lanes of a converged group, same
-/// result in all. What the run's last owner released is acquired for all of them.
-/// Runs of more than 64 segments are not kept here. Cost on a hit: a summary word, a word, one atomic.
-inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
-    const std::uint32_t level = from_leader(mask, magazine_level(h));
+/// Takes a run of `k` bits (0: some run, whatever its length), with `tail` also the portion of so many leaves behind
+/// it; called by all lanes of a converged group, same result in all. What the run's last owner released is acquired for
+/// all of them.
+/// Runs of more than 64 are not kept here. Cost on a hit: a summary word, a word, one atomic; two more for a tail.
+inline ORCHARD_FN bool search_stock(const heap_view& h, const stock& from, lane_mask mask, std::uint32_t k,
+                                    std::uint32_t tail, segment_run* taken) {
+    const std::uint32_t level = from_leader(mask, level_of(from));
     if (k > 64 || level < k || level == 0) {
         return false;
     }
     constexpr std::uint32_t most_attempts = 8;
-    magazine_search s(h, mask, k);
+    magazine_search s(h, from, mask, k, tail);
     ORCHARD_NO_UNROLL
-    while ((k <= 1 || s.tried < most_words_for_a_run) && next_summaries(s)) {
+    while (((k <= 1 && tail == 0) || s.tried < most_words_for_a_run) && next_summaries(s)) {
         choose_word(s);
         word_outcome result = word_outcome::again;
         ORCHARD_NO_UNROLL
@@ -231,18 +301,26 @@ inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::
     return false;
 }
 
+/// Takes a run of segments, as `search_stock`.
+inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
+    return search_stock(h, segments_at_hand(h), mask, k, 0, taken);
+}
+
 /// The same, as a function of its own.
 inline ORCHARD_NOINLINE bool magazine_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
     return search_magazine(h, mask, k, taken);
 }
 
-/// Takes whatever one magazine word holds; any lane, alone. For handing all back to the host.
-ORCHARD_INLINE std::uint64_t magazine_drain_word(const heap_view& h, std::uint32_t word) {
-    const std::uint64_t bits = h.magazine[word].exchange<order::acquire>(0);
+/// Takes whatever one word holds; any lane, alone. For handing all back to the host.
+ORCHARD_INLINE std::uint64_t drain_word(const stock& from, std::uint32_t word) {
+    const std::uint64_t bits = from.words[word].exchange<order::acquire>(0);
     if (bits != 0) {
-        h.state->magazine_level.word.fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(bits)));
+        from.level->fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(bits)));
     }
     return bits;
+}
+ORCHARD_INLINE std::uint64_t magazine_drain_word(const heap_view& h, std::uint32_t word) {
+    return drain_word(segments_at_hand(h), word);
 }
 
 }  // namespace orchard::device

@@ -5,7 +5,7 @@
 /// The device's side of the mailbox: posting, waiting, and being courier. Layout and states: `uvm/mailbox.hpp`.
 ///
 /// Every function is called by all lanes of a converged group (`mask`); its lowest lane acts for all.
-/// A `Sink` is called as `sink(answer_status, segment_run)` for each answer that nobody waits for; by any lanes, alone
+/// A `Sink` is called as `sink(answer_status, mailbox::grant)` for each answer that nobody waits for; by any lanes, alone
 /// or together; it must not wait and not use collectives.
 ///
 /// All of this is reached from `malloc`, and a kernel has as many registers as its deepest chain of calls takes, frame
@@ -42,6 +42,7 @@ struct receipt {
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
     std::uint32_t count = 0;                        ///< segments asked for
+    std::uint32_t leaves = 0;                       ///< and leaves of a tail
     failure_reason failure = failure_reason::none;  ///< why nothing was posted
 };
 
@@ -49,6 +50,7 @@ struct receipt {
 struct outcome {
     answer result;
     failure_reason failure = failure_reason::none;
+    leaf_index leaf{0};  ///< where the tail begins that was granted
 };
 
 class mailbox_client;
@@ -80,7 +82,7 @@ struct tenure {
     bool last;
     std::uint32_t at;                     ///< which of its words this lane hands over
     std::uint64_t handed;                 ///< and what that is
-    std::uint32_t asked;                  ///< segments that its post asked for
+    std::uint64_t asked;                  ///< the slot's word: what its post asked for
     std::uint64_t words[courier::depth];  ///< of this lane; 0 where there is nothing to be delivered
 
     /// A turn of up to `n` rounds is to begin, for others so far.

@@ -89,7 +89,7 @@ inline ORCHARD_NOINLINE void give_up(errand& e) {
         if (mutation::is(mutation::fault::abandonment)) {
             found = 0;
             box.finish(r);
-        } else if (word.compare_exchange<simt::order::acquire>(found, slot_word::forsaken(r.tag, r.count))) {
+        } else if (word.compare_exchange<simt::order::acquire>(found, slot_word::forsaken(r.tag, r.count, r.leaves))) {
             found = 0;
         }
     }
@@ -103,14 +103,16 @@ inline ORCHARD_NOINLINE void give_up(errand& e) {
 /// Lets the slot go; the answer.
 inline ORCHARD_FN outcome take_answer(const errand& e) {
     if (e.wait.failure != failure_reason::none) {
-        return {answer{}, e.wait.failure};
+        return {answer{}, e.wait.failure, leaf_index{0}};
     }
     if (is_leader(e.mask)) {
         e.box->finish(e.post.made);
     }
     outcome o{e.turn.mine != 0 ? answer::unpack(e.turn.mine) : slot_word::unpack(e.wait.delivered),
-              failure_reason::none};
-    o.result.run.count = o.result.run.count != 0 ? o.result.run.count : e.post.made.count;
+              failure_reason::none, leaf_index{0}};
+    const mailbox::grant got = mailbox::granted_by(o.result, e.post.made.count, e.post.made.leaves);
+    o.result.run = got;
+    o.leaf = got.leaf;
     return o;
 }
 

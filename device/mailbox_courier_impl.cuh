@@ -126,7 +126,7 @@ inline ORCHARD_NOINLINE void end_reading(errand& e, bool took_own) {
 }
 
 /// Hands the answer `e.turn.handed` over. Repeating it is harmless: the tag tells a slot's uses apart. Any lane, alone.
-/// True where nobody waits for it: it is for the sink then, with the count asked for in `e.turn.asked`.
+/// True where nobody waits for it: it is for the sink then, with what was asked for in `e.turn.asked`.
 inline ORCHARD_NOINLINE bool hand_over(errand& e) {
     const std::uint64_t packed = e.turn.handed;
     auto& word = e.box->device->slots()[answer::slot_field::get(packed)];
@@ -139,7 +139,7 @@ inline ORCHARD_NOINLINE bool hand_over(errand& e) {
     if (!slot_word::is_forsaken(found, answer::tag_field::get(packed))) {
         return false;  // delivered before, by a courier that was thought lost
     }
-    e.turn.asked = slot_word::first_field::get(found);
+    e.turn.asked = found;
     return word.compare_exchange<simt::order::acq_rel>(
         found, slot_word::idle((answer::tag_field::get(packed) + 1) & e.box->shape.tag_mask()));
 }
@@ -148,7 +148,8 @@ inline ORCHARD_NOINLINE bool hand_over(errand& e) {
 template <class Sink>
 ORCHARD_NOINLINE void sink_answer(errand_with<Sink>& e) {
     const answer a = answer::unpack(e.turn.handed);
-    e.sink(a.status, segment_run{a.run.first, a.run.count != 0 ? a.run.count : e.turn.asked});
+    e.sink(a.status, mailbox::granted_by(a, slot_word::first_field::get(e.turn.asked),
+                                         slot_word::count_field::get(e.turn.asked)));
 }
 
 /// Delivers the batch.

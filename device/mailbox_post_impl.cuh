@@ -28,7 +28,7 @@ inline ORCHARD_FN bool claim(errand& e) {
     std::uint64_t old = word.load<simt::order::relaxed>();
     r.tag = slot_word::tag_field::get(old);
     return (old & slot_word::pending) == 0 &&
-           word.compare_exchange<simt::order::relaxed>(old, slot_word::forsaken(r.tag, r.count));
+           word.compare_exchange<simt::order::relaxed>(old, slot_word::forsaken(r.tag, r.count, r.leaves));
 }
 
 /// Leader only. The ticket is written at once: the service waits for it.
@@ -84,6 +84,7 @@ inline ORCHARD_FN attempt try_slots(errand& e, std::uint32_t attempts) {
 /// Tries up to `attempts` slots. True: it is over, with a post or with a reason why not; all lanes.
 inline ORCHARD_NOINLINE bool try_post(errand& e, std::uint32_t attempts) {
     e.post.made.count = e.post.request.run.count;
+    e.post.made.leaves = to_underlying(e.post.request.leaves);
     auto own = static_cast<std::uint32_t>(attempt::taken);
     if (is_leader(e.mask)) {
         own = static_cast<std::uint32_t>(try_slots(e, attempts));

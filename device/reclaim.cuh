@@ -135,7 +135,7 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
             seen[s] = d.seen;
             flying += from_leader(mask, h.mailboxes[s].in_flight());
         }
-        const bool empty = !drain_too || from_leader(mask, magazine_level(h)) == 0;
+        const bool empty = !drain_too || from_leader(mask, all_at_hand(h)) == 0;
         const std::uint64_t now = from_leader(mask, simt::clock_ns());
         if ((flying == 0 && empty) || now - started > h.mailboxes[0].timeout_ns) {
             return;

@@ -157,14 +157,19 @@ std::uint32_t portion_tree::extent(block_record b, std::uint32_t first) const {
     return static_cast<std::uint32_t>(std::countr_zero(ends >> (first + 1))) + 1;
 }
 
-bool portion_tree::holds(const portion& p) const {
-    const std::uint32_t first = to_underlying(p.first);
-    if (!contains(p.block) || first >= shape_.block_leaves || to_underlying(p.leaves) > shape_.block_leaves) {
-        return false;
+std::optional<portion> portion_tree::at(segment_index block, leaf_index first) const {
+    const std::uint32_t leaf = to_underlying(first);
+    if (!covers(block) || leaf >= shape_.block_leaves) {
+        return std::nullopt;
     }
-    const block_record b = blocks_of_[to_underlying(p.block)];
-    return (b.starts >> first & 1) != 0 && extent(b, first) == to_underlying(reserved_for(shape_.policy, p.leaves));
+    const block_record b = blocks_of_[to_underlying(block)];
+    if ((b.starts >> leaf & 1) == 0) {
+        return std::nullopt;
+    }
+    return portion{block, first, leaf_count{extent(b, leaf) / (padded() ? 2 : 1)}};
 }
+
+bool portion_tree::holds(const portion& p) const { return at(p.block, p.first) == p; }
 
 std::optional<segment_index> portion_tree::lowest_empty() const {
     const auto block = room_.tightest(classes_of(shape_));

@@ -11,7 +11,8 @@ namespace orchard {
 
 using mailbox::answer_status;
 
-segment_service::segment_service(mailbox_server server, growth& grower, std::size_t shard, std::uint32_t ahead)
+segment_service::segment_service(mailbox_server server, growth& grower, std::size_t shard, std::uint32_t ahead,
+                                 portion_policy policy)
     : server_{server},
       grower_{grower},
       shard_{shard},
@@ -19,7 +20,8 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
       first_{to_underlying(line_.range.first)},
       ahead_{ahead},
       tree_{line_.range.count, false},
-      directory_{line_.range.count} {
+      directory_{line_.range.count},
+      portions_{{line_.range.count, policy}} {
     parked_.reserve(server_.shape().slots);
     take_up_growth();
     keep_ahead();
@@ -58,82 +60,147 @@ void segment_service::handle(const mailbox::post& p) {
     }
 }
 
-bool segment_service::try_grant(std::uint32_t slot, std::uint32_t tag, std::uint32_t count,
-                                std::uint32_t reported_count) {
+void segment_service::answer(const parked_post& p, segment_index first, std::uint32_t count) {
+    counters_.grants.add(1);
+    server_.answer({answer_status::granted, p.slot, p.tag, {first + first_, count}});
+}
+
+/// A run of free segments, which are granted now.
+std::optional<segment_index> segment_service::take_segments(std::uint32_t count) {
     const auto found = count == 1 ? tree_.take_lowest() : tree_.take_run(count);
+    if (found) {
+        (void)directory_.grant({*found, count}).ok();  // cannot fail: the tree holds exactly what is free
+    }
+    return found;
+}
+
+/// A place for a tail of its own: in a VA block that has portions, else in one that joins them.
+std::optional<portion> segment_service::place_tail(leaf_count leaves) {
+    if (const auto found = portions_.take(leaves)) {
+        return found;
+    }
+    const auto fresh = take_segments(1);
+    if (!fresh) {
+        return std::nullopt;
+    }
+    (void)portions_.join(*fresh);  // cannot fail: it was free
+    return portions_.take_leftmost(*fresh, leaves);
+}
+
+bool segment_service::try_grant(const parked_post& p) {
+    if (p.count == 0) {
+        const auto tail = place_tail(p.leaves);
+        if (tail) {
+            answer(p, tail->block, to_underlying(tail->first));
+        }
+        return tail.has_value();
+    }
+    const auto found = take_segments(p.most_segments());
     if (!found) {
         return false;
     }
-    (void)directory_.grant({*found, count}).ok();  // cannot fail: the tree holds exactly what is free
-    counters_.grants.add(1);
-    server_.answer({answer_status::granted, slot, tag, {*found + first_, reported_count}});
+    if (to_underlying(p.leaves) != 0) {
+        // The last segment joins those of portions, and the tail is its leftmost.
+        (void)portions_.join(*found + p.count);
+        (void)portions_.take_leftmost(*found + p.count, p.leaves);
+    }
+    answer(p, *found, 0);
     return true;
 }
 
-void segment_service::handle_grant(const mailbox::post& p) {
+/// For the magazine: as many as there are in one piece, up to what was asked for.
+void segment_service::handle_refill(const mailbox::post& p) {
     // Where a shorter run will do, none is too long.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
-    const parked_post request{p.slot, p.tag, p.or_fewer ? most : p.run.count};
-    if (is_closing() || request.count == 0 || request.count > line_.range.count) {
+    // Where memory is scarce nothing goes into a magazine: who needs it asks for it.
+    const std::uint64_t left = tree_.free_count() + (line_.range.count - committed_);
+    const bool scarce = left * 8 < line_.range.count;
+    const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
+    const auto found = count != 0 ? take_segments(count) : std::nullopt;
+    if (found) {
+        answer({p.slot, p.tag, count, leaf_count{0}}, *found, count);
+    } else {
+        refuse_grant({p.slot, p.tag, most, leaf_count{0}});
+    }
+}
+
+void segment_service::handle_grant(const mailbox::post& p) {
+    const parked_post request{p.slot, p.tag, p.run.count, p.leaves};
+    if (is_closing() || request.most_segments() == 0 || (request.most_segments() > line_.range.count && !p.or_fewer) ||
+        portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
         refuse_grant(request);
-        return;
-    }
-    if (p.or_fewer) {
-        // Where memory is scarce nothing goes into a magazine: who needs it asks for it.
-        const std::uint64_t left = tree_.free_count() + (line_.range.count - committed_);
-        const bool scarce = left * 8 < line_.range.count;
-        const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
-        if (count == 0 || !try_grant(p.slot, p.tag, count, count)) {
-            refuse_grant(request);
+    } else if (p.or_fewer) {
+        handle_refill(p);
+    } else if (!try_grant(request)) {
+        if (committed_ == line_.range.count) {
+            return refuse_grant(request);
         }
-        return;
-    }
-    if (try_grant(p.slot, p.tag, p.run.count, 0)) {
-        return;
-    }
-    if (committed_ < line_.range.count) {
         counters_.parked.add(1);
         parked_.push_back(request);
         // At least what is missing; keep_ahead adds the margin. A commit that failed is tried again: memory may have
         // become free elsewhere since.
-        grower_.want(shard_, std::min(line_.range.count, committed_ + p.run.count));
-        return;
+        grower_.want(shard_, std::min(line_.range.count, committed_ + request.most_segments()));
     }
-    refuse_grant(request);
 }
 
 void segment_service::refuse_grant(const parked_post& p) {
     answer_status why = answer_status::out_of_memory;
     if (is_closing()) {
         why = answer_status::closing;
-    } else if (p.count == 0 || p.count > line_.range.count) {
+    } else if (p.most_segments() == 0 || p.most_segments() > line_.range.count) {
         why = answer_status::too_large;
     } else if (line_.failed.load<simt::order::acquire>() != 0) {
         why = answer_status::commit_failed;
-    } else if (tree_.free_count() >= p.count) {
+    } else if (tree_.free_count() >= p.most_segments()) {
         why = answer_status::fragmented;
     }
     server_.answer({why, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
+/// Segments are free again; false, and nothing has changed, where they were not granted or hold portions.
+bool segment_service::take_back(segment_run local) {
+    for (std::uint32_t i = 0; i < local.count; ++i) {
+        if (portions_.contains(local.first + i)) {
+            return false;
+        }
+    }
+    if (!directory_.give_back(local).ok()) {
+        return false;
+    }
+    (void)tree_.give_back(local);  // cannot fail: the directory has checked every segment
+    return true;
+}
+
+/// A portion is free again; its VA block too, where it was the last.
+bool segment_service::take_back_portion(segment_index block, leaf_index first) {
+    const auto p = portions_.at(block, first);
+    if (!p) {
+        return false;
+    }
+    if (portions_.release(*p) == portion_release::emptied) {
+        (void)portions_.leave(block);
+        (void)take_back({block, 1});
+    }
+    return true;
+}
+
 void segment_service::handle_give_back(const mailbox::post& p) {
     counters_.returns.add(1);
-    const segment_run local{segment_index{to_underlying(p.run.first) - first_}, p.run.count};
-    answer_status status = answer_status::acknowledged;
-    if (!directory_.give_back(local).ok()) {
+    const segment_index block{to_underlying(p.run.first) - first_};
+    const bool of_portion = p.run.count >= mailbox::post::portion_at;
+    const bool ok = of_portion ? take_back_portion(block, leaf_index{p.run.count - mailbox::post::portion_at})
+                               : take_back({block, p.run.count});
+    if (!ok) {
         counters_.refused.add(1);
-        status = answer_status::refused;
-    } else {
-        (void)tree_.give_back(local);  // cannot fail: the directory has checked every segment
     }
-    server_.answer({status, p.slot, p.tag, {segment_index{0}, 0}});
+    server_.answer({ok ? answer_status::acknowledged : answer_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
 void segment_service::retry_parked() {
     const bool hopeless =
         is_closing() || committed_ == line_.range.count || line_.failed.load<simt::order::acquire>() != 0;
     std::erase_if(parked_, [&](const parked_post& p) {
-        if (!is_closing() && try_grant(p.slot, p.tag, p.count, 0)) {
+        if (!is_closing() && try_grant(p)) {
             return true;
         }
         if (hopeless) {
@@ -142,7 +209,7 @@ void segment_service::retry_parked() {
         return hopeless;
     });
     if (!parked_.empty()) {
-        grower_.want(shard_, std::min(line_.range.count, committed_ + parked_.front().count));
+        grower_.want(shard_, std::min(line_.range.count, committed_ + parked_.front().most_segments()));
     }
     publish_counts();
 }
@@ -165,6 +232,7 @@ void segment_service::keep_ahead() {
 void segment_service::publish_counts() {
     const std::uint32_t granted = directory_.count(segment_state::granted);
     counters_.segments_granted.set(granted);
+    counters_.portions.set(portions_.portions());
     counters_.peak_segments_granted.raise_to(granted);
     counters_.segments_free.set(tree_.free_count());
     counters_.segments_committed.set(committed_);
@@ -175,6 +243,9 @@ absl::Status segment_service::validate() const {
         return s;
     }
     if (auto s = directory_.validate(tree_); !s.ok()) {
+        return s;
+    }
+    if (auto s = portions_.validate(directory_); !s.ok()) {
         return s;
     }
     const std::uint32_t uncommitted = directory_.count(segment_state::uncommitted);

@@ -102,8 +102,9 @@ absl::Status heap::impl::lay_out_metadata() {
     // Whole magazine words, so that no word of it has two owners.
     view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
     view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
-    // At most a quarter of the heap lies in the magazine for long (what is over twice its target is handed back).
     view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), segments / 8);
+    // What was freed at once will often be asked for at once: a part of the heap may lie in the magazine for long.
+    view.magazine_most = view.magazine_target == 0 ? 0 : std::max(2 * view.magazine_target, segments / 8);
     // A refill of more than the target would keep from others what the magazine then gives back.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
     view.hardened = values.hardened;
@@ -119,13 +120,7 @@ absl::Status heap::impl::lay_out_metadata() {
         metadata_bytes_ += bytes;
         pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(*memory);
     };
-    place(view.state, 1);
-    place(view.slab_table, std::uint64_t{class_count} * segments);
-    place(view.descriptors, segments);
-    place(view.magazine, view.magazine_words());
-    place(view.magazine_summary, (view.magazine_words() + 63) / 64);
-    place(view.bitmaps, segments * device::bitmap_words);
-    place(view.records, segments);
+    device::for_each_array(view, place);
     view.published.policy = values.page_policy;
     if (values.page_policy == device::page_policy::corw_locked) {
         place(view.published.locks, std::uint64_t{segments} * device::lock_words);
@@ -340,15 +335,12 @@ absl::Status heap::impl::validate() {
     if (absl::Status s = check_settled(); !s.ok()) {
         return s;
     }
-    std::vector<bool> granted(view.segments, false);
+    granted_memory granted(view.segments);
     absl::Status status;
     for (shard& s : shards_) {
         s.thread->run([&] {
             status.Update(s.service->validate());
-            const segment_run range = s.service->range();
-            for (std::uint32_t i = 0; i < range.count; ++i) {
-                granted[to_underlying(range.first) + i] = s.service->is_granted(range.first + i);
-            }
+            granted.add(*s.service);
         });
     }
     if (!status.ok()) {

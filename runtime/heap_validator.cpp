@@ -4,15 +4,19 @@
 #include "runtime/heap_validator.hpp"
 
 #include <bit>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "device/magazine.cuh"
+#include "runtime/chunk_validator.hpp"
 #include "runtime/metadata_copy.hpp"
 #include "runtime/policy_validator.hpp"
 
 namespace orchard {
 namespace {
 
-using device::chunk_record;
 using device::descriptor;
 using device::heap_view;
 using device::segment_kind;
@@ -20,44 +24,11 @@ using simt::order;
 using word64 = simt::device_word<std::uint64_t>;
 using word32 = simt::device_word<std::uint32_t>;
 
-/// Who owns each segment, as far as the device says.
-class ownership {
-public:
-    explicit ownership(std::uint32_t segments) : owner_(segments, nullptr) {}
-
-    absl::Status take(std::uint32_t segment, const char* who) {
-        if (segment >= owner_.size()) {
-            return absl::InternalError(
-                absl::StrFormat("a %s lies in segment %d, the heap has %d", who, segment, owner_.size()));
-        }
-        if (owner_[segment] != nullptr) {
-            return absl::InternalError(
-                absl::StrFormat("segment %d belongs to a %s and to a %s", segment, owner_[segment], who));
-        }
-        owner_[segment] = who;
-        return absl::OkStatus();
-    }
-    absl::Status compare(const std::vector<bool>& granted) const {
-        for (std::uint32_t i = 0; i < owner_.size(); ++i) {
-            if ((owner_[i] != nullptr) != granted[i]) {
-                return absl::InternalError(
-                    granted[i]
-                        ? absl::StrFormat("segment %d was granted and is nowhere on the device", i)
-                        : absl::StrFormat("segment %d is free for the host and a %s on the device", i, owner_[i]));
-            }
-        }
-        return absl::OkStatus();
-    }
-
-private:
-    std::vector<const char*> owner_;
-};
-
 class checker {
 public:
     checker(const heap_view& view, backing& memory) : view_{view}, memory_{memory}, owners_{view.segments} {}
 
-    absl::Status run(const std::vector<bool>& granted) {
+    absl::Status run(const granted_memory& granted) {
         auto descriptors = copy_of(memory_, view_.descriptors, view_.segments);
         if (!descriptors.ok()) {
             return descriptors.status();
@@ -66,7 +37,7 @@ public:
             descriptors_.push_back(d.load<order::relaxed>());
         }
         for (auto step : {&checker::check_tables, &checker::check_chunks, &checker::check_magazine,
-                          &checker::check_bitmaps, &checker::check_slots}) {
+                          &checker::check_portions, &checker::check_bitmaps, &checker::check_slots}) {
             if (absl::Status s = (this->*step)(); !s.ok()) {
                 return s;
             }
@@ -127,86 +98,55 @@ private:
                    : absl::InternalError(absl::StrFormat("%d segments are slabs, the tables have %d", slabs, entries));
     }
 
-    absl::Status check_chunks() {
-        for (std::uint32_t i = 0; i < view_.segments; ++i) {
-            const std::uint64_t d = descriptors_[i];
-            if (descriptor::kind(d) != segment_kind::chunk || descriptor::extent(d) != i) {
-                continue;
-            }
-            auto record = copy_of(memory_, &view_.records[i], 1);
-            if (!record.ok()) {
-                return record.status();
-            }
-            if (absl::Status s = check_chunk(i, (*record)[0]); !s.ok()) {
-                return s;
-            }
-        }
-        for (std::uint32_t i = 0; i < view_.segments; ++i) {
-            const std::uint64_t d = descriptors_[i];
-            if (descriptor::kind(d) == segment_kind::chunk && descriptor::extent(d) != i &&
-                descriptors_with_block_[i] == 0) {
-                return absl::InternalError(
-                    absl::StrFormat("segment %d says it belongs to the chunk at %d, which has no block there", i,
-                                    descriptor::extent(d)));
-            }
-        }
-        return absl::OkStatus();
-    }
-
-    absl::Status check_chunk(std::uint32_t first, const chunk_record& r) {
-        const std::uint32_t lanes = r.lanes.get();
-        const std::uint32_t live = r.live.load<order::relaxed>();
-        if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
-            segments_for(r.offset[lanes].get()) != r.segments.get()) {
-            return absl::InternalError(absl::StrFormat("chunk at segment %d: %d lanes, live mask %#x, %d segments",
-                                                       first, lanes, live, r.segments.get()));
-        }
-        for (std::uint32_t i = 0; i < lanes; ++i) {
-            if (r.offset[i].get() >= r.offset[i + 1].get()) {
-                return absl::InternalError(absl::StrFormat("chunk at segment %d: block %d is empty", first, i));
-            }
-            const std::uint32_t at = first + static_cast<std::uint32_t>(r.offset[i].get() >> segment_shift);
-            if (at >= view_.segments || descriptor::kind(descriptors_[at]) != segment_kind::chunk ||
-                descriptor::extent(descriptors_[at]) != first) {
-                return absl::InternalError(absl::StrFormat(
-                    "chunk at segment %d: block %d begins in segment %d, which does not say so", first, i, at));
-            }
-            descriptors_with_block_[at] = 1;
-        }
-        for (std::uint32_t i = 0; i < r.segments.get(); ++i) {
-            if (absl::Status s = owners_.take(first + i, "chunk"); !s.ok()) {
-                return s;
-            }
-        }
-        return absl::OkStatus();
-    }
+    absl::Status check_chunks() { return validate_chunks(view_, memory_, descriptors_, owners_); }
 
     absl::Status check_magazine() {
-        auto words = copy_of(memory_, view_.magazine, view_.magazine_words());
-        auto summary = copy_of(memory_, view_.magazine_summary, (view_.magazine_words() + 63) / 64);
-        auto state = copy_of(memory_, view_.state, 1);
-        if (!words.ok() || !summary.ok() || !state.ok()) {
-            return !words.ok() ? words.status() : !summary.ok() ? summary.status() : state.status();
+        return check_stock(device::segments_at_hand(view_), "magazine", [this](std::uint32_t segment) {
+            return owners_.take(segment, "segment in the magazine");
+        });
+    }
+    absl::Status check_portions() {
+        for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
+            absl::Status s = check_stock(device::portions_at_hand(view_, leaves),
+                                         absl::StrFormat("magazine of portions of %d leaves", leaves),
+                                         [&](std::uint32_t leaf) {
+                                             owners_.take_portion(leaf, leaves, "in the magazine a portion");
+                                             return absl::OkStatus();
+                                         });
+            if (!s.ok()) {
+                return s;
+            }
+        }
+        return absl::OkStatus();
+    }
+
+    /// Words, summary and level of one bitmap of the magazine; `each(place)` for each bit that is set.
+    absl::Status check_stock(const device::stock& from, const std::string& name,
+                             const std::function<absl::Status(std::uint32_t)>& each) {
+        auto words = copy_of(memory_, from.words, from.count);
+        auto summary = copy_of(memory_, from.summary, (from.count + 63) / 64);
+        auto level = copy_of(memory_, from.level, 1);
+        if (!words.ok() || !summary.ok() || !level.ok()) {
+            return !words.ok() ? words.status() : !summary.ok() ? summary.status() : level.status();
         }
         std::uint64_t total = 0;
-        for (std::uint32_t w = 0; w < view_.magazine_words(); ++w) {
+        for (std::uint32_t w = 0; w < from.count; ++w) {
             std::uint64_t bits = (*words)[w].load<order::relaxed>();
             const bool marked = ((*summary)[w / 64].load<order::relaxed>() >> (w % 64) & 1) != 0;
             if (bits != 0 && !marked) {
-                return absl::InternalError(absl::StrFormat("magazine word %d is not in the summary", w));
+                return absl::InternalError(absl::StrFormat("%s: word %d is not in the summary", name, w));
             }
             total += static_cast<std::uint64_t>(std::popcount(bits));
             for (; bits != 0; bits &= bits - 1) {
-                const std::uint32_t segment = w * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
-                if (absl::Status s = owners_.take(segment, "segment in the magazine"); !s.ok()) {
+                const std::uint32_t place = w * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+                if (absl::Status s = each(place); !s.ok()) {
                     return s;
                 }
             }
         }
-        const std::uint64_t level = (*state)[0].magazine_level.word.load<order::relaxed>();
-        return level == total
-                   ? absl::OkStatus()
-                   : absl::InternalError(absl::StrFormat("the magazine holds %d segments and says %d", total, level));
+        const std::uint64_t says = (*level)[0].load<order::relaxed>();
+        return says == total ? absl::OkStatus()
+                             : absl::InternalError(absl::StrFormat("%s: holds %d and says %d", name, total, says));
     }
 
     absl::Status check_bitmaps() {
@@ -250,12 +190,11 @@ private:
     backing& memory_;
     ownership owners_;
     std::vector<std::uint64_t> descriptors_;
-    std::vector<char> descriptors_with_block_ = std::vector<char>(view_.segments, 0);
 };
 
 }  // namespace
 
-absl::Status validate_device_side(const heap_view& view, backing& memory, const std::vector<bool>& granted) {
+absl::Status validate_device_side(const heap_view& view, backing& memory, const granted_memory& granted) {
     absl::Status status = checker(view, memory).run(granted);
     return status.ok() ? validate_policy_side(view, memory) : status;
 }

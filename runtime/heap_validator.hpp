@@ -3,19 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/heap_state.cuh"
+#include "runtime/ownership.hpp"
 #include "uvm/backing.hpp"
 
 namespace orchard {
 
 /// Checks a heap's device side on a copy of it: descriptors, slab tables, bitmaps, chunk records, magazine and slots
-/// against each other and against `granted` (a flag a segment: what the host handed out). Nothing may be under way.
+/// against each other and against what the host handed out. Nothing may be under way.
 ///
 /// Errors: Internal names the first fault; the device's own. Cost: copies all metadata, a few segments at a time.
-absl::Status validate_device_side(const device::heap_view& view, backing& memory, const std::vector<bool>& granted);
+absl::Status validate_device_side(const device::heap_view& view, backing& memory, const granted_memory& granted);
 
 }  // namespace orchard

@@ -36,13 +36,14 @@
 
 #include "device/simt/atomic.cuh"
 #include "uvm/geometry.hpp"
+#include "uvm/portion.hpp"
 
 namespace orchard::mailbox {
 
 /// What a post asks for.
 enum class post_kind : std::uint32_t {
-    grant = 1,      ///< `count` consecutive segments
-    give_back = 2,  ///< segments handed back
+    grant = 1,      ///< `count` consecutive segments, and a tail: a portion that begins where they end
+    give_back = 2,  ///< segments, or a portion, handed back
     ping = 3,       ///< an answer, nothing else
 };
 
@@ -72,8 +73,8 @@ struct field {
 ///
 ///     63          32 31      24 23    10 9    8 7       0
 ///     |   payload   | slot tag |  slot  | kind | lap tag |
-///                     grant:     count 24, or_fewer 1
-///                     give_back: first 24, count 8
+///                     grant:     count 24, or_fewer 1, leaves 5
+///                     give_back: first 24, count 8: so many segments, or `portion_at` + the first leaf of a portion
 struct post {
     using lap_field = field<0, 8>;
     using kind_field = field<8, 2>;
@@ -83,32 +84,46 @@ struct post {
     using count_field = field<56, 8>;        // give_back
     using wide_count_field = field<32, 24>;  // grant
     using or_fewer_field = field<56, 1>;     // grant
+    using leaves_field = field<57, 5>;       // grant
+    /// A give_back's count from here on stands for a portion, whose length the service knows.
+    static constexpr std::uint32_t portion_at = 256 - leaves_per_segment;
 
     post_kind kind = post_kind::ping;
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
     segment_run run{segment_index{0}, 0};  ///< grant: `count` is what is asked for; give_back: what is returned
     bool or_fewer = false;                 ///< grant: a shorter run will do
+    leaf_count leaves{0};                  ///< grant: of the tail
 
+    /// What hands a portion back.
+    static ORCHARD_FN constexpr post return_of(segment_index block, leaf_index first) {
+        return {post_kind::give_back, 0, 0, {block, portion_at + to_underlying(first)}};
+    }
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t pack(std::uint32_t lap) const {
         const std::uint64_t head = lap_field::put(lap) | kind_field::put(static_cast<std::uint64_t>(kind)) |
                                    slot_field::put(slot) | tag_field::put(tag);
         return kind == post_kind::give_back
                    ? head | first_field::put(to_underlying(run.first)) | count_field::put(run.count)
-                   : head | wide_count_field::put(run.count) | or_fewer_field::put(or_fewer ? 1 : 0);
+                   : head | wide_count_field::put(run.count) | or_fewer_field::put(or_fewer ? 1 : 0) |
+                         leaves_field::put(to_underlying(leaves));
     }
     static ORCHARD_FN constexpr post unpack(std::uint64_t word) {
         const auto kind = static_cast<post_kind>(kind_field::get(word));
         const segment_run run = kind == post_kind::give_back
                                     ? segment_run{segment_index{first_field::get(word)}, count_field::get(word)}
                                     : segment_run{segment_index{0}, wide_count_field::get(word)};
-        return {kind, slot_field::get(word), tag_field::get(word), run,
-                kind == post_kind::grant && or_fewer_field::get(word) != 0};
+        const bool grant = kind == post_kind::grant;
+        return {kind,
+                slot_field::get(word),
+                tag_field::get(word),
+                run,
+                grant && or_fewer_field::get(word) != 0,
+                leaf_count{grant ? leaves_field::get(word) : 0}};
     }
 };
 
 /// Most segments that one give_back post carries.
-inline constexpr std::uint32_t max_give_back = 255;
+inline constexpr std::uint32_t max_give_back = post::portion_at - 1;
 /// Most segments that one `or_fewer` grant asks for.
 inline constexpr std::uint32_t max_refill = 63;
 
@@ -117,7 +132,8 @@ inline constexpr std::uint32_t max_refill = 63;
 ///     63   58 57     34 33      26 25    12 11     8 7       0
 ///     | count |  first | slot tag |  slot  | status | lap tag |
 ///
-/// `count` is filled in for `or_fewer` grants only: who asked for an exact count knows it.
+/// `count` is filled in for `or_fewer` grants: who asked for an exact count knows it. For a tail without segments it is
+/// the leaf at which the portion begins.
 struct answer {
     using lap_field = field<0, 8>;
     using status_field = field<8, 4>;
@@ -143,12 +159,28 @@ struct answer {
     }
 };
 
+/// What a grant is: segments, and a tail. With segments the tail begins where they end, at leaf 0.
+struct grant : segment_run {
+    leaf_index leaf{0};    ///< where the tail begins
+    leaf_count leaves{0};  ///< of the tail
+    /// The segment in which the tail lies.
+    [[nodiscard]] ORCHARD_FN constexpr segment_index tail_block() const { return first + count; }
+};
+
+/// What `a` granted to who had asked for so many segments, and for so many leaves.
+ORCHARD_FN constexpr grant granted_by(const answer& a, std::uint32_t segments, std::uint32_t leaves) {
+    if (leaves == 0) {
+        return {{a.run.first, a.run.count != 0 ? a.run.count : segments}, leaf_index{0}, leaf_count{0}};
+    }
+    return {{a.run.first, segments}, leaf_index{segments == 0 ? a.run.count : 0}, leaf_count{leaves}};
+}
+
 /// A slot's word in device memory:
 ///
 ///     63      50 49   44 43     20 19    16 15  11      10           9         8     7   0
 ///     |    0    | count | first * | status |  0  | unattended | answered | pending | tag |
 ///
-/// (*: while unattended, the count that was asked for.)
+/// (*: while unattended, the count that was asked for; `count` then is the leaves of the tail.)
 /// `pending` alone makes a slot claimed, so that one fetch_or claims it, tells its tag and makes it ready to be
 /// answered, all at once.
 struct slot_word {
@@ -162,10 +194,11 @@ struct slot_word {
 
     static ORCHARD_FN constexpr std::uint64_t idle(std::uint32_t tag) { return tag_field::put(tag); }
     static ORCHARD_FN constexpr std::uint64_t waiting(std::uint32_t tag) { return tag_field::put(tag) | pending; }
-    /// Nobody waits (any more) for `count` segments: who delivers finds the count here, since answers to exact
-    /// requests do not carry it.
-    static ORCHARD_FN constexpr std::uint64_t forsaken(std::uint32_t tag, std::uint32_t count) {
-        return waiting(tag) | unattended | first_field::put(count);
+    /// Nobody waits (any more) for `count` segments and a tail: who delivers finds here what was asked for, since
+    /// answers to exact requests do not carry it.
+    static ORCHARD_FN constexpr std::uint64_t forsaken(std::uint32_t tag, std::uint32_t count,
+                                                       std::uint32_t leaves = 0) {
+        return waiting(tag) | unattended | first_field::put(count) | count_field::put(leaves);
     }
     static ORCHARD_FN constexpr bool is_forsaken(std::uint64_t word, std::uint32_t tag) {
         return (word & (tag_field::mask | pending | answered | unattended)) == (waiting(tag) | unattended);

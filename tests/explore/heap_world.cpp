@@ -6,9 +6,11 @@
 #include <absl/strings/str_format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <string>
+#include <type_traits>
 
 #include "runtime/class_usage.hpp"
 #include "runtime/heap_validator.hpp"
@@ -30,9 +32,11 @@ void* map(std::size_t bytes) {
 
 std::size_t metadata_bytes(const heap_setup& u) {
     constexpr std::size_t margin = 4096;
-    return sizeof(device::heap_state) + margin + mailbox::host_part::bytes(u.shape) +
-           mailbox::device_part::bytes(u.shape) +
-           u.segments * (class_count * 4 + 64 + device::bitmap_words * 8 + sizeof(device::chunk_record));
+    std::size_t bytes = margin + mailbox::host_part::bytes(u.shape) + mailbox::device_part::bytes(u.shape);
+    device::heap_view v;
+    v.segments = u.segments;
+    device::for_each_array(v, [&](auto*& array, std::uint64_t count) { bytes += count * sizeof(*array) + 128; });
+    return bytes;
 }
 
 device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
@@ -41,15 +45,13 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     v.segments = u.segments;
     v.segments_per_shard = u.segments;
     v.magazine_target = u.magazine_target;
+    v.magazine_most = 2 * u.magazine_target;
     v.refill_batch = u.refill_batch;
     v.reclaim_patience_ns = u.reclaim_patience_ns;
-    v.state = metadata.place<device::heap_state>(1);
-    v.slab_table = metadata.place<simt::device_word<std::uint32_t>>(std::size_t{class_count} * u.segments);
-    v.descriptors = metadata.place<simt::device_word<std::uint64_t>>(u.segments);
-    v.magazine = metadata.place<simt::device_word<std::uint64_t>>(v.magazine_words());
-    v.magazine_summary = metadata.place<simt::device_word<std::uint64_t>>((v.magazine_words() + 63) / 64);
-    v.bitmaps = metadata.place<simt::device_word<std::uint64_t>>(u.segments * device::bitmap_words);
-    v.records = metadata.place<device::chunk_record>(u.segments);
+    v.portions_by = u.portions_by;
+    device::for_each_array(v, [&](auto*& array, std::uint64_t count) {
+        array = metadata.place<std::remove_reference_t<decltype(*array)>>(count);
+    });
     auto& box = v.mailboxes[0];
     box.shape = u.shape;
     box.timeout_ns = u.timeout_ns;
@@ -78,6 +80,11 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(v.bitmaps, v.segments * device::bitmap_words * 8, "bitmap", device::bitmap_words * 8);
     s.name_words(v.records, std::size_t{v.segments} * sizeof(device::chunk_record), "record",
                  sizeof(device::chunk_record));
+    s.name_words(v.portions, std::size_t{v.portion_words()} * 8 * (leaves_per_segment - 1), "portions", 8);
+    s.name_words(v.portion_summary, 8 * (leaves_per_segment - 1), "portion_summary", 8);
+    s.name_words(v.portion_records, std::size_t{v.segments} * leaves_per_segment * sizeof(device::portion_record),
+                 "portion_record", sizeof(device::portion_record));
+    s.name_words(v.leaf_owners, std::size_t{v.segments} * leaves_per_segment * 4, "leaf_owner", 4);
     s.name_words(box.device, mailbox::device_part::bytes(box.shape), "mailbox");
     s.name_words(&box.device->ticket, 8, "ticket");
     s.name_words(box.device->courier, sizeof(box.device->courier), "courier", sizeof(box.device->courier[0]));
@@ -207,12 +214,9 @@ bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
 void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused, std::uint64_t expect_invalid) {
     const auto expect_ok = [this](const absl::Status& status) { s.check(status.ok(), std::string(status.message())); };
     expect_ok(service.validate());
-    std::vector<bool> granted(setup.segments);
-    std::uint32_t count = 0;
-    for (std::uint32_t i = 0; i < setup.segments; ++i) {
-        granted[i] = service.is_granted(segment_index{i});
-        count += granted[i] ? 1 : 0;
-    }
+    granted_memory granted(setup.segments);
+    granted.add(service);
+    const auto count = static_cast<std::uint32_t>(std::ranges::count(granted.segments, true));
     expect_ok(validate_device_side(view, memory, granted));
     s.check(count == expect_granted,
             absl::StrFormat("%d segments are granted where %d are in use", count, expect_granted));

@@ -77,6 +77,7 @@ struct heap_setup {
     std::uint32_t ahead = 1;         ///< segments kept committed and free
     mailbox::shape shape{64, 8, 1};  ///< room for all: what happens where slots or tags are few, other scenarios say
     std::uint32_t magazine_target = 4;
+    portion_policy portions_by = portion_policy::packed;
     std::uint32_t refill_batch = 2;
     std::uint64_t timeout_ns = 100'000'000;  ///< beyond what delays add up to
     std::uint64_t lost_after_ns = 20'000;    ///< of a courier

@@ -5,6 +5,9 @@
 /// What a heap keeps in device memory, for tests of its parts: all zero, without mailbox, service or user memory.
 
 #include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "device/page_search.cuh"
@@ -13,23 +16,15 @@ namespace orchard::rig {
 
 class heap_memory {
 public:
-    explicit heap_memory(std::uint32_t segments)
-        : state_{std::make_unique<device::heap_state>()},
-          table_(std::size_t{class_count} * segments),
-          descriptors_(segments),
-          magazine_((segments + 63) / 64),
-          summary_((magazine_.size() + 63) / 64),
-          bitmaps_(segments * device::bitmap_words),
-          records_(segments) {
+    explicit heap_memory(std::uint32_t segments) {
         view.segments = segments;
         view.segments_per_shard = segments;
-        view.state = state_.get();
-        view.slab_table = table_.data();
-        view.descriptors = descriptors_.data();
-        view.magazine = magazine_.data();
-        view.magazine_summary = summary_.data();
-        view.bitmaps = bitmaps_.data();
-        view.records = records_.data();
+        device::for_each_array(view, [this](auto*& array, std::uint64_t count) {
+            using value = std::remove_reference_t<decltype(*array)>;
+            auto memory = std::make_shared<std::vector<value>>(count);
+            array = memory->data();
+            arrays_.push_back(std::move(memory));
+        });
         view.self = &view;
     }
     heap_memory(const heap_memory&) = delete;
@@ -38,16 +33,16 @@ public:
     /// Bits set in the magazine's words.
     [[nodiscard]] std::uint32_t magazine_bits() const {
         int n = 0;
-        for (const auto& w : magazine_) {
+        for (const auto& w : magazine()) {
             n += simt::popcount(w.load<simt::order::acquire>());
         }
         return static_cast<std::uint32_t>(n);
     }
     /// Whether the summary names every word that holds something: so it must be while nobody is at work.
     [[nodiscard]] bool summary_is_complete() const {
-        for (std::size_t i = 0; i < magazine_.size(); ++i) {
-            const bool named = (summary_[i / 64].load<simt::order::acquire>() >> (i % 64) & 1) != 0;
-            if (!named && magazine_[i].load<simt::order::acquire>() != 0) {
+        for (std::size_t i = 0; i < magazine().size(); ++i) {
+            const bool named = (view.magazine_summary[i / 64].load<simt::order::acquire>() >> (i % 64) & 1) != 0;
+            if (!named && magazine()[i].load<simt::order::acquire>() != 0) {
                 return false;
             }
         }
@@ -55,7 +50,7 @@ public:
     }
     /// Whether no page of any slab is taken.
     [[nodiscard]] bool bitmaps_are_clear() const {
-        for (const auto& w : bitmaps_) {
+        for (const auto& w : std::span(view.bitmaps, view.segments * device::bitmap_words)) {
             if (w.load<simt::order::acquire>() != 0) {
                 return false;
             }
@@ -64,7 +59,7 @@ public:
     }
     [[nodiscard]] std::uint64_t sum(device::counter c) const {
         std::uint64_t total = 0;
-        for (const auto& counts : state_->counts) {
+        for (const auto& counts : view.state->counts) {
             total += counts.value[static_cast<int>(c)].load<simt::order::acquire>();
         }
         return total;
@@ -73,13 +68,11 @@ public:
     device::heap_view view;
 
 private:
-    std::unique_ptr<device::heap_state> state_;
-    std::vector<simt::device_word<std::uint32_t>> table_;
-    std::vector<simt::device_word<std::uint64_t>> descriptors_;
-    std::vector<simt::device_word<std::uint64_t>> magazine_;
-    std::vector<simt::device_word<std::uint64_t>> summary_;
-    std::vector<simt::device_word<std::uint64_t>> bitmaps_;
-    std::vector<device::chunk_record> records_;
+    [[nodiscard]] std::span<const simt::device_word<std::uint64_t>> magazine() const {
+        return {view.magazine, view.magazine_words()};
+    }
+
+    std::vector<std::shared_ptr<void>> arrays_;
 };
 
 /// Makes a segment that the caller owns a slab, at the first place of the class's table that is empty. Any lane,

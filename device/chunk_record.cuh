@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What is kept of a warp chunk: who of the lanes has not freed, and where each lane's block begins.
+///
+///     chunk of k segments and a tail       record: of the first segment
+///     | segment | segment | ## tail, a portion: leaf 0 to n-1 of the next segment |
+///     chunk of a tail alone                record: of the portion's first leaf
+///     | other portions | ## | other portions |
+
+#include <cstdint>
+
+#include "device/simt/atomic.cuh"
+#include "device/simt/lane.cuh"
+#include "uvm/portion.hpp"
+
+namespace orchard::device {
+
+/// Every block of a chunk starts at a multiple of this; records count in it.
+inline constexpr std::uint64_t chunk_block_alignment = 256;
+inline constexpr int chunk_unit_shift = 8;
+
+/// Lane i of the group that asked owns units [offset[i], offset[i + 1]) of the chunk, counted from where it begins;
+/// `live` has a bit for each lane that has not freed.
+struct chunk_record {
+    simt::device_word<std::uint32_t> live;
+    simt::plain<std::uint32_t> lanes;
+    simt::plain<std::uint32_t> segments;  ///< whole ones; not 0 while it is a chunk's
+    simt::plain<std::uint32_t> leaves;    ///< of the tail behind them
+    simt::plain<std::uint32_t> place;     ///< of a slab, and no chunk: its place in the slab table
+    simt::plain<std::uint32_t> offset[simt::warp_size + 1];
+};
+
+/// The same of a chunk that is a portion: under 2 MiB, so that 16 bits will do for an offset, two to a word.
+///
+///     31       16 15       0           15    8 7     0
+///     | offset 1 | offset 0 |  shape:  | leaves | lanes |
+struct portion_record {
+    simt::device_word<std::uint32_t> live;
+    simt::plain<std::uint32_t> shape;
+    simt::plain<std::uint32_t> offsets[simt::warp_size / 2 + 1];
+
+    static ORCHARD_FN constexpr std::uint32_t shape_of(std::uint32_t lanes, std::uint32_t leaves) {
+        return leaves << 8 | lanes;
+    }
+};
+
+/// The record of a chunk of either kind, for reading; by any lane, alone.
+class chunk_blocks {
+public:
+    explicit ORCHARD_FN chunk_blocks(const chunk_record& r) : whole_{&r} {}
+    explicit ORCHARD_FN chunk_blocks(const portion_record& r) : part_{&r} {}
+
+    /// Lanes that got a block; more than 32 only where something has been rewritten meanwhile.
+    [[nodiscard]] ORCHARD_FN std::uint32_t lanes() const {
+        return whole_ != nullptr ? whole_->lanes.get() : part_->shape.get() & 0xff;
+    }
+    /// Whole segments.
+    [[nodiscard]] ORCHARD_FN std::uint32_t segments() const {
+        return whole_ != nullptr ? whole_->segments.get() : 0;
+    }
+    /// Leaves of the tail.
+    [[nodiscard]] ORCHARD_FN std::uint32_t leaves() const {
+        return whole_ != nullptr ? whole_->leaves.get() : part_->shape.get() >> 8;
+    }
+    /// Where block `i` <= `lanes()` begins, in units of 256 B.
+    [[nodiscard]] ORCHARD_FN std::uint32_t offset(std::uint32_t i) const {
+        return whole_ != nullptr ? whole_->offset[i].get() : part_->offsets[i / 2].get() >> i % 2 * 16 & 0xffff;
+    }
+    [[nodiscard]] ORCHARD_FN const simt::device_word<std::uint32_t>& live() const {
+        return whole_ != nullptr ? whole_->live : part_->live;
+    }
+    /// The block that begins at `units`; `lanes()` where none does. Cost: up to seven loads.
+    [[nodiscard]] ORCHARD_FN std::uint32_t find(std::uint32_t units) const {
+        const std::uint32_t all = lanes();
+        if (all > simt::warp_size) {
+            return all;
+        }
+        std::uint32_t low = 0;
+        std::uint32_t high = all;
+        while (low < high) {
+            const std::uint32_t middle = (low + high) / 2;
+            if (offset(middle) < units) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        return low < all && offset(low) == units ? low : all;
+    }
+
+private:
+    const chunk_record* whole_ = nullptr;
+    const portion_record* part_ = nullptr;
+};
+
+/// Which chunk: the leaf at which it begins, counted from the heap's first, and bit 31 where it is a portion only.
+enum class chunk_id : std::uint32_t {};
+
+inline constexpr std::uint32_t portion_flag = 1u << 31;
+
+ORCHARD_FN constexpr std::uint32_t to_underlying(chunk_id c) { return static_cast<std::uint32_t>(c); }
+ORCHARD_FN constexpr chunk_id chunk_of_segments(std::uint32_t first) { return chunk_id{first * leaves_per_segment}; }
+ORCHARD_FN constexpr chunk_id chunk_of_leaves(std::uint32_t segment, std::uint32_t leaf) {
+    return chunk_id{(segment * leaves_per_segment + leaf) | portion_flag};
+}
+ORCHARD_FN constexpr bool is_portion(chunk_id c) { return (to_underlying(c) & portion_flag) != 0; }
+/// The leaf at which it begins, counted from the heap's first.
+ORCHARD_FN constexpr std::uint32_t first_leaf(chunk_id c) { return to_underlying(c) & ~portion_flag; }
+/// The segment in which it begins.
+ORCHARD_FN constexpr std::uint32_t first_segment(chunk_id c) { return first_leaf(c) / leaves_per_segment; }
+
+}  // namespace orchard::device

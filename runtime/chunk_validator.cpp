@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/chunk_validator.hpp"
+
+#include "absl/strings/str_format.h"
+#include "runtime/metadata_copy.hpp"
+
+namespace orchard {
+namespace {
+
+using device::chunk_blocks;
+using device::chunk_id;
+using device::descriptor;
+using device::heap_view;
+using device::segment_kind;
+using simt::order;
+
+class chunk_checker {
+public:
+    chunk_checker(const heap_view& view, backing& memory, const std::vector<std::uint64_t>& descriptors,
+                  ownership& owners)
+        : view_{view}, memory_{memory}, descriptors_{descriptors}, owners_{owners} {}
+
+    absl::Status run() {
+        for (std::uint32_t i = 0; i < view_.segments; ++i) {
+            absl::Status status;
+            if (kind(i) == segment_kind::chunk && descriptor::extent(descriptors_[i]) == i) {
+                status = check_segments(i);
+            } else if (kind(i) == segment_kind::portions) {
+                status = check_portions(i);
+            }
+            if (!status.ok()) {
+                return status;
+            }
+        }
+        for (std::uint32_t i = 0; i < view_.segments; ++i) {
+            if (kind(i) == segment_kind::chunk && descriptor::extent(descriptors_[i]) != i && !has_block_[i]) {
+                return absl::InternalError(
+                    absl::StrFormat("segment %d says it belongs to the chunk at %d, which has no block there", i,
+                                    descriptor::extent(descriptors_[i])));
+            }
+        }
+        return absl::OkStatus();
+    }
+
+private:
+    [[nodiscard]] segment_kind kind(std::uint32_t i) const { return descriptor::kind(descriptors_[i]); }
+
+    absl::Status check_segments(std::uint32_t first) {
+        auto record = copy_of(memory_, &view_.records[first], 1);
+        if (!record.ok()) {
+            return record.status();
+        }
+        const chunk_blocks blocks((*record)[0]);
+        for (std::uint32_t i = 0; i < blocks.segments(); ++i) {
+            if (absl::Status s = owners_.take(first + i, "chunk"); !s.ok()) {
+                return s;
+            }
+        }
+        if (blocks.leaves() != 0) {
+            owners_.take_portion((first + blocks.segments()) * leaves_per_segment, blocks.leaves(), "a chunk's tail");
+        }
+        return check_blocks(device::chunk_of_segments(first), blocks);
+    }
+
+    absl::Status check_portions(std::uint32_t segment) {
+        const std::uint32_t begin = segment * leaves_per_segment;
+        auto records = copy_of(memory_, &view_.portion_records[begin], leaves_per_segment);
+        if (!records.ok()) {
+            return records.status();
+        }
+        for (std::uint32_t leaf = 0; leaf < leaves_per_segment; ++leaf) {
+            const device::portion_record& record = (*records)[leaf];
+            if (record.live.load<order::relaxed>() == 0) {
+                continue;
+            }
+            const chunk_blocks blocks(record);
+            owners_.take_portion(begin + leaf, blocks.leaves(), "a chunk");
+            if (absl::Status s = check_blocks(device::chunk_of_leaves(segment, leaf), blocks); !s.ok()) {
+                return s;
+            }
+        }
+        return absl::OkStatus();
+    }
+
+    absl::Status check_blocks(chunk_id c, const chunk_blocks& blocks) {
+        constexpr int shift = segment_shift - device::chunk_unit_shift;
+        const std::uint32_t lanes = blocks.lanes();
+        const std::uint32_t live = blocks.live().load<order::relaxed>();
+        const std::uint64_t room = (std::uint64_t{blocks.segments()} << shift) +
+                                   blocks.leaves() * (big_page_bytes >> device::chunk_unit_shift);
+        if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
+            room == 0 || blocks.offset(lanes) > room) {
+            return absl::InternalError(absl::StrFormat(
+                "chunk at leaf %d: %d lanes, live mask %#x, %d segments and %d leaves", device::first_leaf(c), lanes,
+                live, blocks.segments(), blocks.leaves()));
+        }
+        for (std::uint32_t i = 0; i < lanes; ++i) {
+            if (blocks.offset(i) >= blocks.offset(i + 1)) {
+                return absl::InternalError(
+                    absl::StrFormat("chunk at leaf %d: block %d is empty", device::first_leaf(c), i));
+            }
+            const std::uint32_t at =
+                device::first_leaf(c) + (blocks.offset(i) >> (16 - device::chunk_unit_shift));
+            if (absl::Status s = check_owner(c, blocks, i, at); !s.ok()) {
+                return s;
+            }
+        }
+        return absl::OkStatus();
+    }
+
+    /// That the segment, or the leaf, in which a block begins says whose it is.
+    absl::Status check_owner(chunk_id c, const chunk_blocks& blocks, std::uint32_t block, std::uint32_t leaf) {
+        const std::uint32_t segment = leaf / leaves_per_segment;
+        bool says_so = segment < view_.segments;
+        if (says_so && segment == device::first_segment(c) + blocks.segments()) {
+            auto owner = copy_of(memory_, &view_.leaf_owners[leaf], 1);
+            if (!owner.ok()) {
+                return owner.status();
+            }
+            says_so = kind(segment) == segment_kind::portions &&
+                      (*owner)[0].load<order::relaxed>() == device::to_underlying(c);
+        } else if (says_so) {
+            says_so = kind(segment) == segment_kind::chunk &&
+                      descriptor::extent(descriptors_[segment]) == device::first_segment(c);
+            has_block_[segment] = true;
+        }
+        return says_so ? absl::OkStatus()
+                       : absl::InternalError(absl::StrFormat(
+                             "chunk at leaf %d: block %d begins in leaf %d of segment %d, which does not say so",
+                             device::first_leaf(c), block, leaf % leaves_per_segment, segment));
+    }
+
+    const heap_view& view_;
+    backing& memory_;
+    const std::vector<std::uint64_t>& descriptors_;
+    ownership& owners_;
+    std::vector<bool> has_block_ = std::vector<bool>(view_.segments, false);
+};
+
+}  // namespace
+
+absl::Status validate_chunks(const heap_view& view, backing& memory, const std::vector<std::uint64_t>& descriptors,
+                             ownership& owners) {
+    return chunk_checker(view, memory, descriptors, owners).run();
+}
+
+}  // namespace orchard
