@@ -157,7 +157,7 @@ std::uint32_t portion_tree::extent(block_record b, std::uint32_t first) const {
     return static_cast<std::uint32_t>(std::countr_zero(ends >> (first + 1))) + 1;
 }
 
-std::optional<portion> portion_tree::at(segment_index block, leaf_index first) const {
+std::optional<portion> portion_tree::portion_at(segment_index block, leaf_index first) const {
     const std::uint32_t leaf = to_underlying(first);
     if (!covers(block) || leaf >= shape_.block_leaves) {
         return std::nullopt;
@@ -169,7 +169,7 @@ std::optional<portion> portion_tree::at(segment_index block, leaf_index first) c
     return portion{block, first, leaf_count{extent(b, leaf) / (padded() ? 2 : 1)}};
 }
 
-bool portion_tree::holds(const portion& p) const { return at(p.block, p.first) == p; }
+bool portion_tree::holds(const portion& p) const { return portion_at(p.block, p.first) == p; }
 
 std::optional<segment_index> portion_tree::lowest_empty() const {
     const auto block = room_.tightest(classes_of(shape_));

@@ -88,16 +88,16 @@ public:
 
     /// Whether `block` is in the space.
     [[nodiscard]] bool contains(segment_index block) const;
+    /// The portion that begins at leaf `first` of `block`; nothing where none begins there. Cost: a few steps.
+    [[nodiscard]] std::optional<portion> portion_at(segment_index block, leaf_index first) const;
     /// Whether `p` is a portion, exactly as it was taken.
     [[nodiscard]] bool holds(const portion& p) const;
-    /// The portion that begins at leaf `first` of `block`; nothing where none does.
-    [[nodiscard]] std::optional<portion> at(segment_index block, leaf_index first) const;
     /// Calls `f(portion)` for each portion, in order. Cost: O(segments).
     template <class F>
     void for_each(F f) const {
         for (std::uint32_t i = 0; i < blocks_of_.size(); ++i) {
             for (std::uint32_t leaf = 0; leaf < shape_.block_leaves; ++leaf) {
-                if (const auto p = at(segment_index{i}, leaf_index{leaf})) {
+                if (const auto p = portion_at(segment_index{i}, leaf_index{leaf})) {
                     f(*p);
                 }
             }

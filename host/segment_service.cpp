@@ -173,7 +173,7 @@ bool segment_service::take_back(segment_run local) {
 
 /// A portion is free again; its VA block too, where it was the last.
 bool segment_service::take_back_portion(segment_index block, leaf_index first) {
-    const auto p = portions_.at(block, first);
+    const auto p = portions_.portion_at(block, first);
     if (!p) {
         return false;
     }

@@ -3,6 +3,8 @@
 
 #include "runtime/chunk_validator.hpp"
 
+#include <string>
+
 #include "absl/strings/str_format.h"
 #include "runtime/metadata_copy.hpp"
 
@@ -15,6 +17,13 @@ using device::descriptor;
 using device::heap_view;
 using device::segment_kind;
 using simt::order;
+
+std::string name_of(chunk_id c) {
+    const std::uint32_t segment = device::first_segment(c);
+    return device::is_portion(c) ? absl::StrFormat("chunk at segment %d, leaf %d", segment,
+                                                   device::first_leaf(c) % leaves_per_segment)
+                                 : absl::StrFormat("chunk at segment %d", segment);
+}
 
 class chunk_checker {
 public:
@@ -93,13 +102,12 @@ private:
         if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
             room == 0 || blocks.offset(lanes) > room) {
             return absl::InternalError(absl::StrFormat(
-                "chunk at leaf %d: %d lanes, live mask %#x, %d segments and %d leaves", device::first_leaf(c), lanes,
-                live, blocks.segments(), blocks.leaves()));
+                "%s: %d lanes, live mask %#x, %d segments and %d leaves", name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
         }
         for (std::uint32_t i = 0; i < lanes; ++i) {
             if (blocks.offset(i) >= blocks.offset(i + 1)) {
                 return absl::InternalError(
-                    absl::StrFormat("chunk at leaf %d: block %d is empty", device::first_leaf(c), i));
+                    absl::StrFormat("%s: block %d is empty", name_of(c), i));
             }
             const std::uint32_t at =
                 device::first_leaf(c) + (blocks.offset(i) >> (16 - device::chunk_unit_shift));
@@ -128,8 +136,8 @@ private:
         }
         return says_so ? absl::OkStatus()
                        : absl::InternalError(absl::StrFormat(
-                             "chunk at leaf %d: block %d begins in leaf %d of segment %d, which does not say so",
-                             device::first_leaf(c), block, leaf % leaves_per_segment, segment));
+                             "%s: block %d begins in segment %d, leaf %d, which does not say so", name_of(c), block,
+                             segment, leaf % leaves_per_segment));
     }
 
     const heap_view& view_;

@@ -3,7 +3,9 @@
 
 /// VA blocks join and leave; tails of chunks take the leftmost leaves; wrong requests are refused and change nothing.
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -98,6 +100,19 @@ TEST_P(portion_space, only_what_was_taken_is_released) {
     EXPECT_EQ(tree_.release(b), portion_release::emptied);
     EXPECT_EQ(tree_.release(b), portion_release::refused);
     EXPECT_TRUE(tree_.validate().ok()) << tree_.validate();
+}
+
+TEST_P(portion_space, a_portion_is_known_by_where_it_begins) {
+    ASSERT_TRUE(tree_.join(segment_index{5}));
+    const portion all[] = {*tree_.take(leaf_count{4}), *tree_.take(leaf_count{2}), *tree_.take(leaf_count{1})};
+    for (std::uint32_t leaf = 0; leaf < leaves_per_segment + 2; ++leaf) {
+        const auto found =
+            std::find_if(std::begin(all), std::end(all), [&](const portion& p) { return p.first == leaf_index{leaf}; });
+        EXPECT_EQ(tree_.portion_at(segment_index{5}, leaf_index{leaf}),
+                  found == std::end(all) ? std::nullopt : std::optional(*found));
+    }
+    EXPECT_EQ(tree_.portion_at(segment_index{4}, leaf_index{0}), std::nullopt);
+    EXPECT_EQ(tree_.portion_at(segment_index{200}, leaf_index{0}), std::nullopt);
 }
 
 TEST_P(portion_space, of_a_million_segments_works_at_both_ends) {
