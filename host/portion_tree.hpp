@@ -82,7 +82,7 @@ public:
     /// never nothing for a block that has just joined and leaves that `portion_leaves` allows. Cost: as `release`.
     std::optional<portion> take_leftmost(segment_index block, leaf_count asked);
 
-    /// Gives back `p`, exactly as it was taken. Cost: four words of the index; two for each level more where the block
+    /// Gives back `p`, exactly as it was taken. Cost: two words of the index; two for each level more where the block
     /// was or becomes the only one of its 64 (4,096, ...) neighbours with that much room.
     [[nodiscard]] portion_release release(const portion& p);
 
