@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Which lane lies at which position of a row.
+///
+/// The lanes of a warp fault in ascending order, and one fault batch may hold only some of them. `prefetch_first` puts
+/// the lane that comes i-th where the paper wants the i-th fault: at 0, 1, 2, 4, 6, ..., and then at 3, 5, 7, ...
+///
+///     lane          0  1  2  3  4  5  6  7        W = 8
+///     its position  0  1  2  4  6  3  5  7
+///     row          |0 |1 |2 |5 |3 |6 |4 |7 |      the lane at each position
+///
+/// So the first half of the faults reaches every pair of tiles, and the driver's prefetcher, which fills a subtree once
+/// more than 51 % of it is there, brings the rest. The paper's rule for the end of a batch, that what is there be
+/// discrete, so that the next batch provokes prefetching, holds by construction: from position 2 on, and as long as
+/// even positions are left, the last tile of any batch is alone in its pair.
+///
+/// It matters only where a fault batch ends within a warp (docs/uvm.md, section 5).
+/// Source: Zhang et al., AlignMalloc, TPDS 2025, section V-A.
+
+#include <cstdint>
+
+#include "device/simt/config.cuh"
+
+namespace orchard {
+
+/// How positions are dealt to the lanes of a warp chunk.
+enum class lane_order : std::uint8_t {
+    ascending,       ///< lane l lies at position l
+    prefetch_first,  ///< the paper's: even positions first, after 0 and 1
+};
+
+/// The position of `lane` < `width` among `width` lanes. Cost: a few operations, no memory.
+ORCHARD_FN constexpr std::uint32_t position_of(lane_order order, std::uint32_t width, std::uint32_t lane) {
+    if (order == lane_order::ascending || lane < 3) {
+        return lane;
+    }
+    // 0 and 1; then the other even positions, which are one fewer than all even ones; then odd ones from 3 on.
+    const std::uint32_t even = (width + 1) / 2;
+    return lane <= even ? 2 * (lane - 1) : 2 * (lane - even) + 1;
+}
+
+/// The lane at `position` < `width`: the inverse of `position_of`.
+ORCHARD_FN constexpr std::uint32_t lane_at(lane_order order, std::uint32_t width, std::uint32_t position) {
+    if (order == lane_order::ascending || position < 3) {
+        return position;
+    }
+    return position % 2 == 0 ? position / 2 + 1 : (width + 1) / 2 + position / 2;
+}
+
+static_assert(position_of(lane_order::prefetch_first, 32, 3) == 4 && lane_at(lane_order::prefetch_first, 32, 31) == 31);
+
+}  // namespace orchard
