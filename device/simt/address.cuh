@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The SIMT seam: what the arithmetic of addresses needs of the machine. No function accesses memory.
+
+#include <cstdint>
+#include <type_traits>
+
+#include "device/simt/config.cuh"
+
+namespace orchard::simt {
+
+/// `a` * `b` + `c`, the product of 32 by 32 bits in 64. One instruction on CUDA, also where the compiler has moved the
+/// conversion of one factor out of a loop, which would make it four.
+ORCHARD_INLINE std::uint64_t multiply_add_wide(std::int32_t a, std::int32_t b, std::uint64_t c) {
+#if ORCHARD_CUDA_PASS
+    std::uint64_t result;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(result) : "r"(a), "r"(b), "l"(c));
+    return result;
+#else
+    return static_cast<std::uint64_t>(std::int64_t{a} * b) + c;
+#endif
+}
+ORCHARD_INLINE std::uint64_t multiply_add_wide(std::uint32_t a, std::uint32_t b, std::uint64_t c) {
+#if ORCHARD_CUDA_PASS
+    std::uint64_t result;
+    asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(result) : "r"(a), "r"(b), "l"(c));
+    return result;
+#else
+    return std::uint64_t{a} * b + c;
+#endif
+}
+
+/// `count` < 32 bits set, from bit `position` mod 32 on; those beyond bit 31 are dropped.
+ORCHARD_INLINE std::uint32_t bit_range(std::uint32_t position, std::uint32_t count) {
+#if ORCHARD_CUDA_PASS
+    std::uint32_t result;
+    asm("bmsk.wrap.b32 %0, %1, %2;" : "=r"(result) : "r"(position), "r"(count));
+    return result;
+#else
+    return ((1u << count) - 1) << (position & 31);
+#endif
+}
+
+/// The pointer with this address, which lies in global memory: the compiler then need not ask which kind of memory it
+/// is.
+template <class T>
+ORCHARD_INLINE T* global_pointer(std::uint64_t address) {
+#if ORCHARD_CUDA_PASS
+    return static_cast<T*>(__cvta_global_to_generic(address));
+#else
+    return reinterpret_cast<T*>(address);
+#endif
+}
+
+}  // namespace orchard::simt
