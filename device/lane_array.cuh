@@ -37,12 +37,14 @@ struct tile_span {
 /// The array of one lane of a warp chunk: a view, trivially copyable, which any lane of any warp may use. It serves any
 /// number of lanes from 1 to 32, any tile, tail rows, and (one lane) linear arrays. 24 bytes; no function reads memory.
 ///
+/// The chunk lies in memory that all threads share, as for `lane_ptr`.
+///
 /// `sizeof(T)` is a power of two and at most a tile (4 KiB where there are tail rows). The checked build ends the
 /// kernel where that does not hold, and where an index is out of bounds; other builds check nothing.
 ///
-/// Cost of `a[i]`, in instructions beside the load (nvcc 13.0, sm_90, in a loop, an index of 32 bits): 11, in tail rows
-/// about 20. `data()[i]` takes 6, and within the pieces of `for_each_tile` an element costs what a plain pointer's
-/// does.
+/// Cost of `a[i]`, in instructions beside the load (nvcc 13.0, sm_90, in a loop): 11 with an index of 32 bits, in tail
+/// rows about 20; 18 with one of 64, as iterators have. `data()[i]` takes 6, and within the pieces of `for_each_tile`
+/// an element costs what a plain pointer's does.
 template <class T>
 class lane_array {
 public:

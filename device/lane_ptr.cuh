@@ -70,6 +70,9 @@ ORCHARD_INLINE std::uint64_t advance(std::uint64_t from, Index index, std::uint3
 /// A pointer to one element of a lane's array in an interleaved warp chunk, or (W = 1) of any array. A random access
 /// iterator; trivially copyable; may be stored, and handed to any lane of any warp of any kernel.
 ///
+/// The array lies in memory that all threads share (on CUDA: global, neither shared nor local), since it is accessed as
+/// such.
+///
 /// As with plain pointers nothing is checked: arithmetic stays within one array and one past its end, and differences
 /// and order are those of pointers into the same array. `sizeof(T)` is a power of two and at most a tile; other types
 /// are refused when compiled, larger ones than a tile in the checked build when the pointer is made.

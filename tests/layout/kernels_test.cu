@@ -112,9 +112,8 @@ struct change_neighbours {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t me = at.global_thread();
         const lane_ptr<std::uint32_t> mine = all.array_of(me).data();
-        const simt::lane_mask here = simt::converge();
-        const int lanes = simt::popcount(here);
-        const int previous = (simt::lane_id() + lanes - 1) % lanes;
+        const simt::lane_mask here = ~simt::lane_mask{0};  // blocks are whole warps, and all lanes come here
+        const int previous = (simt::lane_id() + simt::warp_size - 1) % simt::warp_size;
         const auto theirs = lane_ptr<std::uint32_t>::from_bits(simt::shuffle(here, mine.bits(), previous));
         for (std::uint64_t i = 0; i < all.elements; ++i) {
             theirs[i] += 5;

@@ -131,8 +131,11 @@ TEST(LaneOrder, SavesTheFaultsThatTheDocumentationSays) {
     expect(12, 24, 24);
     expect(14, 28, 25);
     expect(16, 32, 25);
-    for (const std::uint32_t batch : {1u, 2u, 17u, 20u, 24u, 31u, 32u}) {
-        EXPECT_EQ(faults(papers, batch), faults(ascending, batch)) << batch;
+    for (std::uint32_t batch = 1; batch <= 32; ++batch) {
+        EXPECT_LE(faults(papers, batch), faults(ascending, batch)) << batch;
+        if (batch <= 2 || batch >= 17) {
+            EXPECT_EQ(faults(papers, batch), faults(ascending, batch)) << batch;
+        }
     }
 }
 
