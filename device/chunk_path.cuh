@@ -196,11 +196,40 @@ inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
 /// Cost: as `acquire`, and a few stores of metadata by each lane.
 inline ORCHARD_FN void allocate_chunk(chunk_request& r) {
     do {
-        r.why = place_blocks(r) ? acquire(r.h, r.mask, r.k, r.leaves, &r.got) : failure_reason::too_large;
+        r.why = place_blocks(r) ? acquire(r.h, r.mask, r.k, r.leaves, true, &r.got) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
             return describe_chunk(r);
         }
     } while (split_group(r));
+}
+
+/// Lanes that ask for more than this each may share a chunk instead of getting a page of their own each.
+inline constexpr std::uint64_t most_alone_bytes = 8 << 10;
+/// And do so where they ask for this much together: then rounding the chunk up to leaves is at most a fifth of it.
+inline constexpr std::uint64_t least_shared_bytes = 256 << 10;
+
+/// Whether the group's sum is worth a chunk, which is laid out then. All lanes of a converged group.
+inline ORCHARD_NOINLINE bool plan_shared_chunk(chunk_request& r) {
+    const auto units = static_cast<std::uint32_t>((r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift);
+    const std::uint32_t total = simt::reduce_add(r.mask, units);
+    const lane_mask beyond = simt::ballot(r.mask, r.alignment > big_page_bytes);
+    if (total < least_shared_bytes >> chunk_unit_shift || r.mask == lane_mask{1} << simt::lane_id() ||
+        (beyond != 0 && total < segment_bytes >> chunk_unit_shift)) {
+        return false;
+    }
+    return place_blocks(r);
+}
+
+/// One chunk for lanes that could as well have pages, where their sum is worth it and memory for it is to be had
+/// without a search for what is left; otherwise `r.block` is null, and nothing is lost. Any mask.
+/// Cost: as `allocate_chunk`; one reduction where it is not worth it.
+inline ORCHARD_FN void allocate_shared_chunk(chunk_request& r) {
+    if (plan_shared_chunk(r)) {
+        r.why = acquire(r.h, r.mask, r.k, r.leaves, false, &r.got);
+        if (r.why == failure_reason::none) {
+            describe_chunk(r);
+        }
+    }
 }
 
 /// The record of a chunk.
@@ -218,7 +247,7 @@ struct chunk_block {
 
 /// The block that begins at `p`, which is in the heap; `nothing` where none does. Any lane, alone.
 /// @param d  the descriptor of the segment
-/// Cost: up to eight loads.
+/// Cost: three to nine loads.
 inline ORCHARD_FN chunk_block find_block(const heap_view& h, const void* p, std::uint64_t d) {
     const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h.base);
     chunk_id c = chunk_block::nothing;
@@ -235,7 +264,8 @@ inline ORCHARD_FN chunk_block find_block(const heap_view& h, const void* p, std:
     }
     const auto units = static_cast<std::uint32_t>((offset - begin) >> chunk_unit_shift);
     const chunk_blocks blocks = blocks_of(h, c);
-    const std::uint32_t block = blocks.find(units);
+    // Mostly each lane frees what it got itself, in a warp that was whole.
+    const std::uint32_t block = blocks.find(units, static_cast<std::uint32_t>(simt::lane_id()));
     return block < blocks.lanes() ? chunk_block{c, block, units} : chunk_block{};
 }
 
@@ -246,7 +276,7 @@ struct freed_block {
 };
 
 /// Frees one lane's block of a chunk. Any lane, alone. As `freed_block`.
-/// Cost: up to nine loads, one atomic.
+/// Cost: four to ten loads, one atomic.
 inline ORCHARD_NOINLINE std::uint32_t free_chunk_block(const heap_view& h, const void* p) {
     if (!h.owns(p)) {
         return freed_block::wrong;

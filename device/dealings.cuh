@@ -55,7 +55,7 @@ struct dealings : errand_with<magazine_sink> {
     std::uint32_t home;     ///< the shard that this warp asks first
     std::uint32_t shard;    ///< that is being dealt with
     segment_run run;        ///< to be handed back, as a post says it; then what was got
-    std::uint32_t drained;  ///< what is handed back: portions of so many leaves; 0: segments
+    std::uint32_t drained = 0;  ///< what is handed back: portions of so many leaves; 0: segments
     std::uint32_t keep;     ///< of these that are to stay in the magazine
     std::uint32_t returns;  ///< runs that may be handed back yet
     // Of a request.

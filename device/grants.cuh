@@ -75,13 +75,13 @@ inline ORCHARD_FN void level_after(dealings& d) {
     }
 }
 
-/// Gets a run of `k` segments with a tail of `leaves` (one of them may be 0): from the magazine, else from the host, on
-/// shortage after giving back what lies unused. All lanes of a converged group; the same result in all.
+/// Gets a run of `k` segments with a tail of `leaves` (one of them may be 0): from the magazine, else from the host;
+/// who insists, on shortage after giving back what lies unused. All lanes of a converged group; the same result in all.
 /// Errors: as `failure_reason`. Cost: two atomics on a magazine hit, two more for a tail; a round trip (3 to 5 us)
 /// otherwise.
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, std::uint32_t k,
-                                               std::uint32_t leaves, mailbox::grant* got) {
-    constexpr std::uint32_t attempts = 6;
+                                               std::uint32_t leaves, bool insist, mailbox::grant* got) {
+    constexpr std::uint32_t most_attempts = 6;
     if (k + (leaves != 0 ? 1 : 0) > h.segments) {
         return failure_reason::too_large;
     }
@@ -98,7 +98,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
         const bool all = d.k > 64 || d.h.magazine_target == 0;
         hand_back_surplus(d, 0, all ? d.h.magazine_target : 2 * d.h.magazine_target, returns_at_once + d.k / 32);
         request_anywhere(d);
-        if (!may_be_elsewhere(d.why) || ++d.attempt == attempts) {
+        if (!may_be_elsewhere(d.why) || ++d.attempt == (insist ? most_attempts : 1)) {
             break;
         }
         reclaim(d);
@@ -113,7 +113,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
 /// Gets a run of `k` segments, as `acquire`.
 ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
     mailbox::grant got;
-    const failure_reason why = acquire(h, mask, k, 0, &got);
+    const failure_reason why = acquire(h, mask, k, 0, true, &got);
     *run = got;
     return why;
 }

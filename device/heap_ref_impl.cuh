@@ -62,6 +62,21 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
     return r.block;
 }
 
+/// A block of a chunk that the lanes share, where that is worth it; null otherwise. Any lanes; who comes together
+/// shares. Powers of two are aligned to themselves, as pages are.
+inline ORCHARD_NOINLINE void* allocate_shared(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+    const lane_mask here = simt::converge();
+    const bool power = (bytes & (bytes - 1)) == 0;
+    chunk_request r{h, simt::match(here, reinterpret_cast<std::uintptr_t>(h.state)), bytes,
+                    power && bytes > alignment ? bytes : alignment};
+    allocate_shared_chunk(r);
+    if (r.block != nullptr) {
+        count_large_group(r);
+        count_large(r);
+    }
+    return r.block;
+}
+
 /// A page or run of units where the heap's policy is one of the published algorithms, or null.
 template <class Policy>
 ORCHARD_NOINLINE void* allocate_by_policy(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class,
@@ -98,6 +113,17 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::
     if (page_class == chunk_class) {
         return device::allocate_large(*view_.self, bytes, alignment);
     }
+    if (bytes > device::most_alone_bytes && Policy::of(view_) == device::page_policy::default_walk) {
+        if (void* p = device::allocate_shared(*view_.self, bytes, alignment); p != nullptr) {
+            return p;
+        }
+    }
+    return allocate_page(bytes, page_class, alignment);
+}
+
+template <class Policy>
+ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate_page(std::uint64_t bytes, std::uint32_t page_class,
+                                                           std::uint64_t alignment) const {
     if constexpr (!Policy::is_default) {
         if (Policy::of(view_) != device::page_policy::default_walk) {
             return device::allocate_by_policy<Policy>(*view_.self, bytes, page_class, alignment);
@@ -120,7 +146,7 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::get_page(std::uint32_t bytes) const
         }
         return nullptr;
     }
-    return allocate(bytes, class_of(bytes), 16);
+    return allocate_page(bytes, class_of(bytes), 16);
 }
 
 template <class Policy>

@@ -233,6 +233,7 @@ void segment_service::publish_counts() {
     const std::uint32_t granted = directory_.count(segment_state::granted);
     counters_.segments_granted.set(granted);
     counters_.portions.set(portions_.portions());
+    counters_.portion_blocks.set(portions_.blocks());
     counters_.peak_segments_granted.raise_to(granted);
     counters_.segments_free.set(tree_.free_count());
     counters_.segments_committed.set(committed_);

@@ -41,7 +41,8 @@ struct service_counters {
     single_writer_counter pings;
     single_writer_counter refused;  ///< posts that made no sense: a double return
     single_writer_counter parked;   ///< grants that had to wait for growth
-    single_writer_counter portions;  ///< that are granted
+    single_writer_counter portions;        ///< that are granted
+    single_writer_counter portion_blocks;  ///< segments that hold them
     single_writer_counter segments_granted;  ///< those that hold portions too
     single_writer_counter peak_segments_granted;
     single_writer_counter segments_free;

@@ -100,7 +100,7 @@ private:
         const std::uint64_t room = (std::uint64_t{blocks.segments()} << shift) +
                                    blocks.leaves() * (big_page_bytes >> device::chunk_unit_shift);
         if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
-            room == 0 || blocks.offset(lanes) > room) {
+            blocks.offset(lanes) > room || room - blocks.offset(lanes) >= std::uint64_t{1} << shift) {
             return absl::InternalError(absl::StrFormat(
                 "%s: %d lanes, live mask %#x, %d segments and %d leaves", name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
         }

@@ -108,6 +108,7 @@ absl::Status heap::impl::lay_out_metadata() {
     // A refill of more than the target would keep from others what the magazine then gives back.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
     view.hardened = values.hardened;
+    view.portions_by = values.portions;
 
     absl::Status status;
     const auto place = [&](auto*& pointer, std::uint64_t count) {
@@ -178,7 +179,7 @@ absl::Status heap::impl::start_shards() {
         shard made;
         made.device = static_cast<mailbox::device_part*>(*device);
         made.service = std::make_unique<segment_service>(mailbox_server(host_part, shape), *growth_, s,
-                                                         segments_of(values.commit_ahead));
+                                                         segments_of(values.commit_ahead), values.portions);
         shards_.push_back(std::move(made));
         view.mailboxes[s].host = host_part;
         view.mailboxes[s].device = shards_[s].device;
@@ -310,8 +311,13 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.late_answers = sum(counter::late_answers);
     s.invalid_frees = sum(counter::invalid_frees);
     s.segments_in_magazine = (*state)->magazine_level.word.load<simt::order::relaxed>();
+    for (const device::lone_word& level : (*state)->portion_level) {
+        s.portions_in_magazine += level.word.load<simt::order::relaxed>();
+    }
     for (const shard& one : shards_) {
         const service_counters& c = one.service->counters();
+        s.portion_blocks += c.portion_blocks.get();
+        s.portions_granted += c.portions.get();
         s.grants += c.grants.get();
         s.pings += c.pings.get();
         s.service_polls += c.polls.get();

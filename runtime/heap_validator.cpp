@@ -108,7 +108,7 @@ private:
     absl::Status check_portions() {
         for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
             absl::Status s = check_stock(device::portions_at_hand(view_, leaves),
-                                         absl::StrFormat("magazine of portions of %d leaves", leaves),
+                                         absl::StrFormat("magazine of %d leaves", leaves),
                                          [&](std::uint32_t leaf) {
                                              owners_.take_portion(leaf, leaves, "in the magazine a portion");
                                              return absl::OkStatus();
@@ -134,7 +134,7 @@ private:
             std::uint64_t bits = (*words)[w].load<order::relaxed>();
             const bool marked = ((*summary)[w / 64].load<order::relaxed>() >> (w % 64) & 1) != 0;
             if (bits != 0 && !marked) {
-                return absl::InternalError(absl::StrFormat("%s: word %d is not in the summary", name, w));
+                return absl::InternalError(absl::StrFormat("%s word %d is not in the summary", name, w));
             }
             total += static_cast<std::uint64_t>(std::popcount(bits));
             for (; bits != 0; bits &= bits - 1) {
@@ -146,7 +146,7 @@ private:
         }
         const std::uint64_t says = (*level)[0].load<order::relaxed>();
         return says == total ? absl::OkStatus()
-                             : absl::InternalError(absl::StrFormat("%s: holds %d and says %d", name, total, says));
+                             : absl::InternalError(absl::StrFormat("the %s holds %d and says %d", name, total, says));
     }
 
     absl::Status check_bitmaps() {

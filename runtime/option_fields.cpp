@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "uvm/geometry.hpp"
+#include "uvm/layout_text.hpp"
 
 namespace orchard::detail {
 namespace {
@@ -32,6 +33,8 @@ constexpr auto duration(absl::Duration options::*field, absl::Duration low, absl
 constexpr flag_field flag(flag_field field, int, int, option_rule) { return field; }
 constexpr device_field device(device_field field, int, int, option_rule) { return field; }
 constexpr policy_field policy(policy_field field, int, int, option_rule) { return field; }
+constexpr portions_field portions(portions_field field, int, int, option_rule) { return field; }
+constexpr layout_field arrays(layout_field field, int, int, option_rule) { return field; }
 
 const std::array fields = {
 #define ORCHARD_OPTION(kind, name, default_value, minimum, maximum, rule, unit, help)                                  \
@@ -64,6 +67,12 @@ std::string show(device::page_policy value) {
     return index < device::page_policy_names.size() ? std::string(device::page_policy_names[index].name)
                                                     : absl::StrCat(index);
 }
+std::string show(portion_policy value) {
+    return value == portion_policy::packed   ? "packed"
+           : value == portion_policy::padded ? "padded"
+                                             : absl::StrCat(static_cast<int>(value));
+}
+std::string show(layout value) { return text_of(value); }
 
 // ---- what is allowed
 
@@ -85,6 +94,10 @@ std::string allowed(policy_field) {
         absl::StrAppend(&all, all.empty() ? "" : &p == &device::page_policy_names.back() ? " or " : ", ", view(p.name));
     }
     return all;
+}
+std::string allowed(portions_field) { return "packed or padded"; }
+std::string allowed(layout_field) {
+    return "automatic, linear, or interleaved:TILE with a tile of 4, 8, ... 512 bytes, 1K, 2K, ... 64K";
 }
 
 // ---- what is wrong with a value, to be read after it; nothing where it is right
@@ -127,6 +140,18 @@ std::optional<std::string> problem(policy_field f, device::page_policy value) {
         return std::nullopt;
     }
     return absl::StrCat("is not a page policy; give ", allowed(f));
+}
+std::optional<std::string> problem(portions_field f, portion_policy value) {
+    if (value == portion_policy::packed || value == portion_policy::padded) {
+        return std::nullopt;
+    }
+    return absl::StrCat("is not a policy for portions; give ", allowed(f));
+}
+std::optional<std::string> problem(layout_field f, layout value) {
+    const bool known = value.which == layout::choice::automatic || value.which == layout::choice::linear ||
+                       (value.which == layout::choice::interleaved && value.turn >= smallest_tile &&
+                        value.turn <= largest_tile);
+    return known ? std::nullopt : std::optional(absl::StrCat("is not a layout; give ", allowed(f)));
 }
 
 // ---- from text
@@ -171,6 +196,18 @@ absl::StatusOr<device::page_policy> read(policy_field f, std::string_view text) 
     }
     return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a page policy; give ", allowed(f)));
 }
+absl::StatusOr<portion_policy> read(portions_field f, std::string_view text) {
+    if (text == "packed" || text == "padded") {
+        return text == "packed" ? portion_policy::packed : portion_policy::padded;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a policy for portions; give ", allowed(f)));
+}
+absl::StatusOr<layout> read(layout_field f, std::string_view text) {
+    if (const auto found = layout_from(text)) {
+        return *found;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a layout; give ", allowed(f)));
+}
 
 template <class T>
 T options::*member(const ranged_field<T>& f) {
@@ -179,6 +216,8 @@ T options::*member(const ranged_field<T>& f) {
 flag_field member(flag_field f) { return f; }
 device_field member(device_field f) { return f; }
 policy_field member(policy_field f) { return f; }
+portions_field member(portions_field f) { return f; }
+layout_field member(layout_field f) { return f; }
 
 absl::Status labelled(const absl::Status& status, std::string_view label) {
     return {status.code(), absl::StrCat(view(label), ": ", status.message())};

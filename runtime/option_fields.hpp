@@ -29,6 +29,8 @@ struct ranged_field {
 using flag_field = bool options::*;
 using device_field = device_option options::*;
 using policy_field = device::page_policy options::*;
+using portions_field = portion_policy options::*;
+using layout_field = layout options::*;
 
 /// One option.
 struct option_field {
@@ -36,7 +38,7 @@ struct option_field {
     std::string_view unit;
     std::string_view help;
     std::variant<ranged_field<std::uint64_t>, ranged_field<int>, ranged_field<absl::Duration>, flag_field, device_field,
-                 policy_field>
+                 policy_field, portions_field, layout_field>
         access;
 };
 

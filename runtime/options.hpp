@@ -16,6 +16,8 @@
 #include "absl/time/time.h"
 #include "device/random_walk/policy.cuh"
 #include "runtime/byte_size.hpp"
+#include "uvm/layout.hpp"
+#include "uvm/portion.hpp"
 
 namespace orchard {
 
@@ -29,6 +31,8 @@ using count = int;
 using duration = absl::Duration;
 using flag = bool;
 using policy = orchard::device::page_policy;
+using portions = orchard::portion_policy;
+using arrays = orchard::layout;
 }  // namespace detail::option_type
 
 /// What a heap is created with. A default-constructed value is valid; the fields, their ranges and their meaning:

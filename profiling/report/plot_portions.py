@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
-"""Draws docs/portions.svg: the same portions as each policy places them, packed and padded, side by side.
+"""Draws docs/pictures/portions.svg: the same portions as each policy places them, packed and padded, side by side.
 
-    profiling/report/plot_portions.py docs/portions.svg
+    profiling/report/plot_portions.py docs/pictures/portions.svg
 
 The places are those that `portion_tree` gives when these portions are taken in this order; the test
 `both_policies.place_the_portions_of_the_picture` (tests/portion_tree) holds them. Needs matplotlib (package

@@ -137,7 +137,10 @@ TEST_P(heap_statistics, of_chunks) {
         EXPECT_EQ(s.multi_lane_groups, 1u);
         EXPECT_EQ(s.chunk_allocations, 3u);
         EXPECT_EQ(s.live_chunks, 3u);
+        // 3 for the warp; one each for those alone, and one for its tail of one leaf.
         EXPECT_EQ(s.segments_granted, 7 + s.segments_in_magazine);
+        EXPECT_EQ(s.portions_granted, 2u);
+        EXPECT_EQ(s.portion_blocks, 2u);
     }
     EXPECT_EQ(s.pages_in_use, 0u);
     EXPECT_EQ(s.slabs_in_use, 0u);
@@ -155,7 +158,8 @@ TEST_P(heap_statistics, of_chunks) {
     s = settled_stats();
     EXPECT_EQ(s.live_chunks, 0u);
     EXPECT_EQ(s.frees, 5u);
-    EXPECT_EQ(s.segments_granted, s.segments_in_magazine);
+    EXPECT_EQ(s.segments_granted, s.segments_in_magazine + s.portion_blocks);
+    EXPECT_EQ(s.portions_granted, s.portions_in_magazine);
     EXPECT_GE(s.peak_segments_granted, 7u);
 }
 

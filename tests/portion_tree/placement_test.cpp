@@ -161,7 +161,7 @@ TEST(both_policies, refuse_what_is_no_portion) {
     }
 }
 
-// docs/portions.svg, which profiling/report/plot_portions.py draws.
+// docs/pictures/portions.svg, which profiling/report/plot_portions.py draws.
 TEST(both_policies, place_the_portions_of_the_picture) {
     portion_tree side_by_side = tree_of(packed, 2);
     portion_tree apart = tree_of(padded, 2);

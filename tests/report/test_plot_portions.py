@@ -55,7 +55,7 @@ class Plot(unittest.TestCase):
             self.assertEqual(path.read_bytes(), first)
 
     def test_the_committed_picture_shows_every_portion(self):
-        text = (ROOT / "docs" / "portions.svg").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "pictures" / "portions.svg").read_text(encoding="utf-8")
         for name, *_ in plot_portions.PORTIONS:
             self.assertEqual(text.count(f">{name}</text>"), 2, name)
 
