@@ -91,7 +91,7 @@ TEST_P(heap_validate, a_magazine_level_that_is_wrong) {
     auto* level = &view().state->magazine_level.word;
     const std::uint64_t n = peer_->read(level);
     EXPECT_THAT(finding(becomes(level, n + 1)),
-                HasSubstr(absl::StrFormat("the magazine holds %d segments and says %d", n, n + 1)));
+                HasSubstr(absl::StrFormat("the magazine holds %d and says %d", n, n + 1)));
 }
 
 TEST_P(heap_validate, a_descriptor_that_disagrees_with_the_slab_table) {
