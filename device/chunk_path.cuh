@@ -2,9 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Large requests: the lanes of a group become one warp request, answered by one warp chunk: whole segments and a tail of
-/// 64 KiB leaves, which shares its VA block with other tails, or such a tail alone.
-/// Source: Zhang et al., TPDS 2025, sections V.B and VI.A (the warp scheduler).
+/// Large requests: the lanes of a group become one warp request, answered by one warp chunk: whole segments and a tail
+/// of 64 KiB leaves, which shares its VA block with other tails, or such a tail alone. Source: Zhang et al., TPDS 2025,
+/// sections V.B and VI.A (the warp scheduler).
 
 #include "device/chunk_record.cuh"
 #include "device/grants.cuh"
@@ -23,7 +23,8 @@ struct chunk_request {
     std::uint32_t leaves = 0;  ///< and its tail
     mailbox::grant got{};
     failure_reason why = failure_reason::none;
-    void* block = nullptr;  ///< this lane's
+    void* block = nullptr;         ///< this lane's
+    std::uint32_t page_class = 0;  ///< for lanes that may as well have pages
 };
 
 /// Most bytes of one chunk: what its record can say.
@@ -230,117 +231,6 @@ inline ORCHARD_FN void allocate_shared_chunk(chunk_request& r) {
             describe_chunk(r);
         }
     }
-}
-
-/// The record of a chunk.
-inline ORCHARD_FN chunk_blocks blocks_of(const heap_view& h, chunk_id c) {
-    return is_portion(c) ? chunk_blocks(h.portion_records[first_leaf(c)]) : chunk_blocks(h.records[first_segment(c)]);
-}
-
-/// A block of a chunk.
-struct chunk_block {
-    static constexpr chunk_id nothing{0xffffffffu};
-    chunk_id chunk = nothing;
-    std::uint32_t block = 0;  ///< its number in the chunk
-    std::uint32_t units = 0;  ///< where it begins in it
-};
-
-/// The block that begins at `p`, which is in the heap; `nothing` where none does. Any lane, alone.
-/// @param d  the descriptor of the segment
-/// Cost: three to nine loads.
-inline ORCHARD_FN chunk_block find_block(const heap_view& h, const void* p, std::uint64_t d) {
-    const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h.base);
-    chunk_id c = chunk_block::nothing;
-    if (descriptor::kind(d) == segment_kind::chunk) {
-        c = chunk_of_segments(descriptor::extent(d));
-    } else if (descriptor::kind(d) == segment_kind::portions) {
-        c = chunk_id{h.leaf_owners[offset / big_page_bytes].load<order::relaxed>()};
-    }
-    // What was rewritten meanwhile may name a chunk that begins behind the block; or none at all, as the first leaf's.
-    const std::uint64_t begin = std::uint64_t{first_leaf(c)} * big_page_bytes;
-    if (c == chunk_block::nothing || begin > offset || offset - begin > most_chunk_bytes ||
-        offset % chunk_block_alignment != 0) {
-        return {};
-    }
-    const auto units = static_cast<std::uint32_t>((offset - begin) >> chunk_unit_shift);
-    const chunk_blocks blocks = blocks_of(h, c);
-    // Mostly each lane frees what it got itself, in a warp that was whole.
-    const std::uint32_t block = blocks.find(units, static_cast<std::uint32_t>(simt::lane_id()));
-    return block < blocks.lanes() ? chunk_block{c, block, units} : chunk_block{};
-}
-
-/// What freeing a block came to: one of these, or the `chunk_id` of the chunk, which nobody uses any more.
-struct freed_block {
-    static constexpr std::uint32_t wrong = 0xffffffffu;  ///< `p` is no block that is allocated
-    static constexpr std::uint32_t right = 0xfffffffeu;
-};
-
-/// Frees one lane's block of a chunk. Any lane, alone. As `freed_block`.
-/// Cost: four to ten loads, one atomic.
-inline ORCHARD_NOINLINE std::uint32_t free_chunk_block(const heap_view& h, const void* p) {
-    if (!h.owns(p)) {
-        return freed_block::wrong;
-    }
-    // Pairs with the release that made the segment what it is: behind it lies the chunk's record.
-    const std::uint64_t d =
-        h.descriptors[(static_cast<const char*>(p) - h.base) >> segment_shift].load<order::acquire>();
-    const chunk_block b = find_block(h, p, d);
-    if (b.chunk == chunk_block::nothing) {
-        return freed_block::wrong;
-    }
-    const std::uint32_t bit = 1u << b.block;
-    auto& live = is_portion(b.chunk) ? h.portion_records[first_leaf(b.chunk)].live
-                                     : h.records[first_segment(b.chunk)].live;
-    // Releases this lane's writes; the last one acquires everybody's.
-    const std::uint32_t before = live.fetch_and<order::acq_rel>(~bit);
-    return (before & bit) == 0 ? freed_block::wrong : before == bit ? to_underlying(b.chunk) : freed_block::right;
-}
-
-/// Ends a chunk whose last lane has freed: takes the descriptors of its segments away. Any lane, alone.
-inline ORCHARD_NOINLINE void end_chunk(const heap_view& h, chunk_id c) {
-    if (!is_portion(c)) {
-        const std::uint32_t first = first_segment(c);
-        const auto& record = h.records[first];
-        const std::uint32_t k = record.segments.get();
-        std::uint32_t last = k;
-        ORCHARD_NO_UNROLL
-        for (std::uint32_t left = record.lanes.get(); left != 0; --left) {
-            const std::uint32_t segment = record.offset[left - 1].get() >> (segment_shift - chunk_unit_shift);
-            if (segment < last) {
-                auto& d = h.descriptors[first + segment];
-                d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
-                last = segment;
-            }
-        }
-    }
-    h.add(counter::live_chunks, ~std::uint64_t{0});
-}
-
-/// Puts the memory of a chunk that has ended into the magazine. Any lane, alone.
-inline ORCHARD_NOINLINE void return_tail(const heap_view& h, chunk_id c) {
-    const chunk_blocks blocks = blocks_of(h, c);
-    if (const std::uint32_t leaves = blocks.leaves(); leaves != 0) {
-        portion_put(h, first_leaf(c) + blocks.segments() * leaves_per_segment, leaves);
-    }
-}
-inline ORCHARD_NOINLINE void return_segments(const heap_view& h, std::uint32_t first) {
-    magazine_put<magazine_put_bits_apart>(h, {segment_index{first}, h.records[first].segments.get()});
-}
-
-/// Frees one lane's block of a chunk; the last lane puts the chunk's memory into the magazine. Any lane, alone.
-/// Never waits, and needs no mailbox. False where `p` is no such block.
-inline ORCHARD_FN bool free_from_chunk(const heap_view& h, const void* p) {
-    const std::uint32_t ended = free_chunk_block(h, p);
-    if (ended < freed_block::right) {
-        const chunk_id c{ended};
-        end_chunk(h, c);
-        // The tail first: whoever finds the segments may look for it behind them. And the record is the segments'.
-        return_tail(h, c);
-        if (!is_portion(c)) {
-            return_segments(h, first_segment(c));
-        }
-    }
-    return ended != freed_block::wrong;
 }
 
 }  // namespace orchard::device

@@ -46,7 +46,7 @@ struct portion_record {
     }
 };
 
-/// The record of a chunk of either kind, for reading; by any lane, alone.
+/// The record of a chunk of either kind, for reading where registers do not matter; by any lane, alone.
 class chunk_blocks {
 public:
     explicit ORCHARD_FN chunk_blocks(const chunk_record& r) : whole_{&r} {}
@@ -57,9 +57,7 @@ public:
         return whole_ != nullptr ? whole_->lanes.get() : part_->shape.get() & 0xff;
     }
     /// Whole segments.
-    [[nodiscard]] ORCHARD_FN std::uint32_t segments() const {
-        return whole_ != nullptr ? whole_->segments.get() : 0;
-    }
+    [[nodiscard]] ORCHARD_FN std::uint32_t segments() const { return whole_ != nullptr ? whole_->segments.get() : 0; }
     /// Leaves of the tail.
     [[nodiscard]] ORCHARD_FN std::uint32_t leaves() const {
         return whole_ != nullptr ? whole_->leaves.get() : part_->shape.get() >> 8;
@@ -70,25 +68,6 @@ public:
     }
     [[nodiscard]] ORCHARD_FN const simt::device_word<std::uint32_t>& live() const {
         return whole_ != nullptr ? whole_->live : part_->live;
-    }
-    /// The block that begins at `units`; `lanes()` where none does. Cost: two loads where it is block `guess`, up to
-    /// eight otherwise.
-    [[nodiscard]] ORCHARD_FN std::uint32_t find(std::uint32_t units, std::uint32_t guess) const {
-        const std::uint32_t all = lanes();
-        if (all > simt::warp_size || (guess < all && offset(guess) == units)) {
-            return all > simt::warp_size ? all : guess;
-        }
-        std::uint32_t low = 0;
-        std::uint32_t high = all;
-        while (low < high) {
-            const std::uint32_t middle = (low + high) / 2;
-            if (offset(middle) < units) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        return low < all && offset(low) == units ? low : all;
     }
 
 private:

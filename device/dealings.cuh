@@ -9,9 +9,8 @@
 
 namespace orchard::device {
 
-/// Puts segments and tail of a grant into the magazine. Any lane, alone; never waits.
-inline ORCHARD_FN void put_grant(const heap_view& h, const mailbox::grant& g) {
-    magazine_put(h, g);
+/// Puts the tail of a grant into the magazine. Any lane, alone; never waits.
+inline ORCHARD_NOINLINE void put_tail(const heap_view& h, const mailbox::grant& g) {
     if (to_underlying(g.leaves) != 0) {
         portion_put(h, to_underlying(g.tail_block()) * leaves_per_segment + to_underlying(g.leaf),
                     to_underlying(g.leaves));
@@ -21,9 +20,10 @@ inline ORCHARD_FN void put_grant(const heap_view& h, const mailbox::grant& g) {
 /// Where answers go that nobody waits for: grants into the magazine.
 struct magazine_sink {
     const heap_view& h;
-    ORCHARD_FN void operator()(answer_status status, const mailbox::grant& g) const {
+    ORCHARD_FN void operator()(answer_status status, mailbox::grant& g) const {
         if (status == answer_status::granted) {
-            put_grant(h, g);
+            put_tail(h, g);
+            magazine_put_all(h, g);
             h.add(counter::late_answers, 1);
         }
         if (status != answer_status::acknowledged) {
@@ -52,18 +52,19 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
 /// What a group that deals with the host keeps in its memory meanwhile, for the reason that `mailbox_client.cuh` gives.
 struct dealings : errand_with<magazine_sink> {
     const heap_view& h;
-    std::uint32_t home;     ///< the shard that this warp asks first
-    std::uint32_t shard;    ///< that is being dealt with
-    segment_run run;        ///< to be handed back, as a post says it; then what was got
+    std::uint32_t home;         ///< the shard that this warp asks first
+    std::uint32_t shard;        ///< that is being dealt with
+    segment_run run;            ///< to be handed back, as a post says it; then what was got
     std::uint32_t drained = 0;  ///< what is handed back: portions of so many leaves; 0: segments
-    std::uint32_t keep;     ///< of these that are to stay in the magazine
-    std::uint32_t returns;  ///< runs that may be handed back yet
+    std::uint32_t keep;         ///< of these that are to stay in the magazine
+    std::uint32_t returns;      ///< runs that may be handed back yet
     // Of a request.
     std::uint32_t k;           ///< segments that are wanted
     std::uint32_t leaves = 0;  ///< and a tail of so many
     leaf_index leaf;           ///< where the tail begins that was got
     std::uint32_t asked;       ///< shards, in this attempt
     std::uint32_t attempt = 0;
+    std::uint32_t attempts;  ///< at most
     failure_reason why = failure_reason::none;
     mailbox::grant* result = nullptr;
     // Of a reclaim.
@@ -121,19 +122,23 @@ inline ORCHARD_NOINLINE void prepare_return(dealings& d) {
 inline ORCHARD_FN void name_drained(dealings& d) {
     if (d.drained != 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
-        d.run = mailbox::post::return_of(segment_index{leaf / leaves_per_segment},
-                                         leaf_index{leaf % leaves_per_segment})
-                    .run;
+        d.run =
+            mailbox::post::return_of(segment_index{leaf / leaves_per_segment}, leaf_index{leaf % leaves_per_segment})
+                .run;
     }
 }
 
 /// Puts what was to be handed back into the magazine again. One lane.
-inline ORCHARD_NOINLINE void put_back(const dealings& d) {
-    if (d.drained == 0) {
-        return magazine_put(d.h, d.run);
-    }
+inline ORCHARD_NOINLINE void put_portion_back(const dealings& d) {
     const std::uint32_t leaf = d.run.count - mailbox::post::portion_at;
     portion_put(d.h, to_underlying(d.run.first) * leaves_per_segment + leaf, d.drained);
+}
+ORCHARD_INLINE void put_back(dealings& d) {
+    if (d.drained == 0) {
+        magazine_put_all(d.h, d.run);
+    } else {
+        put_portion_back(d);
+    }
 }
 
 /// After that post; where no slot was free the run goes back into the magazine. Whether so much is under way that
@@ -158,19 +163,13 @@ inline ORCHARD_FN void hand_back(dealings& d) {
     }
 }
 
-/// The bitmap of portions of so many leaves; 0: of segments.
-inline ORCHARD_FN stock stock_of(const heap_view& h, std::uint32_t leaves) {
-    return leaves != 0 ? portions_at_hand(h, leaves) : segments_at_hand(h);
-}
-
 /// Takes what is wanted from the magazine into `d.run` and `d.leaf`, if it can. All lanes.
 inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
     d.why = failure_reason::none;
-    const bool whole = d.k != 0;
-    const bool found = search_stock(d.h, stock_of(d.h, whole ? 0 : d.leaves), d.mask, whole ? d.k : 1,
-                                    whole ? d.leaves : 0, &d.run);
     d.leaf = leaf_index{0};
-    if (found && !whole) {
+    const bool found =
+        search_stock(d.h, d.k != 0 ? 0 : d.leaves, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0, &d.run);
+    if (found && d.k == 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
         d.run = {segment_index{leaf / leaves_per_segment}, 0};
         d.leaf = leaf_index{leaf % leaves_per_segment};
@@ -180,12 +179,11 @@ inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
 
 /// Takes the next run that is to be handed back out of the magazine, where that has more than `d.keep`.
 inline ORCHARD_NOINLINE bool take_surplus(dealings& d) {
-    const stock from = stock_of(d.h, d.drained);
-    if (d.returns == 0 || from_leader(d.mask, level_of(from)) <= d.keep) {
+    if (d.returns == 0 || from_leader(d.mask, level_of(stock_of(d.h, d.drained))) <= d.keep) {
         return false;
     }
     --d.returns;
-    if (!search_stock(d.h, from, d.mask, d.drained != 0 ? 1 : 0, 0, &d.run)) {
+    if (!search_stock(d.h, d.drained, d.mask, d.drained != 0 ? 1 : 0, 0, &d.run)) {
         return false;
     }
     name_drained(d);

@@ -35,8 +35,8 @@ inline ORCHARD_NOINLINE void count_request(const dealings& d) {
 /// Posts one request for `d.k` segments and a tail of `d.leaves` to `shard`, and waits. The reason is in `d.why`, what
 /// was got in `d.run` and `d.leaf`.
 inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
-    prepare_post(d, shard,
-                 {mailbox::post_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}}, false);
+    prepare_post(d, shard, {mailbox::post_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}},
+                 false);
     mailbox_client::post(d);
     d.why = d.post.made.failure;
     if (d.why != failure_reason::none) {
@@ -67,11 +67,16 @@ inline ORCHARD_FN void request_anywhere(dealings& d) {
     }
 }
 
+/// How many portions of a length may stay in the magazine: as many as there are segments that may.
+inline ORCHARD_NOINLINE std::uint32_t most_portions(const heap_view& h, std::uint32_t leaves) {
+    return h.magazine_most * leaves_per_segment / leaves;
+}
+
 /// After a request: keeps the levels.
 inline ORCHARD_FN void level_after(dealings& d) {
     level_magazine(d);
     if (d.leaves != 0) {
-        hand_back_surplus(d, d.leaves, d.h.magazine_most * leaves_per_segment / d.leaves, returns_at_once);
+        hand_back_surplus(d, d.leaves, most_portions(d.h, d.leaves), returns_at_once);
     }
 }
 
@@ -81,7 +86,7 @@ inline ORCHARD_FN void level_after(dealings& d) {
 /// otherwise.
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, std::uint32_t k,
                                                std::uint32_t leaves, bool insist, mailbox::grant* got) {
-    constexpr std::uint32_t most_attempts = 6;
+    constexpr std::uint32_t most_attempts = 6;  // of who insists
     if (k + (leaves != 0 ? 1 : 0) > h.segments) {
         return failure_reason::too_large;
     }
@@ -91,6 +96,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     dealings d(h, mask);
     d.k = k;
     d.leaves = leaves;
+    d.attempts = insist ? most_attempts : 1;
     d.result = got;
     ORCHARD_NO_UNROLL
     while (d.h.magazine_target == 0 || !take_at_hand(d)) {
@@ -98,7 +104,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
         const bool all = d.k > 64 || d.h.magazine_target == 0;
         hand_back_surplus(d, 0, all ? d.h.magazine_target : 2 * d.h.magazine_target, returns_at_once + d.k / 32);
         request_anywhere(d);
-        if (!may_be_elsewhere(d.why) || ++d.attempt == (insist ? most_attempts : 1)) {
+        if (!may_be_elsewhere(d.why) || ++d.attempt == d.attempts) {
             break;
         }
         reclaim(d);

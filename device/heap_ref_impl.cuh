@@ -62,19 +62,30 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
     return r.block;
 }
 
-/// A block of a chunk that the lanes share, where that is worth it; null otherwise. Any lanes; who comes together
-/// shares. Powers of two are aligned to themselves, as pages are.
-inline ORCHARD_NOINLINE void* allocate_shared(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+/// A page for each lane of a heap whose policy is the default, or null. Any lanes; who comes together shares.
+ORCHARD_INLINE void* allocate_page(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class) {
+    const home_result r =
+        simt::by_mask(simt::converge(), [&](lane_mask here) { return look_at_home(h, here, page_class); });
+    if (r.mine.page == found_page::none) {
+        return r.closing ? refuse_page(*h.self, failure_reason::closing, bytes, page_class)
+                         : search_page(*h.self, r.lack, r.group & r.lack, page_class, bytes);
+    }
+    return h.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
+}
+
+/// A block of a chunk that the lanes share, where that is worth it: `r.block`. Any lanes; who comes together shares.
+/// Powers of two are aligned to themselves, as pages are.
+inline ORCHARD_NOINLINE void allocate_shared(chunk_request& r) {
     const lane_mask here = simt::converge();
-    const bool power = (bytes & (bytes - 1)) == 0;
-    chunk_request r{h, simt::match(here, reinterpret_cast<std::uintptr_t>(h.state)), bytes,
-                    power && bytes > alignment ? bytes : alignment};
+    r.mask = simt::match(here, reinterpret_cast<std::uintptr_t>(r.h.state));
+    if ((r.bytes & (r.bytes - 1)) == 0 && r.bytes > r.alignment) {
+        r.alignment = r.bytes;
+    }
     allocate_shared_chunk(r);
     if (r.block != nullptr) {
         count_large_group(r);
         count_large(r);
     }
-    return r.block;
 }
 
 /// A page or run of units where the heap's policy is one of the published algorithms, or null.
@@ -91,10 +102,11 @@ ORCHARD_NOINLINE void* allocate_by_policy(const heap_view& h, std::uint64_t byte
 
 /// Frees what is no page that is allocated: a block of a chunk, or nothing of the heap's. Any lane, alone.
 inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
-    if (free_from_chunk(h, p)) {
-        h.add(counter::frees, 1);
+    block_search s(h, p);
+    if (free_from_chunk(s)) {
+        s.h.add(counter::frees, 1);
     } else {
-        record_invalid_free(h, p);
+        record_invalid_free(s.h, s.address());
     }
 }
 
@@ -114,9 +126,15 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::
         return device::allocate_large(*view_.self, bytes, alignment);
     }
     if (bytes > device::most_alone_bytes && Policy::of(view_) == device::page_policy::default_walk) {
-        if (void* p = device::allocate_shared(*view_.self, bytes, alignment); p != nullptr) {
-            return p;
+        // In the lane's memory, not in registers, while the lanes ask together.
+        device::chunk_request r{*view_.self, 0, bytes, alignment};
+        r.page_class = page_class;
+        device::allocate_shared(r);
+        if (r.block != nullptr) {
+            return r.block;
         }
+        bytes = r.bytes;
+        page_class = r.page_class;
     }
     return allocate_page(bytes, page_class, alignment);
 }
@@ -129,13 +147,7 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate_page(std::uint64_t bytes, 
             return device::allocate_by_policy<Policy>(*view_.self, bytes, page_class, alignment);
         }
     }
-    const device::home_result r = simt::by_mask(
-        simt::converge(), [&](simt::lane_mask here) { return device::look_at_home(view_, here, page_class); });
-    if (r.mine.page == device::found_page::none) {
-        return r.closing ? device::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
-                         : device::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes);
-    }
-    return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
+    return device::allocate_page(view_, bytes, page_class);
 }
 
 template <class Policy>
@@ -203,13 +215,9 @@ ORCHARD_FN std::uint64_t basic_heap_ref<Policy>::usable_size(const void* p) cons
             return device::page_in_use(view_, p, d) ? class_bytes(device::descriptor::page_class(d)) : 0;
         case device::segment_kind::chunk:
         case device::segment_kind::portions: {
-            const device::chunk_block b = device::find_block(view_, p, d);
-            if (b.chunk == device::chunk_block::nothing) {
-                return 0;
-            }
-            const device::chunk_blocks blocks = device::blocks_of(view_, b.chunk);
-            const bool live = (blocks.live().load<simt::order::relaxed>() >> b.block & 1) != 0;
-            return live ? std::uint64_t{blocks.offset(b.block + 1) - b.units} << device::chunk_unit_shift : 0;
+            device::block_search s(*view_.self, p);
+            device::find_block(s);
+            return s.chunk == device::block_search::nothing ? 0 : device::live_bytes(s);
         }
         default: return 0;
     }

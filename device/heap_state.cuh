@@ -151,9 +151,9 @@ struct alignas(128) lone_word {
 
 struct heap_state {
     slab_table_head slabs[class_count];
-    lone_word magazine_level;        ///< segments in the magazine
+    lone_word magazine_level;                     ///< segments in the magazine
     lone_word portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the magazine
-    lone_word refill_in_flight;      ///< 1 while a refill was posted and no answer delivered
+    lone_word refill_in_flight;                   ///< 1 while a refill was posted and no answer delivered
     lone_word reclaiming;            ///< when the last reclaim began, in ns; a hint that keeps others from joining
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_record failure;
@@ -169,10 +169,10 @@ struct heap_view {
     std::uint32_t segments = 0;  ///< of the super chunk
     std::uint32_t shards = 1;    ///< mailboxes in use
     std::uint32_t segments_per_shard = 0;
-    std::uint32_t magazine_target = 64;               ///< segments kept at hand; 0: every request goes to the host
-    std::uint32_t magazine_most = 128;                ///< segments above which some are handed back
-    std::uint32_t refill_batch = 16;                  ///< segments asked for at once
-    bool hardened = false;                            ///< a wrong free ends the kernel
+    std::uint32_t magazine_target = 64;  ///< segments kept at hand; 0: every request goes to the host
+    std::uint32_t magazine_most = 128;   ///< segments above which some are handed back
+    std::uint32_t refill_batch = 16;     ///< segments asked for at once
+    bool hardened = false;               ///< a wrong free ends the kernel
     portion_policy portions_by = portion_policy::packed;
     std::uint64_t reclaim_patience_ns = 100'000'000;  ///< after which a reclaim that goes on is waited for no more
     heap_state* state = nullptr;
@@ -182,12 +182,12 @@ struct heap_view {
     device_word<std::uint64_t>* magazine = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
     device_word<std::uint64_t>* magazine_summary = nullptr;  ///< a bit for each magazine word that may be nonzero
     device_word<std::uint64_t>* bitmaps = nullptr;           ///< [segments][bitmap_words]
-    device_word<std::uint64_t>* portions = nullptr;          ///< [31][portion_words()]: 1 = a portion at hand begins here
-    device_word<std::uint64_t>* portion_summary = nullptr;   ///< [31][(portion_words() + 63) / 64], as the magazine's
-    chunk_record* records = nullptr;                         ///< [segments]
-    portion_record* portion_records = nullptr;               ///< [segments][leaves_per_segment]
-    device_word<std::uint32_t>* leaf_owners = nullptr;       ///< [segments][leaves_per_segment]: a `chunk_id`
-    published_view published;                                ///< of a heap whose policy is not the default
+    device_word<std::uint64_t>* portions = nullptr;  ///< [31][portion_words()]: 1 = a portion at hand begins here
+    device_word<std::uint64_t>* portion_summary = nullptr;  ///< [31][(portion_words() + 63) / 64], as the magazine's
+    chunk_record* records = nullptr;                        ///< [segments]
+    portion_record* portion_records = nullptr;              ///< [segments][leaves_per_segment]
+    device_word<std::uint32_t>* leaf_owners = nullptr;      ///< [segments][leaves_per_segment]: a `chunk_id`
+    published_view published;                               ///< of a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {

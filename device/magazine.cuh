@@ -8,8 +8,8 @@
 /// each, whoever else does the same. The summary may say 1 for an empty word, and says 0 for a word that holds
 /// something only while somebody is about to set it.
 ///
-/// Portions are kept whole, by length: for each of 1 to 31 leaves there is such a bitmap with a bit for each leaf, which
-/// says that a portion of that length begins there.
+/// Portions are kept whole, by length: for each of 1 to 31 leaves there is such a bitmap with a bit for each leaf,
+/// which says that a portion of that length begins there.
 
 #include "device/heap_state.cuh"
 #include "device/random_walk/bits.cuh"
@@ -34,9 +34,13 @@ ORCHARD_INLINE stock segments_at_hand(const heap_view& h) {
 }
 /// @param leaves  1 to 31
 ORCHARD_INLINE stock portions_at_hand(const heap_view& h, std::uint32_t leaves) {
-    const std::uint64_t n = h.portion_words();
+    const std::uint32_t n = h.portion_words();
     return {h.portions + (leaves - 1) * n, h.portion_summary + (leaves - 1) * ((n + 63) / 64),
-            &h.state->portion_level[leaves].word, h.portion_words()};
+            &h.state->portion_level[leaves].word, n};
+}
+/// The bitmap of portions of so many leaves; 0: of segments.
+ORCHARD_INLINE stock stock_of(const heap_view& h, std::uint32_t leaves) {
+    return leaves != 0 ? portions_at_hand(h, leaves) : segments_at_hand(h);
 }
 /// What is at hand; a snapshot.
 ORCHARD_INLINE std::uint32_t level_of(const stock& s) {
@@ -44,13 +48,20 @@ ORCHARD_INLINE std::uint32_t level_of(const stock& s) {
     return level > 0 ? static_cast<std::uint32_t>(level) : 0;
 }
 
+/// A portion's place in the magazine, in phases that need few registers each.
+inline ORCHARD_NOINLINE void mark_portion(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
+    portions_at_hand(h, leaves).words[leaf / 64].fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
+}
+inline ORCHARD_NOINLINE void mark_portion_word(const heap_view& h, std::uint32_t word, std::uint32_t leaves) {
+    portions_at_hand(h, leaves).summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+}
+
 /// Puts a portion into the magazine. Any lane, alone; never waits. Releases what the caller did to the memory. Cost:
 /// three atomics.
-inline ORCHARD_NOINLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
-    const stock s = portions_at_hand(h, leaves);
-    s.level->fetch_add<order::relaxed>(1);
-    s.words[leaf / 64].fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
-    s.summary[leaf / 64 / 64].fetch_or<order::release>(std::uint64_t{1} << leaf / 64 % 64);
+ORCHARD_INLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
+    h.state->portion_level[leaves].word.fetch_add<order::relaxed>(1);
+    mark_portion(h, leaf, leaves);
+    mark_portion_word(h, leaf / 64, leaves);
 }
 
 /// Puts segments of one word into the magazine, and says so in the summary. Any lane, alone. Releases what the caller
@@ -59,28 +70,27 @@ ORCHARD_INLINE void magazine_put_bits(const heap_view& h, std::uint32_t word, st
     h.magazine[word].fetch_or<order::release>(bits);
     h.magazine_summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
 }
-/// The same, where registers are few.
-inline ORCHARD_NOINLINE void magazine_put_bits_apart(const heap_view& h, std::uint32_t word, std::uint64_t bits) {
-    magazine_put_bits(h, word, bits);
+/// Puts as many segments of a run as lie in one word, and takes them off the run. Any lane, alone.
+inline ORCHARD_NOINLINE void magazine_put_some(const heap_view& h, segment_run& run) {
+    const std::uint32_t first = to_underlying(run.first);
+    const std::uint32_t room = 64 - first % 64;
+    const std::uint32_t n = run.count < room ? run.count : room;
+    run = {run.first + n, run.count - n};
+    magazine_put_bits(h, first / 64, ~std::uint64_t{0} >> (64 - n) << first % 64);
 }
 
-/// Puts a run into the magazine, word by word by `Put`. Any lane, alone; never waits. Releases what the caller did to
-/// the memory. Cost: two atomics for each 64 segments.
-template <auto Put = magazine_put_bits>
-ORCHARD_FN void magazine_put(const heap_view& h, segment_run run) {
-    std::uint32_t first = to_underlying(run.first);
-    std::uint32_t left = run.count;
+/// Puts a run into the magazine, and leaves it empty. Any lane, alone; never waits. Releases what the caller did to the
+/// memory. Cost: two atomics for each 64 segments.
+ORCHARD_INLINE void magazine_put_all(const heap_view& h, segment_run& run) {
     // The level first: it must not be seen below what is there, or a taker could bring it under zero for long.
     h.state->magazine_level.word.fetch_add<order::relaxed>(run.count);
     ORCHARD_NO_UNROLL
-    while (left != 0) {
-        const std::uint32_t room = 64 - first % 64;
-        const std::uint32_t n = left < room ? left : room;
-        Put(h, first / 64, ~std::uint64_t{0} >> (64 - n) << first % 64);
-        first += n;
-        left -= n;
+    while (run.count != 0) {
+        magazine_put_some(h, run);
     }
 }
+/// The same with a copy.
+ORCHARD_INLINE void magazine_put(const heap_view& h, segment_run run) { magazine_put_all(h, run); }
 
 /// One of the set bits, all alike; `bits` must not be 0. In halves, which takes fewer registers.
 ORCHARD_INLINE int random_bit(std::uint64_t bits, std::uint32_t random) {
@@ -133,6 +143,7 @@ inline constexpr std::uint32_t most_words_for_a_run = 128;
 struct magazine_search {
     const heap_view& h;
     stock from;
+    stock tails;  ///< of portions of `tail` leaves
     lane_mask mask;
     std::uint32_t k;       ///< bits wanted; 0: some, in a run of whatever length
     std::uint32_t tail;    ///< leaves of a portion that must begin behind the run; 0: none
@@ -145,19 +156,29 @@ struct magazine_search {
     int source = 0;              ///< the one whose turn it is
     std::uint32_t word = 0;      ///< that it has chosen
     std::uint32_t attempts = 0;  ///< at that word
+    std::uint64_t want = 0;      ///< its bits that are to be taken
     segment_run found;
 
-    ORCHARD_FN magazine_search(const heap_view& heap, const stock& where, lane_mask m, std::uint32_t wanted,
-                               std::uint32_t wanted_tail)
-        : h{heap},
-          from{where},
-          mask{m},
-          k{wanted},
-          tail{wanted_tail},
-          random{mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
-                     static_cast<std::uint32_t>(simt::leader_of(m)))},
-          at{static_cast<std::uint32_t>(simt::rank_in(m))} {}
+    ORCHARD_FN magazine_search(const heap_view& heap, lane_mask m, std::uint32_t wanted, std::uint32_t wanted_tail)
+        : h{heap}, from{segments_at_hand(heap)}, mask{m}, k{wanted}, tail{wanted_tail} {}
 };
+
+inline ORCHARD_NOINLINE void choose_portions(magazine_search& s, std::uint32_t leaves) {
+    s.from = portions_at_hand(s.h, leaves);
+}
+inline ORCHARD_NOINLINE void choose_tails(magazine_search& s) { s.tails = portions_at_hand(s.h, s.tail); }
+
+/// Begins a search of the bitmap that was chosen. False where it holds too little. All lanes.
+inline ORCHARD_NOINLINE bool begin_search(magazine_search& s) {
+    const std::uint32_t level = from_leader(s.mask, level_of(s.from));
+    if (s.k > 64 || level < s.k || level == 0) {
+        return false;
+    }
+    s.random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
+                   static_cast<std::uint32_t>(simt::leader_of(s.mask)));
+    s.at = static_cast<std::uint32_t>(simt::rank_in(s.mask));
+    return true;
+}
 
 /// Each lane looks at another summary word, until one names words of the magazine. False: there are no more.
 inline ORCHARD_NOINLINE bool next_summaries(magazine_search& s) {
@@ -198,63 +219,91 @@ enum class word_outcome : std::uint32_t { none, again, taken };
 
 /// A run of `s.k` in `bits` behind which a portion of `s.tail` leaves is at hand; 0 where there is none.
 inline ORCHARD_NOINLINE std::uint64_t run_before_tail(const magazine_search& s, std::uint64_t bits) {
-    const stock tails = portions_at_hand(s.h, s.tail);
     ORCHARD_NO_UNROLL
     for (std::uint64_t run; (run = run_in_word(bits, s.k)) != 0; bits &= ~(run & (~run + 1))) {
         const std::uint32_t behind = s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(run)) + s.k;
         const std::uint32_t leaf = behind * leaves_per_segment;
-        if (behind < s.h.segments && (tails.words[leaf / 64].load<order::relaxed>() >> leaf % 64 & 1) != 0) {
+        if (behind < s.h.segments && (s.tails.words[leaf / 64].load<order::relaxed>() >> leaf % 64 & 1) != 0) {
             return run;
         }
     }
     return 0;
 }
 
-/// Takes the portion behind the run `want` of the word that is being searched. Whether it was there.
-inline ORCHARD_NOINLINE bool take_tail(const magazine_search& s, std::uint64_t want) {
-    const stock tails = portions_at_hand(s.h, s.tail);
-    const std::uint32_t behind = s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(want)) + s.k;
+/// Takes the portion behind the run `s.want` of the word that is being searched. Whether it was there.
+inline ORCHARD_NOINLINE bool take_tail(const magazine_search& s) {
+    const std::uint32_t behind = s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(s.want)) + s.k;
     const std::uint32_t leaf = behind * leaves_per_segment;
     const std::uint64_t bit = std::uint64_t{1} << leaf % 64;
     // Acquires what the last owner released with its put.
-    if ((tails.words[leaf / 64].fetch_and<order::acquire>(~bit) & bit) == 0) {
+    if ((s.tails.words[leaf / 64].fetch_and<order::acquire>(~bit) & bit) == 0) {
         return false;
     }
-    tails.level->fetch_sub<order::relaxed>(1);
+    s.tails.level->fetch_sub<order::relaxed>(1);
     return true;
 }
 
-/// One attempt at the word `s.word`, by this lane alone; the run is in `s.found`.
-inline ORCHARD_FN word_outcome take_from_word(magazine_search& s) {
+/// Says in the summary that the word holds something.
+inline ORCHARD_NOINLINE void name_word(const magazine_search& s) {
+    s.from.summary[s.word / 64].fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
+}
+
+/// Chooses bits of the word `s.word`: `taken` where there are any to be taken. This lane alone.
+inline ORCHARD_NOINLINE word_outcome choose_bits(magazine_search& s) {
     auto& w = s.from.words[s.word];
-    auto& summary = s.from.summary[s.word / 64];
     const std::uint64_t bits = w.load<order::relaxed>();
     if (bits == 0) {
         // Tidy the summary; put it right again if somebody has just filled the word.
-        summary.fetch_and<order::acq_rel>(~(std::uint64_t{1} << (s.word % 64)));
+        s.from.summary[s.word / 64].fetch_and<order::acq_rel>(~(std::uint64_t{1} << (s.word % 64)));
         if (w.load<order::relaxed>() == 0) {
             return word_outcome::none;
         }
-        summary.fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
+        name_word(s);
         return word_outcome::again;
     }
-    const std::uint64_t want =
-        s.tail != 0 ? run_before_tail(s, bits) : wanted_bits(bits, s.k, mix(s.random + s.attempts));
-    if (want == 0) {
-        return word_outcome::none;
+    s.want = s.tail != 0 ? run_before_tail(s, bits) : wanted_bits(bits, s.k, mix(s.random + s.attempts));
+    return s.want != 0 ? word_outcome::taken : word_outcome::none;
+}
+
+/// Puts bits of the word back that were taken in vain.
+inline ORCHARD_NOINLINE void untake(const magazine_search& s, std::uint64_t won) {
+    if (won != 0) {
+        s.from.words[s.word].fetch_or<order::release>(won);
+        name_word(s);
     }
+}
+
+/// Takes the bits `s.want`. Whether it got them all. This lane alone.
+inline ORCHARD_NOINLINE bool take_bits(magazine_search& s) {
     // Acquires what the last owner released with its put.
-    const std::uint64_t won = w.fetch_and<order::acquire>(~want) & want;
-    if (won != want || (s.tail != 0 && !take_tail(s, want))) {
-        if (won != 0) {
-            w.fetch_or<order::release>(won);
-            summary.fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
-        }
+    const std::uint64_t won = s.from.words[s.word].fetch_and<order::acquire>(~s.want) & s.want;
+    if (won != s.want) {
+        untake(s, won);
+    }
+    return won == s.want;
+}
+
+/// The run that was taken is `s.found`.
+inline ORCHARD_NOINLINE void note_found(magazine_search& s) {
+    s.found.count = static_cast<std::uint32_t>(simt::popcount(s.want));
+    s.from.level->fetch_sub<order::relaxed>(s.found.count);
+    s.found.first = segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(s.want))};
+}
+
+/// One attempt at the word `s.word`, by this lane alone.
+ORCHARD_INLINE word_outcome take_from_word(magazine_search& s) {
+    const word_outcome chosen = choose_bits(s);
+    if (chosen != word_outcome::taken) {
+        return chosen;
+    }
+    if (!take_bits(s)) {
         return word_outcome::again;
     }
-    const auto n = static_cast<std::uint32_t>(simt::popcount(want));
-    s.from.level->fetch_sub<order::relaxed>(n);
-    s.found = {segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(want))}, n};
+    if (s.tail != 0 && !take_tail(s)) {
+        untake(s, s.want);
+        return word_outcome::again;
+    }
+    note_found(s);
     return word_outcome::taken;
 }
 
@@ -273,20 +322,25 @@ inline ORCHARD_NOINLINE word_outcome try_word(magazine_search& s) {
     return all;
 }
 
-/// Takes a run of `k` bits (0: some run, whatever its length), with `tail` also the portion of so many leaves behind
-/// it; called by all lanes of a converged group, same result in all. What the run's last owner released is acquired for
-/// all of them.
+/// Takes a run of `k` bits (0: some run, whatever its length) of the bitmap of portions of `leaves`, or with 0 of
+/// segments; with `tail` also the portion of so many leaves behind it. Called by all lanes of a converged group, same
+/// result in all. What the run's last owner released is acquired for all of them.
 /// Runs of more than 64 are not kept here. Cost on a hit: a summary word, a word, one atomic; two more for a tail.
-inline ORCHARD_FN bool search_stock(const heap_view& h, const stock& from, lane_mask mask, std::uint32_t k,
+inline ORCHARD_FN bool search_stock(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
                                     std::uint32_t tail, segment_run* taken) {
-    const std::uint32_t level = from_leader(mask, level_of(from));
-    if (k > 64 || level < k || level == 0) {
+    constexpr std::uint32_t most_attempts = 8;
+    magazine_search s(h, mask, k, tail);
+    if (leaves != 0) {
+        choose_portions(s, leaves);
+    }
+    if (tail != 0) {
+        choose_tails(s);
+    }
+    if (!begin_search(s)) {
         return false;
     }
-    constexpr std::uint32_t most_attempts = 8;
-    magazine_search s(h, from, mask, k, tail);
     ORCHARD_NO_UNROLL
-    while (((k <= 1 && tail == 0) || s.tried < most_words_for_a_run) && next_summaries(s)) {
+    while (((s.k <= 1 && s.tail == 0) || s.tried < most_words_for_a_run) && next_summaries(s)) {
         choose_word(s);
         word_outcome result = word_outcome::again;
         ORCHARD_NO_UNROLL
@@ -303,7 +357,7 @@ inline ORCHARD_FN bool search_stock(const heap_view& h, const stock& from, lane_
 
 /// Takes a run of segments, as `search_stock`.
 inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
-    return search_stock(h, segments_at_hand(h), mask, k, 0, taken);
+    return search_stock(h, 0, mask, k, 0, taken);
 }
 
 /// The same, as a function of its own.

@@ -5,8 +5,8 @@
 /// The device's side of the mailbox: posting, waiting, and being courier. Layout and states: `uvm/mailbox.hpp`.
 ///
 /// Every function is called by all lanes of a converged group (`mask`); its lowest lane acts for all.
-/// A `Sink` is called as `sink(answer_status, mailbox::grant)` for each answer that nobody waits for; by any lanes, alone
-/// or together; it must not wait and not use collectives.
+/// A `Sink` is called as `sink(answer_status, mailbox::grant)` for each answer that nobody waits for; by any lanes,
+/// alone or together; it must not wait and not use collectives.
 ///
 /// All of this is reached from `malloc`, and a kernel has as many registers as its deepest chain of calls takes, frame
 /// by frame. So what lives longer than one phase lies in the lane's own memory (`errand`), each phase is a function of
@@ -83,6 +83,7 @@ struct tenure {
     std::uint32_t at;                     ///< which of its words this lane hands over
     std::uint64_t handed;                 ///< and what that is
     std::uint64_t asked;                  ///< the slot's word: what its post asked for
+    mailbox::grant granted;               ///< to it
     std::uint64_t words[courier::depth];  ///< of this lane; 0 where there is nothing to be delivered
 
     /// A turn of up to `n` rounds is to begin, for others so far.
@@ -99,6 +100,7 @@ struct tenure {
 /// A post that is to be made.
 struct posting {
     mailbox::post request;
+    std::uint64_t packed;  ///< the same, but for slot and tags
     bool unattended;
     std::uint32_t attempt;      ///< to find a free slot
     std::uint64_t progress;     ///< answers delivered, as last seen while all slots were in use
@@ -107,6 +109,7 @@ struct posting {
 
     ORCHARD_FN void begin(const mailbox::post& what, bool nobody_waits) {
         request = what;
+        packed = what.pack(0);
         unattended = nobody_waits;
         attempt = 0;
         progress_at = 0;

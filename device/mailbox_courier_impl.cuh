@@ -144,12 +144,19 @@ inline ORCHARD_NOINLINE bool hand_over(errand& e) {
         found, slot_word::idle((answer::tag_field::get(packed) + 1) & e.box->shape.tag_mask()));
 }
 
+/// Says what the answer `e.turn.handed` grants.
+inline ORCHARD_NOINLINE answer_status read_grant(errand& e) {
+    const answer a = answer::unpack(e.turn.handed);
+    e.turn.granted =
+        mailbox::granted_by(a, slot_word::first_field::get(e.turn.asked), slot_word::count_field::get(e.turn.asked));
+    return a.status;
+}
+
 /// Gives the answer `e.turn.handed` to the sink.
 template <class Sink>
 ORCHARD_NOINLINE void sink_answer(errand_with<Sink>& e) {
-    const answer a = answer::unpack(e.turn.handed);
-    e.sink(a.status, mailbox::granted_by(a, slot_word::first_field::get(e.turn.asked),
-                                         slot_word::count_field::get(e.turn.asked)));
+    const answer_status status = read_grant(e);
+    e.sink(status, e.turn.granted);
 }
 
 /// Delivers the batch.

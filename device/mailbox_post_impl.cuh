@@ -37,9 +37,9 @@ inline ORCHARD_NOINLINE void write_post(errand& e) {
     box.device->posted[box.shape.answer_ring(e.post.made.slot)].word.fetch_add<simt::order::relaxed>(1);
     const std::uint64_t ticket = box.device->ticket.word.fetch_add<simt::order::relaxed>(1);
     auto& word = box.host.posts[box.shape.position(ticket)];
-    e.post.request.slot = e.post.made.slot;
-    e.post.request.tag = e.post.made.tag;
-    const std::uint64_t packed = e.post.request.pack(box.shape.lap_tag(ticket));
+    const std::uint64_t packed = e.post.packed | mailbox::post::slot_field::put(e.post.made.slot) |
+                                 mailbox::post::tag_field::put(e.post.made.tag) |
+                                 mailbox::post::lap_field::put(box.shape.lap_tag(ticket));
     if (e.post.request.kind == mailbox::post_kind::give_back) {
         // What the last owner wrote is before what the next owner writes: pairs with the service's acquire.
         word.store<simt::order::release>(packed);

@@ -77,13 +77,23 @@ ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, s
     h.add(counter::slabs_published, 1);
 }
 
+/// The retiring of a slab, in the lane's memory while its phases go on. The group is converged.
+struct slab_retiring {
+    const heap_view& h;
+    lane_mask mask;
+    std::uint32_t page_class;
+    std::uint32_t segment;
+    bool still = false;  ///< a slab of the class, once its pages are all the group's
+};
+
 /// Claims every page of a slab, if all are free; all lanes of a converged group. On failure nothing has changed.
-inline ORCHARD_NOINLINE bool slab_claim_all(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                            std::uint32_t segment) {
+inline ORCHARD_NOINLINE bool slab_claim_all(const slab_retiring& r) {
+    const lane_mask mask = r.mask;
+    const std::uint32_t page_class = r.page_class;
     const std::uint32_t words = class_words(page_class);
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
-    auto* bitmap = h.bitmap(segment);
+    auto* bitmap = r.h.bitmap(r.segment);
     std::uint32_t end = 0;   // words [0, end) were tried, by all lanes
     std::uint32_t mine = 0;  // how many of this lane's are claimed: they are the first ones
     bool all = true;
@@ -112,36 +122,38 @@ inline ORCHARD_NOINLINE bool slab_claim_all(const heap_view& h, lane_mask mask, 
     return false;
 }
 
-/// Empties the place of a slab whose pages are all the group's. False: its publisher is about to put it there (it was
-/// found by an entry that is older); then it has to stay. All lanes of a converged group.
-inline ORCHARD_NOINLINE bool slab_leaves_table(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                               std::uint32_t segment) {
-    std::uint32_t left = 0;
-    if (is_leader(mask)) {
-        // Written before the descriptor that the leader has acquired.
-        const std::uint32_t place = h.records[segment].place.get();
-        std::uint32_t entry = segment + 1;
-        if (h.table(page_class)[place].compare_exchange<order::relaxed>(entry, 0)) {
-            left = 1;
-            auto& head = h.state->slabs[page_class];
-            // The next slab of the class goes there.
-            head.frontier.lower<order::relaxed>(std::uint64_t{place} << shape_of(page_class).log_pages());
-            std::uint32_t end = place + 1;
-            head.spread.compare_exchange<order::relaxed>(end, place);
-        }
-    }
-    return from_leader(mask, left) != 0;
+/// Says that a place of the class's table is empty again: the next slab of the class goes there. One lane.
+inline ORCHARD_NOINLINE void free_place(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
+    auto& head = h.state->slabs[page_class];
+    head.frontier.lower<order::relaxed>(std::uint64_t{place} << shape_of(page_class).log_pages());
+    std::uint32_t end = place + 1;
+    head.spread.compare_exchange<order::relaxed>(end, place);
 }
 
-/// After `slab_claim_all`: ends the slab, whose pages are all the group's. False: it was another incarnation, until a
-/// moment ago, whose pages these are, and is no slab of the class now. All lanes of a converged group.
-inline ORCHARD_NOINLINE bool slab_end(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                      std::uint32_t segment) {
-    const std::uint64_t now = from_leader(mask, h.descriptors[segment].load<order::acquire>());
-    const bool still = descriptor::is_slab_of(now, page_class) && slab_leaves_table(h, mask, page_class, segment);
+/// Empties the place of a slab whose pages are all the group's. False: its publisher is about to put it there (it was
+/// found by an entry that is older); then it has to stay. All lanes of a converged group.
+inline ORCHARD_NOINLINE bool slab_leaves_table(const slab_retiring& r) {
+    std::uint32_t left = 0;
+    if (is_leader(r.mask)) {
+        // Written before the descriptor that the leader has acquired.
+        const std::uint32_t place = r.h.records[r.segment].place.get();
+        std::uint32_t entry = r.segment + 1;
+        if (r.h.table(r.page_class)[place].compare_exchange<order::relaxed>(entry, 0)) {
+            left = 1;
+            free_place(r.h, r.page_class, place);
+        }
+    }
+    return from_leader(r.mask, left) != 0;
+}
+
+/// After `slab_claim_all`: ends the slab, whose pages are all the group's; `r.still` is false where it was
+/// another incarnation, until a moment ago, whose pages these are. All lanes of a converged group.
+inline ORCHARD_NOINLINE void slab_end(const slab_retiring& r) {
+    const lane_mask mask = r.mask;
     const auto end_descriptor = [&] {
-        if (still && is_leader(mask)) {
-            h.descriptors[segment].store<order::release>(descriptor::next(now, segment_kind::none, 0, 0));
+        if (r.still && is_leader(mask)) {
+            auto& d = r.h.descriptors[r.segment];
+            d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
         }
     };
     if (!simt::mutation::is(fault::retire_order)) {
@@ -149,25 +161,25 @@ inline ORCHARD_NOINLINE bool slab_end(const heap_view& h, lane_mask mask, std::u
     }
     simt::sync(mask);
     ORCHARD_NO_UNROLL
-    for (auto word = static_cast<std::uint32_t>(simt::rank_in(mask)); word < class_words(page_class);
+    for (auto word = static_cast<std::uint32_t>(simt::rank_in(mask)); word < class_words(r.page_class);
          word += static_cast<std::uint32_t>(simt::popcount(mask))) {
         // Releases the change of descriptor to whoever claims a bit from here on. AND, not a store: a latecomer may
         // hold bits beyond the pages for a moment.
-        h.bitmap(segment)[word].fetch_and<order::release>(~class_word_mask(page_class, word));
+        r.h.bitmap(r.segment)[word].fetch_and<order::release>(~class_word_mask(r.page_class, word));
     }
     simt::sync(mask);
     if (simt::mutation::is(fault::retire_order)) {
         end_descriptor();
     }
-    if (still && is_leader(mask)) {
-        h.add(counter::slabs_retired, 1);
+    if (r.still && is_leader(mask)) {
+        r.h.add(counter::slabs_retired, 1);
     }
-    return still;
 }
 
 /// Whether the segment is a slab of the class. All lanes of a converged group.
-ORCHARD_INLINE bool is_slab(const heap_view& h, lane_mask mask, std::uint32_t page_class, std::uint32_t segment) {
-    return descriptor::is_slab_of(from_leader(mask, h.descriptors[segment].load<order::acquire>()), page_class);
+inline ORCHARD_NOINLINE bool is_slab(const slab_retiring& r) {
+    const std::uint64_t d = from_leader(r.mask, r.h.descriptors[r.segment].load<order::acquire>());
+    return descriptor::is_slab_of(d, r.page_class);
 }
 
 /// Ends a slab that has no page in use; all lanes of a converged group. True: the caller owns the segment, whose
@@ -175,8 +187,13 @@ ORCHARD_INLINE bool is_slab(const heap_view& h, lane_mask mask, std::uint32_t pa
 /// Cost: one atomic and one store for each 64 pages, over the lanes of the group.
 inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                    std::uint32_t segment) {
-    return is_slab(h, mask, page_class, segment) && slab_claim_all(h, mask, page_class, segment) &&
-           slab_end(h, mask, page_class, segment);
+    slab_retiring r{h, mask, page_class, segment};
+    if (!is_slab(r) || !slab_claim_all(r)) {
+        return false;
+    }
+    r.still = is_slab(r) && slab_leaves_table(r);
+    slab_end(r);
+    return r.still;
 }
 
 }  // namespace orchard::device

@@ -39,10 +39,10 @@ struct service_counters {
     single_writer_counter grants;
     single_writer_counter returns;
     single_writer_counter pings;
-    single_writer_counter refused;  ///< posts that made no sense: a double return
-    single_writer_counter parked;   ///< grants that had to wait for growth
-    single_writer_counter portions;        ///< that are granted
-    single_writer_counter portion_blocks;  ///< segments that hold them
+    single_writer_counter refused;           ///< posts that made no sense: a double return
+    single_writer_counter parked;            ///< grants that had to wait for growth
+    single_writer_counter portions;          ///< that are granted
+    single_writer_counter portion_blocks;    ///< segments that hold them
     single_writer_counter segments_granted;  ///< those that hold portions too
     single_writer_counter peak_segments_granted;
     single_writer_counter segments_free;
@@ -50,8 +50,9 @@ struct service_counters {
 };
 
 /// Answers the posts of one shard: finds segments in the OR-tree and places for tails in the portion tree, keeps the
-/// directory, asks for growth ahead of demand and parks what cannot be answered before memory is committed. Its request path touches memory only: no CUDA call,
-/// no allocation, no lock. One thread calls `poll_once`; the counters may be read by others.
+/// directory, asks for growth ahead of demand and parks what cannot be answered before memory is committed. Its request
+/// path touches memory only: no CUDA call, no allocation, no lock. One thread calls `poll_once`; the counters may be
+/// read by others.
 class segment_service {
 public:
     /// @param ahead segments kept committed and free beyond what is granted

@@ -20,9 +20,9 @@ using simt::order;
 
 std::string name_of(chunk_id c) {
     const std::uint32_t segment = device::first_segment(c);
-    return device::is_portion(c) ? absl::StrFormat("chunk at segment %d, leaf %d", segment,
-                                                   device::first_leaf(c) % leaves_per_segment)
-                                 : absl::StrFormat("chunk at segment %d", segment);
+    return device::is_portion(c)
+               ? absl::StrFormat("chunk at segment %d, leaf %d", segment, device::first_leaf(c) % leaves_per_segment)
+               : absl::StrFormat("chunk at segment %d", segment);
 }
 
 class chunk_checker {
@@ -101,16 +101,14 @@ private:
                                    blocks.leaves() * (big_page_bytes >> device::chunk_unit_shift);
         if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
             blocks.offset(lanes) > room || room - blocks.offset(lanes) >= std::uint64_t{1} << shift) {
-            return absl::InternalError(absl::StrFormat(
-                "%s: %d lanes, live mask %#x, %d segments and %d leaves", name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
+            return absl::InternalError(absl::StrFormat("%s: %d lanes, live mask %#x, %d segments and %d leaves",
+                                                       name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
         }
         for (std::uint32_t i = 0; i < lanes; ++i) {
             if (blocks.offset(i) >= blocks.offset(i + 1)) {
-                return absl::InternalError(
-                    absl::StrFormat("%s: block %d is empty", name_of(c), i));
+                return absl::InternalError(absl::StrFormat("%s: block %d is empty", name_of(c), i));
             }
-            const std::uint32_t at =
-                device::first_leaf(c) + (blocks.offset(i) >> (16 - device::chunk_unit_shift));
+            const std::uint32_t at = device::first_leaf(c) + (blocks.offset(i) >> (16 - device::chunk_unit_shift));
             if (absl::Status s = check_owner(c, blocks, i, at); !s.ok()) {
                 return s;
             }
@@ -135,9 +133,9 @@ private:
             has_block_[segment] = true;
         }
         return says_so ? absl::OkStatus()
-                       : absl::InternalError(absl::StrFormat(
-                             "%s: block %d begins in segment %d, leaf %d, which does not say so", name_of(c), block,
-                             segment, leaf % leaves_per_segment));
+                       : absl::InternalError(
+                             absl::StrFormat("%s: block %d begins in segment %d, leaf %d, which does not say so",
+                                             name_of(c), block, segment, leaf % leaves_per_segment));
     }
 
     const heap_view& view_;

@@ -101,15 +101,13 @@ private:
     absl::Status check_chunks() { return validate_chunks(view_, memory_, descriptors_, owners_); }
 
     absl::Status check_magazine() {
-        return check_stock(device::segments_at_hand(view_), "magazine", [this](std::uint32_t segment) {
-            return owners_.take(segment, "segment in the magazine");
-        });
+        return check_stock(device::segments_at_hand(view_), "magazine",
+                           [this](std::uint32_t segment) { return owners_.take(segment, "segment in the magazine"); });
     }
     absl::Status check_portions() {
         for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
             absl::Status s = check_stock(device::portions_at_hand(view_, leaves),
-                                         absl::StrFormat("magazine of %d leaves", leaves),
-                                         [&](std::uint32_t leaf) {
+                                         absl::StrFormat("magazine of %d leaves", leaves), [&](std::uint32_t leaf) {
                                              owners_.take_portion(leaf, leaves, "in the magazine a portion");
                                              return absl::OkStatus();
                                          });

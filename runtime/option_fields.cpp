@@ -148,9 +148,9 @@ std::optional<std::string> problem(portions_field f, portion_policy value) {
     return absl::StrCat("is not a policy for portions; give ", allowed(f));
 }
 std::optional<std::string> problem(layout_field f, layout value) {
-    const bool known = value.which == layout::choice::automatic || value.which == layout::choice::linear ||
-                       (value.which == layout::choice::interleaved && value.turn >= smallest_tile &&
-                        value.turn <= largest_tile);
+    const bool known =
+        value.which == layout::choice::automatic || value.which == layout::choice::linear ||
+        (value.which == layout::choice::interleaved && value.turn >= smallest_tile && value.turn <= largest_tile);
     return known ? std::nullopt : std::optional(absl::StrCat("is not a layout; give ", allowed(f)));
 }
 

@@ -43,10 +43,10 @@ absl::Status ownership::compare(const granted_memory& granted) {
         if ((owner_[i] != nullptr) == whole[i]) {
             continue;
         }
-        return absl::InternalError(
-            whole[i] ? absl::StrFormat("segment %d was granted and is nowhere on the device", i)
-                     : absl::StrFormat("segment %d is %s for the host and a %s on the device", i,
-                                       granted.segments[i] ? "one of portions" : "free", owner_[i]));
+        return absl::InternalError(whole[i]
+                                       ? absl::StrFormat("segment %d was granted and is nowhere on the device", i)
+                                       : absl::StrFormat("segment %d is %s for the host and a %s on the device", i,
+                                                         granted.segments[i] ? "one of portions" : "free", owner_[i]));
     }
     std::ranges::sort(portions_, {}, &owned_portion::leaf);
     for (std::size_t i = 0; i < std::max(portions_.size(), granted.portions.size()); ++i) {
@@ -63,10 +63,10 @@ absl::Status ownership::compare(const granted_memory& granted) {
         const portion as_host_says{segment_index{own.leaf / leaves_per_segment},
                                    leaf_index{own.leaf % leaves_per_segment}, leaf_count{own.leaves}};
         if (i >= granted.portions.size() || as_host_says != granted.portions[i]) {
-            return absl::InternalError(absl::StrFormat(
-                "the device has %s of %d leaves at leaf %d of segment %d; granted is %s", own.who, own.leaves,
-                own.leaf % leaves_per_segment, own.leaf / leaves_per_segment,
-                i < granted.portions.size() ? describe_granted() : "nothing so far up"));
+            return absl::InternalError(
+                absl::StrFormat("the device has %s of %d leaves at leaf %d of segment %d; granted is %s", own.who,
+                                own.leaves, own.leaf % leaves_per_segment, own.leaf / leaves_per_segment,
+                                i < granted.portions.size() ? describe_granted() : "nothing so far up"));
         }
     }
     return absl::OkStatus();

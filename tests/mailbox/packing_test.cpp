@@ -61,6 +61,44 @@ TEST(PackingAPost, OfAReturnKeepsEveryField) {
     }
 }
 
+TEST(PackingAPost, OfAChunkKeepsSegmentsAndTail) {
+    for (const std::uint32_t count : {0u, 1u, last_segment}) {
+        for (std::uint32_t leaves = 0; leaves < leaves_per_segment; ++leaves) {
+            const post p{post_kind::grant, 3, 4, {segment_index{0}, count}, leaves == 7, leaf_count{leaves}};
+            const post q = post::unpack(p.pack(1));
+            EXPECT_EQ(q.run.count, count);
+            EXPECT_EQ(q.leaves, p.leaves);
+            EXPECT_EQ(q.or_fewer, p.or_fewer);
+        }
+    }
+}
+
+TEST(PackingAPost, OfAPortionsReturnSaysWhereItBegins) {
+    for (const std::uint32_t block : {0u, 1u, last_segment}) {
+        for (std::uint32_t leaf = 0; leaf < leaves_per_segment; ++leaf) {
+            const post q = post::unpack(post::return_of(segment_index{block}, leaf_index{leaf}).pack(1));
+            EXPECT_EQ(q.run.first, segment_index{block});
+            EXPECT_EQ(q.run.count, post::portion_at + leaf);
+            EXPECT_GT(q.run.count, mailbox::max_give_back) << "or it would be so many segments";
+        }
+    }
+}
+
+TEST(PackingAnAnswer, SaysWhereATailLies) {
+    const auto granted = [](std::uint32_t count) {
+        return answer{answer_status::granted, 0, 0, {segment_index{40}, count}};
+    };
+    const mailbox::grant alone = mailbox::granted_by(granted(13), 0, 6);
+    EXPECT_EQ(alone.tail_block(), segment_index{40});
+    EXPECT_EQ(alone.leaf, leaf_index{13});
+    const mailbox::grant behind = mailbox::granted_by(granted(0), 3, 6);
+    EXPECT_EQ(behind.count, 3u);
+    EXPECT_EQ(behind.tail_block(), segment_index{43});
+    EXPECT_EQ(behind.leaf, leaf_index{0});
+    EXPECT_EQ(mailbox::granted_by(granted(5), 16, 0).count, 5u) << "or fewer";
+    EXPECT_EQ(mailbox::granted_by(granted(0), 16, 0).count, 16u);
+}
+
 TEST(PackingAPost, OfAPingKeepsSlotAndTag) {
     const post q = post::unpack(post{post_kind::ping, 16383, 255, {segment_index{0}, 0}, false}.pack(255));
     EXPECT_EQ(q.kind, post_kind::ping);
@@ -113,12 +151,13 @@ TEST(PackingASlot, KeepsWhatIsDelivered) {
 
 TEST(PackingASlot, TellsItsStatesAndTagsApart) {
     for (std::uint32_t tag = 0; tag < 256; ++tag) {
-        const std::uint64_t forsaken = slot_word::forsaken(tag, last_segment);
+        const std::uint64_t forsaken = slot_word::forsaken(tag, last_segment, 31);
         EXPECT_TRUE(slot_word::is_forsaken(forsaken, tag));
         EXPECT_FALSE(slot_word::is_forsaken(forsaken, tag ^ 1));
         EXPECT_FALSE(slot_word::is_forsaken(slot_word::waiting(tag), tag));
         EXPECT_FALSE(slot_word::is_forsaken(slot_word::idle(tag), tag));
         EXPECT_EQ(slot_word::first_field::get(forsaken), last_segment);
+        EXPECT_EQ(slot_word::count_field::get(forsaken), 31u);
         EXPECT_EQ(slot_word::idle(tag) | slot_word::pending, slot_word::waiting(tag)) << "what claims a slot";
         EXPECT_EQ(slot_word::tag_field::get(forsaken), tag);
     }

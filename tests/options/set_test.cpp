@@ -94,7 +94,8 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
         }
     }
     EXPECT_EQ(listed, std::size(ranges));
-    EXPECT_EQ(option_table().size(), std::size(ranges) + 5);  // device, hardened, page_policy, portions and layout have no range
+    EXPECT_EQ(option_table().size(),
+              std::size(ranges) + 5);  // device, hardened, page_policy, portions and layout have no range
 }
 
 TEST(options_set, writes_the_field_it_names) {

@@ -194,6 +194,8 @@ protected:
         EXPECT_EQ(s.live_chunks, 0u);
         EXPECT_EQ(s.slabs_in_use, 0u);
         EXPECT_EQ(s.segments_in_magazine, 0u);
+        EXPECT_EQ(s.portions_in_magazine, 0u);
+        EXPECT_EQ(s.portions_granted, 0u);
         EXPECT_EQ(s.segments_granted, 0u);
         EXPECT_EQ(s.allocations, s.frees);
     }

@@ -22,6 +22,7 @@ struct service_setup {
     std::uint32_t committed_at_start = 256;  ///< of the backing, counted from segment 0
     std::uint32_t extent = 32;
     std::uint32_t ahead = 0;
+    portion_policy portions = portion_policy::packed;
 };
 
 struct service_rig {
@@ -29,7 +30,7 @@ struct service_rig {
         : box{s.shape},
           memory{to_underlying(s.range.first) + s.range.count, s.committed_at_start},
           grower{memory, {s.range}, s.extent},
-          service{mailbox_server(box.host, s.shape), grower, 0, s.ahead} {}
+          service{mailbox_server(box.host, s.shape), grower, 0, s.ahead, s.portions} {}
 
     mailbox_memory box;
     fake_backing memory;
@@ -54,15 +55,24 @@ public:
     };
 
     /// Precondition: fewer posts in flight than slots.
-    id post(mailbox::post_kind kind, segment_run run = {segment_index{0}, 0}, bool or_fewer = false) {
+    id post(mailbox::post_kind kind, segment_run run = {segment_index{0}, 0}, bool or_fewer = false,
+            std::uint32_t leaves = 0) {
         const id mine = free_.back();
         free_.pop_back();
-        const mailbox::post p{kind, mine.slot, mine.tag, run, or_fewer};
+        const mailbox::post p{kind, mine.slot, mine.tag, run, or_fewer, leaf_count{leaves}};
         box_.host.posts[box_.shape.position(ticket_)].store<simt::order::release>(p.pack(box_.shape.lap_tag(ticket_)));
         ++ticket_;
         return mine;
     }
     id ask(std::uint32_t count) { return post(mailbox::post_kind::grant, {segment_index{0}, count}); }
+    /// A chunk of `count` segments and a tail.
+    id ask_chunk(std::uint32_t count, std::uint32_t leaves) {
+        return post(mailbox::post_kind::grant, {segment_index{0}, count}, false, leaves);
+    }
+    id give_back_portion(std::uint32_t block, std::uint32_t leaf) {
+        return post(mailbox::post_kind::give_back,
+                    mailbox::post::return_of(segment_index{block}, leaf_index{leaf}).run);
+    }
     id ask_or_fewer(std::uint32_t count) { return post(mailbox::post_kind::grant, {segment_index{0}, count}, true); }
     id give_back(std::uint32_t first, std::uint32_t count) {
         return post(mailbox::post_kind::give_back, {segment_index{first}, count});
