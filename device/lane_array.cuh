@@ -160,7 +160,8 @@ private:
     }
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE tile tile_in_tail(Index i) const {
-        constexpr std::uint32_t in_page = static_cast<std::uint32_t>(os_page_bytes / sizeof(T));
+        // Larger elements than a page are in no tail rows.
+        constexpr auto in_page = static_cast<std::uint32_t>(sizeof(T) < os_page_bytes ? os_page_bytes / sizeof(T) : 1);
         return map().tile_of_page(static_cast<std::uint32_t>(static_cast<std::make_unsigned_t<Index>>(i) / in_page));
     }
 
