@@ -80,7 +80,8 @@ inline ORCHARD_NOINLINE void find_in_segments(block_search& s) {
 }
 inline ORCHARD_NOINLINE void find_in_portion(block_search& s) {
     const portion_record& r = s.h.portion_records[first_leaf(s.chunk)];
-    find_among(s, r.shape.get() & 0xff, [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
+    find_among(s, r.shape.get() & 0xff,
+               [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
 }
 
 /// Finds the block that begins at the address. Cost: four to ten loads.
@@ -112,8 +113,8 @@ enum class freed_block : std::uint32_t {
 /// Clears the block's bit. Cost: one atomic.
 inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
     const std::uint32_t bit = 1u << s.block;
-    auto& live =
-        is_portion(s.chunk) ? s.h.portion_records[first_leaf(s.chunk)].live : s.h.records[first_segment(s.chunk)].live;
+    auto& live = is_portion(s.chunk) ? s.h.portion_records[first_leaf(s.chunk)].live
+                                     : s.h.records[first_segment(s.chunk)].live;
     // Releases this lane's writes; the last one acquires everybody's.
     const std::uint32_t before = live.fetch_and<order::acq_rel>(~bit);
     return (before & bit) == 0 ? freed_block::wrong : before == bit ? freed_block::last : freed_block::right;
@@ -136,7 +137,7 @@ ORCHARD_INLINE void end_chunk(block_search& s) {
         // Blocks in the tail begin in no segment of the chunk's own.
         std::uint32_t last = s.h.records[first_segment(s.chunk)].segments.get();
         ORCHARD_NO_UNROLL
-        for (std::uint32_t left = s.h.records[first_segment(s.chunk)].lanes.get(); left != 0; --left) {
+        for (std::uint32_t left = s.h.records[first_segment(s.chunk)].lanes.get() & ~interleaved_flag; left != 0; --left) {
             if (const std::uint32_t segment = segment_of_block(s, left - 1); segment < last) {
                 clear_descriptor(s, segment);
                 last = segment;
@@ -169,6 +170,17 @@ ORCHARD_INLINE void return_chunk(block_search& s) {
     }
 }
 
+/// What follows when the search is over: frees what was found; the last lane puts the chunk's memory into the magazine.
+/// False where nothing was.
+ORCHARD_INLINE bool free_found(block_search& s) {
+    const freed_block freed = s.chunk == block_search::nothing ? freed_block::wrong : clear_live(s);
+    if (freed == freed_block::last) {
+        end_chunk(s);
+        return_chunk(s);
+    }
+    return freed != freed_block::wrong;
+}
+
 /// Frees one lane's block of a chunk; the last lane puts the chunk's memory into the magazine. Any lane, alone.
 /// Never waits, and needs no mailbox. False where the address is no such block.
 ORCHARD_INLINE bool free_from_chunk(block_search& s) {
@@ -176,12 +188,7 @@ ORCHARD_INLINE bool free_from_chunk(block_search& s) {
         return false;
     }
     find_block(s);
-    const freed_block freed = s.chunk == block_search::nothing ? freed_block::wrong : clear_live(s);
-    if (freed == freed_block::last) {
-        end_chunk(s);
-        return_chunk(s);
-    }
-    return freed != freed_block::wrong;
+    return free_found(s);
 }
 
 }  // namespace orchard::device

@@ -21,11 +21,21 @@ namespace orchard::device {
 inline constexpr std::uint64_t chunk_block_alignment = 256;
 inline constexpr int chunk_unit_shift = 8;
 
+/// In what says how many lanes a chunk has: it holds interleaved arrays, and no blocks. So who looks for a block in it
+/// finds more lanes than there can be.
+inline constexpr std::uint32_t interleaved_flag = 0x80;
+
 /// Lane i of the group that asked owns units [offset[i], offset[i + 1]) of the chunk, counted from where it begins;
 /// `live` has a bit for each lane that has not freed.
+///
+/// Of a chunk of interleaved arrays offset[i] is where the sub-array begins in which lane i's array lies; the lanes of
+/// one sub-array follow one another, in the order of their positions in it:
+///
+///     sub-arrays   | 4 lanes       | 2     | 1 |      lanes    7, flagged
+///     offset         0  0  0  0      9  9    12  15
 struct chunk_record {
     simt::device_word<std::uint32_t> live;
-    simt::plain<std::uint32_t> lanes;
+    simt::plain<std::uint32_t> lanes;     ///< and `interleaved_flag`
     simt::plain<std::uint32_t> segments;  ///< whole ones; not 0 while it is a chunk's
     simt::plain<std::uint32_t> leaves;    ///< of the tail behind them
     simt::plain<std::uint32_t> place;     ///< of a slab, and no chunk: its place in the slab table
@@ -34,8 +44,8 @@ struct chunk_record {
 
 /// The same of a chunk that is a portion: under 2 MiB, so that 16 bits will do for an offset, two to a word.
 ///
-///     31       16 15       0           15    8 7     0
-///     | offset 1 | offset 0 |  shape:  | leaves | lanes |
+///     31       16 15       0           15    8 7             7 6     0
+///     | offset 1 | offset 0 |  shape:  | leaves | interleaved | lanes |
 struct portion_record {
     simt::device_word<std::uint32_t> live;
     simt::plain<std::uint32_t> shape;
@@ -52,17 +62,17 @@ public:
     explicit ORCHARD_FN chunk_blocks(const chunk_record& r) : whole_{&r} {}
     explicit ORCHARD_FN chunk_blocks(const portion_record& r) : part_{&r} {}
 
-    /// Lanes that got a block; more than 32 only where something has been rewritten meanwhile.
-    [[nodiscard]] ORCHARD_FN std::uint32_t lanes() const {
-        return whole_ != nullptr ? whole_->lanes.get() : part_->shape.get() & 0xff;
-    }
+    /// Lanes that got a block or an array; more than 32 only where something has been rewritten meanwhile.
+    [[nodiscard]] ORCHARD_FN std::uint32_t lanes() const { return flagged_lanes() & ~interleaved_flag; }
+    /// Whether lanes got arrays that are interleaved, and no blocks.
+    [[nodiscard]] ORCHARD_FN bool interleaved() const { return (flagged_lanes() & interleaved_flag) != 0; }
     /// Whole segments.
     [[nodiscard]] ORCHARD_FN std::uint32_t segments() const { return whole_ != nullptr ? whole_->segments.get() : 0; }
     /// Leaves of the tail.
     [[nodiscard]] ORCHARD_FN std::uint32_t leaves() const {
         return whole_ != nullptr ? whole_->leaves.get() : part_->shape.get() >> 8;
     }
-    /// Where block `i` <= `lanes()` begins, in units of 256 B.
+    /// Where block `i` <= `lanes()` begins, or the sub-array of lane `i`, in units of 256 B.
     [[nodiscard]] ORCHARD_FN std::uint32_t offset(std::uint32_t i) const {
         return whole_ != nullptr ? whole_->offset[i].get() : part_->offsets[i / 2].get() >> i % 2 * 16 & 0xffff;
     }
@@ -71,6 +81,10 @@ public:
     }
 
 private:
+    [[nodiscard]] ORCHARD_FN std::uint32_t flagged_lanes() const {
+        return whole_ != nullptr ? whole_->lanes.get() : part_->shape.get() & 0xff;
+    }
+
     const chunk_record* whole_ = nullptr;
     const portion_record* part_ = nullptr;
 };

@@ -7,6 +7,8 @@
 
 #include "device/chunk_free.cuh"
 #include "device/chunk_path.cuh"
+#include "device/lane_array.cuh"
+#include "device/lane_chunks.cuh"
 #include "device/page_free.cuh"
 #include "device/page_path.cuh"
 #include "device/page_published.cuh"
@@ -57,6 +59,28 @@ public:
     /// `bytes` bytes aligned to `alignment`, a power of two up to 2 MiB. Null with `invalid_alignment` otherwise.
     ORCHARD_FN void* aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const;
 
+    /// An array of `count` elements for each lane that comes here, in the layout `how`; `automatic` is the heap's
+    /// option `layout`, and docs/layouts.md says what it does where that is `automatic` too. Lanes that are there
+    /// together and want the same layout get theirs in one warp chunk, whatever their counts: interleaved with those
+    /// lanes whose sizes are alike. Any lanes, in any divergence; a lane alone gets a linear array.
+    ///
+    /// What is reserved is at most a quarter more than the lanes ask for, and then rounded up to 64 KiB; a lane counts
+    /// as whole tiles, or as whole OS pages where the tile is larger. `data()` of the array is not null, except where a
+    /// tile above 4 KiB left a rest, which lies in tail rows. A tile smaller than `T` becomes as large as that.
+    ///
+    /// 0 elements are an empty array, and no failure. An empty array otherwise means failure, recorded as `malloc`'s.
+    /// Free it with `free_array`; to `free`, `realloc` and `usable_size` an interleaved array is no block.
+    /// `T`: `sizeof(T)` a power of two, at most 64 KiB. Elements are not constructed.
+    /// Cost: as `malloc`, of one chunk for all lanes; about four collectives for each sub-array (lanes of one size).
+    template <class T>
+    ORCHARD_FN lane_array<T> allocate_array(std::uint64_t count, layout how = layout::automatic()) const;
+
+    /// Gives back an array that `allocate_array` returned; from any thread of any kernel, alone or with others. An
+    /// empty one is nothing. Never waits, never fails: what is no such array is counted as in `free`, and changes
+    /// nothing. The memory is free when the last array of the warp chunk is. Cost: up to eighteen loads, one atomic.
+    template <class T>
+    ORCHARD_FN void free_array(const lane_array<T>& a) const;
+
     /// The paper's GETPAGE (Pham et al., ICS 2022): a page of the smallest class that holds `bytes`, 1 to 512 KiB,
     /// found by the heap's `page_policy`. All else as in `malloc`. Null with `too_large` for more.
     ORCHARD_INLINE void* get_page(std::uint32_t bytes) const;
@@ -92,4 +116,5 @@ static_assert(std::is_trivially_copyable_v<heap_ref> && std::is_trivially_copyab
 
 }  // namespace orchard
 
+#include "device/heap_arrays_impl.cuh"
 #include "device/heap_ref_impl.cuh"

@@ -105,7 +105,9 @@ private:
                                                        name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
         }
         for (std::uint32_t i = 0; i < lanes; ++i) {
-            if (blocks.offset(i) >= blocks.offset(i + 1)) {
+            // Lanes of one interleaved sub-array begin together.
+            const bool may_be_same = blocks.interleaved() && i + 1 < lanes;
+            if (blocks.offset(i) > blocks.offset(i + 1) || (blocks.offset(i) == blocks.offset(i + 1) && !may_be_same)) {
                 return absl::InternalError(absl::StrFormat("%s: block %d is empty", name_of(c), i));
             }
             const std::uint32_t at = device::first_leaf(c) + (blocks.offset(i) >> (16 - device::chunk_unit_shift));

@@ -109,6 +109,7 @@ absl::Status heap::impl::lay_out_metadata() {
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
     view.hardened = values.hardened;
     view.portions_by = values.portions;
+    view.arrays = values.layout;
 
     absl::Status status;
     const auto place = [&](auto*& pointer, std::uint64_t count) {
