@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// Arrays of lanes are where they say, are disjoint, and are freed by whoever has them.
+
+#include <numeric>
+#include <random>
+
+#include "tests/lane_chunks/arrays_fixture.hpp"
+
+namespace orchard::test {
+namespace {
+
+class lane_chunks_contents : public arrays_contract {
+protected:
+    /// Allocates, writes all of it, reads it from elsewhere, frees in another order by other lanes.
+    template <class T>
+    std::uint64_t array_cycle(const std::vector<std::uint64_t>& counts, layout how, std::mt19937& random) {
+        const auto arrays = allocate_arrays<T>(counts, how);
+        expect_sizes(arrays, counts);
+        expect_valid("allocated");
+        stamp_arrays(arrays);
+        const std::uint64_t no_data = expect_arrays_stamped(arrays);
+        std::vector<std::uint64_t> order(arrays.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::shuffle(order.begin(), order.end(), random);
+        free_arrays(arrays, order, 96);
+        expect_valid("freed");
+        EXPECT_EQ(invalid_frees(), 0u);
+        return no_data;
+    }
+
+    /// 72 lanes in two warps and a bit, some of which do not come: all of one size; of any; of a few.
+    static std::vector<std::uint64_t> some_counts(int kind, std::uint64_t most, std::mt19937& random) {
+        std::vector<std::uint64_t> counts(72, most);
+        for (std::uint64_t& n : counts) {
+            n = kind == 0 ? most : kind == 1 ? random() % (most + 1) : most >> random() % 3;
+            n = random() % 4 == 0 ? absent : n;
+        }
+        return counts;
+    }
+};
+INSTANTIATE_TEST_SUITE_P(all, lane_chunks_contents, ::testing::ValuesIn(heap_cases()), case_name);
+
+const layout all_layouts[] = {layout::interleaved(tile::b4),
+                              layout::interleaved(tile::b16),
+                              layout::interleaved(tile::k4),
+                              layout::interleaved(tile::k64),
+                              layout::interleaved(tile::k16),
+                              layout::linear(),
+                              layout::automatic()};
+
+TEST_P(lane_chunks_contents, every_byte_is_its_owners_alone) {
+    std::mt19937 random(7);
+    for (const layout how : all_layouts) {
+        const bool interleaved = how.which == layout::choice::interleaved;
+        for (int kind = 0; kind < 3; ++kind) {
+            if (!interleaved && kind == 1 && heap_segments() < 32) {
+                continue;  // a small heap has no segment for each class of pages
+            }
+            const std::uint64_t no_data = array_cycle<cell<1>>(some_counts(kind, 9000, random), how, random);
+            if (!interleaved || how.turn <= tile::k4) {
+                EXPECT_EQ(no_data, 0u);
+            }
+        }
+    }
+    expect_empty();
+}
+
+TEST_P(lane_chunks_contents, elements_larger_than_a_tile) {
+    std::mt19937 random(8);
+    for (const layout how : all_layouts) {
+        // Few sizes, as above.
+        array_cycle<cell<2>>(some_counts(2, 900, random), how, random);
+        array_cycle<cell<16>>(some_counts(2, 120, random), how, random);
+        array_cycle<cell<2048>>(some_counts(1, 2, random), how, random);
+    }
+    expect_empty();
+}
+
+TEST_P(lane_chunks_contents, whole_segments_and_a_tail) {
+    std::mt19937 random(9);
+    for (const layout how : {layout::interleaved(tile::b4), layout::interleaved(tile::k64), layout::automatic()}) {
+        std::vector<std::uint64_t> counts(32, 40'000);
+        counts[5] = 300'000;
+        counts[6] = absent;
+        counts[7] = 0;
+        array_cycle<cell<1>>(counts, how, random);
+    }
+    expect_empty();
+}
+
+/// Each lane takes one of several ways; those of one way want the same.
+struct allocate_in_branches {
+    heap_ref heap;
+    lane_array<cell<1>>* arrays;
+    std::uint64_t n;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i % 3 == 0) {
+            arrays[i] = heap.allocate_array<cell<1>>(n, layout::interleaved(tile::k4));
+        } else if (i % 5 == 0) {
+            arrays[i] = heap.allocate_array<cell<1>>(n);
+        } else {
+            // These come together, and part there.
+            const layout how = i % 2 == 0 ? layout::interleaved(tile::b8) : layout::interleaved(tile::k64);
+            arrays[i] = heap.allocate_array<cell<1>>(n + i, i % 7 == 0 ? layout::linear() : how);
+        }
+    }
+};
+
+TEST_P(lane_chunks_contents, lanes_that_want_different_layouts) {
+    const auto got = array_of(std::vector<lane_array<cell<1>>>(100));
+    launch(simt::grid_for(100, 50), allocate_in_branches{heap_ref(h().ref()), got.data(), 5000});
+    const auto arrays = to_host(got);
+    expect_valid("allocated");
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+        ASSERT_GE(arrays[i].size(), 5000u) << i;
+    }
+    EXPECT_EQ(arrays[0].map().row_tile, tile::k4);
+    stamp_arrays(arrays);
+    expect_arrays_stamped(arrays);
+    free_arrays(arrays, {}, 33);
+    EXPECT_EQ(invalid_frees(), 0u);
+    expect_empty();
+}
+
+}  // namespace
+}  // namespace orchard::test
