@@ -151,9 +151,9 @@ inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t most_row
 /// Without tail rows sizes are multiples of alignments, all of them powers of two: those of the greatest alignment
 /// first, there is no gap. Behind them those with tail rows.
 inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
-    // Not 0, and the same for the lanes of a sub-array only.
+    // Not 0, and the same for the lanes of a sub-array only; of one size the widest come first.
     std::uint32_t key = (r.in_tail_rows ? 0u : 1u << 16) | r.log_align << 10 |
-                        static_cast<std::uint32_t>(simt::leader_of(r.alike)) << 5 | r.first;
+                        static_cast<std::uint32_t>(simt::leader_of(r.alike)) << 5 | (31 - r.first);
     const std::uint64_t own = (r.map.size(r.most << r.log_unit).bytes + chunk_block_alignment - 1) >> chunk_unit_shift;
     std::uint32_t placed = 0;
     r.total = 0;

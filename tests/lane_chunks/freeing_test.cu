@@ -86,14 +86,14 @@ TEST_P(lane_chunks_freeing, what_is_no_array_of_the_heap_is_counted) {
     char outside[16]{};
     const lane_map map = got[0].map();
     const arrays wrong = {
-        {chunk, lane_map::rows(tile::b4, 32), 30, 1},                       // no such lane
-        {chunk + 256, map, 0, 9'000},                                       // within a sub-array
-        {chunk + 4, map, 0, 9'000},                                         // no multiple of 256 B
-        {outside, map, 0, 1},                                               // not the heap's
-        {blocks[0].pointer(), map, 0, 1},                                   // a block
-        {pages[0].pointer(), map, 0, 1},                                    // a page
-        {h().ref().view().base, map, 1, 1},                                 // nobody's, or a slab
-        lane_array<element>::linear(reinterpret_cast<element*>(chunk), 9),  // as if it were a block
+        {chunk, lane_map::rows(tile::b4, 32), 30, 1},                          // no such lane
+        {chunk + 256, map, 0, 9'000},                                          // within a sub-array
+        {chunk + 4, map, 0, 9'000},                                            // no multiple of 256 B
+        {outside, map, 0, 1},                                                  // not the heap's
+        {blocks[0].pointer(), map, 0, 1},                                      // a block
+        {pages[0].pointer(), map, 0, 1},                                       // a page
+        {h().ref().view().base + segments(heap_segments()) - 256, map, 1, 1},  // nobody's
+        lane_array<element>::linear(reinterpret_cast<element*>(chunk), 9),     // as if it were a block
     };
     free_arrays(wrong);
     EXPECT_EQ(invalid_frees(), wrong.size());
