@@ -80,8 +80,7 @@ inline ORCHARD_NOINLINE void find_in_segments(block_search& s) {
 }
 inline ORCHARD_NOINLINE void find_in_portion(block_search& s) {
     const portion_record& r = s.h.portion_records[first_leaf(s.chunk)];
-    find_among(s, r.shape.get() & 0xff,
-               [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
+    find_among(s, r.shape.get() & 0xff, [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
 }
 
 /// Finds the block that begins at the address. Cost: four to ten loads.
@@ -113,8 +112,8 @@ enum class freed_block : std::uint32_t {
 /// Clears the block's bit. Cost: one atomic.
 inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
     const std::uint32_t bit = 1u << s.block;
-    auto& live = is_portion(s.chunk) ? s.h.portion_records[first_leaf(s.chunk)].live
-                                     : s.h.records[first_segment(s.chunk)].live;
+    auto& live =
+        is_portion(s.chunk) ? s.h.portion_records[first_leaf(s.chunk)].live : s.h.records[first_segment(s.chunk)].live;
     // Releases this lane's writes; the last one acquires everybody's.
     const std::uint32_t before = live.fetch_and<order::acq_rel>(~bit);
     return (before & bit) == 0 ? freed_block::wrong : before == bit ? freed_block::last : freed_block::right;
@@ -137,7 +136,8 @@ ORCHARD_INLINE void end_chunk(block_search& s) {
         // Blocks in the tail begin in no segment of the chunk's own.
         std::uint32_t last = s.h.records[first_segment(s.chunk)].segments.get();
         ORCHARD_NO_UNROLL
-        for (std::uint32_t left = s.h.records[first_segment(s.chunk)].lanes.get() & ~interleaved_flag; left != 0; --left) {
+        for (std::uint32_t left = s.h.records[first_segment(s.chunk)].lanes.get() & ~interleaved_flag; left != 0;
+             --left) {
             if (const std::uint32_t segment = segment_of_block(s, left - 1); segment < last) {
                 clear_descriptor(s, segment);
                 last = segment;

@@ -10,7 +10,7 @@
 ///
 /// The layouts are AlignMalloc's (Zhang et al., TPDS 2025, section V.A); that sizes are grouped is Orchard's.
 
-#include "device/chunk_path.cuh"
+#include "device/chunk_free.cuh"
 #include "uvm/layout.hpp"
 
 namespace orchard::device {

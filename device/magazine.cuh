@@ -143,7 +143,7 @@ inline constexpr std::uint32_t most_words_for_a_run = 128;
 struct magazine_search {
     const heap_view& h;
     stock from;
-    stock tails;  ///< of portions of `tail` leaves
+    stock tails{};  ///< of portions of `tail` leaves
     lane_mask mask;
     std::uint32_t k;       ///< bits wanted; 0: some, in a run of whatever length
     std::uint32_t tail;    ///< leaves of a portion that must begin behind the run; 0: none

@@ -34,7 +34,7 @@ public:
     ///
     /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there, or where `page_policy`
     /// is one that the kernels are not built for; ResourceExhausted with the numbers where memory is short. Cost:
-    /// metadata of 0.83 % of the capacity (more under `corw_locked` and `rw_malloc`); on CUDA one `cudaMalloc`.
+    /// metadata of 0.93 % of the capacity (more under `corw_locked` and `rw_malloc`); on CUDA one `cudaMalloc`.
     static absl::StatusOr<heap> create(const options& values, page_policies kernels = page_policies::default_only);
 
     heap(heap&&) noexcept;

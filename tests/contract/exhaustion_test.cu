@@ -64,7 +64,7 @@ protected:
     /// How many of those a heap must hold at least before malloc gives null.
     std::uint64_t at_least(std::uint64_t bytes) {
         // Runs that begin anywhere leave gaps that are too short.
-        return pages_that_fit(bytes) * (GetParam().runs() && bytes > 16 ? 60 : shared(bytes) ? 85 : 95) / 100;
+        return pages_that_fit(bytes) * (GetParam().runs() && bytes > 16 ? 60 : shared(bytes) ? 75 : 95) / 100;
     }
     /// Takes every segment, one block a segment, without a request that fails.
     chains take_all_segments() {

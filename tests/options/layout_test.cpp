@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// The options that say where memory lies: layouts of arrays, and how tails share VA blocks.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/options.hpp"
+
+namespace orchard {
+namespace {
+
+TEST(LayoutOption, IsReadAndWritten) {
+    EXPECT_EQ(options{}.layout, layout::automatic());
+    for (const char* text : {"automatic", "linear", "interleaved:4", "interleaved:512", "interleaved:1K",
+                             "interleaved:64K"}) {
+        options values;
+        ASSERT_TRUE(set(values, "layout", text).ok()) << text;
+        EXPECT_NE(to_text(values).find("layout = " + std::string(text) + "\n"), std::string::npos) << text;
+    }
+    options values;
+    ASSERT_TRUE(set(values, "layout", "interleaved:16").ok());
+    EXPECT_EQ(values.layout, layout::interleaved(tile::b16));
+}
+
+TEST(LayoutOption, SaysWhatIsAllowed) {
+    for (const std::string text : {"", "interleaved", "interleaved:2", "interleaved:128K", "interleaved:3", "Linear"}) {
+        options values;
+        const absl::Status s = set(values, "layout", text);
+        EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument) << text;
+        EXPECT_EQ(s.message(), "layout: \"" + text +
+                                   "\" is not a layout; give automatic, linear, or interleaved:TILE with a tile of 4, 8, "
+                                   "... 512 bytes, 1K, 2K, ... 64K");
+        EXPECT_EQ(values, options{});
+    }
+    options values;
+    values.layout = layout{layout::choice::interleaved, static_cast<tile>(17)};
+    EXPECT_EQ(validate(values).code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(PortionsOption, IsReadAndWritten) {
+    EXPECT_EQ(options{}.portions, portion_policy::packed);
+    options values;
+    ASSERT_TRUE(set(values, "portions", "padded").ok());
+    EXPECT_EQ(values.portions, portion_policy::padded);
+    EXPECT_NE(to_text(values).find("portions = padded\n"), std::string::npos);
+    ASSERT_TRUE(set(values, "portions", "packed").ok());
+    EXPECT_EQ(values.portions, portion_policy::packed);
+}
+
+TEST(PortionsOption, SaysWhatIsAllowed) {
+    options values;
+    const absl::Status s = set(values, "portions", "dense");
+    EXPECT_EQ(s.message(), "portions: \"dense\" is not a policy for portions; give packed or padded");
+    values.portions = static_cast<portion_policy>(5);
+    EXPECT_EQ(validate(values).message(), "portions: 5 is not a policy for portions; give packed or padded");
+}
+
+}  // namespace
+}  // namespace orchard
