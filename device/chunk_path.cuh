@@ -218,7 +218,8 @@ inline ORCHARD_NOINLINE bool plan_shared_chunk(chunk_request& r) {
         (beyond != 0 && total < segment_bytes >> chunk_unit_shift)) {
         return false;
     }
-    return place_blocks(r);
+    // Alignment may cost more than pages of a class do.
+    return place_blocks(r) && r.total * 4 <= std::uint64_t{total} * 5;
 }
 
 /// One chunk for lanes that could as well have pages, where their sum is worth it and memory for it is to be had
