@@ -23,8 +23,7 @@ struct chunk_request {
     std::uint32_t leaves = 0;  ///< and its tail
     mailbox::grant got{};
     failure_reason why = failure_reason::none;
-    void* block = nullptr;         ///< this lane's
-    std::uint32_t page_class = 0;  ///< for lanes that may as well have pages
+    void* block = nullptr;  ///< this lane's
 };
 
 /// Most bytes of one chunk: what its record can say.
@@ -197,41 +196,11 @@ inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
 /// Cost: as `acquire`, and a few stores of metadata by each lane.
 inline ORCHARD_FN void allocate_chunk(chunk_request& r) {
     do {
-        r.why = place_blocks(r) ? acquire(r.h, r.mask, r.k, r.leaves, true, &r.got) : failure_reason::too_large;
+        r.why = place_blocks(r) ? acquire(r.h, r.mask, r.k, r.leaves, &r.got) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
             return describe_chunk(r);
         }
     } while (split_group(r));
-}
-
-/// Lanes that ask for more than this each may share a chunk instead of getting a page of their own each.
-inline constexpr std::uint64_t most_alone_bytes = 8 << 10;
-/// And do so where they ask for this much together: then rounding the chunk up to leaves is at most a fifth of it.
-inline constexpr std::uint64_t least_shared_bytes = 256 << 10;
-
-/// Whether the group's sum is worth a chunk, which is laid out then. All lanes of a converged group.
-inline ORCHARD_NOINLINE bool plan_shared_chunk(chunk_request& r) {
-    const auto units = static_cast<std::uint32_t>((r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift);
-    const std::uint32_t total = simt::reduce_add(r.mask, units);
-    const lane_mask beyond = simt::ballot(r.mask, r.alignment > big_page_bytes);
-    if (total < least_shared_bytes >> chunk_unit_shift || r.mask == lane_mask{1} << simt::lane_id() ||
-        (beyond != 0 && total < segment_bytes >> chunk_unit_shift)) {
-        return false;
-    }
-    // Alignment may cost more than pages of a class do.
-    return place_blocks(r) && r.total * 4 <= std::uint64_t{total} * 5;
-}
-
-/// One chunk for lanes that could as well have pages, where their sum is worth it and memory for it is to be had
-/// without a search for what is left; otherwise `r.block` is null, and nothing is lost. Any mask.
-/// Cost: as `allocate_chunk`; one reduction where it is not worth it.
-inline ORCHARD_FN void allocate_shared_chunk(chunk_request& r) {
-    if (plan_shared_chunk(r)) {
-        r.why = acquire(r.h, r.mask, r.k, r.leaves, false, &r.got);
-        if (r.why == failure_reason::none) {
-            describe_chunk(r);
-        }
-    }
 }
 
 }  // namespace orchard::device

@@ -64,7 +64,6 @@ struct dealings : errand_with<magazine_sink> {
     leaf_index leaf;           ///< where the tail begins that was got
     std::uint32_t asked;       ///< shards, in this attempt
     std::uint32_t attempt = 0;
-    std::uint32_t attempts;  ///< at most
     failure_reason why = failure_reason::none;
     mailbox::grant* result = nullptr;
     // Of a reclaim.

@@ -80,13 +80,13 @@ inline ORCHARD_FN void level_after(dealings& d) {
     }
 }
 
-/// Gets a run of `k` segments with a tail of `leaves` (one of them may be 0): from the magazine, else from the host;
-/// who insists, on shortage after giving back what lies unused. All lanes of a converged group; the same result in all.
+/// Gets a run of `k` segments with a tail of `leaves` (one of them may be 0): from the magazine, else from the host, on
+/// shortage after giving back what lies unused. All lanes of a converged group; the same result in all.
 /// Errors: as `failure_reason`. Cost: two atomics on a magazine hit, two more for a tail; a round trip (3 to 5 us)
 /// otherwise.
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, std::uint32_t k,
-                                               std::uint32_t leaves, bool insist, mailbox::grant* got) {
-    constexpr std::uint32_t most_attempts = 6;  // of who insists
+                                               std::uint32_t leaves, mailbox::grant* got) {
+    constexpr std::uint32_t most_attempts = 6;
     if (k + (leaves != 0 ? 1 : 0) > h.segments) {
         return failure_reason::too_large;
     }
@@ -96,7 +96,6 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     dealings d(h, mask);
     d.k = k;
     d.leaves = leaves;
-    d.attempts = insist ? most_attempts : 1;
     d.result = got;
     ORCHARD_NO_UNROLL
     while (d.h.magazine_target == 0 || !take_at_hand(d)) {
@@ -104,7 +103,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
         const bool all = d.k > 64 || d.h.magazine_target == 0;
         hand_back_surplus(d, 0, all ? d.h.magazine_target : 2 * d.h.magazine_target, returns_at_once + d.k / 32);
         request_anywhere(d);
-        if (!may_be_elsewhere(d.why) || ++d.attempt == d.attempts) {
+        if (!may_be_elsewhere(d.why) || ++d.attempt == most_attempts) {
             break;
         }
         reclaim(d);
@@ -119,7 +118,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
 /// Gets a run of `k` segments, as `acquire`.
 ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
     mailbox::grant got;
-    const failure_reason why = acquire(h, mask, k, 0, true, &got);
+    const failure_reason why = acquire(h, mask, k, 0, &got);
     *run = got;
     return why;
 }

@@ -99,7 +99,6 @@ public:
 
 private:
     ORCHARD_INLINE void* allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const;
-    ORCHARD_INLINE void* allocate_page(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const;
 
     device::heap_view view_;
 };

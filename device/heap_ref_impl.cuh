@@ -62,32 +62,6 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
     return r.block;
 }
 
-/// A page for each lane of a heap whose policy is the default, or null. Any lanes; who comes together shares.
-ORCHARD_INLINE void* allocate_page(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class) {
-    const home_result r =
-        simt::by_mask(simt::converge(), [&](lane_mask here) { return look_at_home(h, here, page_class); });
-    if (r.mine.page == found_page::none) {
-        return r.closing ? refuse_page(*h.self, failure_reason::closing, bytes, page_class)
-                         : search_page(*h.self, r.lack, r.group & r.lack, page_class, bytes);
-    }
-    return h.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
-}
-
-/// A block of a chunk that the lanes share, where that is worth it: `r.block`. Any lanes; who comes together shares.
-/// Powers of two are aligned to themselves, as pages are.
-inline ORCHARD_NOINLINE void allocate_shared(chunk_request& r) {
-    const lane_mask here = simt::converge();
-    r.mask = simt::match(here, reinterpret_cast<std::uintptr_t>(r.h.state));
-    if ((r.bytes & (r.bytes - 1)) == 0 && r.bytes > r.alignment) {
-        r.alignment = r.bytes;
-    }
-    allocate_shared_chunk(r);
-    if (r.block != nullptr) {
-        count_large_group(r);
-        count_large(r);
-    }
-}
-
 /// A page or run of units where the heap's policy is one of the published algorithms, or null.
 template <class Policy>
 ORCHARD_NOINLINE void* allocate_by_policy(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class,
@@ -125,29 +99,18 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::
     if (page_class == chunk_class) {
         return device::allocate_large(*view_.self, bytes, alignment);
     }
-    if (bytes > device::most_alone_bytes && Policy::of(view_) == device::page_policy::default_walk) {
-        // In the lane's memory, not in registers, while the lanes ask together.
-        device::chunk_request r{*view_.self, 0, bytes, alignment};
-        r.page_class = page_class;
-        device::allocate_shared(r);
-        if (r.block != nullptr) {
-            return r.block;
-        }
-        bytes = r.bytes;
-        page_class = r.page_class;
-    }
-    return allocate_page(bytes, page_class, alignment);
-}
-
-template <class Policy>
-ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate_page(std::uint64_t bytes, std::uint32_t page_class,
-                                                           std::uint64_t alignment) const {
     if constexpr (!Policy::is_default) {
         if (Policy::of(view_) != device::page_policy::default_walk) {
             return device::allocate_by_policy<Policy>(*view_.self, bytes, page_class, alignment);
         }
     }
-    return device::allocate_page(view_, bytes, page_class);
+    const device::home_result r = simt::by_mask(
+        simt::converge(), [&](simt::lane_mask here) { return device::look_at_home(view_, here, page_class); });
+    if (r.mine.page == device::found_page::none) {
+        return r.closing ? device::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
+                         : device::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes);
+    }
+    return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
 }
 
 template <class Policy>
@@ -158,7 +121,7 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::get_page(std::uint32_t bytes) const
         }
         return nullptr;
     }
-    return allocate_page(bytes, class_of(bytes), 16);
+    return allocate(bytes, class_of(bytes), 16);
 }
 
 template <class Policy>

@@ -264,7 +264,7 @@ inline ORCHARD_NOINLINE void describe_lanes(lanes_request& r) {
 /// Cost: as `acquire`; a few collectives for each sub-array; a few stores of metadata by each lane.
 inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
-        r.why = place_lanes(r) ? acquire(r.h, r.mask, r.k, r.leaves, true, &r.got) : failure_reason::too_large;
+        r.why = place_lanes(r) ? acquire(r.h, r.mask, r.k, r.leaves, &r.got) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
             return describe_lanes(r);
         }

@@ -5,7 +5,6 @@
 
 #include <numeric>
 
-#include "device/chunk_path.cuh"
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {
@@ -48,14 +47,7 @@ protected:
         launch(made.shape, free_chains{h().ref(), made.heads.data(), errors.data()});
         EXPECT_EQ(to_host(errors).front().load<simt::order::relaxed>(), 0u) << "two owners of one block";
     }
-    /// Lanes that ask for so much share chunks, which are denser than pages.
-    static bool shared(std::uint64_t bytes) {
-        return bytes > device::most_alone_bytes && GetParam().policy == device::page_policy::default_walk;
-    }
     std::uint64_t pages_that_fit(std::uint64_t bytes) {
-        if (shared(bytes)) {
-            return heap_segments() * (segment_bytes / 256) / ((bytes + 255) / 256);
-        }
         if (GetParam().runs()) {
             return segment_bytes / ((bytes + 15) / 16 * 16) * heap_segments();
         }
@@ -64,7 +56,7 @@ protected:
     /// How many of those a heap must hold at least before malloc gives null.
     std::uint64_t at_least(std::uint64_t bytes) {
         // Runs that begin anywhere leave gaps that are too short.
-        return pages_that_fit(bytes) * (GetParam().runs() && bytes > 16 ? 60 : shared(bytes) ? 75 : 95) / 100;
+        return pages_that_fit(bytes) * (GetParam().runs() && bytes > 16 ? 60 : 95) / 100;
     }
     /// Takes every segment, one block a segment, without a request that fails.
     chains take_all_segments() {

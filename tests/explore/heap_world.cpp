@@ -179,14 +179,6 @@ void* heap_world::take(std::uint64_t bytes) {
     return p;
 }
 
-void* heap_world::take_page(std::uint64_t bytes) {
-    void* const p = ref.get_page(static_cast<std::uint32_t>(bytes));
-    if (p != nullptr) {
-        mark(p, bytes);
-    }
-    return p;
-}
-
 void heap_world::give(void* p, std::uint64_t bytes) {
     unmark(p, bytes);
     ref.free(p);

@@ -96,8 +96,6 @@ public:
     /// As `heap_ref::malloc`, by a careful owner: nobody else may own any byte of it, and its first and last words are
     /// written, so that the next owner's accesses must be ordered after these. Null where malloc is.
     void* take(std::uint64_t bytes);
-    /// The same by `get_page`: lanes that come together do not share a chunk.
-    void* take_page(std::uint64_t bytes);
     /// Checks that the block is as its owner left it, and frees it.
     void give(void* p, std::uint64_t bytes);
 

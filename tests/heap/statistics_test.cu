@@ -116,8 +116,7 @@ TEST_P(heap_statistics, of_each_class) {
 
 TEST_P(heap_statistics, nulls_are_counted_with_their_class) {
     const std::uint64_t pages = heap_segments() * class_pages(class_of(512 << 10));
-    // Each alone: together they would get chunks.
-    const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(pages + 3, 512 << 10), 1);
+    const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(pages + 3, 512 << 10), 32);
     const statistics s = settled_stats();
     const class_statistics& one = s.classes[class_of(512 << 10)];
     EXPECT_EQ(one.nulls, s.failed_allocations);

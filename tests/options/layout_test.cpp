@@ -14,8 +14,8 @@ namespace {
 
 TEST(LayoutOption, IsReadAndWritten) {
     EXPECT_EQ(options{}.layout, layout::automatic());
-    for (const char* text : {"automatic", "linear", "interleaved:4", "interleaved:512", "interleaved:1K",
-                             "interleaved:64K"}) {
+    for (const char* text :
+         {"automatic", "linear", "interleaved:4", "interleaved:512", "interleaved:1K", "interleaved:64K"}) {
         options values;
         ASSERT_TRUE(set(values, "layout", text).ok()) << text;
         EXPECT_NE(to_text(values).find("layout = " + std::string(text) + "\n"), std::string::npos) << text;
@@ -30,9 +30,10 @@ TEST(LayoutOption, SaysWhatIsAllowed) {
         options values;
         const absl::Status s = set(values, "layout", text);
         EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument) << text;
-        EXPECT_EQ(s.message(), "layout: \"" + text +
-                                   "\" is not a layout; give automatic, linear, or interleaved:TILE with a tile of 4, 8, "
-                                   "... 512 bytes, 1K, 2K, ... 64K");
+        EXPECT_EQ(s.message(),
+                  "layout: \"" + text +
+                      "\" is not a layout; give automatic, linear, or interleaved:TILE with a tile of 4, 8, "
+                      "... 512 bytes, 1K, 2K, ... 64K");
         EXPECT_EQ(values, options{});
     }
     options values;

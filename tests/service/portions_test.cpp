@@ -169,8 +169,9 @@ TEST_P(random_chunks, never_overlap) {
     };
     for (int step = 0; step < 4000; ++step) {
         if (random() % 5 < 3) {
-            const std::uint32_t k = random() % 3;
-            const leaf_count leaves = portion_leaves(GetParam(), leaf_count{random() % 32});
+            const auto k = static_cast<std::uint32_t>(random() % 3);
+            const auto asked = static_cast<std::uint32_t>(random() % leaves_per_segment);
+            const leaf_count leaves = portion_leaves(GetParam(), leaf_count{asked});
             const grant g =
                 k + to_underlying(leaves) != 0 ? d.ask(k, to_underlying(leaves)) : grant{{no_segment, 0}, {}, {}};
             if (g.first != no_segment) {

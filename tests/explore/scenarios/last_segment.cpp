@@ -54,7 +54,7 @@ void run_last_segment(world& w) {
         outcomes all;
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
             const std::uint32_t i = heap.s.pick(sizes.size());
-            if (void* const p = heap.take_page(sizes[i]); p != nullptr) {
+            if (void* const p = heap.take(sizes[i]); p != nullptr) {
                 all[i].held.push_back(p);
             } else {
                 ++all[i].nulls;
