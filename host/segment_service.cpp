@@ -126,8 +126,12 @@ void segment_service::handle_refill(const mailbox::post& p) {
 
 void segment_service::handle_grant(const mailbox::post& p) {
     const parked_post request{p.slot, p.tag, p.run.count, p.leaves};
-    if (is_closing() || request.most_segments() == 0 || (request.most_segments() > line_.range.count && !p.or_fewer) ||
-        portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
+    if (portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
+        // No portion has so many leaves: it would be a segment, or more of them.
+        counters_.refused.add(1);
+        server_.answer({answer_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
+    } else if (is_closing() || request.most_segments() == 0 ||
+               (request.most_segments() > line_.range.count && !p.or_fewer)) {
         refuse_grant(request);
     } else if (p.or_fewer) {
         handle_refill(p);

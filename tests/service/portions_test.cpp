@@ -89,7 +89,8 @@ TEST(ServicePortions, PaddedLeaveTheirSiblingsEmpty) {
     expect_tail(d.ask(0, 2), 0, 8);
     expect_tail(d.ask(0, 16), 1, 0);
     EXPECT_EQ(d.ask(0, 3).first, no_segment) << "padded portions are powers of two";
-    EXPECT_EQ(d.last.status, answer_status::too_large);
+    EXPECT_EQ(d.last.status, answer_status::refused);
+    EXPECT_EQ(d.counters().refused.get(), 1u);
 }
 
 TEST(ServicePortions, TheLastOneGivesTheSegmentBack) {

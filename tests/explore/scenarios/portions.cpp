@@ -70,7 +70,7 @@ void run_portions(world& w) {
 
 const registrar portions{{"portions",
                           "Tails of chunks share segments, come back from the magazine, and go back to the host.",
-                          {{{3, 2}, {3}}, 3},
+                          {{{3, 2}, {3}}, 2},
                           run_portions}};
 
 }  // namespace
