@@ -33,8 +33,7 @@ public:
     ///
     /// `malloc(0)` is null, and no failure. Null otherwise means failure; the first one's reason is kept for
     /// `heap::last_failure()`. What the memory's last owner wrote is ordered before what the caller writes.
-    /// Cost: see `look_at_home`, `search_page` (up to 512 KiB) and `allocate_chunk`. Lanes that come together and ask
-    /// for more than 8 KiB each, 256 KiB in all, share a chunk: one request for all of them.
+    /// Cost: see `look_at_home`, `search_page` (up to 512 KiB) and `allocate_chunk`.
     ORCHARD_INLINE void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;
