@@ -30,7 +30,7 @@ struct chunk_request {
 inline constexpr std::uint64_t most_chunk_bytes = ((std::uint64_t{1} << 32) - 1) << chunk_unit_shift;
 
 /// Lays blocks side by side in the order of lanes, each on a multiple of its alignment.
-inline ORCHARD_NOINLINE void place_aligned_blocks(chunk_request& r) {
+inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
     r.total = 0;
     ORCHARD_NO_UNROLL
     for (lane_mask left = r.mask; left != 0; left &= left - 1) {
@@ -40,18 +40,6 @@ inline ORCHARD_NOINLINE void place_aligned_blocks(chunk_request& r) {
         r.total = (r.total + align - 1) & ~(align - 1);
         r.offset = simt::lane_id() == lane ? r.total : r.offset;
         r.total += simt::shuffle(r.mask, (r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift, lane);
-    }
-}
-
-/// The same where all are content with 256 B.
-inline ORCHARD_NOINLINE void place_plain_blocks(chunk_request& r) {
-    const auto own = static_cast<std::uint32_t>((r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift);
-    r.total = 0;
-    ORCHARD_NO_UNROLL
-    for (lane_mask left = r.mask; left != 0; left &= left - 1) {
-        const int lane = simt::lowest_bit(left);
-        r.offset = simt::lane_id() == lane ? r.total : r.offset;
-        r.total += simt::shuffle(r.mask, own, lane);
     }
 }
 
@@ -75,13 +63,8 @@ inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
     if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.segments || r.bytes > most_chunk_bytes) != 0) {
         return false;
     }
-    const lane_mask aligned = simt::ballot(r.mask, r.alignment > chunk_block_alignment);
     const lane_mask beyond = simt::ballot(r.mask, r.alignment > big_page_bytes);
-    if (aligned != 0) {
-        place_aligned_blocks(r);
-    } else {
-        place_plain_blocks(r);
-    }
+    lay_side_by_side(r);
     choose_shape(r, beyond != 0);
     return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.segments;
 }
@@ -94,38 +77,42 @@ ORCHARD_INLINE chunk_id id_of(const chunk_request& r) {
     return chunk_id{r.k == 0 ? begin_of(r) | portion_flag : begin_of(r)};
 }
 
+/// What a lane writes into its chunk's record: of blocks by their lanes' order, of interleaved arrays by theirs.
+struct record_part {
+    std::uint32_t rank;   ///< of the lane
+    std::uint64_t after;  ///< `offset` of the lane of the next rank; `total` where there is none
+    std::uint32_t flag;   ///< 0, or `interleaved_flag`
+};
+
+/// All lanes of a chunk as its record has them.
+ORCHARD_INLINE std::uint32_t live_lanes(std::uint32_t lanes) { return lanes == 32 ? ~0u : (1u << lanes) - 1; }
+
 /// Writes the record of a chunk of segments.
-inline ORCHARD_NOINLINE void write_record(chunk_request& r) {
+inline ORCHARD_NOINLINE void write_record(const chunk_request& r, const record_part& part) {
     auto& record = r.h.records[to_underlying(r.got.first)];
-    record.offset[simt::rank_in(r.mask)].set(static_cast<std::uint32_t>(r.offset));
+    record.offset[part.rank].set(static_cast<std::uint32_t>(r.offset));
     if (is_leader(r.mask)) {
-        const int lanes = simt::popcount(r.mask);
-        record.lanes.set(static_cast<std::uint32_t>(lanes));
+        const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
+        record.lanes.set(lanes | part.flag);
         record.segments.set(r.k);
         record.leaves.set(r.leaves);
         record.offset[lanes].set(static_cast<std::uint32_t>(r.total));
-        record.live.store<order::relaxed>(lanes == 32 ? ~0u : (1u << lanes) - 1);
+        record.live.store<order::relaxed>(live_lanes(lanes));
     }
 }
 
 /// Writes the record of a chunk that is a portion.
-inline ORCHARD_NOINLINE void write_portion_record(chunk_request& r) {
+inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const record_part& part) {
     auto& record = r.h.portion_records[begin_of(r)];
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
-    const auto rank = static_cast<std::uint32_t>(simt::rank_in(r.mask));
-    const lane_mask above = r.mask & ~simt::lanes_below(r.mask) & ~(lane_mask{1} << simt::lane_id());
-    const int next = above != 0 ? simt::lowest_bit(above) : simt::lane_id();
-    const auto offset = static_cast<std::uint32_t>(r.offset);
-    const std::uint32_t after = simt::shuffle(r.mask, offset, next);
-    const auto total = static_cast<std::uint32_t>(r.total);
-    if (rank % 2 == 0) {
-        record.offsets[rank / 2].set((rank + 1 == lanes ? total : after) << 16 | offset);
-    } else if (rank + 1 == lanes) {
-        record.offsets[lanes / 2].set(total);
+    if (part.rank % 2 == 0) {
+        record.offsets[part.rank / 2].set(static_cast<std::uint32_t>(part.after << 16 | r.offset));
+    } else if (part.rank + 1 == lanes) {
+        record.offsets[lanes / 2].set(static_cast<std::uint32_t>(r.total));
     }
     if (is_leader(r.mask)) {
-        record.shape.set(portion_record::shape_of(lanes, r.leaves));
-        record.live.store<order::relaxed>(lanes == 32 ? ~0u : (1u << lanes) - 1);
+        record.shape.set(portion_record::shape_of(lanes | part.flag, r.leaves));
+        record.live.store<order::relaxed>(live_lanes(lanes));
     }
 }
 
@@ -159,13 +146,13 @@ inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
 }
 
 /// Writes what describes the chunk `r.got`, and says where this lane's block is. All lanes of a converged group.
-inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
+inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part) {
     // One lane acquired the memory, and all write what describes it: now that is behind its last use for all.
     simt::sync(r.mask);
     if (r.k != 0) {
-        write_record(r);
+        write_record(r, part);
     } else {
-        write_portion_record(r);
+        write_portion_record(r, part);
     }
     if (is_leader(r.mask)) {
         r.h.add(counter::chunk_allocations, 1);
@@ -175,6 +162,14 @@ inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
     write_owners(r);
     simt::sync(r.mask);
     r.block = r.h.base + std::uint64_t{begin_of(r)} * big_page_bytes + (r.offset << chunk_unit_shift);
+}
+
+/// The same for blocks, which lie in the order of lanes.
+inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
+    const lane_mask above = r.mask & ~simt::lanes_below(r.mask) & ~(lane_mask{1} << simt::lane_id());
+    const int next = above != 0 ? simt::lowest_bit(above) : simt::lane_id();
+    const std::uint64_t after = simt::shuffle(r.mask, r.offset, next);
+    describe(r, {static_cast<std::uint32_t>(simt::rank_in(r.mask)), above != 0 ? after : r.total, 0});
 }
 
 /// Where fewer lanes could get what the lanes together could not: the lower or the upper half of the group is the

@@ -208,57 +208,6 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
     return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.segments;
 }
 
-/// All lanes of a chunk as its record has them.
-ORCHARD_INLINE std::uint32_t live_lanes(std::uint32_t lanes) { return lanes == 32 ? ~0u : (1u << lanes) - 1; }
-
-/// Writes the record of a chunk of segments. As `write_record`.
-inline ORCHARD_NOINLINE void write_lanes_record(const lanes_request& r) {
-    auto& record = r.h.records[to_underlying(r.got.first)];
-    record.offset[r.rank].set(static_cast<std::uint32_t>(r.offset));
-    if (is_leader(r.mask)) {
-        const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
-        record.lanes.set(lanes | interleaved_flag);
-        record.segments.set(r.k);
-        record.leaves.set(r.leaves);
-        record.offset[lanes].set(static_cast<std::uint32_t>(r.total));
-        record.live.store<order::relaxed>(live_lanes(lanes));
-    }
-}
-
-/// Writes the record of a chunk that is a portion. As `write_portion_record`.
-inline ORCHARD_NOINLINE void write_lanes_portion_record(const lanes_request& r) {
-    auto& record = r.h.portion_records[begin_of(r)];
-    const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
-    if (r.rank % 2 == 0) {
-        record.offsets[r.rank / 2].set(static_cast<std::uint32_t>(r.after << 16 | r.offset));
-    } else if (r.rank + 1 == lanes) {
-        record.offsets[lanes / 2].set(static_cast<std::uint32_t>(r.total));
-    }
-    if (is_leader(r.mask)) {
-        record.shape.set(portion_record::shape_of(lanes | interleaved_flag, r.leaves));
-        record.live.store<order::relaxed>(live_lanes(lanes));
-    }
-}
-
-/// Writes what describes the chunk `r.got`, and says where this lane's sub-array is. All lanes of a converged group. As
-/// `describe_chunk`.
-inline ORCHARD_NOINLINE void describe_lanes(lanes_request& r) {
-    simt::sync(r.mask);
-    if (r.k != 0) {
-        write_lanes_record(r);
-    } else {
-        write_lanes_portion_record(r);
-    }
-    if (is_leader(r.mask)) {
-        r.h.add(counter::chunk_allocations, 1);
-        r.h.add(counter::live_chunks, 1);
-    }
-    simt::sync(r.mask);
-    write_owners(r);
-    simt::sync(r.mask);
-    r.block = r.h.base + std::uint64_t{begin_of(r)} * big_page_bytes + (r.offset << chunk_unit_shift);
-}
-
 /// One chunk for the arrays of the group; this lane's sub-array of it in `r.block`, or null with the reason in `r.why`.
 /// Any mask. Where there is no memory for all of them together, the halves of the group ask apart, as for blocks.
 /// Cost: as `acquire`; a few collectives for each sub-array; a few stores of metadata by each lane.
@@ -266,7 +215,7 @@ inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
         r.why = place_lanes(r) ? acquire(r.h, r.mask, r.k, r.leaves, &r.got) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
-            return describe_lanes(r);
+            return describe(r, {r.rank, r.after, interleaved_flag});
         }
     } while (split_group(r));
 }

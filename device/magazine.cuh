@@ -16,12 +16,6 @@
 
 namespace orchard::device {
 
-/// Segments at hand; a snapshot.
-ORCHARD_INLINE std::uint32_t magazine_level(const heap_view& h) {
-    const auto level = static_cast<std::int64_t>(h.state->magazine_level.word.load<order::relaxed>());
-    return level > 0 ? static_cast<std::uint32_t>(level) : 0;
-}
-
 /// One bitmap of the magazine.
 struct stock {
     device_word<std::uint64_t>* words;
@@ -47,6 +41,9 @@ ORCHARD_INLINE std::uint32_t level_of(const stock& s) {
     const auto level = static_cast<std::int64_t>(s.level->load<order::relaxed>());
     return level > 0 ? static_cast<std::uint32_t>(level) : 0;
 }
+
+/// Segments at hand; a snapshot.
+ORCHARD_INLINE std::uint32_t magazine_level(const heap_view& h) { return level_of(segments_at_hand(h)); }
 
 /// A portion's place in the magazine, in phases that need few registers each.
 inline ORCHARD_NOINLINE void mark_portion(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
