@@ -39,7 +39,7 @@ function(orchard_target name)
 endfunction()
 
 # What nearly every source of a target includes is parsed once for all of them. Sources still include what they need:
-# the preset asan goes without (CMAKE_DISABLE_PRECOMPILE_HEADERS), and would not compile otherwise.
+# CI's stage build-cuda goes without (CMAKE_DISABLE_PRECOMPILE_HEADERS), and would not compile otherwise.
 function(orchard_precompile name)
     list(TRANSFORM ARGN PREPEND "$<$<COMPILE_LANGUAGE:CXX>:" OUTPUT_VARIABLE headers)
     list(TRANSFORM headers APPEND ">")

@@ -3,7 +3,9 @@
 #
 # tests/<folder>/**.{cpp,cu} -> <folder>_tests, one CTest test for each GoogleTest test.
 # tests/explore and tests/mutants stand on other objects than the rest: explore.cmake.
-# A test whose name contains "slow" (or "Slow") gets the label `slow`: CI leaves it out under the sanitizers.
+# A test whose name contains "slow" (or "Slow") gets the label `slow`: CI leaves it out under the sanitizers. So do
+# tests, there alone, that take long and show a sanitizer nothing that shorter ones do not.
+# Instances for the CUDA device (cuda_...) are tests of builds that have its side.
 
 find_package(GTest CONFIG QUIET)
 if(NOT GTest_FOUND)
@@ -27,9 +29,35 @@ set(not_gtest support package checks explore mutants)
 if(NOT rapidcheck_FOUND)
     list(APPEND not_gtest properties)
 endif()
-if(ORCHARD_SANITIZE STREQUAL "thread")
-    # Litmus programs run on one thread: the sanitizer finds nothing in them, and makes them slow.
+set(slow "*slow*:*Slow*")
+if(ORCHARD_SANITIZE)
+    # Litmus programs: the same few lines of the library, hundreds of thousands of times, on one thread.
     list(APPEND not_gtest weak_memory)
+    string(
+        JOIN ":" slow "${slow}"
+        # Each page of a heap, of all shapes of heaps; the other suites of the contract come as far in small.
+        "*contract_exhaustion.*3_shards*"
+        "*contract_exhaustion.*fill*rw_malloc*"
+        "*contract_exhaustion.*fill*corw*"
+        "*contract_nearly_full.*24_segments"
+        # Searches on one thread: by orders of a schedule, by models of a structure, by seeds once more.
+        "Explored.*"
+        "Priorities.*"
+        "*or_tree_sequence.*/300000"
+        "*EveryClassHome.BeyondTheEnd*"
+        "*repeat.seeds_give_the_same*"
+        # A whole walk on a graph that others have in small.
+        "walk_run.generated_graph_with_restarts*")
+endif()
+if(ORCHARD_SANITIZE STREQUAL "thread")
+    # Programs of one thread: structures of the host, the explorer's simulations, options and their texts.
+    list(APPEND not_gtest simulation or_tree portion_tree segment_directory options layout command_line graph)
+endif()
+set(not_here "")
+set(only_here "")
+if(NOT ORCHARD_HAS_CUDA)
+    set(not_here ":*/cuda*")
+    set(only_here "-*/cuda*")
 endif()
 
 add_custom_target(orchard_tests)
@@ -87,11 +115,11 @@ function(orchard_add_tests folder sources)
     set(common TEST_PREFIX "${folder}." DISCOVERY_TIMEOUT 60)
     gtest_discover_tests(
         ${name} ${common}
-        TEST_FILTER "-*slow*:*Slow*"
+        TEST_FILTER "-${slow}${not_here}"
         PROPERTIES TIMEOUT ${ORCHARD_TEST_TIMEOUT_S} ${environment})
     gtest_discover_tests(
         ${name} ${common}
-        TEST_FILTER "*slow*:*Slow*"
+        TEST_FILTER "${slow}${only_here}"
         PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow ${environment})
     add_dependencies(orchard_tests ${name})
 endfunction()

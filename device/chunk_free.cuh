@@ -28,10 +28,13 @@ struct block_search {
 
     ORCHARD_FN block_search(const heap_view& heap, const void* p)
         : h{heap}, offset{static_cast<std::uint64_t>(static_cast<const char*>(p) - heap.base)} {}
-    [[nodiscard]] ORCHARD_INLINE const void* address() const { return h.base + offset; }
+    /// What was asked for, which may be outside the heap: no arithmetic of pointers leads there.
+    [[nodiscard]] ORCHARD_INLINE const void* address() const {
+        return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(h.base) + offset);
+    }
 };
 
-inline ORCHARD_NOINLINE bool is_in_heap(const block_search& s) { return s.h.owns(s.address()); }
+inline ORCHARD_NOINLINE bool is_in_heap(const block_search& s) { return s.h.owns_offset(s.offset); }
 
 /// Finds the chunk that the address would be in.
 inline ORCHARD_NOINLINE void find_chunk(block_search& s) {

@@ -205,8 +205,11 @@ struct heap_view {
     /// 64-bit words with a bit for each leaf.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_words() const { return (segments + 1) / 2; }
     [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const {
-        return static_cast<std::uint64_t>(static_cast<const char*>(p) - base) < std::uint64_t{segments}
-                                                                                    << segment_shift;
+        return owns_offset(static_cast<std::uint64_t>(static_cast<const char*>(p) - base));
+    }
+    /// Whether bytes at `offset` from the heap's begin, which may be what an address before it gives, are the heap's.
+    [[nodiscard]] ORCHARD_INLINE bool owns_offset(std::uint64_t offset) const {
+        return offset < std::uint64_t{segments} << segment_shift;
     }
     /// Which of the copies of counters and flags this warp uses.
     ORCHARD_INLINE static std::uint32_t own_shard() {
