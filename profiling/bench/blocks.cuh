@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Blocks of many threads, one each: asked for, stamped, checked and freed by one launch each.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "device/heap_arrays_impl.cuh"
+#include "device/heap_ref.cuh"
+#include "device/lane_array.cuh"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+#include "uvm/layout_text.hpp"
+
+namespace orchard::bench {
+
+/// Bytes that thread `i` asks for: from `least` up to but not including `below`, the same in every launch of a `round`.
+struct size_range {
+    std::uint64_t least = 0;
+    std::uint64_t below = 0;  ///< `least` or less: all ask for `least`
+    std::uint32_t round = 0;
+
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t operator()(std::uint64_t i) const {
+        const std::uint32_t r = device::mix(static_cast<std::uint32_t>(i) + device::mix(round));
+        return below <= least ? least : least + r % (below - least);
+    }
+};
+
+/// Blocks of `malloc`.
+struct linear_blocks {
+    using block = std::uint32_t*;
+
+    [[nodiscard]] std::string name() const { return "linear"; }
+    [[nodiscard]] ORCHARD_INLINE block allocate(const heap_ref& heap, std::uint64_t bytes) const {
+        return static_cast<block>(heap.malloc(bytes));
+    }
+    ORCHARD_INLINE void free(const heap_ref& heap, block b) const { heap.free(b); }
+    static ORCHARD_INLINE bool is_null(block b) { return b == nullptr; }
+};
+
+/// Arrays of lanes, in one layout.
+struct array_blocks {
+    using block = lane_array<std::uint32_t>;
+
+    layout how;
+
+    [[nodiscard]] std::string name() const { return text_of(how); }
+    [[nodiscard]] ORCHARD_INLINE block allocate(const heap_ref& heap, std::uint64_t bytes) const {
+        return heap.allocate_array<std::uint32_t>(bytes / sizeof(std::uint32_t), how);
+    }
+    ORCHARD_INLINE void free(const heap_ref& heap, const block& b) const { heap.free_array(b); }
+    static ORCHARD_INLINE bool is_null(const block& b) { return b.empty(); }
+};
+
+template <class Kind>
+struct allocate_blocks {
+    heap_ref heap;
+    Kind kind;
+    typename Kind::block* blocks;
+    size_range bytes;
+    std::uint64_t threads;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i < threads) {
+            blocks[i] = kind.allocate(heap, bytes(i));
+        }
+    }
+};
+
+/// Which threads' blocks a launch is about.
+enum class blocks_of : std::uint32_t { all, dropped, kept };
+
+/// About half of all threads keep their blocks for longer: lanes at random.
+ORCHARD_INLINE bool is_in(blocks_of which, std::uint64_t i) {
+    const bool kept = (device::mix(static_cast<std::uint32_t>(i)) & 1) != 0;
+    return which == blocks_of::all || (which == blocks_of::kept) == kept;
+}
+
+template <class Kind>
+struct free_blocks {
+    heap_ref heap;
+    Kind kind;
+    typename Kind::block* blocks;
+    std::uint64_t threads;
+    blocks_of which;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i < threads && is_in(which, i)) {
+            kind.free(heap, blocks[i]);
+        }
+    }
+};
+
+/// Writes (or checks) the thread's number in the first word of each 4 KiB of its block, and in the last word.
+template <class Kind>
+struct stamp_blocks {
+    static constexpr std::uint64_t step = 4096 / sizeof(std::uint32_t);
+
+    typename Kind::block* blocks;
+    size_range bytes;
+    std::uint64_t threads;
+    blocks_of which;
+    simt::device_word<std::uint64_t>* wrong;  ///< null: write
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i >= threads || !is_in(which, i) || Kind::is_null(blocks[i])) {
+            return;
+        }
+        const auto words = blocks[i];
+        const auto stamp = device::mix(static_cast<std::uint32_t>(i) ^ bytes.round);
+        const std::uint64_t last = bytes(i) / sizeof(std::uint32_t) - 1;
+        std::uint64_t bad = 0;
+        for (std::uint64_t w = 0; w <= last; w = w < last && w + step > last ? last : w + step) {
+            if (wrong == nullptr) {
+                words[w] = stamp;
+            } else {
+                bad += words[w] != stamp;
+            }
+        }
+        if (bad != 0) {
+            wrong->fetch_add<simt::order::relaxed>(bad);
+        }
+    }
+};
+
+/// The blocks of `threads` threads. The heap outlives it; what is allocated is freed by `free`, not by the destructor.
+template <class Kind>
+class block_set {
+public:
+    /// Errors: those of `device_array`.
+    static absl::StatusOr<block_set> create(heap& h, Kind kind, std::uint64_t threads) {
+        block_set made(h, kind, threads);
+        auto blocks = device_array<typename Kind::block>::create(made.on_, threads);
+        auto wrong = device_array<simt::device_word<std::uint64_t>>::create(made.on_, 1);
+        absl::Status status = blocks.status();
+        status.Update(wrong.status());
+        if (!status.ok()) {
+            return status;
+        }
+        made.blocks_ = *std::move(blocks);
+        made.wrong_ = *std::move(wrong);
+        return made;
+    }
+
+    /// All threads ask for theirs. Microseconds of the kernel. Errors: the launch's own, as of all below.
+    absl::StatusOr<double> allocate(size_range bytes) {
+        bytes_ = bytes;
+        return launch(allocate_blocks<Kind>{heap_->ref(), kind_, blocks_.data(), bytes, threads_});
+    }
+    /// Those of `which` free theirs. Microseconds of the kernel.
+    absl::StatusOr<double> free(blocks_of which = blocks_of::all) {
+        return launch(free_blocks<Kind>{heap_->ref(), kind_, blocks_.data(), threads_, which});
+    }
+    /// Stamps the blocks.
+    absl::Status stamp() {
+        return launch(stamp_blocks<Kind>{blocks_.data(), bytes_, threads_, blocks_of::all, nullptr}).status();
+    }
+    /// How many words do not hold what `stamp` wrote.
+    absl::StatusOr<std::uint64_t> wrong_stamps(blocks_of which = blocks_of::all) {
+        absl::Status status = wrong_.zero();
+        status.Update(launch(stamp_blocks<Kind>{blocks_.data(), bytes_, threads_, which, wrong_.data()}).status());
+        std::uint64_t wrong = 0;
+        status.Update(copy_to_host(on_, &wrong, wrong_.data(), sizeof(wrong)));
+        return status.ok() ? absl::StatusOr<std::uint64_t>(wrong) : status;
+    }
+    /// How many threads have got none.
+    absl::StatusOr<std::uint64_t> nulls() const {
+        std::vector<typename Kind::block> blocks(threads_);
+        if (absl::Status s = blocks_.download(blocks); !s.ok()) {
+            return s;
+        }
+        return static_cast<std::uint64_t>(std::count_if(blocks.begin(), blocks.end(), &Kind::is_null));
+    }
+    [[nodiscard]] std::uint64_t threads() const { return threads_; }
+    [[nodiscard]] std::string name() const { return kind_.name(); }
+
+private:
+    block_set(heap& h, Kind kind, std::uint64_t threads)
+        : heap_{&h}, on_{h.executor()}, kind_{kind}, threads_{threads} {
+        on_.timed = true;
+    }
+    template <class Kernel>
+    absl::StatusOr<double> launch(const Kernel& kernel) {
+        const simt::launch_result result = simt::launch(on_, simt::grid_for(threads_), kernel);
+        if (!result.ok) {
+            return absl::InternalError(result.error);
+        }
+        return result.microseconds;
+    }
+
+    heap* heap_;
+    simt::executor on_;
+    Kind kind_;
+    std::uint64_t threads_;
+    size_range bytes_{};
+    device_array<typename Kind::block> blocks_;
+    device_array<simt::device_word<std::uint64_t>> wrong_;
+};
+
+}  // namespace orchard::bench

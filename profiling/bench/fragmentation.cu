@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench fragmentation`: threads that free their block and ask for one of another size, at random, in a heap
+/// of which four fifths are taken; then the largest request that still succeeds, as a share of what is free.
+
+#include <algorithm>
+#include <numeric>
+
+#include "device/heap_ref.cuh"
+#include "profiling/bench/bench.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Sizes are spread evenly over the doublings from 2^16 to 2^24 B.
+constexpr std::uint32_t least_log = 16;
+constexpr std::uint32_t doublings = 8;
+constexpr std::uint64_t mean_bytes =
+    3 * ((std::uint64_t{1} << (least_log + doublings)) - (1u << least_log)) / 2 / doublings;
+
+struct slot {
+    void* block;
+    std::uint64_t bytes;  ///< of it
+};
+
+/// Every fourth of those that ask, at random, exchanges its block; all that have none ask for one.
+struct exchange_kernel {
+    heap_ref heap;
+    slot* slots;
+    std::uint64_t count;
+    std::uint64_t threads_each;  ///< threads for each slot, of which the first asks
+    std::uint32_t round;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread() / threads_each;
+        if (at.global_thread() % threads_each != 0 || i >= count) {
+            return;
+        }
+        const std::uint32_t r = device::mix(static_cast<std::uint32_t>(i) + device::mix(round));
+        slot& s = slots[i];
+        if (s.block != nullptr && r % 4 != 0) {
+            return;
+        }
+        heap.free(s.block);
+        const std::uint64_t low = std::uint64_t{1} << (least_log + r / 4 % doublings);
+        s.bytes = low + device::mix(r) % low;
+        s.block = heap.malloc(s.bytes);
+    }
+};
+
+struct free_all_kernel {
+    heap_ref heap;
+    slot* slots;
+    std::uint64_t count;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() < count) {
+            heap.free(slots[at.global_thread()].block);
+            slots[at.global_thread()] = {};
+        }
+    }
+};
+
+/// The most whole segments that one request gets. One thread; what it gets it frees.
+struct largest_kernel {
+    heap_ref heap;
+    std::uint64_t segments;
+    std::uint64_t* largest;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() != 0) {
+            return;
+        }
+        std::uint64_t fits = 0;
+        std::uint64_t does_not = segments + 1;
+        while (does_not - fits > 1) {
+            const std::uint64_t middle = (fits + does_not) / 2;
+            void* const p = heap.malloc(middle * segment_bytes);
+            (p != nullptr ? fits : does_not) = middle;
+            heap.free(p);
+        }
+        *largest = fits;
+    }
+};
+
+struct bed {
+    heap& h;
+    device_array<slot>& slots;
+    std::uint64_t threads_each;
+    const char* mode;
+
+    template <class Kernel>
+    absl::Status launch(std::uint64_t threads, const Kernel& kernel) {
+        const simt::launch_result result = simt::launch(h.executor(), simt::grid_for(threads), kernel);
+        return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
+    }
+};
+
+/// The row of a heap after `iterations`.
+absl::StatusOr<ordered_json> inspect(bed& b, std::uint32_t iterations) {
+    absl::Status status = b.h.trim();
+    status.Update(b.h.validate());
+    std::vector<slot> slots(b.slots.size());
+    status.Update(b.slots.download(slots));
+    const auto stats = b.h.stats();
+    status.Update(stats.status());
+    auto answer = device_array<std::uint64_t>::create(b.h.executor(), 1);
+    status.Update(answer.status());
+    std::uint64_t largest = 0;
+    if (status.ok()) {
+        const std::uint64_t segments = stats->capacity_bytes / segment_bytes;
+        status.Update(b.launch(1, largest_kernel{b.h.ref(), segments, answer->data()}));
+        status.Update(copy_to_host(b.h.executor(), &largest, answer->data(), sizeof(largest)));
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    std::uint64_t live = 0;
+    std::uint64_t nulls = 0;
+    for (const slot& s : slots) {
+        live += s.block != nullptr ? s.bytes : 0;
+        nulls += s.block == nullptr;
+    }
+    const std::uint64_t held = stats->segments_granted * segment_bytes;
+    const std::uint64_t free = stats->capacity_bytes - held;
+    const auto share = [](std::uint64_t part, std::uint64_t whole) {
+        return whole != 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+    };
+    return ordered_json{{"mode", b.mode},
+                        {"blocks", b.slots.size()},
+                        {"iterations", iterations},
+                        {"capacity_bytes", stats->capacity_bytes},
+                        {"live_share", share(live, stats->capacity_bytes)},
+                        {"held_over_live", share(held, live)},
+                        {"free_bytes", free},
+                        {"largest_bytes", largest * segment_bytes},
+                        {"largest_share", share(largest * segment_bytes, free)},
+                        {"nulls", nulls}};
+}
+
+absl::Status measure(bed b, std::uint32_t iterations, ordered_json& rows) {
+    const std::uint64_t count = b.slots.size();
+    absl::Status status;
+    std::uint32_t next_row = std::min(iterations, 10u);
+    for (std::uint32_t i = 1; i <= iterations && status.ok(); ++i) {
+        status.Update(
+            b.launch(count * b.threads_each, exchange_kernel{b.h.ref(), b.slots.data(), count, b.threads_each, i}));
+        if (status.ok() && i == next_row) {
+            auto row = inspect(b, i);
+            if (!row.ok()) {
+                return row.status();
+            }
+            rows.push_back(*std::move(row));
+            next_row = std::min(iterations, next_row * 10);
+        }
+    }
+    status.Update(b.launch(count, free_all_kernel{b.h.ref(), b.slots.data(), count}));
+    status.Update(b.h.trim());
+    status.Update(b.h.validate());
+    return status;
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    options values = s.heap;
+    const bool large = s.device == simt::device_kind::cuda && !s.quick;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    const std::uint64_t count = large ? 4096 : 96;
+    const std::uint32_t iterations = s.quick ? 20 : 1000;
+    values.capacity = count * mean_bytes * 5 / 4 / segment_bytes * segment_bytes;
+    auto h = heap::create(values);
+    if (!h.ok()) {
+        return h.status();
+    }
+    auto slots = device_array<slot>::create(h->executor(), count);
+    if (!slots.ok()) {
+        return slots.status();
+    }
+    ordered_json rows = ordered_json::array();
+    absl::Status status = measure({*h, *slots, simt::warp_size, "lanes alone"}, iterations, rows);
+    status.Update(measure({*h, *slots, 1, "whole warps"}, iterations, rows));
+    return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
+}
+
+const registrar registered{{"fragmentation", "the largest request that succeeds in a heap used for long", run}};
+
+}  // namespace
+}  // namespace orchard::bench

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench iterations`: 16,384 threads ask for 1 to 256 KB each and free it, again and again: with all freed at
+/// once, with half of the blocks kept for ten iterations, and with 200,000 other blocks live.
+///
+/// Source: the paper's Fig. 10b (Zhang et al., AlignMalloc, TPDS 2025).
+
+#include <numeric>
+#include <span>
+
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/blocks.cuh"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t least_bytes = 1 << 10;
+constexpr std::uint64_t most_bytes = 256 << 10;
+
+/// How long kept blocks live.
+constexpr std::uint32_t kept_iterations = 10;
+
+struct plan {
+    const char* name;
+    bool keeps_half;
+    bool has_others;
+    std::uint64_t threads;
+    std::uint64_t others;
+    std::uint32_t iterations;
+};
+
+struct tally {
+    std::vector<double> allocate_us;
+    std::vector<double> free_us;
+    std::uint64_t nulls = 0;
+    std::uint64_t wrong = 0;
+};
+
+double mean(std::span<const double> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// Adds what of `blocks` is wrong, and null, to what was found so far.
+template <class Kind>
+absl::Status inspect(block_set<Kind>& blocks, blocks_of which, tally& t) {
+    const auto wrong = blocks.wrong_stamps(which);
+    if (wrong.ok()) {
+        t.wrong += *wrong;
+    }
+    return wrong.status();
+}
+
+/// One iteration: all ask; then those that keep nothing free theirs, and the others what they got ten iterations ago.
+template <class Kind>
+absl::Status iterate(std::vector<block_set<Kind>>& sets, const plan& p, std::uint32_t i, tally& t) {
+    block_set<Kind>& now = sets[i % sets.size()];
+    block_set<Kind>& oldest = sets[(i + 1) % sets.size()];
+    const bool frees_old = p.keeps_half && i >= kept_iterations;
+    const auto allocated = now.allocate({least_bytes, most_bytes, i});
+    absl::Status status = allocated.status();
+    status.Update(now.stamp());
+    const auto nulls = now.nulls();
+    status.Update(nulls.status());
+    status.Update(inspect(now, p.keeps_half ? blocks_of::dropped : blocks_of::all, t));
+    if (frees_old) {
+        status.Update(inspect(oldest, blocks_of::kept, t));
+    }
+    const auto freed = now.free(p.keeps_half ? blocks_of::dropped : blocks_of::all);
+    const auto freed_old = frees_old ? oldest.free(blocks_of::kept) : 0;
+    status.Update(freed.status());
+    status.Update(freed_old.status());
+    if (status.ok()) {
+        t.nulls += *nulls;
+        t.allocate_us.push_back(*allocated);
+        t.free_us.push_back(*freed + *freed_old);
+    }
+    return status;
+}
+
+/// Frees what the last iterations kept.
+template <class Kind>
+absl::Status free_kept(std::vector<block_set<Kind>>& sets, const plan& p) {
+    absl::Status status;
+    const std::uint32_t left = p.keeps_half ? std::min(p.iterations, kept_iterations) : 0;
+    for (std::uint32_t i = p.iterations - left; i < p.iterations; ++i) {
+        status.Update(sets[i % sets.size()].free(blocks_of::kept).status());
+    }
+    return status;
+}
+
+template <class Kind>
+absl::StatusOr<std::vector<block_set<Kind>>> make_sets(heap& h, Kind kind, const plan& p) {
+    std::vector<block_set<Kind>> sets;
+    for (std::uint32_t i = 0; i < (p.keeps_half ? kept_iterations + 1 : 1); ++i) {
+        auto made = block_set<Kind>::create(h, kind, p.threads);
+        if (!made.ok()) {
+            return made.status();
+        }
+        sets.push_back(*std::move(made));
+    }
+    return sets;
+}
+
+ordered_json row_of(const std::string& layout, const plan& p, const tally& t) {
+    std::vector<double> whole(t.allocate_us.size());
+    std::transform(t.allocate_us.begin(), t.allocate_us.end(), t.free_us.begin(), whole.begin(), std::plus<>());
+    const std::span<const double> all(whole);
+    const std::size_t tenth = all.size() / 10;
+    // The first of all: no memory lies ready, and nothing is in its caches.
+    const double first = mean(all.subspan(tenth / 10 + 1, tenth));
+    const double last = mean(all.last(tenth));
+    return ordered_json{{"layout", layout},
+                        {"mode", p.name},
+                        {"threads", p.threads},
+                        {"others", p.has_others ? p.others : 0},
+                        {"iterations", p.iterations},
+                        {"allocate_us", median(t.allocate_us)},
+                        {"free_us", median(t.free_us)},
+                        {"iteration_us", mean(all)},
+                        {"first_us", first},
+                        {"last_us", last},
+                        {"last_over_first", first > 0 ? last / first : 0},
+                        {"nulls", t.nulls},
+                        {"wrong_stamps", t.wrong}};
+}
+
+template <class Kind>
+absl::StatusOr<ordered_json> measure(heap& h, Kind kind, const plan& p) {
+    auto sets = make_sets(h, kind, p);
+    auto others = block_set<Kind>::create(h, kind, p.others);
+    absl::Status status = sets.status();
+    status.Update(others.status());
+    tally t;
+    if (status.ok() && p.has_others) {
+        status.Update(others->allocate({least_bytes, most_bytes, ~std::uint32_t{0}}).status());
+        status.Update(others->stamp());
+        const auto nulls = others->nulls();
+        status.Update(nulls.status());
+        t.nulls += nulls.ok() ? *nulls : 0;
+    }
+    for (std::uint32_t i = 0; i < p.iterations && status.ok(); ++i) {
+        status.Update(iterate(*sets, p, i, t));
+    }
+    if (status.ok()) {
+        status.Update(h.validate());
+        status.Update(free_kept(*sets, p));
+    }
+    if (status.ok() && p.has_others) {
+        status.Update(inspect(*others, blocks_of::all, t));
+        status.Update(others->free().status());
+    }
+    status.Update(h.trim());
+    status.Update(h.validate());
+    if (!status.ok()) {
+        return status;
+    }
+    return row_of(kind.name(), p, t);
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    options values = s.heap;
+    const bool large = s.device == simt::device_kind::cuda && !s.quick;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    const std::uint64_t threads = large ? 16384 : 128;
+    const std::uint64_t others = large ? 200'000 : 256;
+    const std::uint32_t iterations = large ? 1000 : 30;
+    values.capacity = std::max<std::uint64_t>(values.capacity, (others + threads * 12) * (most_bytes * 3 / 4));
+    auto h = heap::create(values);
+    if (!h.ok()) {
+        return h.status();
+    }
+    ordered_json rows = ordered_json::array();
+    for (const plan& p : {plan{"all freed", false, false, threads, others, iterations},
+                          plan{"half kept for ten", true, false, threads, others, iterations},
+                          plan{"others live", false, true, threads, others, iterations}}) {
+        auto linear = measure(*h, linear_blocks{}, p);
+        auto interleaved = measure(*h, array_blocks{layout::interleaved(smallest_tile)}, p);
+        absl::Status status = linear.status();
+        status.Update(interleaved.status());
+        if (!status.ok()) {
+            return status;
+        }
+        rows.push_back(*std::move(linear));
+        rows.push_back(*std::move(interleaved));
+    }
+    return rows;
+}
+
+const registrar registered{{"iterations", "1 to 256 KB for each thread and back, a thousand times", run}};
+
+}  // namespace
+}  // namespace orchard::bench

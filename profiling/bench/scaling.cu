@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench scaling`: 128 to 262,144 threads that ask for 1 KB or 8 KB each at once.
+///
+/// Source: the paper's Fig. 11 (Zhang et al., AlignMalloc, TPDS 2025).
+
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/blocks.cuh"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+template <class Kind>
+absl::StatusOr<ordered_json> measure(heap& h, Kind kind, std::uint64_t bytes, std::uint64_t threads, int repeats) {
+    auto blocks = block_set<Kind>::create(h, kind, threads);
+    absl::Status status = blocks.status();
+    std::vector<double> allocate_us;
+    std::vector<double> free_us;
+    std::uint64_t nulls = 0;
+    std::uint64_t wrong = 0;
+    // The first launch finds nothing ready on the device, and is not counted.
+    for (int i = -1; i < repeats && status.ok(); ++i) {
+        const auto allocated = blocks->allocate({bytes, bytes});
+        status.Update(allocated.status());
+        if (i <= 0) {
+            status.Update(blocks->stamp());
+            const auto wrong_now = blocks->wrong_stamps();
+            const auto nulls_now = blocks->nulls();
+            status.Update(wrong_now.status());
+            status.Update(nulls_now.status());
+            wrong += wrong_now.ok() ? *wrong_now : 0;
+            nulls += nulls_now.ok() ? *nulls_now : 0;
+        }
+        const auto freed = blocks->free();
+        status.Update(freed.status());
+        if (i >= 0 && status.ok()) {
+            allocate_us.push_back(*allocated);
+            free_us.push_back(*freed);
+        }
+    }
+    status.Update(h.validate());
+    if (!status.ok()) {
+        return status;
+    }
+    const double us = median(allocate_us);
+    return ordered_json{{"layout", kind.name()},
+                        {"bytes", bytes},
+                        {"threads", threads},
+                        {"allocate_us", us},
+                        {"free_us", median(free_us)},
+                        {"requests_per_us", us > 0 ? static_cast<double>(threads) / us : 0},
+                        {"nulls", nulls},
+                        {"wrong_stamps", wrong}};
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    options values = s.heap;
+    const bool cuda = s.device == simt::device_kind::cuda;
+    values.device = cuda ? device_option::cuda : device_option::emulated;
+    const std::uint64_t most = cuda && !s.quick ? 262'144 : 1024;
+    values.capacity = std::max<std::uint64_t>(values.capacity, most * (8 << 10) * 2 + (256ull << 20));
+    auto h = heap::create(values);
+    if (!h.ok()) {
+        return h.status();
+    }
+    ordered_json rows = ordered_json::array();
+    for (const std::uint64_t bytes : {std::uint64_t{1} << 10, std::uint64_t{8} << 10}) {
+        for (std::uint64_t threads = 128; threads <= most; threads *= 2) {
+            auto linear = measure(*h, linear_blocks{}, bytes, threads, s.repeats);
+            auto interleaved = measure(*h, array_blocks{layout::interleaved(smallest_tile)}, bytes, threads, s.repeats);
+            absl::Status status = linear.status();
+            status.Update(interleaved.status());
+            if (!status.ok()) {
+                return status;
+            }
+            rows.push_back(*std::move(linear));
+            rows.push_back(*std::move(interleaved));
+        }
+    }
+    return rows;
+}
+
+const registrar registered{{"scaling", "128 to 262,144 threads that ask for 1 KB or 8 KB at once", run}};
+
+}  // namespace
+}  // namespace orchard::bench
