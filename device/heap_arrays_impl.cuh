@@ -40,7 +40,7 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
     const std::uint32_t log_unit = log_turn > log_page && log_element <= log_page ? log_page : log_turn;
     const std::uint32_t kind = static_cast<std::uint32_t>(wish.how.which) << 16 | log_turn << 8 | log_unit;
     const lane_mask of_heap = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state));
-    lanes_request r{{h, simt::match(of_heap, kind), bytes, wish.alignment}, log_turn, log_unit};
+    lanes_request r{{h, sharing_lanes(h, simt::match(of_heap, kind)), bytes, wish.alignment}, log_turn, log_unit};
     place.linear = prefers_linear(r, wish.how.which);
     if (!place.linear) {
         count_large_group(r);

@@ -51,11 +51,19 @@ inline ORCHARD_NOINLINE void count_large_group(const chunk_request& r) {
     }
 }
 
+/// Of lanes that could share a chunk of this heap, those that share this lane's. All lanes of `group`.
+inline ORCHARD_NOINLINE lane_mask sharing_lanes(const heap_view& h, lane_mask group) {
+    return 1 << h.log_chunk_lanes == simt::warp_size
+               ? group
+               : simt::match(group, static_cast<std::uint32_t>(simt::rank_in(group)) >> h.log_chunk_lanes);
+}
+
 /// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; who comes together shares.
 inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     const lane_mask here = simt::converge();
     // Lanes of several heaps may stand here together.
-    chunk_request r{h, simt::match(here, reinterpret_cast<std::uintptr_t>(h.state)), bytes, alignment};
+    const lane_mask of_heap = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state));
+    chunk_request r{h, sharing_lanes(h, of_heap), bytes, alignment};
     count_large_group(r);
     allocate_chunk(r);
     count_large(r);

@@ -175,6 +175,7 @@ struct heap_view {
     std::uint32_t refill_batch = 16;     ///< segments asked for at once
     bool hardened = false;               ///< a wrong free ends the kernel
     portion_policy portions_by = portion_policy::packed;
+    std::uint8_t log_chunk_lanes = 5;                 ///< log2 of how many lanes may share a chunk
     layout arrays = layout::automatic();              ///< of arrays of lanes where the call leaves it to the heap
     std::uint64_t reclaim_patience_ns = 100'000'000;  ///< after which a reclaim that goes on is waited for no more
     heap_state* state = nullptr;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "runtime/chunk_walk.hpp"
 #include "runtime/metadata_copy.hpp"
 
 namespace orchard {
@@ -32,16 +33,11 @@ public:
         : view_{view}, memory_{memory}, descriptors_{descriptors}, owners_{owners} {}
 
     absl::Status run() {
-        for (std::uint32_t i = 0; i < view_.segments; ++i) {
-            absl::Status status;
-            if (kind(i) == segment_kind::chunk && descriptor::extent(descriptors_[i]) == i) {
-                status = check_segments(i);
-            } else if (kind(i) == segment_kind::portions) {
-                status = check_portions(i);
-            }
-            if (!status.ok()) {
-                return status;
-            }
+        absl::Status status =
+            for_each_chunk(view_, memory_, descriptors_,
+                           [this](chunk_id c, const chunk_blocks& blocks) { return check_chunk(c, blocks); });
+        if (!status.ok()) {
+            return status;
         }
         for (std::uint32_t i = 0; i < view_.segments; ++i) {
             if (kind(i) == segment_kind::chunk && descriptor::extent(descriptors_[i]) != i && !has_block_[i]) {
@@ -56,12 +52,12 @@ public:
 private:
     [[nodiscard]] segment_kind kind(std::uint32_t i) const { return descriptor::kind(descriptors_[i]); }
 
-    absl::Status check_segments(std::uint32_t first) {
-        auto record = copy_of(memory_, &view_.records[first], 1);
-        if (!record.ok()) {
-            return record.status();
+    absl::Status check_chunk(chunk_id c, const chunk_blocks& blocks) {
+        if (device::is_portion(c)) {
+            owners_.take_portion(device::first_leaf(c), blocks.leaves(), "a chunk");
+            return check_blocks(c, blocks);
         }
-        const chunk_blocks blocks((*record)[0]);
+        const std::uint32_t first = device::first_segment(c);
         for (std::uint32_t i = 0; i < blocks.segments(); ++i) {
             if (absl::Status s = owners_.take(first + i, "chunk"); !s.ok()) {
                 return s;
@@ -70,27 +66,7 @@ private:
         if (blocks.leaves() != 0) {
             owners_.take_portion((first + blocks.segments()) * leaves_per_segment, blocks.leaves(), "a chunk's tail");
         }
-        return check_blocks(device::chunk_of_segments(first), blocks);
-    }
-
-    absl::Status check_portions(std::uint32_t segment) {
-        const std::uint32_t begin = segment * leaves_per_segment;
-        auto records = copy_of(memory_, &view_.portion_records[begin], leaves_per_segment);
-        if (!records.ok()) {
-            return records.status();
-        }
-        for (std::uint32_t leaf = 0; leaf < leaves_per_segment; ++leaf) {
-            const device::portion_record& record = (*records)[leaf];
-            if (record.live.load<order::relaxed>() == 0) {
-                continue;
-            }
-            const chunk_blocks blocks(record);
-            owners_.take_portion(begin + leaf, blocks.leaves(), "a chunk");
-            if (absl::Status s = check_blocks(device::chunk_of_leaves(segment, leaf), blocks); !s.ok()) {
-                return s;
-            }
-        }
-        return absl::OkStatus();
+        return check_blocks(c, blocks);
     }
 
     absl::Status check_blocks(chunk_id c, const chunk_blocks& blocks) {

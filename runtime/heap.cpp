@@ -4,6 +4,7 @@
 #include "runtime/heap.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -44,6 +45,7 @@ any_heap_ref heap::any_ref() const { return any_heap_ref(impl_->view); }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }
 absl::StatusOr<statistics> heap::stats() { return impl_->stats(); }
+absl::StatusOr<chunk_usage> heap::chunks() { return impl_->chunks(); }
 absl::Status heap::validate() { return impl_->validate(); }
 absl::Status heap::trim() { return impl_->trim(); }
 std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
@@ -110,6 +112,7 @@ absl::Status heap::impl::lay_out_metadata() {
     view.hardened = values.hardened;
     view.portions_by = values.portions;
     view.arrays = values.layout;
+    view.log_chunk_lanes = static_cast<std::uint8_t>(std::bit_width(static_cast<unsigned>(values.chunk_lanes)) - 1);
 
     absl::Status status;
     const auto place = [&](auto*& pointer, std::uint64_t count) {

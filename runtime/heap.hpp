@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"
+#include "runtime/chunk_usage.hpp"
 #include "runtime/failure.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
@@ -66,6 +67,10 @@ public:
     /// Cost: a copy of 0.6 MiB, and the bitmaps of slabs in use: pages are counted there, class by class, not when
     /// they are allocated and freed.
     absl::StatusOr<statistics> stats();
+
+    /// What the warp chunks of large blocks and of interleaved arrays hold, and how much of that is in use. Exact when no
+    /// kernel runs. Errors: the device's own. Cost: a copy of the records of chunks.
+    absl::StatusOr<chunk_usage> chunks();
 
     /// Checks every structure of the heap against the others: each granted segment has one owner, bitmaps and tables
     /// agree, nothing is lost in the mailbox. No kernel may run. Errors: Internal with the first fault found.

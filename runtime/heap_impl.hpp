@@ -21,6 +21,7 @@ public:
     ~impl();
 
     absl::StatusOr<statistics> stats();
+    absl::StatusOr<chunk_usage> chunks() { return usage_of_chunks(view, *memory_); }
     absl::Status validate();
     absl::Status trim();
     std::optional<failure> last_failure();

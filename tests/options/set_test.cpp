@@ -36,6 +36,7 @@ TEST(options_defaults, are_those_of_the_documentation) {
     EXPECT_EQ(o.service_spin, absl::Microseconds(200));
     EXPECT_EQ(o.emulated_workers, 0);
     EXPECT_FALSE(o.hardened);
+    EXPECT_EQ(o.chunk_lanes, 32);
     EXPECT_TRUE(validate(o).ok());
 }
 
@@ -62,6 +63,7 @@ constexpr range_case ranges[] = {
     {"service_spin", "0", "1s", "-1ns", "1001ms", "0 to 1s"},
     {"emulated_workers", "0", "1024", "-1", "1025", "0 to 1024"},
     {"rw_malloc_unit", "16", "8192", "8", "16384", "a power of two from 16 B to 8 KiB"},
+    {"chunk_lanes", "1", "32", "0", "64", "a power of two from 1 to 32"},
 };
 
 TEST(options_set, takes_both_ends_of_each_range) {
