@@ -48,14 +48,15 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
         count_large(r);
         place.chunk = r.block;
         place.map = r.map;
-        place.position = r.position;
+        place.position = position_of(h.order_of_lanes, r.map.width, r.position);
     }
 }
 
-/// Frees one lane's interleaved array. Any lane, alone.
-inline ORCHARD_NOINLINE void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t position) {
+/// Frees one lane's interleaved array of a sub-array of `width` lanes. Any lane, alone.
+inline ORCHARD_NOINLINE void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width,
+                                                std::uint32_t position) {
     block_search s(h, chunk);
-    if (free_lane(s, position)) {
+    if (free_lane(s, lane_at(h.order_of_lanes, width, position))) {
         s.h.add(counter::frees, 1);
     } else {
         record_invalid_free(s.h, s.address());
@@ -98,7 +99,7 @@ ORCHARD_FN void basic_heap_ref<Policy>::free_array(const lane_array<T>& a) const
     if (a.map() == lane_map::linear()) {
         return free(a.chunk());
     }
-    device::free_array_of_lane(*view_.self, a.chunk(), a.position());
+    device::free_array_of_lane(*view_.self, a.chunk(), a.map().width, a.position());
 }
 
 }  // namespace orchard

@@ -24,6 +24,7 @@
 #include "device/simt/atomic.cuh"
 #include "uvm/failure_reason.hpp"
 #include "uvm/geometry.hpp"
+#include "uvm/lane_order.hpp"
 #include "uvm/layout.hpp"
 #include "uvm/size_classes.hpp"
 
@@ -175,9 +176,10 @@ struct heap_view {
     std::uint32_t refill_batch = 16;     ///< segments asked for at once
     bool hardened = false;               ///< a wrong free ends the kernel
     portion_policy portions_by = portion_policy::packed;
-    std::uint8_t log_chunk_lanes = 5;                 ///< log2 of how many lanes may share a chunk
-    layout arrays = layout::automatic();              ///< of arrays of lanes where the call leaves it to the heap
-    std::uint64_t reclaim_patience_ns = 100'000'000;  ///< after which a reclaim that goes on is waited for no more
+    std::uint8_t log_chunk_lanes = 5;                   ///< log2 of how many lanes may share a chunk
+    layout arrays = layout::automatic();                ///< of arrays of lanes where the call leaves it to the heap
+    lane_order order_of_lanes = lane_order::ascending;  ///< in rows of interleaved arrays
+    std::uint64_t reclaim_patience_ns = 100'000'000;    ///< after which a reclaim that goes on is waited for no more
     heap_state* state = nullptr;
     const heap_view* self = nullptr;                         ///< a copy of this view in the memory that kernels read
     device_word<std::uint32_t>* slab_table = nullptr;        ///< [class_count][segments]: segment + 1, 0, or growing

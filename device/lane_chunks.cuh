@@ -35,7 +35,7 @@ struct lanes_request : chunk_request {
     std::uint32_t log_turn;       ///< log2 of the tile
     std::uint32_t log_unit;       ///< of what sizes are rounded up to: the tile; an OS page where rests have tail rows
     lane_map map{};               ///< of this lane's sub-array
-    std::uint32_t position = 0;   ///< in it
+    std::uint32_t position = 0;   ///< its number in it; where in a row it lies the heap's `order_of_lanes` says
     std::uint32_t rank = 0;       ///< among the lanes of the chunk, in the order in which their arrays lie
     std::uint64_t after = 0;      ///< `offset` of the lane of the next rank; `total` where there is none
     lane_mask alike = 0;          ///< lanes whose sizes are alike
@@ -220,7 +220,7 @@ inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     } while (split_group(r));
 }
 
-/// Finds the lane at `position` of the sub-array that begins at `s.units` of the chunk that was found.
+/// Finds the lane with number `position` in the sub-array that begins at `s.units` of the chunk that was found.
 inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) {
     const chunk_blocks blocks = blocks_of(s.h, s.chunk);
     // More lanes than there can be: something has been rewritten meanwhile.
@@ -242,9 +242,9 @@ inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) 
     }
 }
 
-/// Frees the array of the lane at `position` of the sub-array that begins at the address; the last lane of a chunk puts
-/// its memory into the magazine. Any lane, alone; never waits. False where there is no such array that is allocated.
-/// Cost: four to twelve loads, one atomic.
+/// Frees the array of the lane with number `position` in the sub-array that begins at the address; the last lane of a
+/// chunk puts its memory into the magazine. Any lane, alone; never waits. False where there is no such array that is
+/// allocated. Cost: four to twelve loads, one atomic.
 ORCHARD_INLINE bool free_lane(block_search& s, std::uint32_t position) {
     if (!is_in_heap(s)) {
         return false;

@@ -35,6 +35,7 @@ constexpr device_field device(device_field field, int, int, option_rule) { retur
 constexpr policy_field policy(policy_field field, int, int, option_rule) { return field; }
 constexpr portions_field portions(portions_field field, int, int, option_rule) { return field; }
 constexpr layout_field arrays(layout_field field, int, int, option_rule) { return field; }
+constexpr order_field order(order_field field, int, int, option_rule) { return field; }
 
 const std::array fields = {
 #define ORCHARD_OPTION(kind, name, default_value, minimum, maximum, rule, unit, help)                                  \
@@ -73,6 +74,10 @@ std::string show(portion_policy value) {
                                              : absl::StrCat(static_cast<int>(value));
 }
 std::string show(layout value) { return text_of(value); }
+std::string show(lane_order value) {
+    const bool known = value == lane_order::ascending || value == lane_order::prefetch_first;
+    return known ? text_of(value) : absl::StrCat(static_cast<int>(value));
+}
 
 // ---- what is allowed
 
@@ -99,6 +104,7 @@ std::string allowed(portions_field) { return "packed or padded"; }
 std::string allowed(layout_field) {
     return "automatic, linear, or interleaved:TILE with a tile of 4, 8, ... 512 bytes, 1K, 2K, ... 64K";
 }
+std::string allowed(order_field) { return "ascending or prefetch_first"; }
 
 // ---- what is wrong with a value, to be read after it; nothing where it is right
 
@@ -152,6 +158,12 @@ std::optional<std::string> problem(layout_field f, layout value) {
         value.which == layout::choice::automatic || value.which == layout::choice::linear ||
         (value.which == layout::choice::interleaved && value.turn >= smallest_tile && value.turn <= largest_tile);
     return known ? std::nullopt : std::optional(absl::StrCat("is not a layout; give ", allowed(f)));
+}
+std::optional<std::string> problem(order_field f, lane_order value) {
+    if (value == lane_order::ascending || value == lane_order::prefetch_first) {
+        return std::nullopt;
+    }
+    return absl::StrCat("is not an order of lanes; give ", allowed(f));
 }
 
 // ---- from text
@@ -208,6 +220,12 @@ absl::StatusOr<layout> read(layout_field f, std::string_view text) {
     }
     return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a layout; give ", allowed(f)));
 }
+absl::StatusOr<lane_order> read(order_field f, std::string_view text) {
+    if (const auto found = lane_order_from(text)) {
+        return *found;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not an order of lanes; give ", allowed(f)));
+}
 
 template <class T>
 T options::*member(const ranged_field<T>& f) {
@@ -218,6 +236,7 @@ device_field member(device_field f) { return f; }
 policy_field member(policy_field f) { return f; }
 portions_field member(portions_field f) { return f; }
 layout_field member(layout_field f) { return f; }
+order_field member(order_field f) { return f; }
 
 absl::Status labelled(const absl::Status& status, std::string_view label) {
     return {status.code(), absl::StrCat(view(label), ": ", status.message())};

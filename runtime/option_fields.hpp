@@ -31,6 +31,7 @@ using device_field = device_option options::*;
 using policy_field = device::page_policy options::*;
 using portions_field = portion_policy options::*;
 using layout_field = layout options::*;
+using order_field = lane_order options::*;
 
 /// One option.
 struct option_field {
@@ -38,7 +39,7 @@ struct option_field {
     std::string_view unit;
     std::string_view help;
     std::variant<ranged_field<std::uint64_t>, ranged_field<int>, ranged_field<absl::Duration>, flag_field, device_field,
-                 policy_field, portions_field, layout_field>
+                 policy_field, portions_field, layout_field, order_field>
         access;
 };
 

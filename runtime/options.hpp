@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "device/random_walk/policy.cuh"
 #include "runtime/byte_size.hpp"
+#include "uvm/lane_order.hpp"
 #include "uvm/layout.hpp"
 #include "uvm/portion.hpp"
 
@@ -33,6 +34,7 @@ using flag = bool;
 using policy = orchard::device::page_policy;
 using portions = orchard::portion_policy;
 using arrays = orchard::layout;
+using order = orchard::lane_order;
 }  // namespace detail::option_type
 
 /// What a heap is created with. A default-constructed value is valid; the fields, their ranges and their meaning:

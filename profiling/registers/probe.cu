@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "device/heap_arrays_impl.cuh"
 #include "device/heap_ref.cuh"
 
 namespace orchard::registers {
@@ -22,6 +23,14 @@ extern "C" __global__ void malloc_any(heap_ref heap, void** blocks, const std::u
 }
 
 extern "C" __global__ void free_any(heap_ref heap, void** blocks) { heap.free(blocks[index()]); }
+
+extern "C" __global__ void arrays_allocate(heap_ref heap, lane_array<float>* arrays, const std::uint64_t* counts) {
+    arrays[index()] = heap.allocate_array<float>(counts[index()]);
+}
+
+extern "C" __global__ void arrays_free(heap_ref heap, const lane_array<float>* arrays) {
+    heap.free_array(arrays[index()]);
+}
 
 extern "C" __global__ void mixed_malloc_free(heap_ref heap, const std::uint64_t* bytes, std::uint32_t rounds) {
     for (std::uint32_t i = 0; i < rounds; ++i) {

@@ -8,7 +8,7 @@ kernel. Of the functions that are not inlined ptxas reports stack and spills onl
 adds the highest register that each one names, which shows what a kernel owes its registers to.
 
 Compiles profiling/registers/probe.cu, or reads the log of `nvcc -Xptxas -v` on another source. Kernels whose name begins
-with "malloc" or "free" are held to --malloc or --free, all others to --mixed.
+with "malloc", "free" or "arrays" are held to --malloc, --free or --arrays, all others to --mixed.
 
 Exit codes: 0 within the limits, or no limits given; 1 a limit is exceeded or something is spilled: one line on standard
 error says all; 2 nvcc or the log cannot be used.
@@ -35,7 +35,7 @@ _LABEL = re.compile(r"\$[^$\s]+\$(\S+):\s*$")
 _REGISTER = re.compile(r"\bR(\d+)\b")
 
 # What the probe's kernels call: one function, or several.
-CALLS = ("malloc", "free", "mixed")
+CALLS = ("malloc", "free", "arrays", "mixed")
 
 
 class Unusable(Exception):
@@ -175,6 +175,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--malloc", type=int, metavar="N", help="most registers of a kernel that allocates")
     parser.add_argument("--free", type=int, metavar="N", help="most registers of a kernel that only frees")
+    parser.add_argument("--arrays", type=int, metavar="N", help="most registers of a kernel that allocates or frees arrays")
     parser.add_argument("--mixed", type=int, metavar="N", help="most registers of a kernel that calls several functions")
     parser.add_argument("--log", type=Path, metavar="FILE", help="read this log instead of compiling the probe")
     parser.add_argument("--functions", action="store_true", help="list all functions, not only those with a stack frame")

@@ -67,6 +67,38 @@ TEST_P(lane_chunks_contents, every_byte_is_its_owners_alone) {
     expect_empty();
 }
 
+/// Where in a row of its sub-array each array has its tiles.
+template <class T>
+std::vector<std::uint64_t> places_in_row(const std::vector<lane_array<T>>& arrays) {
+    std::vector<std::uint64_t> places;
+    for (const lane_array<T>& a : arrays) {
+        places.push_back(a.position());
+    }
+    return places;
+}
+
+TEST_P(lane_chunks_contents, lanes_in_the_order_for_the_prefetcher) {
+    options o = GetParam().values();
+    o.lane_order = lane_order::prefetch_first;
+    remake(o);
+    std::mt19937 random(11);
+    for (const layout how : all_layouts) {
+        for (int kind = 0; kind < 3; ++kind) {
+            if (how.which == layout::choice::interleaved || kind != 1) {
+                array_cycle<cell<1>>(some_counts(kind, 9000, random), how, random);
+            }
+        }
+    }
+    if (GetParam().device == device_option::emulated) {
+        const auto arrays =
+            allocate_arrays<cell<1>>(std::vector<std::uint64_t>(8, 4096), layout::interleaved(tile::b4));
+        EXPECT_EQ(places_in_row(arrays), (std::vector<std::uint64_t>{0, 1, 2, 4, 6, 3, 5, 7}));
+        free_arrays(arrays, {7, 6, 5, 4, 3, 2, 1, 0});
+    }
+    EXPECT_EQ(invalid_frees(), 0u);
+    expect_empty();
+}
+
 TEST_P(lane_chunks_contents, elements_larger_than_a_tile) {
     std::mt19937 random(8);
     for (const layout how : all_layouts) {

@@ -59,5 +59,21 @@ TEST(PortionsOption, SaysWhatIsAllowed) {
     EXPECT_EQ(validate(values).message(), "portions: 5 is not a policy for portions; give packed or padded");
 }
 
+TEST(LaneOrderOption, IsReadAndWritten) {
+    EXPECT_EQ(options{}.lane_order, lane_order::ascending);
+    options values;
+    ASSERT_TRUE(set(values, "lane_order", "prefetch_first").ok());
+    EXPECT_EQ(values.lane_order, lane_order::prefetch_first);
+    EXPECT_NE(to_text(values).find("lane_order = prefetch_first\n"), std::string::npos);
+}
+
+TEST(LaneOrderOption, SaysWhatIsAllowed) {
+    options values;
+    const absl::Status s = set(values, "lane_order", "descending");
+    EXPECT_EQ(s.message(), "lane_order: \"descending\" is not an order of lanes; give ascending or prefetch_first");
+    values.lane_order = static_cast<lane_order>(7);
+    EXPECT_EQ(validate(values).message(), "lane_order: 7 is not an order of lanes; give ascending or prefetch_first");
+}
+
 }  // namespace
 }  // namespace orchard

@@ -97,7 +97,7 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
     }
     EXPECT_EQ(listed, std::size(ranges));
     EXPECT_EQ(option_table().size(),
-              std::size(ranges) + 5);  // device, hardened, page_policy, portions and layout have no range
+              std::size(ranges) + 6);  // device, hardened, page_policy, portions, layout and lane_order have no range
 }
 
 TEST(options_set, writes_the_field_it_names) {
