@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "profiling" / "report"))
 
 import make_result  # noqa: E402
 import markdown  # noqa: E402
-import plot_pages  # noqa: E402
+import plot_results  # noqa: E402
 import results  # noqa: E402
 import summarise_pages  # noqa: E402
 
@@ -61,6 +61,22 @@ SOAK = [{"what": "soak", "threads": 270_336, "slots_each": 16, "allocations": 10
          "launches": 50, "longest_launch_ms": 250.0, "pairs_per_us": 1250.0, "first_tenth_pairs_per_us": 1000.0,
          "last_tenth_pairs_per_us": 990.0, "last_to_first": 0.99, "left_in_use": 0, "failed_allocations": 0,
          "invalid_frees": 0, "abandoned": 0, "peak_segments_granted": 4000}]
+
+
+SIZES = [{"layout": layout, "bytes_from": size, "bytes_to": 2 * size, "threads": 16_384, "cold_us": 30.0 + size / 4096,
+          "recycled_us": 10.0, "free_us": 4.0, "posts": 512, "nulls": 0, "wrong_stamps": 0}
+         for layout in ("linear", "interleaved:4") for size in (8192, 4096)]
+
+SCALING = [{"layout": "linear", "bytes": 1024, "threads": threads, "allocate_us": threads / 128, "free_us": 2.0,
+            "requests_per_us": 128.0, "nulls": 0, "wrong_stamps": 0} for threads in (256, 128)]
+
+ITERATIONS = [{"layout": "linear", "mode": "all freed", "threads": 16_384, "others": 0, "iterations": 1000,
+               "allocate_us": 20.0, "free_us": 5.0, "iteration_us": 25.0, "first_us": 25.0, "last_us": last,
+               "last_over_first": last / 25, "nulls": 0, "wrong_stamps": 0} for last in (25.0,)]
+
+FRAGMENTATION = [{"mode": "lanes alone", "blocks": 4096, "iterations": 1000, "capacity_bytes": 1 << 34,
+                  "live_share": 0.8, "held_over_live": 1.01, "free_bytes": 3 << 30, "largest_bytes": 1 << 30,
+                  "largest_share": 0.33, "nulls": 0}]
 
 
 class Case(unittest.TestCase):
@@ -172,6 +188,17 @@ class Descriptions(Case):
         self.assertEqual(list(self.outcomes(self.result("soak", worse)).values()).count("met"), 3)
 
 
+    def test_large_requests(self):
+        self.assertEqual(set(self.outcomes(self.result("sizes", SIZES)).values()), {"met"})
+        worse = copy.deepcopy(SIZES)
+        worse[1].update(cold_us=46.0)
+        worse[2].update(wrong_stamps=1)
+        self.assertEqual(list(self.outcomes(self.result("sizes", worse)).values()).count("met"), 3)
+        self.assertEqual(set(self.outcomes(self.result("iterations", ITERATIONS)).values()), {"met"})
+        self.assertEqual(set(self.outcomes(self.result("scaling", SCALING)).values()), {"met"})
+        self.assertEqual(self.outcomes(self.result("fragmentation", FRAGMENTATION)), {})
+
+
 class Pyplot:
     """Stands in for matplotlib: takes any call, and writes a file."""
 
@@ -187,26 +214,33 @@ class Pyplot:
 
 class Plots(Case):
     def test_points_are_in_the_order_of_sizes(self):
-        self.assertEqual(plot_pages.utilisation_points(UTILISATION),
+        self.assertEqual(plot_results.utilisation_points(UTILISATION),
                          {"bytes": [16, 32], "percent": [97.5, 98.0], "reachable_percent": [99.0, 99.0]})
 
     def test_ratios_are_grouped_by_threads(self):
-        self.assertEqual(plot_pages.floor_ratios(list(reversed(PAGES))),
+        self.assertEqual(plot_results.floor_ratios(list(reversed(PAGES))),
                          {100_000: [(16, 2.0), (64, 1.0)], 1_000_000: [(16, 0.9), (64, 4.0)]})
 
     def test_bars_are_named_by_their_sizes(self):
-        self.assertEqual(plot_pages.churn_bars(PAGES),
+        self.assertEqual(plot_results.churn_bars(PAGES),
                          [("64 B", 21.5), ("16 B to 256 B", 12.5), ("256 B to 4 KiB", 7.5)])
 
+    def test_lines_are_sorted_and_named_by_their_layout(self):
+        lines = plot_results.lines_of_sizes(SIZES)
+        self.assertEqual(len(lines), 4)
+        self.assertEqual(lines["linear, from the host"], [(4096, 31.0), (8192, 32.0)])
+        self.assertEqual(plot_results.lines_of_scaling(SCALING), {"1 KiB, linear": [(128, 1.0), (256, 2.0)]})
+
     def test_texts(self):
-        self.assertEqual([plot_pages.bytes_text(n) for n in (16, 1024, 1040, 8192)], ["16 B", "1 KiB", "1040 B", "8 KiB"])
-        self.assertEqual([plot_pages.threads_text(n) for n in (1_000_000, 10_000, 270_336)],
+        self.assertEqual([plot_results.bytes_text(n) for n in (16, 1024, 1040, 8192)], ["16 B", "1 KiB", "1040 B", "8 KiB"])
+        self.assertEqual([plot_results.threads_text(n) for n in (1_000_000, 10_000, 270_336)],
                          ["1 M threads", "10 K threads", "270,336 threads"])
 
     def test_files_are_written_for_what_there_is(self):
         plots = self.folder / "plots"
-        for rows, names in ((PAGES, {"pages.svg"}), ({"rows": UTILISATION}, {"pages.svg", "utilisation.svg"})):
-            code, out, err = self.run_main(plot_pages.main, self.put(rows), "--output-dir", plots,
+        for rows, names in ((PAGES, {"pages.svg"}), ({"rows": UTILISATION}, {"pages.svg", "utilisation.svg"}),
+                            (SIZES + SCALING, {"pages.svg", "utilisation.svg", "sizes.svg", "scaling.svg"})):
+            code, out, err = self.run_main(plot_results.main, self.put(rows), "--output-dir", plots,
                                            load_pyplot=Pyplot)
             self.assertEqual((code, err), (0, ""))
             self.assertEqual({path.name for path in plots.iterdir()}, names)
@@ -215,7 +249,7 @@ class Plots(Case):
         def missing():
             raise ImportError("No module named 'matplotlib'")
 
-        code, out, err = self.run_main(plot_pages.main, self.put(PAGES), "--output-dir", self.folder / "plots",
+        code, out, err = self.run_main(plot_results.main, self.put(PAGES), "--output-dir", self.folder / "plots",
                                        load_pyplot=missing)
         self.assertEqual((code, out, err.count("\n")), (1, "", 1))
         self.assertIn("python3-matplotlib", err)
@@ -223,11 +257,11 @@ class Plots(Case):
 
     def test_what_is_named_to_install_is_in_the_list_of_packages(self):
         lines = (ROOT / "cmake/packages.txt").read_text().splitlines()
-        self.assertIn(["plots", plot_pages.INSTALL.split()[-1]], [line.split()[:2] for line in lines])
+        self.assertIn(["plots", plot_results.INSTALL.split()[-1]], [line.split()[:2] for line in lines])
 
     def test_inputs_that_hold_nothing_to_draw(self):
-        for raw, word in (("{", "not JSON"), ("3", "no rows"), ([{"what": "soak"}], "neither")):
-            code, out, err = self.run_main(plot_pages.main, self.put(raw), load_pyplot=Pyplot)
+        for raw, word in (("{", "not JSON"), ("3", "no rows"), ([{"what": "soak"}], "hold no rows")):
+            code, out, err = self.run_main(plot_results.main, self.put(raw), load_pyplot=Pyplot)
             self.assertEqual((code, out, err.count("\n")), (2, "", 1), err)
             self.assertIn(word, err)
 

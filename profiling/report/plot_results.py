@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
-"""Draws what `orchard bench utilisation` and `orchard bench pages` measured.
+"""Draws what `orchard bench` measured: utilisation, pages, sizes, scaling.
 
-    profiling/report/plot_pages.py profiling/results/utilisation.json profiling/results/pages.json --output-dir plots
+    profiling/report/plot_results.py profiling/results/utilisation.json profiling/results/pages.json --output-dir plots
 
 Each input is a result of profiling/results, or the rows as the benchmark wrote them. Rows of utilisation give
 `utilisation.svg`: percent of a heap against size, measured and reachable. Rows of pages give `pages.svg`: malloc beside
-the floor for each size and number of threads, and churn. Needs matplotlib (package python3-matplotlib).
+the floor for each size and number of threads, and churn. Rows of sizes give `sizes.svg`, those of scaling `scaling.svg`:
+times against size, and against the number of threads. Needs matplotlib (package python3-matplotlib).
 
 Exit codes: 0 done; 1 matplotlib is not installed; 2 an input cannot be used (one line on standard error).
 """
@@ -30,7 +31,7 @@ class Unusable(Exception):
 
 
 def main(arguments=None, load_pyplot=None):
-    parser = argparse.ArgumentParser(description="Draw the results of `orchard bench utilisation` and `pages`.")
+    parser = argparse.ArgumentParser(description="Draw the results of `orchard bench utilisation`, `pages`, `sizes` and `scaling`.")
     parser.add_argument("inputs", nargs="+", type=Path, metavar="FILE", help="JSON: a result, or a benchmark's rows")
     parser.add_argument("--output-dir", type=Path, default=Path("."), metavar="FOLDER")
     parser.add_argument("--format", choices=("svg", "png", "pdf"), default="svg")
@@ -38,12 +39,12 @@ def main(arguments=None, load_pyplot=None):
     try:
         figures = figures_of([row for path in options.inputs for row in rows_of(path)])
     except (Unusable, summarise_pages.Unusable, OSError, ValueError) as error:
-        print(f"plot_pages.py: {error}", file=sys.stderr)
+        print(f"plot_results.py: {error}", file=sys.stderr)
         return 2
     try:
         pyplot = (load_pyplot or _pyplot)()
     except ImportError as error:
-        print(f"plot_pages.py: {error}; matplotlib draws: {INSTALL}", file=sys.stderr)
+        print(f"plot_results.py: {error}; matplotlib draws: {INSTALL}", file=sys.stderr)
         return 1
     options.output_dir.mkdir(parents=True, exist_ok=True)
     for name, (draw, data) in figures.items():
@@ -76,8 +77,12 @@ def figures_of(rows):
     ratios, bars = floor_ratios(rows), churn_bars(rows)
     if ratios or bars:
         figures["pages"] = (draw_pages, (ratios, bars))
+    for name, lines, label in (("sizes", lines_of_sizes(rows), "bytes asked for, at least"),
+                               ("scaling", lines_of_scaling(rows), "threads")):
+        if lines:
+            figures[name] = (draw_lines, (lines, label))
     if not figures:
-        raise Unusable("the inputs hold neither rows of `orchard bench utilisation` nor of `orchard bench pages`")
+        raise Unusable("the inputs hold no rows of `orchard bench utilisation`, `pages`, `sizes` or `scaling`")
     return figures
 
 
@@ -101,6 +106,26 @@ def churn_bars(rows):
     """[(label, pairs a second in thousand millions), ...] in the order of the rows."""
     return [(sizes_text(row["bytes"], row.get("bytes_to", row["bytes"])), row["pairs_per_us"] / 1e3)
             for row in rows if row.get("what") == "churn"]
+
+
+def lines_of_sizes(rows):
+    """{label: [(least bytes, us), ...]}, ascending, of each layout with memory from the host and recycled."""
+    lines = {}
+    for row in rows:
+        if "cold_us" in row and "layout" in row:
+            for key, text in (("cold_us", "from the host"), ("recycled_us", "recycled")):
+                lines.setdefault(f"{row['layout']}, {text}", []).append((row["bytes_from"], row[key]))
+    return {label: sorted(line) for label, line in lines.items()}
+
+
+def lines_of_scaling(rows):
+    """{label: [(threads, us), ...]}, ascending, of each size and layout."""
+    lines = {}
+    for row in rows:
+        if "requests_per_us" in row and "layout" in row:
+            label = f"{bytes_text(row['bytes'])}, {row['layout']}"
+            lines.setdefault(label, []).append((row["threads"], row["allocate_us"]))
+    return {label: sorted(line) for label, line in lines.items()}
 
 
 def sizes_text(least, most):
@@ -149,6 +174,20 @@ def draw_pages(pyplot, data):
         left.legend()
     right.bar([label for label, _ in bars], [rate for _, rate in bars], color="tab:green")
     right.set_ylabel("churn (thousand million pairs a second)")
+    return figure
+
+
+def draw_lines(pyplot, data):
+    lines, label = data
+    figure, axes = pyplot.subplots(figsize=(8, 4.5))
+    for text, line in lines.items():
+        axes.plot([x for x, _ in line], [us for _, us in line], marker="o", markersize=3, label=text)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel(label)
+    axes.set_ylabel("a launch that allocates (us)")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
     return figure
 
 
