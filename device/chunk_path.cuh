@@ -145,6 +145,19 @@ inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
     }
 }
 
+/// Counts a chunk, and the blocks of it. All lanes of a converged group.
+inline ORCHARD_NOINLINE void count_chunk(const chunk_request& r) {
+    // Sums of 32 bits: a block is under 2^40 B.
+    const std::uint64_t high = simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes >> 16));
+    const std::uint32_t low = simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes & 0xffff));
+    if (is_leader(r.mask)) {
+        r.h.add(counter::chunk_allocations, 1);
+        r.h.add(counter::live_chunks, 1);
+        r.h.add(counter::allocations, static_cast<std::uint64_t>(simt::popcount(r.mask)));
+        r.h.add(counter::allocated_bytes, (high << 16) + low);
+    }
+}
+
 /// Writes what describes the chunk `r.got`, and says where this lane's block is. All lanes of a converged group.
 inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part) {
     // One lane acquired the memory, and all write what describes it: now that is behind its last use for all.
@@ -154,10 +167,7 @@ inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part)
     } else {
         write_portion_record(r, part);
     }
-    if (is_leader(r.mask)) {
-        r.h.add(counter::chunk_allocations, 1);
-        r.h.add(counter::live_chunks, 1);
-    }
+    count_chunk(r);
     simt::sync(r.mask);
     write_owners(r);
     simt::sync(r.mask);

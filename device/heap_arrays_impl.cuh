@@ -45,7 +45,7 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
     if (!place.linear) {
         count_large_group(r);
         allocate_lanes(r);
-        count_large(r);
+        count_large_failure(r);
         place.chunk = r.block;
         place.map = r.map;
         place.position = position_of(h.order_of_lanes, r.map.width, r.position);

@@ -32,13 +32,11 @@ inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void*
     }
 }
 
-/// Counts what became of a lane's request for a chunk.
-inline ORCHARD_NOINLINE void count_large(const chunk_request& r) {
+/// Records a lane's request for a chunk that was not answered with one.
+inline ORCHARD_NOINLINE void count_large_failure(const chunk_request& r) {
     if (r.block == nullptr) {
-        return record_failure(r.h, r.why, r.bytes, chunk_class);
+        record_failure(r.h, r.why, r.bytes, chunk_class);
     }
-    r.h.add(counter::allocations, 1);
-    r.h.add(counter::allocated_bytes, r.bytes);
 }
 
 /// Counts a group that asks for a chunk.
@@ -66,7 +64,7 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
     chunk_request r{h, sharing_lanes(h, of_heap), bytes, alignment};
     count_large_group(r);
     allocate_chunk(r);
-    count_large(r);
+    count_large_failure(r);
     return r.block;
 }
 
