@@ -37,13 +37,18 @@ if(ORCHARD_SANITIZE)
         JOIN ":" slow "${slow}"
         # Each page of a heap, of all shapes of heaps; the other suites of the contract come as far in small.
         "*contract_exhaustion.*3_shards*"
-        "*contract_exhaustion.*fill*rw_malloc*"
-        "*contract_exhaustion.*fill*corw*"
+        "*contract_exhaustion.*rw*"
+        "*contract_churn.*nearly_full*rw*"
         "*contract_nearly_full.*24_segments"
         # Searches on one thread: by orders of a schedule, by models of a structure, by seeds once more.
         "Explored.*"
         "Priorities.*"
         "*or_tree_sequence.*/300000"
+        "*portion_tree_sequences.*"
+        "*portion_tree_lives.*/2"
+        "*portion_tree_lives.*/3"
+        "*portion_tree_lives.*/4"
+        "*portion_tree_lives.*/5"
         "*EveryClassHome.BeyondTheEnd*"
         "*repeat.seeds_give_the_same*"
         # A whole walk on a graph that others have in small.
