@@ -24,6 +24,7 @@ struct block_search {
     chunk_id chunk = nothing;  ///< the result: `nothing` where no block begins there
     std::uint32_t block = 0;   ///< its number in the chunk
     std::uint32_t units = 0;   ///< where it begins in it
+    std::uint32_t live = 0;    ///< lanes of the chunk that had not freed when the search began
     segment_run run;           ///< of a chunk that has ended, to be put into the magazine
 
     ORCHARD_FN block_search(const heap_view& heap, const void* p)
@@ -55,12 +56,29 @@ inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
     }
 }
 
+/// Who of a chunk has not freed.
+ORCHARD_INLINE simt::device_word<std::uint32_t>& live_of(const block_search& s) {
+    return is_portion(s.chunk) ? s.h.portion_records[first_leaf(s.chunk)].live
+                               : s.h.records[first_segment(s.chunk)].live;
+}
+
+/// Before the record is looked at: while nobody is live in a chunk it may be rewritten, for the next one that begins
+/// there. What is freed a second time ends here, or at the block's own bit.
+inline ORCHARD_NOINLINE void look_at_live(block_search& s) {
+    // Pairs with the release in `publish_live`: what is live is described.
+    s.live = live_of(s).load<order::acquire>();
+    if (s.live == 0) {
+        s.chunk = block_search::nothing;
+    }
+}
+
 /// The block of those of a record that begins at `s.units`, by `offset(i)` of the `lanes` blocks.
 template <class Offset>
 ORCHARD_INLINE void find_among(block_search& s, std::uint32_t lanes, Offset offset) {
-    // Mostly each lane frees what it got itself, in a warp that was whole. More lanes than there can be: something has
-    // been rewritten meanwhile.
-    const auto guess = static_cast<std::uint32_t>(simt::lane_id());
+    // Mostly each lane frees what it got itself, in a warp that was whole, or a part of it. More lanes than there can
+    // be: something has been rewritten meanwhile.
+    const auto own = static_cast<std::uint32_t>(simt::lane_id());
+    const std::uint32_t guess = own < lanes ? own : own & (lanes - 1);
     std::uint32_t low = guess < lanes && lanes <= simt::warp_size && offset(guess) == s.units ? guess : 0;
     std::uint32_t high = lanes > simt::warp_size ? 0 : lanes;
     ORCHARD_NO_UNROLL
@@ -73,7 +91,7 @@ ORCHARD_INLINE void find_among(block_search& s, std::uint32_t lanes, Offset offs
         }
     }
     s.block = low;
-    if (low >= high) {
+    if (low >= high || (s.live >> low & 1) == 0) {
         s.chunk = block_search::nothing;
     }
 }
@@ -86,9 +104,12 @@ inline ORCHARD_NOINLINE void find_in_portion(block_search& s) {
     find_among(s, r.shape.get() & 0xff, [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
 }
 
-/// Finds the block that begins at the address. Cost: four to ten loads.
+/// Finds the block that begins at the address and is in use. Cost: five to eleven loads.
 ORCHARD_INLINE void find_block(block_search& s) {
     find_chunk(s);
+    if (s.chunk != block_search::nothing) {
+        look_at_live(s);
+    }
     if (s.chunk != block_search::nothing) {
         if (is_portion(s.chunk)) {
             find_in_portion(s);
@@ -98,11 +119,9 @@ ORCHARD_INLINE void find_block(block_search& s) {
     }
 }
 
-/// Bytes of the block that was found; 0 where it is not in use.
+/// Bytes of the block that was found.
 inline ORCHARD_NOINLINE std::uint64_t live_bytes(const block_search& s) {
-    const chunk_blocks blocks = blocks_of(s.h, s.chunk);
-    const bool live = (blocks.live().load<order::relaxed>() >> s.block & 1) != 0;
-    return live ? std::uint64_t{blocks.offset(s.block + 1) - s.units} << chunk_unit_shift : 0;
+    return std::uint64_t{blocks_of(s.h, s.chunk).offset(s.block + 1) - s.units} << chunk_unit_shift;
 }
 
 /// What freeing a block came to.
@@ -115,10 +134,8 @@ enum class freed_block : std::uint32_t {
 /// Clears the block's bit. Cost: one atomic.
 inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
     const std::uint32_t bit = 1u << s.block;
-    auto& live =
-        is_portion(s.chunk) ? s.h.portion_records[first_leaf(s.chunk)].live : s.h.records[first_segment(s.chunk)].live;
     // Releases this lane's writes; the last one acquires everybody's.
-    const std::uint32_t before = live.fetch_and<order::acq_rel>(~bit);
+    const std::uint32_t before = live_of(s).fetch_and<order::acq_rel>(~bit);
     return (before & bit) == 0 ? freed_block::wrong : before == bit ? freed_block::last : freed_block::right;
 }
 

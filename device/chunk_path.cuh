@@ -97,7 +97,6 @@ inline ORCHARD_NOINLINE void write_record(const chunk_request& r, const record_p
         record.segments.set(r.k);
         record.leaves.set(r.leaves);
         record.offset[lanes].set(static_cast<std::uint32_t>(r.total));
-        record.live.store<order::relaxed>(live_lanes(lanes));
     }
 }
 
@@ -112,7 +111,15 @@ inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const 
     }
     if (is_leader(r.mask)) {
         record.shape.set(portion_record::shape_of(lanes | part.flag, r.leaves));
-        record.live.store<order::relaxed>(live_lanes(lanes));
+    }
+}
+
+/// Says that the chunk's blocks are in use, now that all else is written. All lanes.
+inline ORCHARD_NOINLINE void publish_live(const chunk_request& r) {
+    if (is_leader(r.mask)) {
+        auto& live = r.k != 0 ? r.h.records[to_underlying(r.got.first)].live : r.h.portion_records[begin_of(r)].live;
+        // Releases the record, which the group's sync has brought to the leader: pairs with the look of who frees.
+        live.store<order::release>(live_lanes(static_cast<std::uint32_t>(simt::popcount(r.mask))));
     }
 }
 
@@ -170,6 +177,7 @@ inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part)
     count_chunk(r);
     simt::sync(r.mask);
     write_owners(r);
+    publish_live(r);
     simt::sync(r.mask);
     r.block = r.h.base + std::uint64_t{begin_of(r)} * big_page_bytes + (r.offset << chunk_unit_shift);
 }
@@ -186,8 +194,7 @@ inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
 /// group now, whichever this lane is in.
 inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
     const int half = simt::popcount(r.mask) / 2;
-    if (half == 0 || !(r.why == failure_reason::too_large || r.why == failure_reason::fragmented ||
-                       r.why == failure_reason::out_of_memory_device_budget)) {
+    if (half == 0 || !may_be_elsewhere(r.why)) {
         return false;
     }
     const auto lower = static_cast<lane_mask>(lowest_ones(r.mask, static_cast<std::uint32_t>(half)));

@@ -65,6 +65,7 @@ struct dealings : errand_with<magazine_sink> {
     std::uint32_t asked;       ///< shards, in this attempt
     std::uint32_t attempt = 0;
     failure_reason why = failure_reason::none;
+    failure_reason elsewhere;  ///< what the shards asked before have said
     mailbox::grant* result = nullptr;
     // Of a reclaim.
     std::uint32_t page_class;
@@ -208,7 +209,7 @@ inline constexpr std::uint32_t returns_at_once = 4;
 enum class level_step : std::uint32_t { none, post, collect, hand_back };
 
 /// All lanes.
-inline ORCHARD_NOINLINE level_step plan_level(const dealings& d) {
+inline ORCHARD_NOINLINE level_step plan_level(dealings& d) {
     const heap_view& h = d.h;
     const std::uint32_t level = from_leader(d.mask, magazine_level(h));
     if (level > h.magazine_most) {
@@ -217,12 +218,13 @@ inline ORCHARD_NOINLINE level_step plan_level(const dealings& d) {
     if (level * 2 >= h.magazine_target) {
         return level_step::none;
     }
-    std::uint32_t first = 0;
+    std::uint64_t before = 0;
     if (is_leader(d.mask)) {
-        std::uint64_t expected = 0;
-        first = h.state->refill_in_flight.word.compare_exchange<order::relaxed>(expected, 1) ? 1 : 0;
+        h.state->refill_in_flight.word.compare_exchange<order::relaxed>(before, d.home + 1);
     }
-    return from_leader(d.mask, first) != 0 ? level_step::post : level_step::collect;
+    const std::uint32_t posted_to = from_leader(d.mask, static_cast<std::uint32_t>(before));
+    d.shard = posted_to - 1;
+    return posted_to == 0 ? level_step::post : level_step::collect;
 }
 
 /// Makes ready to post for more.
@@ -249,7 +251,7 @@ inline ORCHARD_FN void level_magazine(dealings& d) {
     switch (plan_level(d)) {
         case level_step::none: return;
         case level_step::post: prepare_refill(d); return end_refill(d, posts::try_post(d, posts::quick_attempts));
-        case level_step::collect: return collect(d, d.home);
+        case level_step::collect: return collect(d, d.shard);
         case level_step::hand_back: return hand_back_surplus(d, 0, d.h.magazine_most, returns_at_once);
     }
 }

@@ -49,14 +49,32 @@ inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
     count_request(d);
 }
 
+/// Whether there may be memory later, or for less: all that is wrong is that none is free now.
+ORCHARD_INLINE bool is_shortage(failure_reason why) {
+    return why == failure_reason::out_of_memory_device_budget || why == failure_reason::fragmented ||
+           why == failure_reason::commit_failed;
+}
+
 /// Whether another shard, or the same one after a reclaim, may have what this one has not.
 ORCHARD_INLINE bool may_be_elsewhere(failure_reason why) {
-    return why == failure_reason::out_of_memory_device_budget || why == failure_reason::fragmented ||
-           why == failure_reason::too_large;
+    return is_shortage(why) || why == failure_reason::too_large;
+}
+
+/// Of what two shards said, the reason that says more: what is too large for one may fit the other.
+ORCHARD_INLINE failure_reason telling_more(failure_reason a, failure_reason b) {
+    const auto rank = [](failure_reason why) {
+        return why == failure_reason::commit_failed                 ? 4
+               : why == failure_reason::fragmented                  ? 3
+               : why == failure_reason::out_of_memory_device_budget ? 2
+               : why == failure_reason::too_large                   ? 1
+                                                                    : 0;
+    };
+    return rank(a) >= rank(b) ? a : b;
 }
 
 /// Asks the shards one after the other, this warp's own first.
 inline ORCHARD_FN void request_anywhere(dealings& d) {
+    d.elsewhere = failure_reason::none;
     ORCHARD_NO_UNROLL
     for (d.asked = 0; d.asked < d.h.shards; ++d.asked) {
         const std::uint32_t shard = d.home + d.asked;
@@ -64,7 +82,9 @@ inline ORCHARD_FN void request_anywhere(dealings& d) {
         if (!may_be_elsewhere(d.why)) {
             return;
         }
+        d.elsewhere = telling_more(d.elsewhere, d.why);
     }
+    d.why = d.elsewhere;
 }
 
 /// How many portions of a length may stay in the magazine: as many as there are segments that may.
@@ -87,7 +107,9 @@ inline ORCHARD_FN void level_after(dealings& d) {
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, std::uint32_t k,
                                                std::uint32_t leaves, mailbox::grant* got) {
     constexpr std::uint32_t most_attempts = 6;
-    if (k + (leaves != 0 ? 1 : 0) > h.segments) {
+    // A run lies in one shard.
+    const std::uint32_t whole = k + (leaves != 0 ? 1 : 0);
+    if (whole > h.segments || whole > h.segments_per_shard) {
         return failure_reason::too_large;
     }
     if (from_leader(mask, is_closing(h) ? 1u : 0u) != 0) {

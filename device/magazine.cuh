@@ -168,7 +168,7 @@ inline ORCHARD_NOINLINE void choose_tails(magazine_search& s) { s.tails = portio
 /// Begins a search of the bitmap that was chosen. False where it holds too little. All lanes.
 inline ORCHARD_NOINLINE bool begin_search(magazine_search& s) {
     const std::uint32_t level = from_leader(s.mask, level_of(s.from));
-    if (s.k > 64 || level < s.k || level == 0) {
+    if (s.k > 64 || level < s.k || level == 0 || (s.tail != 0 && from_leader(s.mask, level_of(s.tails)) == 0)) {
         return false;
     }
     s.random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +

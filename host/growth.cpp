@@ -60,8 +60,12 @@ void growth::start() {
 }
 
 void growth::run() {
-    while (stopping_.load<simt::order::acquire>() == 0) {
+    for (;;) {
+        // Before all that it may have been raised for, so that nothing is slept through.
         const std::uint32_t seen = signal_.load<simt::order::acquire>();
+        if (stopping_.load<simt::order::acquire>() != 0) {
+            return;
+        }
         if (!step()) {
             signal_.wait(seen);
         }

@@ -112,9 +112,9 @@ bool segment_service::try_grant(const parked_post& p) {
 void segment_service::handle_refill(const mailbox::post& p) {
     // Where a shorter run will do, none is too long.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
-    // Where memory is scarce nothing goes into a magazine: who needs it asks for it.
+    // Where memory is scarce, or somebody waits for some, nothing goes into a magazine: who needs it asks for it.
     const std::uint64_t left = tree_.free_count() + (line_.range.count - committed_);
-    const bool scarce = left * 8 < line_.range.count;
+    const bool scarce = left * 8 < line_.range.count || !parked_.empty();
     const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
     const auto found = count != 0 ? take_segments(count) : std::nullopt;
     if (found) {
@@ -201,8 +201,12 @@ void segment_service::handle_give_back(const mailbox::post& p) {
 }
 
 void segment_service::retry_parked() {
-    const bool hopeless =
-        is_closing() || committed_ == line_.range.count || line_.failed.load<simt::order::acquire>() != 0;
+    // Before what was committed last is taken up: a failure says that no more came behind it.
+    const bool failed = line_.failed.load<simt::order::acquire>() != 0;
+    if (line_.committed.load<simt::order::relaxed>() != committed_) {
+        take_up_growth();
+    }
+    const bool hopeless = is_closing() || committed_ == line_.range.count || failed;
     std::erase_if(parked_, [&](const parked_post& p) {
         if (!is_closing() && try_grant(p)) {
             return true;

@@ -3,6 +3,7 @@
 
 #include "runtime/chunk_usage.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <vector>
 
@@ -24,8 +25,9 @@ void add(const device::chunk_blocks& blocks, chunk_usage& sum) {
         while (end < lanes && blocks.offset(end) == blocks.offset(first)) {
             ++end;
         }
-        const std::uint64_t bytes = (blocks.offset(end) - std::uint64_t{blocks.offset(first)})
-                                    << device::chunk_unit_shift;
+        const std::uint32_t begin = blocks.offset(first);
+        const std::uint32_t behind = std::max(blocks.offset(end), begin);  // less only while a kernel writes it
+        const std::uint64_t bytes = std::uint64_t{behind - begin} << device::chunk_unit_shift;
         for (std::uint32_t i = first; i < end; ++i) {
             sum.live_bytes += (live >> i & 1) * (bytes / (end - first));
         }

@@ -239,6 +239,9 @@ absl::Status heap::impl::check_settled() {
 
 absl::Status heap::impl::trim() {
     absl::Status status = detail::run_trim(own_executor(), view);
+    for (const shard& s : shards_) {
+        s.thread->run([] {});  // behind the service's turn under way: it counts at the end of it
+    }
     return status.ok() ? check_settled() : status;
 }
 
@@ -301,14 +304,16 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.groups = requests.groups;
     s.multi_lane_groups = requests.multi_lane_groups;
     s.chunk_allocations = sum(counter::chunk_allocations);
-    s.live_chunks = sum(counter::live_chunks);
+    // Beside a kernel the end of something may be counted whose beginning was not yet: no less than none.
+    const auto not_negative = [](std::uint64_t n) { return static_cast<std::int64_t>(n) < 0 ? 0 : n; };
+    s.live_chunks = not_negative(sum(counter::live_chunks));
     s.searches = sum(counter::searches);
     s.tickets = sum(counter::tickets);
     s.reallocs = sum(counter::reallocs);
     s.reallocs_moved = sum(counter::reallocs_moved);
     s.slabs_published = sum(counter::slabs_published);
     s.slabs_retired = sum(counter::slabs_retired);
-    s.slabs_in_use = s.slabs_published - s.slabs_retired;
+    s.slabs_in_use = not_negative(s.slabs_published - s.slabs_retired);
     s.posts = sum(counter::posts);
     s.refills = sum(counter::refills);
     s.returns = sum(counter::returns);
