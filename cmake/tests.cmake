@@ -55,8 +55,20 @@ if(ORCHARD_SANITIZE)
         "walk_run.generated_graph_with_restarts*")
 endif()
 if(ORCHARD_SANITIZE STREQUAL "thread")
-    # Programs of one thread: structures of the host, the explorer's simulations, options and their texts.
-    list(APPEND not_gtest simulation or_tree portion_tree segment_directory options layout command_line graph)
+    # Programs of one thread: structures of the host, the explorer's simulations, options and their texts. And what
+    # other programs do with the same code: the contract under published policies (page_policy, random_walk).
+    list(APPEND not_gtest simulation or_tree portion_tree segment_directory options layout command_line graph
+         contract_policies)
+    string(
+        JOIN ":" slow "${slow}"
+        # Many launches on threads that this sanitizer makes ten times as slow.
+        "*contract_exhaustion.*"
+        "*contract_churn.*nearly_full*"
+        "*contract_nearly_full.*"
+        "*emulated_no_magazine*"
+        "*3_shards_no_magazine*"
+        "*EveryClassHome.*"
+        "bench_utilisation.*")
 endif()
 set(not_here "")
 set(only_here "")
