@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
-"""Tests of what profiling/report makes of the rows of `orchard bench pages`, `utilisation` and `soak`: summaries,
-plots (their data; no matplotlib needed), and the descriptions that the results are made with."""
+"""Tests of what profiling/report makes of the rows of `orchard bench pages`, `utilisation`, `soak` and `access`:
+summaries, plots (their data; no matplotlib needed), and the descriptions that the results are made with."""
 
 import contextlib
 import copy
@@ -77,6 +77,24 @@ ITERATIONS = [{"layout": "linear", "mode": "all freed", "threads": 16_384, "othe
 FRAGMENTATION = [{"mode": "lanes alone", "blocks": 4096, "iterations": 1000, "capacity_bytes": 1 << 34,
                   "live_share": 0.8, "held_over_live": 1.01, "free_bytes": 3 << 30, "largest_bytes": 1 << 30,
                   "largest_share": 0.33, "nulls": 0}]
+
+
+def access_rows():
+    """What `orchard bench access` writes: a row for each way, all as good as the targets ask for."""
+    rows = []
+    for layout in ("linear", "4 B tile", "16 B tile"):
+        by_hand = "raw pointer" if layout == "linear" else "by hand"
+        for pattern in ("sequential read", "sequential write", "strided read", "random read"):
+            for by in ("lane_array", "lane_ptr", by_hand):
+                rows.append({"pattern": pattern, "layout": layout, "element_bytes": 4, "by": by, "threads": 270_336,
+                             "us": 300.0, "gb_per_s": 3700.0, "share_of_hand": 0.97, "wrong": 0})
+        for by in ("lane_array", "raw pointer"):
+            rows.append({"pattern": "dependent reads", "layout": layout, "element_bytes": 4, "by": by, "threads": 1,
+                         "ns_per_100": 2500.0, "over_raw_ns": 0.0, "wrong": 0})
+    # Larger elements have no targets of GB/s: they move more.
+    rows.append({"pattern": "sequential read", "layout": "16 B tile", "element_bytes": 16, "by": "lane_array",
+                 "threads": 270_336, "us": 900.0, "gb_per_s": 1200.0, "share_of_hand": 1.0, "wrong": 0})
+    return rows
 
 
 class Case(unittest.TestCase):
@@ -186,6 +204,17 @@ class Descriptions(Case):
         worse = copy.deepcopy(SOAK)
         worse[0].update(mismatches=1, last_to_first=0.5)
         self.assertEqual(list(self.outcomes(self.result("soak", worse)).values()).count("met"), 3)
+
+    def test_access(self):
+        self.assertEqual(set(self.outcomes(self.result("access", access_rows())).values()), {"met"})
+        worse = access_rows()
+        for row in worse:
+            if row["pattern"] == "random read" and row["layout"] == "linear" and row["by"] == "lane_ptr":
+                row["share_of_hand"] = 0.9
+        worse[-2]["wrong"] = 1
+        outcomes = self.outcomes(self.result("access", worse))
+        self.assertEqual([what for what, outcome in outcomes.items() if outcome != "met"],
+                         ["lane_ptr to by hand: random read", "nothing read or written wrongly"])
 
 
     def test_large_requests(self):

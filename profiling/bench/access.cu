@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench access`: what it costs to reach memory through the lane views, beside index arithmetic written by
+/// hand and plain pointers, on the same memory. Each thread has an array of 4 KB from a heap and goes through it in
+/// several orders; then a lone thread and a lone warp follow chains, where every read waits for the one before.
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "profiling/bench/access_kernels.cuh"
+#include "profiling/bench/bench.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench {
+namespace access {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint32_t array_bytes = 4096;
+
+/// How the arrays of one heap are to lie, and do: `Width` lanes in each sub-array.
+struct wanted_layout {
+    std::string name;
+    layout how;
+    lane_map map;
+};
+
+wanted_layout linear_layout() { return {"linear", layout::linear(), lane_map::linear()}; }
+
+template <tile Tile, std::uint32_t Width>
+wanted_layout interleaved_layout() {
+    const std::uint64_t bytes = bytes_of(Tile);
+    return {bytes < 1024 ? absl::StrCat(bytes, " B tile") : absl::StrCat(bytes / 1024, " KiB tile"),
+            layout::interleaved(Tile), lane_map::rows(Tile, Width)};
+}
+
+/// One heap, the arrays of its threads, and the rows that are measured on them.
+template <class T>
+class arrays_run {
+public:
+    /// A kernel that is timed, as a function.
+    struct timed_kernel {
+        const char* by;
+        std::function<simt::launch_result(const simt::executor&, const job<T>&)> launch;
+    };
+
+    arrays_run(const settings& s, wanted_layout wanted) : settings_{s}, wanted_{std::move(wanted)} {}
+
+    /// Makes the heap and allocates the arrays.
+    absl::Status prepare() {
+        const bool cuda = settings_.device == simt::device_kind::cuda;
+        all_.threads = cuda && !settings_.quick ? 270'336 : 512;
+        all_.count = array_bytes / sizeof(T);
+        options values = settings_.heap;
+        values.device = cuda ? device_option::cuda : device_option::emulated;
+        values.capacity = std::max<std::uint64_t>(
+            values.capacity, std::uint64_t{all_.threads} * array_bytes * 5 / 4 + (std::uint64_t{256} << 20));
+        auto made = heap::create(values);
+        if (!made.ok()) {
+            return made.status();
+        }
+        heap_.emplace(*std::move(made));
+        on_ = heap_->executor();
+        on_.timed = true;
+        auto arrays = device_array<lane_array<T>>::create(on_, all_.threads);
+        auto results = device_array<std::uint32_t>::create(on_, all_.threads);
+        auto wrong = device_array<word64>::create(on_, 1);
+        absl::Status status = arrays.status();
+        status.Update(results.status());
+        status.Update(wrong.status());
+        if (!status.ok()) {
+            return status;
+        }
+        arrays_ = *std::move(arrays);
+        results_ = *std::move(results);
+        wrong_ = *std::move(wrong);
+        all_.arrays = arrays_.data();
+        all_.results = results_.data();
+        all_.wrong = wrong_.data();
+        launch(allocate_kernel<T>{heap_->ref(), wanted_.how, all_});
+        check_maps();
+        if (status_.ok()) {
+            launch(write_kernel<T, by_array>{all_});
+        }
+        return status_;
+    }
+
+    /// Sequential, strided and random accesses of all threads. `Reference`: what the other ways are compared with.
+    template <class Reference>
+    void walk() {
+        check_addresses<Reference>();
+        time_reads<sequential, by_array, by_pointer, by_tile, Reference>("sequential read");
+        time_writes<by_array, by_pointer, by_tile, Reference>("sequential write");
+        time_reads<strided, by_array, by_pointer, Reference>("strided read");
+        time_reads<random, by_array, by_pointer, Reference>("random read");
+    }
+
+    /// Dependent reads of the first thread, and of the first warp. `Hand`: more ways than those that all layouts have.
+    template <class... Hand>
+    void chase() {
+        launch(make_chain_kernel<T>{lanes(simt::warp_size)});
+        for (const std::uint32_t threads : {1u, static_cast<std::uint32_t>(simt::warp_size)}) {
+            time_chase<by_array, by_pointer, Hand..., by_raw_pointer>(threads);
+        }
+    }
+
+    /// Frees everything, and appends the rows; or what went wrong.
+    absl::Status finish(ordered_json& rows) {
+        launch(free_kernel<T>{heap_->ref(), all_});
+        status_.Update(heap_->trim());
+        status_.Update(heap_->validate());
+        rows.insert(rows.end(), rows_.begin(), rows_.end());
+        return status_;
+    }
+
+private:
+    template <class Kernel>
+    void launch(const Kernel& kernel) {
+        note(simt::launch(on_, simt::grid_for(kernel.of.threads), kernel));
+    }
+    double note(const simt::launch_result& result) {
+        if (!result.ok) {
+            status_.Update(absl::InternalError(result.error));
+        }
+        return result.microseconds;
+    }
+    /// What checks have counted since the last call.
+    std::uint64_t counted_wrong() {
+        std::uint64_t wrong = 0;
+        status_.Update(copy_to_host(on_, &wrong, wrong_.data(), sizeof(wrong)));
+        status_.Update(wrong_.zero());
+        return wrong;
+    }
+    job<T> lanes(std::uint32_t threads) const {
+        job<T> some = all_;
+        some.threads = threads;
+        return some;
+    }
+
+    /// That each thread has an array, and of the map that kernels by hand are compiled for.
+    void check_maps() {
+        std::vector<lane_array<T>> host(all_.threads);
+        status_.Update(arrays_.download(host));
+        for (std::size_t i = 0; i < host.size() && status_.ok(); ++i) {
+            if (host[i].size() != all_.count || host[i].map() != wanted_.map) {
+                status_.Update(absl::InternalError(absl::StrFormat(
+                    "%s: thread %d has %d elements of %d, in rows of %d lanes with tiles of %d B", wanted_.name, i,
+                    host[i].size(), all_.count, int{host[i].map().width}, bytes_of(host[i].map().row_tile))));
+            }
+        }
+    }
+    template <class Reference>
+    void check_addresses() {
+        launch(check_addresses_kernel<T, Reference>{all_});
+        if (const std::uint64_t wrong = counted_wrong(); wrong != 0) {
+            status_.Update(absl::InternalError(absl::StrFormat(
+                "%s: %d elements have another address by one way than by others", wanted_.name, wrong)));
+        }
+    }
+
+    template <class Kernel>
+    static timed_kernel make_timed(const char* by) {
+        return {by, [](const simt::executor& on, const job<T>& of) {
+                    return simt::launch(on, simt::grid_for(of.threads), Kernel{of});
+                }};
+    }
+    template <class Order, class... Ways>
+    void time_reads(const char* pattern) {
+        time_all(pattern, {make_timed<read_kernel<T, Ways, Order>>(Ways::name)...}, false,
+                 [&] { launch(check_sums_kernel<T, Order>{all_}); });
+    }
+    template <class... Ways>
+    void time_writes(const char* pattern) {
+        time_all(pattern, {make_timed<write_kernel<T, Ways>>(Ways::name)...}, true,
+                 [&] { launch(check_contents_kernel<T>{all_}); });
+    }
+
+    /// One row for each kernel. They run in turn, so that what changes meanwhile changes for all; each launch is
+    /// checked. The last kernel is what the others are compared with.
+    void time_all(const char* pattern, const std::vector<timed_kernel>& kernels, bool writes,
+                  const std::function<void()>& check) {
+        std::vector<std::vector<double>> us(kernels.size());
+        std::vector<std::uint64_t> wrong(kernels.size());
+        for (int round = -1; round < settings_.repeats && status_.ok(); ++round) {
+            for (std::size_t k = 0; k < kernels.size(); ++k) {
+                all_.salt += writes ? 1 : 0;
+                const double time = note(kernels[k].launch(on_, all_));
+                if (round >= 0) {
+                    us[k].push_back(time);
+                }
+                check();
+                wrong[k] += counted_wrong();
+            }
+        }
+        if (!status_.ok()) {
+            return;
+        }
+        const double reference = median(us.back());
+        for (std::size_t k = 0; k < kernels.size(); ++k) {
+            const double time = median(us[k]);
+            ordered_json row = begin_row(pattern, kernels[k].by, all_.threads);
+            row["us"] = time;
+            row["gb_per_s"] = static_cast<double>(all_.threads) * array_bytes / time * 1e-3;
+            row["share_of_hand"] = reference / time;
+            row["wrong"] = wrong[k];
+            rows_.push_back(std::move(row));
+        }
+    }
+
+    /// One row for each way. Of each, a short and a long chase are launched: their difference is free of what a launch
+    /// costs, and of the first round through the arrays, which brings them into the cache.
+    template <class... Ways>
+    void time_chase(std::uint32_t threads) {
+        constexpr std::size_t ways = sizeof...(Ways);
+        const bool small = settings_.quick || settings_.device == simt::device_kind::emulated;
+        const std::uint32_t shorter = 2 * all_.count;
+        const std::uint32_t longer = shorter + (small ? 10'000 : 50'000);
+        const std::array<std::function<double(std::uint32_t)>, ways> once{
+            [&](std::uint32_t steps) { return chase_once<Ways>(threads, steps); }...};
+        std::array<std::vector<double>, ways> us_shorter;
+        std::array<std::vector<double>, ways> us_longer;
+        std::array<std::uint64_t, ways> wrong{};
+        for (int round = -1; round < settings_.repeats && status_.ok(); ++round) {
+            for (std::size_t k = 0; k < ways; ++k) {
+                const double first = once[k](shorter);
+                const double second = once[k](longer);
+                if (round >= 0) {
+                    us_shorter[k].push_back(first);
+                    us_longer[k].push_back(second);
+                }
+                launch(check_chase_kernel<T>{lanes(threads), longer});
+                wrong[k] += counted_wrong();
+            }
+        }
+        if (!status_.ok()) {
+            return;
+        }
+        const auto ns_per_100 = [&](std::size_t k) {
+            return (median(us_longer[k]) - median(us_shorter[k])) * 1e5 / (longer - shorter);
+        };
+        constexpr std::array<const char*, ways> names{Ways::name...};
+        for (std::size_t k = 0; k < ways; ++k) {
+            ordered_json row = begin_row("dependent reads", names[k], threads);
+            row["ns_per_100"] = ns_per_100(k);
+            row["over_raw_ns"] = ns_per_100(k) - ns_per_100(ways - 1);
+            row["wrong"] = wrong[k];
+            rows_.push_back(std::move(row));
+        }
+    }
+    template <class Way>
+    double chase_once(std::uint32_t threads, std::uint32_t steps) {
+        return note(simt::launch(on_, {1, simt::warp_size}, chase_kernel<T, Way>{lanes(threads), steps}));
+    }
+
+    ordered_json begin_row(const char* pattern, const char* by, std::uint32_t threads) const {
+        return {{"pattern", pattern},
+                {"layout", wanted_.name},
+                {"element_bytes", sizeof(T)},
+                {"by", by},
+                {"threads", threads}};
+    }
+
+    const settings& settings_;
+    wanted_layout wanted_;
+    std::optional<heap> heap_;
+    simt::executor on_;
+    device_array<lane_array<T>> arrays_;
+    device_array<std::uint32_t> results_;
+    device_array<word64> wrong_;
+    job<T> all_{};
+    absl::Status status_;
+    ordered_json rows_ = ordered_json::array();
+};
+
+/// Whether chains are followed too.
+enum class chains { no, yes };
+
+template <class T>
+absl::Status measure_linear(const settings& s, chains also, ordered_json& rows) {
+    arrays_run<T> run(s, linear_layout());
+    if (absl::Status status = run.prepare(); !status.ok()) {
+        return status;
+    }
+    run.template walk<by_raw_pointer>();
+    if (also == chains::yes) {
+        run.template chase<>();
+    }
+    return run.finish(rows);
+}
+
+/// `Width`: the lanes that share a sub-array, where 32 ask together (docs/layouts.md, "Arrays from a heap").
+template <class T, tile Tile, std::uint32_t Width = simt::warp_size>
+absl::Status measure_tile(const settings& s, chains also, ordered_json& rows) {
+    arrays_run<T> run(s, interleaved_layout<Tile, Width>());
+    if (absl::Status status = run.prepare(); !status.ok()) {
+        return status;
+    }
+    run.template walk<by_hand<Tile, Width>>();
+    if (also == chains::yes) {
+        run.template chase<by_hand<Tile, Width>>();
+    }
+    return run.finish(rows);
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    ordered_json rows = ordered_json::array();
+    absl::Status status = measure_linear<std::uint32_t>(s, chains::yes, rows);
+    const auto next = [&](absl::Status (*measure)(const settings&, chains, ordered_json&), chains also) {
+        if (status.ok()) {
+            status.Update(measure(s, also, rows));
+        }
+    };
+    next(measure_tile<std::uint32_t, tile::b4>, chains::yes);
+    next(measure_tile<std::uint32_t, tile::b16>, chains::yes);
+    next(measure_tile<std::uint32_t, tile::b64>, chains::no);
+    // Rows of more than 64 KiB would ask for a segment of their own.
+    next(measure_tile<std::uint32_t, tile::k4, 16>, chains::no);
+    next(measure_linear<quad>, chains::no);
+    next(measure_tile<quad, tile::b16>, chains::no);
+    return status.ok() ? absl::StatusOr<ordered_json>(std::move(rows)) : status;
+}
+
+const registrar registered{
+    {"access", "reads and writes through lane_array and lane_ptr, beside arithmetic by hand", run}};
+
+}  // namespace
+}  // namespace access
+}  // namespace orchard::bench

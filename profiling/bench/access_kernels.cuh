@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What `orchard bench access` launches. The kernels that are timed do the same work in every way of access: as many
+/// accesses, in the same batches, of the same bytes.
+
+#include <cstdint>
+#include <type_traits>
+
+#include "device/heap_ref.cuh"
+#include "profiling/bench/access_ways.cuh"
+
+namespace orchard::bench::access {
+
+using simt::order;
+using word64 = simt::device_word<std::uint64_t>;
+
+/// What all kernels of one layout are told.
+template <class T>
+struct job {
+    lane_array<T>* arrays;   ///< one a thread
+    std::uint32_t* results;  ///< one a thread
+    word64* wrong;           ///< how often a check failed
+    std::uint32_t threads;
+    std::uint32_t count;  ///< elements of each array: a power of two, at least a batch
+    std::uint32_t salt;   ///< which contents the arrays have, or are to get
+};
+
+/// Accesses that a thread has under way at once: with all threads of a processor more bytes than memory's latency asks
+/// for, in few registers.
+template <class T>
+inline constexpr std::uint32_t batch = words_of<T> == 1 ? 4 : 2;
+
+/// Of what is timed: so many that 2,048 threads run at once on a processor, whatever the way of access.
+inline constexpr int registers_of_timed = 32;
+
+template <class T>
+struct allocate_kernel {
+    heap_ref heap;
+    layout how;
+    job<T> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i < of.threads) {
+            of.arrays[i] = heap.allocate_array<T>(of.count, how);
+        }
+    }
+};
+
+template <class T>
+struct free_kernel {
+    heap_ref heap;
+    job<T> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto i = static_cast<std::uint32_t>(at.global_thread());
+        if (i < of.threads) {
+            heap.free_array(of.arrays[i]);
+        }
+    }
+};
+
+/// The sum of `count` elements that `Order` names.
+template <class T, class View, class Order>
+ORCHARD_INLINE std::uint32_t sum_in_batches(const View& view, std::uint32_t count, Order& in_turn) {
+    std::uint32_t sum = 0;
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t i = 0; i < count; i += batch<T>) {
+        T read[batch<T>];
+        ORCHARD_UNROLL
+        for (std::uint32_t k = 0; k < batch<T>; ++k) {
+            read[k] = view[in_turn.index(i + k)];
+        }
+        ORCHARD_UNROLL
+        for (std::uint32_t k = 0; k < batch<T>; ++k) {
+            sum += sum_of(read[k]);
+        }
+    }
+    return sum;
+}
+
+/// The same of one piece, which may be shorter than a batch, or end within one.
+template <class T>
+ORCHARD_INLINE std::uint32_t sum_of_piece(const tile_span<T>& piece) {
+    const auto count = static_cast<std::uint32_t>(piece.count);
+    const std::uint32_t whole = count & ~(batch<T> - 1);
+    sequential in_turn(0, 0);
+    std::uint32_t sum = sum_in_batches<T>(piece.data, whole, in_turn);
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t i = whole; i < count; ++i) {
+        sum += sum_of(piece.data[i]);
+    }
+    return sum;
+}
+
+/// Each thread reads `count` elements of its array.
+template <class T, class Way, class Order>
+struct read_kernel {
+    static constexpr int most_registers = registers_of_timed;
+    job<T> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        const lane_array<T> mine = of.arrays[thread];
+        std::uint32_t sum = 0;
+        if constexpr (std::is_same_v<Way, by_tile>) {
+            static_assert(std::is_same_v<Order, sequential>);
+            mine.for_each_tile([&](const tile_span<T>& piece) { sum += sum_of_piece(piece); });
+        } else {
+            Order in_turn(of.count, thread);
+            sum = sum_in_batches<T>(Way::view(mine), of.count, in_turn);
+        }
+        of.results[thread] = sum;
+    }
+};
+
+/// Writes `count` elements, whose contents are those from element `first` on.
+template <class T, class View>
+ORCHARD_INLINE void write_in_batches(const View& view, std::uint32_t count, std::uint32_t seed, std::uint32_t first) {
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t i = 0; i < count; i += batch<T>) {
+        ORCHARD_UNROLL
+        for (std::uint32_t k = 0; k < batch<T>; ++k) {
+            view[i + k] = content<T>(seed, first + i + k);
+        }
+    }
+}
+
+template <class T>
+ORCHARD_INLINE void write_piece(const tile_span<T>& piece, std::uint32_t seed) {
+    const auto count = static_cast<std::uint32_t>(piece.count);
+    const auto first = static_cast<std::uint32_t>(piece.first);
+    const std::uint32_t whole = count & ~(batch<T> - 1);
+    write_in_batches<T>(piece.data, whole, seed, first);
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t i = whole; i < count; ++i) {
+        piece.data[i] = content<T>(seed, first + i);
+    }
+}
+
+/// Each thread writes its array, in ascending order.
+template <class T, class Way>
+struct write_kernel {
+    /// With pieces of 16 B elements 32 would not do without a stack.
+    static constexpr int most_registers = std::is_same_v<Way, by_tile> && words_of<T> > 1 ? 40 : registers_of_timed;
+    job<T> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        const lane_array<T> mine = of.arrays[thread];
+        const std::uint32_t seed = seed_of(thread, of.salt);
+        if constexpr (std::is_same_v<Way, by_tile>) {
+            mine.for_each_tile([&](const tile_span<T>& piece) { write_piece(piece, seed); });
+        } else {
+            write_in_batches<T>(Way::view(mine), of.count, seed, 0);
+        }
+    }
+};
+
+/// Follows the chain through the array for `steps` reads, each of which says where the next one goes.
+template <class T, class Way>
+struct chase_kernel {
+    job<T> of;
+    std::uint32_t steps;  ///< a multiple of 4
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        const auto view = Way::view(of.arrays[thread]);
+        std::uint32_t link = 0;
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t i = 0; i < steps; i += 4) {
+            ORCHARD_UNROLL
+            for (std::uint32_t k = 0; k < 4; ++k) {
+                link = first_word(view[follow<Way>(link)]);
+            }
+        }
+        of.results[thread] = follow<by_array>(link);
+    }
+};
+
+// --- what is not timed: contents and checks ---
+
+template <class T>
+struct make_chain_kernel {
+    job<T> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        const lane_array<T> mine = of.arrays[thread];
+        for (std::uint32_t i = 0; i < of.count; ++i) {
+            const std::uint32_t next = next_in_chain(i, of.count - 1);
+            const auto behind = static_cast<std::uint32_t>(&mine[next] - &mine[0u]);
+            T link = content<T>(0, 0);
+            *reinterpret_cast<std::uint32_t*>(&link) = behind << 16 | next;
+            mine[i] = link;
+        }
+    }
+};
+
+/// Counts threads whose result is not `expected`, and spoils all results, so that none is taken for the next one's.
+template <class T>
+ORCHARD_INLINE void compare(const job<T>& of, std::uint32_t thread, std::uint32_t expected) {
+    if (of.results[thread] != expected) {
+        of.wrong->template fetch_add<order::relaxed>(1);  // a count alone
+    }
+    of.results[thread] = ~expected;
+}
+
+/// Whether `read_kernel` came to the right sums: of what the elements must hold, without reading any.
+template <class T, class Order>
+struct check_sums_kernel {
+    job<T> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        const std::uint32_t seed = seed_of(thread, of.salt);
+        Order in_turn(of.count, thread);
+        std::uint32_t sum = 0;
+        for (std::uint32_t i = 0; i < of.count; ++i) {
+            sum += sum_of(content<T>(seed, in_turn.index(i)));
+        }
+        compare(of, thread, sum);
+    }
+};
+
+/// Whether each element holds what `write_kernel` was to write.
+template <class T>
+struct check_contents_kernel {
+    job<T> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        const lane_array<T> mine = of.arrays[thread];
+        const std::uint32_t seed = seed_of(thread, of.salt);
+        std::uint64_t bad = 0;
+        for (std::uint32_t i = 0; i < of.count; ++i) {
+            const T found = mine[i];
+            const T wanted = content<T>(seed, i);
+            for (std::uint32_t w = 0; w < words_of<T>; ++w) {
+                bad += reinterpret_cast<const std::uint32_t*>(&found)[w] !=
+                       reinterpret_cast<const std::uint32_t*>(&wanted)[w];
+            }
+        }
+        if (bad != 0) {
+            of.wrong->template fetch_add<order::relaxed>(bad);  // a count alone
+        }
+    }
+};
+
+/// Whether `chase_kernel` ended where the chain leads.
+template <class T>
+struct check_chase_kernel {
+    job<T> of;
+    std::uint32_t steps;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        std::uint32_t at_last = 0;
+        for (std::uint32_t i = 0; i < steps; ++i) {
+            at_last = next_in_chain(at_last, of.count - 1);
+        }
+        compare(of, thread, at_last);
+    }
+};
+
+/// Whether all ways address the same bytes: every element of every array, by `Reference` and by each view.
+template <class T, class Reference>
+struct check_addresses_kernel {
+    job<T> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        const lane_array<T> mine = of.arrays[thread];
+        const auto pointer = by_pointer::view(mine);
+        const auto reference = Reference::view(mine);
+        std::uint64_t bad = 0;
+        for (std::uint32_t i = 0; i < of.count; ++i) {
+            bad += &mine[i] != &reference[i] || &pointer[i] != &reference[i];
+        }
+        std::uint32_t seen = 0;
+        mine.for_each_tile([&](const tile_span<T>& piece) {
+            for (std::uint32_t i = 0; i < piece.count; ++i) {
+                bad += &piece.data[i] != &reference[seen];
+                ++seen;
+            }
+        });
+        if (bad + (seen != of.count) != 0) {
+            of.wrong->template fetch_add<order::relaxed>(bad + (seen != of.count));  // a count alone
+        }
+    }
+};
+
+}  // namespace orchard::bench::access

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What `orchard bench access` compares: the ways in which a thread reaches the elements of its array, and the orders
+/// in which it goes through them. All ways of one array address the same bytes.
+
+#include <cstdint>
+
+#include "device/heap_state.cuh"
+#include "device/lane_array.cuh"
+#include "device/lane_ptr.cuh"
+#include "device/simt/address.cuh"
+#include "device/simt/config.cuh"
+#include "uvm/layout.hpp"
+
+namespace orchard::bench::access {
+
+/// An element of 16 B, as one load.
+struct alignas(16) quad {
+    std::uint32_t words[4];
+};
+
+/// Between the words of an array: odd, so that an element in another's place is seen.
+inline constexpr std::uint32_t content_step = 97;
+
+/// Words of 4 B of an element.
+template <class T>
+inline constexpr std::uint32_t words_of = sizeof(T) / 4;
+
+/// The word that all contents of one thread's array begin with.
+ORCHARD_INLINE std::uint32_t seed_of(std::uint32_t thread, std::uint32_t salt) {
+    return device::mix(thread + 0x9e3779b9u * salt);
+}
+/// What element `i` is to hold.
+template <class T>
+ORCHARD_INLINE T content(std::uint32_t seed, std::uint32_t i) {
+    if constexpr (words_of<T> == 1) {
+        return seed + i * content_step;
+    } else {
+        const std::uint32_t first = seed + i * (4 * content_step);
+        return {{first, first + content_step, first + 2 * content_step, first + 3 * content_step}};
+    }
+}
+ORCHARD_INLINE std::uint32_t sum_of(std::uint32_t x) { return x; }
+ORCHARD_INLINE std::uint32_t sum_of(const quad& x) { return x.words[0] + x.words[1] + x.words[2] + x.words[3]; }
+ORCHARD_INLINE std::uint32_t first_word(std::uint32_t x) { return x; }
+ORCHARD_INLINE std::uint32_t first_word(const quad& x) { return x.words[0]; }
+
+// --- ways: `view` makes of an array what is then indexed ---
+
+struct by_array {
+    static constexpr const char* name = "lane_array";
+    template <class T>
+    static ORCHARD_INLINE lane_array<T> view(const lane_array<T>& a) {
+        return a;
+    }
+};
+
+struct by_pointer {
+    static constexpr const char* name = "lane_ptr";
+    template <class T>
+    static ORCHARD_INLINE lane_ptr<T> view(const lane_array<T>& a) {
+        return a.data();
+    }
+};
+
+/// In pieces that lie side by side: in ascending order only.
+struct by_tile {
+    static constexpr const char* name = "for_each_tile";
+};
+
+/// What C++ has: of linear arrays. In global memory, as the lane views take theirs to be.
+struct by_raw_pointer {
+    static constexpr const char* name = "raw pointer";
+    template <class T>
+    static ORCHARD_INLINE T* view(const lane_array<T>& a) {
+        return simt::global_pointer<T>(reinterpret_cast<std::uint64_t>(&a[0u]));
+    }
+};
+
+/// The formula as one writes it down, where the tile and the number of lanes are known when it is compiled.
+template <tile Tile, std::uint32_t Width>
+struct by_hand {
+    static constexpr const char* name = "by hand";
+
+    template <class T>
+    struct indexed {
+        T* chunk;
+        std::uint32_t position;
+        ORCHARD_INLINE T& operator[](std::uint32_t i) const {
+            constexpr std::uint32_t in_tile = bytes_of(Tile) / sizeof(T);
+            return chunk[(i / in_tile * Width + position) * in_tile + i % in_tile];
+        }
+    };
+    template <class T>
+    static ORCHARD_INLINE indexed<T> view(const lane_array<T>& a) {
+        return {simt::global_pointer<T>(reinterpret_cast<std::uint64_t>(a.chunk())), a.position()};
+    }
+};
+
+// --- orders: the index of a thread's i-th access, for i = 0, 1, 2, ... in turn; sizes are powers of two ---
+
+struct sequential {
+    ORCHARD_INLINE sequential(std::uint32_t, std::uint32_t) {}
+    ORCHARD_INLINE std::uint32_t index(std::uint32_t i) { return i; }
+};
+
+/// Every 17th element, round and round until all have been there; the same ones for all lanes.
+struct strided {
+    std::uint32_t last;
+
+    ORCHARD_INLINE strided(std::uint32_t count, std::uint32_t) : last{count - 1} {}
+    ORCHARD_INLINE std::uint32_t index(std::uint32_t i) { return i * 17 & last; }
+};
+
+/// As a linear congruential generator says, each thread from a start of its own.
+struct random {
+    std::uint32_t last;
+    std::uint32_t state;
+
+    ORCHARD_INLINE random(std::uint32_t count, std::uint32_t thread) : last{count - 1}, state{device::mix(~thread)} {}
+    ORCHARD_INLINE std::uint32_t index(std::uint32_t) {
+        state = state * 1664525 + 1013904223;
+        return state >> 16 & last;
+    }
+};
+
+/// The element after `i` in a chain through all `last` + 1, in no order that a prefetcher knows.
+///
+/// Source: Hull and Dobell, SIAM Review 1962: the period is 2^n with a = 1 mod 4 and an odd c.
+ORCHARD_INLINE std::uint32_t next_in_chain(std::uint32_t i, std::uint32_t last) { return (i * 5 + 17) & last; }
+
+/// Which half of a link says where the next one is: its index, or for plain pointers how many elements it lies behind
+/// the array's first one.
+///
+///      31                        16 15                          0
+///     | elements behind the first  | index of the next element   |
+template <class Way>
+ORCHARD_INLINE std::uint32_t follow(std::uint32_t link) {
+    return link & 0xffff;
+}
+template <>
+ORCHARD_INLINE std::uint32_t follow<by_raw_pointer>(std::uint32_t link) {
+    return link >> 16;
+}
+
+}  // namespace orchard::bench::access
