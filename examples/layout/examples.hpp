@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Examples of arrays of lanes: one a file, kernels and host side. docs/layouts.md lists them.
+///
+/// Each makes a heap as `values` say, and compares what its kernels computed with what is known to be right.
+/// Errors: those of `heap::create`; ResourceExhausted with the reason where the heap had no memory; Internal where a
+/// launch failed or a result is wrong. Otherwise what the heap counted, everything freed.
+
+#include <cstdint>
+#include <optional>
+#include <orchard/device.cuh>
+#include <orchard/heap.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/device_memory.hpp"
+
+namespace orchard::examples {
+
+/// Arrays of threads as plain blocks, and as arrays of lanes.
+absl::StatusOr<statistics> per_thread_arrays(const options& values);
+/// A stack for each lane.
+absl::StatusOr<statistics> lane_stack(const options& values);
+/// Pointers to a lane's array, followed by another warp and by another kernel.
+absl::StatusOr<statistics> hand_over(const options& values);
+/// A matrix whose rows, of any lengths, belong to threads.
+absl::StatusOr<statistics> row_matrix(const options& values);
+
+/// Runs a kernel to its end. An error also where a request for memory failed.
+template <class Kernel>
+absl::Status run(heap& h, std::uint64_t threads, const Kernel& kernel) {
+    const simt::launch_result done = simt::launch(h.executor(), simt::grid_for(threads), kernel);
+    if (!done.ok) {
+        return absl::InternalError(done.error);
+    }
+    const std::optional<failure> first = h.last_failure();
+    return first.has_value() ? absl::ResourceExhaustedError(to_text(*first)) : absl::OkStatus();
+}
+
+}  // namespace orchard::examples

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What a lane has made is used by lanes of another warp, within the kernel and after it. A `lane_ptr` is eight bytes,
+/// which fit into an atomic word: with them all is handed over that is needed to follow it.
+///
+/// The warps meet in pairs. Each lane makes a list, and has a partner in the other warp. Whichever of the two comes
+/// second finds the other's pointer, and multiplies the lists. Nobody waits.
+
+#include <algorithm>
+#include <cstdint>
+#include <orchard/device.cuh>
+#include <orchard/heap.hpp>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "examples/layout/examples.hpp"
+
+namespace orchard::examples {
+namespace {
+
+/// Length of the list of thread `i`, and item `n` of it.
+ORCHARD_FN std::uint32_t length_of(std::uint64_t i) { return 100 + static_cast<std::uint32_t>(i % 8); }
+ORCHARD_FN std::uint32_t item_of(std::uint64_t i, std::uint32_t n) { return static_cast<std::uint32_t>(i) + 3 * n; }
+
+/// Where two threads of two warps meet: those of an even warp and of the next one, in opposite orders of lanes.
+ORCHARD_FN std::uint64_t meeting_of(std::uint64_t thread) {
+    const std::uint64_t lane = thread % 32;
+    return thread / 64 * 32 + (thread / 32 % 2 == 0 ? lane : 31 - lane);
+}
+
+/// The sum of products, as far as both lists go. The first element of each is its length.
+ORCHARD_FN std::uint64_t product_of(lane_ptr<const std::uint32_t> a, lane_ptr<const std::uint32_t> b) {
+    const std::uint32_t length = a[0] < b[0] ? a[0] : b[0];
+    std::uint64_t sum = 0;
+    for (std::uint32_t n = 1; n <= length; ++n) {
+        sum += std::uint64_t{a[n]} * b[n];
+    }
+    return sum;
+}
+
+// [example: hand_over]
+struct make_and_meet {
+    heap_ref heap;
+    lane_array<std::uint32_t>* lists;            ///< one a thread, for the kernel that frees them
+    simt::device_word<std::uint64_t>* meetings;  ///< one a pair; 0: nobody has come yet
+    std::uint64_t* products;                     ///< likewise
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        const std::uint32_t length = length_of(i);
+        const auto list = heap.allocate_array<std::uint32_t>(1 + length, layout::interleaved(tile::b4));
+        if (list.empty()) {
+            return;
+        }
+        list[0] = length;
+        for (std::uint32_t n = 1; n <= length; ++n) {
+            list[n] = item_of(i, n);
+        }
+        lists[i] = list;
+        // Release: who finds our pointer sees the list. Acquire: so do we with theirs. Each pairs with the other.
+        const std::uint64_t m = meeting_of(i);
+        const lane_ptr<const std::uint32_t> mine = list.data();
+        const auto theirs =
+            lane_ptr<const std::uint32_t>::from_bits(meetings[m].exchange<simt::order::acq_rel>(mine.bits()));
+        if (theirs) {
+            products[m] = product_of(mine, theirs);
+        }
+    }
+};
+
+/// A later kernel sees all that an earlier one wrote. Any thread may free a list: here the last frees the first one's.
+struct free_lists {
+    heap_ref heap;
+    const lane_array<std::uint32_t>* lists;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        heap.free_array(lists[at.threads() - 1 - at.global_thread()]);
+    }
+};
+// [end of example]
+
+absl::Status check(const std::vector<std::uint64_t>& products, std::uint64_t threads) {
+    for (std::uint64_t i = 0; i < threads; ++i) {
+        const std::uint64_t partner = (i / 32 ^ 1) * 32 + 31 - i % 32;
+        const std::uint32_t length = std::min(length_of(i), length_of(partner));
+        std::uint64_t right = 0;
+        for (std::uint32_t n = 1; n <= length; ++n) {
+            right += std::uint64_t{item_of(i, n)} * item_of(partner, n);
+        }
+        const std::uint64_t found = products[meeting_of(i)];
+        if (found != right) {
+            return absl::InternalError(
+                absl::StrFormat("threads %d and %d found the product %d, not %d", i, partner, found, right));
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<statistics> hand_over(const options& values) {
+    absl::StatusOr<heap> heap = heap::create(values);
+    if (!heap.ok()) {
+        return heap.status();
+    }
+    const std::uint64_t threads = 8 * 256;  // whole blocks: each thread has a partner
+    auto lists = device_array<lane_array<std::uint32_t>>::create(heap->executor(), threads);
+    auto meetings = device_array<simt::device_word<std::uint64_t>>::create(heap->executor(), threads / 2);
+    auto products = device_array<std::uint64_t>::create(heap->executor(), threads / 2);
+    absl::Status status = lists.status();
+    status.Update(meetings.status());
+    status.Update(products.status());
+    if (!status.ok()) {
+        return status;
+    }
+    status.Update(run(*heap, threads, make_and_meet{heap->ref(), lists->data(), meetings->data(), products->data()}));
+    status.Update(run(*heap, threads, free_lists{heap->ref(), lists->data()}));
+    std::vector<std::uint64_t> found(threads / 2);
+    status.Update(products->download(found));
+    if (status.ok()) {
+        status.Update(check(found, threads));
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    return heap->stats();
+}
+
+}  // namespace orchard::examples

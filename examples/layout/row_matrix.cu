@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// A matrix whose rows belong to threads, each as long as its thread wants it. Threads fill and add up their own rows
+/// in pieces that lie side by side; then there is a thread for each column, which looks into all rows.
+
+#include <cstdint>
+#include <orchard/device.cuh>
+#include <orchard/heap.hpp>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "examples/layout/examples.hpp"
+
+namespace orchard::examples {
+namespace {
+
+constexpr std::uint64_t matrix_rows = 2'200;
+constexpr std::uint64_t matrix_columns = 250;
+
+/// Elements of row `r`: 1 to `matrix_columns`.
+ORCHARD_FN constexpr std::uint64_t length_of(std::uint64_t r) { return 1 + r * 13 % matrix_columns; }
+ORCHARD_FN constexpr std::uint32_t value_of(std::uint64_t r, std::uint64_t c) {
+    return static_cast<std::uint32_t>(r * 1'000 + c);
+}
+
+using row = lane_array<std::uint32_t>;
+
+/// Thread r makes and fills row r, and adds it up. With tiles of 16 B each piece but the last has four elements.
+struct fill_rows {
+    heap_ref heap;
+    row* rows;
+    std::uint64_t* row_sums;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t r = at.global_thread();
+        if (r >= matrix_rows) {
+            return;
+        }
+        const row mine = heap.allocate_array<std::uint32_t>(length_of(r), layout::interleaved(tile::b16));
+        mine.for_each_tile([r](tile_span<std::uint32_t> piece) {
+            for (std::uint64_t n = 0; n < piece.size(); ++n) {
+                piece[n] = value_of(r, piece.first + n);
+            }
+        });
+        std::uint64_t sum = 0;
+        mine.for_each_tile([&sum](tile_span<std::uint32_t> piece) {
+            for (const std::uint32_t value : piece) {
+                sum += value;
+            }
+        });
+        rows[r] = mine;
+        row_sums[r] = sum;
+    }
+};
+
+/// Thread c adds up column c, in rows that other threads made.
+struct add_columns {
+    const row* rows;
+    std::uint64_t* column_sums;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t c = at.global_thread();
+        if (c >= matrix_columns) {
+            return;
+        }
+        std::uint64_t sum = 0;
+        for (std::uint64_t r = 0; r < matrix_rows; ++r) {
+            sum += c < rows[r].size() ? rows[r][c] : 0;
+        }
+        column_sums[c] = sum;
+    }
+};
+
+struct free_rows {
+    heap_ref heap;
+    const row* rows;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() < matrix_rows) {
+            heap.free_array(rows[at.global_thread()]);
+        }
+    }
+};
+
+absl::Status check(const std::vector<std::uint64_t>& row_sums, const std::vector<std::uint64_t>& column_sums) {
+    std::vector<std::uint64_t> right_columns(matrix_columns);
+    for (std::uint64_t r = 0; r < matrix_rows; ++r) {
+        std::uint64_t right = 0;
+        for (std::uint64_t c = 0; c < length_of(r); ++c) {
+            right += value_of(r, c);
+            right_columns[c] += value_of(r, c);
+        }
+        if (row_sums[r] != right) {
+            return absl::InternalError(absl::StrFormat("the sum of row %d is %d, not %d", r, row_sums[r], right));
+        }
+    }
+    for (std::uint64_t c = 0; c < matrix_columns; ++c) {
+        if (column_sums[c] != right_columns[c]) {
+            return absl::InternalError(
+                absl::StrFormat("the sum of column %d is %d, not %d", c, column_sums[c], right_columns[c]));
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<statistics> row_matrix(const options& values) {
+    absl::StatusOr<heap> heap = heap::create(values);
+    if (!heap.ok()) {
+        return heap.status();
+    }
+    auto rows = device_array<row>::create(heap->executor(), matrix_rows);
+    auto row_sums = device_array<std::uint64_t>::create(heap->executor(), matrix_rows);
+    auto column_sums = device_array<std::uint64_t>::create(heap->executor(), matrix_columns);
+    absl::Status status = rows.status();
+    status.Update(row_sums.status());
+    status.Update(column_sums.status());
+    if (!status.ok()) {
+        return status;
+    }
+    status.Update(run(*heap, matrix_rows, fill_rows{heap->ref(), rows->data(), row_sums->data()}));
+    status.Update(run(*heap, matrix_columns, add_columns{rows->data(), column_sums->data()}));
+    status.Update(run(*heap, matrix_rows, free_rows{heap->ref(), rows->data()}));
+    std::vector<std::uint64_t> row_sums_found(matrix_rows);
+    std::vector<std::uint64_t> column_sums_found(matrix_columns);
+    status.Update(row_sums->download(row_sums_found));
+    status.Update(column_sums->download(column_sums_found));
+    if (status.ok()) {
+        status.Update(check(row_sums_found, column_sums_found));
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    return heap->stats();
+}
+
+}  // namespace orchard::examples
