@@ -2,13 +2,15 @@
 // Copyright the Orchard authors.
 
 /// Twenty thousand seeds over the scenarios in which pages are allocated and freed while slabs come and go, ten
-/// thousand over the others, and what makes them worth running.
+/// thousand over those of chunks and portions, ten thousand over the others, and what makes them worth running.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/explore/planted.hpp"
 #include "tests/explore/report.hpp"
@@ -17,25 +19,31 @@
 namespace orchard::explore {
 namespace {
 
-constexpr std::uint64_t seeds_of_pages = 20'000;
+/// Scenarios of one kind, and how many seeds they share.
+struct family {
+    std::uint64_t seeds;
+    std::vector<std::string_view> names;
+};
+const std::array<family, 2> families{{
+    {20'000,
+     {"coalescing", "double_free", "exact_fit", "large_pages", "last_segment", "page_claim", "page_retire",
+      "page_reuse", "slab_turnover"}},
+    {10'000, {"arrays", "chunks", "padded_portions", "portions"}},
+}};
 constexpr std::uint64_t seeds_of_others = 10'000;
-constexpr std::array<std::string_view, 9> page_scenarios{"coalescing",  "double_free",  "exact_fit",
-                                                         "large_pages", "last_segment", "page_claim",
-                                                         "page_retire", "page_reuse",   "slab_turnover"};
 constexpr std::uint64_t least_median_points = 300;
 constexpr std::uint64_t least_distinct_percent = 95;
 
-bool is_of_pages(const scenario& s) {
-    return std::find(page_scenarios.begin(), page_scenarios.end(), s.name) != page_scenarios.end();
-}
-
 /// How many seeds of a scenario are run.
 std::uint64_t seeds_of(const scenario& s) {
-    const bool pages = is_of_pages(s);
-    const std::vector<scenario> all = testing_support::real_scenarios();
-    const auto alike = static_cast<std::uint64_t>(
-        std::count_if(all.begin(), all.end(), [&](const scenario& other) { return is_of_pages(other) == pages; }));
-    return ((pages ? seeds_of_pages : seeds_of_others) + alike - 1) / alike;
+    std::uint64_t others = testing_support::real_scenarios().size();
+    for (const family& f : families) {
+        if (std::find(f.names.begin(), f.names.end(), s.name) != f.names.end()) {
+            return (f.seeds + f.names.size() - 1) / f.names.size();
+        }
+        others -= f.names.size();
+    }
+    return (seeds_of_others + others - 1) / others;
 }
 
 class slow_seeds : public testing::TestWithParam<scenario> {};
@@ -62,9 +70,11 @@ TEST_P(slow_seeds, are_of_several_warps_and_blocks) {
     EXPECT_GE(warps, 3u);
 }
 
-TEST(slow_seeds_of_pages, are_of_scenarios_that_there_are) {
-    for (const std::string_view name : page_scenarios) {
-        EXPECT_NE(find_scenario(std::string(name)), nullptr) << name;
+TEST(slow_seeds_of_families, are_of_scenarios_that_there_are) {
+    for (const family& f : families) {
+        for (const std::string_view name : f.names) {
+            EXPECT_NE(find_scenario(std::string(name)), nullptr) << name;
+        }
     }
 }
 
