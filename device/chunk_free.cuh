@@ -135,6 +135,7 @@ enum class freed_block : std::uint32_t {
 inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
     const std::uint32_t bit = 1u << s.block;
     // Releases this lane's writes; the last one acquires everybody's.
+    simt::mutation::weaken_next(fault::live_order);
     const std::uint32_t before = live_of(s).fetch_and<order::acq_rel>(~bit);
     return (before & bit) == 0 ? freed_block::wrong : before == bit ? freed_block::last : freed_block::right;
 }

@@ -154,7 +154,8 @@ inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
     // Not 0, and the same for the lanes of a sub-array only; of one size the widest come first.
     std::uint32_t key = (r.in_tail_rows ? 0u : 1u << 16) | r.log_align << 10 |
                         static_cast<std::uint32_t>(simt::leader_of(r.alike)) << 5 | (31 - r.first);
-    const std::uint64_t own = (r.map.size(r.most << r.log_unit).bytes + chunk_block_alignment - 1) >> chunk_unit_shift;
+    const std::uint64_t units = simt::mutation::is(fault::array_room) ? r.least : r.most;
+    const std::uint64_t own = (r.map.size(units << r.log_unit).bytes + chunk_block_alignment - 1) >> chunk_unit_shift;
     std::uint32_t placed = 0;
     r.total = 0;
     ORCHARD_NO_UNROLL
@@ -165,7 +166,7 @@ inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
         const std::uint64_t align = std::uint64_t{1}
                                     << (log_align > chunk_unit_shift ? log_align - chunk_unit_shift : 0);
         r.total = (r.total + align - 1) & ~(align - 1);
-        if (key == 0 && r.rank + 1 == placed) {
+        if (key == 0 && r.rank + 1 == placed && !simt::mutation::is(fault::array_after)) {
             r.after = r.total;
         }
         if (key == next) {

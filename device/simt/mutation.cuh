@@ -35,7 +35,10 @@ namespace orchard::simt::mutation {
     X(cursor, "a courier moves its cursor one answer too far")                                                         \
     X(acknowledgement, "a slot is not given back after its answer")                                                    \
     X(epoch, "a courier that was taken for lost writes over its successor's word")                                     \
-    X(answer_order, "a courier delivers without releasing what the service released")
+    X(answer_order, "a courier delivers without releasing what the service released")                                  \
+    X(live_order, "a lane frees its part of a chunk without releasing or acquiring")                                   \
+    X(array_room, "a sub-array is as long as its smallest lane asks for")                                              \
+    X(array_after, "a lane does not say where the sub-array behind its own begins")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

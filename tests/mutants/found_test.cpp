@@ -37,7 +37,8 @@ constexpr finder finders[] = {
     {fault::lap_tag, "mailbox", 500},           {fault::credit, "credits", 500},
     {fault::abandonment, "abandonment", 500},   {fault::cursor, "mailbox", 500},
     {fault::acknowledgement, "mailbox", 500},   {fault::epoch, "courier_handover", 500},
-    {fault::answer_order, "grant_return", 500},
+    {fault::answer_order, "grant_return", 500}, {fault::live_order, "arrays", 500},
+    {fault::array_room, "arrays", 500},         {fault::array_after, "arrays", 500},
 };
 
 const char* name_of(fault f) {
