@@ -136,7 +136,7 @@ heap_world::heap_world(world& w, const heap_setup& u)
       ref{view},
       memory{view.base, u.segments, u.committed_at_start},
       grower{memory, {{segment_index{0}, u.segments}}, u.extent},
-      service{mailbox_server(view.mailboxes[0].host, u.shape), grower, 0, u.ahead} {
+      service{mailbox_server(view.mailboxes[0].host, u.shape), grower, 0, u.ahead, u.portions_by} {
     view.self = &view;
     ref = heap_ref(view);
     name_words(s, view);

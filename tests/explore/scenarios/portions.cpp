@@ -64,7 +64,6 @@ void run_portions(world& w) {
         heap.check_clean(0);
         w.s.check(w.s.owned() == 0, "a block is still owned");
         w.s.check(heap.sum(device::counter::live_chunks) == 0, "a chunk is counted as alive");
-        w.s.check(heap.service.counters().portions.get() == 0, "a portion is still granted");
     }
 }
 
