@@ -68,8 +68,8 @@ public:
     /// they are allocated and freed.
     absl::StatusOr<statistics> stats();
 
-    /// What the warp chunks of large blocks and of interleaved arrays hold, and how much of that is in use. Exact when no
-    /// kernel runs. Errors: the device's own. Cost: a copy of the records of chunks.
+    /// What the warp chunks of large blocks and of interleaved arrays hold, and how much of that is in use. Exact when
+    /// no kernel runs. Errors: the device's own. Cost: a copy of the records of chunks.
     absl::StatusOr<chunk_usage> chunks();
 
     /// Checks every structure of the heap against the others: each granted segment has one owner, bitmaps and tables
