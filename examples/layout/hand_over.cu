@@ -4,8 +4,8 @@
 /// What a lane has made is used by lanes of another warp, within the kernel and after it. A `lane_ptr` is eight bytes,
 /// which fit into an atomic word: with them all is handed over that is needed to follow it.
 ///
-/// The warps meet in pairs. Each lane makes a list, and has a partner in the other warp. Whichever of the two comes
-/// second finds the other's pointer, and multiplies the lists. Nobody waits.
+/// Each lane makes a list, and has a partner in a warp of another block. Whichever of the two comes second finds the
+/// other's pointer, and multiplies the lists. Nobody waits.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,10 +23,9 @@ namespace {
 ORCHARD_FN std::uint32_t length_of(std::uint64_t i) { return 100 + static_cast<std::uint32_t>(i % 8); }
 ORCHARD_FN std::uint32_t item_of(std::uint64_t i, std::uint32_t n) { return static_cast<std::uint32_t>(i) + 3 * n; }
 
-/// Where two threads of two warps meet: those of an even warp and of the next one, in opposite orders of lanes.
-ORCHARD_FN std::uint64_t meeting_of(std::uint64_t thread) {
-    const std::uint64_t lane = thread % 32;
-    return thread / 64 * 32 + (thread / 32 % 2 == 0 ? lane : 31 - lane);
+/// Where thread `i` of `threads` meets its partner: the first meets the last, and so on.
+ORCHARD_FN std::uint64_t meeting_of(std::uint64_t i, std::uint64_t threads) {
+    return i < threads / 2 ? i : threads - 1 - i;
 }
 
 /// The sum of products, as far as both lists go. The first element of each is its length.
@@ -59,7 +58,7 @@ struct make_and_meet {
         }
         lists[i] = list;
         // Release: who finds our pointer sees the list. Acquire: so do we with theirs. Each pairs with the other.
-        const std::uint64_t m = meeting_of(i);
+        const std::uint64_t m = meeting_of(i, at.threads());
         const lane_ptr<const std::uint32_t> mine = list.data();
         const auto theirs =
             lane_ptr<const std::uint32_t>::from_bits(meetings[m].exchange<simt::order::acq_rel>(mine.bits()));
@@ -82,13 +81,13 @@ struct free_lists {
 
 absl::Status check(const std::vector<std::uint64_t>& products, std::uint64_t threads) {
     for (std::uint64_t i = 0; i < threads; ++i) {
-        const std::uint64_t partner = (i / 32 ^ 1) * 32 + 31 - i % 32;
+        const std::uint64_t partner = threads - 1 - i;
         const std::uint32_t length = std::min(length_of(i), length_of(partner));
         std::uint64_t right = 0;
         for (std::uint32_t n = 1; n <= length; ++n) {
             right += std::uint64_t{item_of(i, n)} * item_of(partner, n);
         }
-        const std::uint64_t found = products[meeting_of(i)];
+        const std::uint64_t found = products[meeting_of(i, threads)];
         if (found != right) {
             return absl::InternalError(
                 absl::StrFormat("threads %d and %d found the product %d, not %d", i, partner, found, right));
@@ -104,7 +103,7 @@ absl::StatusOr<statistics> hand_over(const options& values) {
     if (!heap.ok()) {
         return heap.status();
     }
-    const std::uint64_t threads = 8 * 256;  // whole blocks: each thread has a partner
+    const std::uint64_t threads = 8 * 256;  // whole blocks, so that there are no more
     auto lists = device_array<lane_array<std::uint32_t>>::create(heap->executor(), threads);
     auto meetings = device_array<simt::device_word<std::uint64_t>>::create(heap->executor(), threads / 2);
     auto products = device_array<std::uint64_t>::create(heap->executor(), threads / 2);
