@@ -14,9 +14,6 @@ set_property(CACHE ORCHARD_SANITIZE PROPERTY STRINGS "" "address,undefined" "thr
 
 option(ORCHARD_WERROR "Warnings are errors" OFF)
 
-# A build type of our own: release code with the library's own checks, and quick to compile.
-set(CMAKE_CXX_FLAGS_CHECKED "-O2 -g1" CACHE STRING "Flags of the build type Checked")
-set(CMAKE_CUDA_FLAGS_CHECKED "-O2 -g -lineinfo" CACHE STRING "CUDA flags of the build type Checked")
 mark_as_advanced(CMAKE_CXX_FLAGS_CHECKED CMAKE_CUDA_FLAGS_CHECKED)
 
 set(known_types Release Checked Debug RelWithDebInfo)

@@ -28,7 +28,10 @@ inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason w
 /// The same for a lane that asked for a page, and was counted as one that gets one.
 inline ORCHARD_NOINLINE void record_no_page(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                             std::uint32_t page_class) {
-    h.state->pages[heap_view::own_shard()][page_class].nulls.fetch_add<order::relaxed>(1);
+    // Always so, which compilers do not see from every call.
+    if (page_class < class_count) {
+        h.state->pages[heap_view::own_shard()][page_class].nulls.fetch_add<order::relaxed>(1);
+    }
     record_failure(h, why, bytes, page_class);
 }
 
