@@ -67,6 +67,9 @@ ORCHARD_INLINE simt::device_word<std::uint32_t>& live_of(const block_search& s) 
 inline ORCHARD_NOINLINE void look_at_live(block_search& s) {
     // Pairs with the release in `publish_live`: what is live is described.
     s.live = live_of(s).load<order::acquire>();
+    if (simt::mutation::is(fault::live_look)) {
+        s.live = ~0u;
+    }
     if (s.live == 0) {
         s.chunk = block_search::nothing;
     }

@@ -36,6 +36,7 @@ namespace orchard::simt::mutation {
     X(acknowledgement, "a slot is not given back after its answer")                                                    \
     X(epoch, "a courier that was taken for lost writes over its successor's word")                                     \
     X(answer_order, "a courier delivers without releasing what the service released")                                  \
+    X(live_look, "a free looks at a chunk's record before it knows that somebody lives there")                         \
     X(live_order, "a lane frees its part of a chunk without releasing or acquiring")                                   \
     X(array_room, "a sub-array is as long as its smallest lane asks for")                                              \
     X(array_after, "a lane does not say where the sub-array behind its own begins")

@@ -28,7 +28,7 @@ const std::array<family, 2> families{{
     {20'000,
      {"coalescing", "double_free", "exact_fit", "large_pages", "last_segment", "page_claim", "page_retire",
       "page_reuse", "slab_turnover"}},
-    {10'000, {"arrays", "chunks", "padded_portions", "portions"}},
+    {10'000, {"arrays", "chunks", "padded_portions", "portions", "stale_frees"}},
 }};
 constexpr std::uint64_t seeds_of_others = 10'000;
 constexpr std::uint64_t least_median_points = 300;
