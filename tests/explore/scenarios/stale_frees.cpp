@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Blocks of a chunk are freed a second time while other chunks begin at its place: the second free is counted as
+/// wrong, and takes nobody's block.
+
+#include <array>
+#include <vector>
+
+#include "tests/explore/heap_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+constexpr std::uint64_t kib = 1 << 10;
+
+/// Two blocks of one chunk: a portion, or a segment and its tail. Where the second one begins is 24 KiB behind a leaf's
+/// beginning; no block of `later_sizes` begins so, wherever their chunk does.
+constexpr std::array<std::array<std::uint64_t, 2>, 2> first_sizes{
+    {{600 * kib, 700 * kib}, {2048 * kib + 600 * kib, 700 * kib}}};
+constexpr std::array<std::uint64_t, 3> later_sizes{530 * kib, 640 * kib, 2048 * kib + 594 * kib};
+
+struct held_block {
+    void* p;
+    std::uint64_t bytes;
+};
+
+void run_stale_frees(world& w) {
+    heap_world heap(w, {.segments = 32, .committed_at_start = 16, .extent = 8});
+    std::uint64_t wrong = 0;
+    for (int round = 0; round < w.size.operations; ++round) {
+        const auto& sizes = first_sizes[w.s.pick(first_sizes.size())];
+        void* stale = nullptr;
+        w.s.add_kernel({{2}}, [&](simt::thread_position at) {
+            void* const p = heap.take(sizes[at.thread]);
+            heap.s.check(p != nullptr, "no chunk, although the heap has room for all");
+            stale = at.thread == 1 ? p : stale;
+            heap.give(p, sizes[at.thread]);
+        });
+        if (!w.s.run()) {
+            return;
+        }
+        std::vector<held_block> held;
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+            if (heap.s.pick(2) == 0) {
+                heap.ref.free(stale);
+                ++wrong;
+                return;
+            }
+            const std::uint64_t bytes = later_sizes[heap.s.pick(later_sizes.size())];
+            held.push_back({heap.take(bytes), bytes});
+            heap.s.check(held.back().p != nullptr, "no chunk, although the heap has room for all");
+        });
+        if (!w.s.run()) {
+            return;
+        }
+        w.s.check(heap.sum(device::counter::invalid_frees) == wrong, "a second free was taken for a right one");
+        w.s.add_kernel({{1}}, [&](simt::thread_position) {
+            for (const held_block& b : held) {
+                heap.give(b.p, b.bytes);
+            }
+        });
+        if (!w.s.run()) {
+            return;
+        }
+    }
+    if (heap.settle({})) {
+        heap.check_clean(0, 0, wrong);
+        w.s.check(heap.sum(device::counter::live_chunks) == 0, "a chunk is counted as alive");
+        w.s.check(heap.requests().frees == heap.requests().allocations, "a free was not counted");
+    }
+}
+
+const registrar stale_frees{{"stale_frees",
+                             "Blocks of chunks are freed a second time while others get their memory.",
+                             {{{3, 2}, {3}}, 2},
+                             run_stale_frees}};
+
+}  // namespace
+}  // namespace orchard::explore
