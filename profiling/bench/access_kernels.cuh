@@ -171,9 +171,11 @@ struct chase_kernel {
         if (thread >= of.threads) {
             return;
         }
-        const auto view = Way::view(of.arrays[thread]);
+        // A copy, as in the other kernels: of an array in memory nvcc 13.0 did not come to an end with `data()` and
+        // this loop.
+        const lane_array<T> mine = of.arrays[thread];
+        const auto view = Way::view(mine);
         std::uint32_t link = 0;
-        // In a loop: unrolled, with lane views, it takes nvcc 13.0 minutes at the least.
         ORCHARD_NO_UNROLL
         for (std::uint32_t i = 0; i < steps; ++i) {
             link = first_word(view[follow<Way>(link)]);
