@@ -171,8 +171,8 @@ struct chase_kernel {
         if (thread >= of.threads) {
             return;
         }
-        // A copy, as in the other kernels: of an array in memory nvcc 13.0 did not come to an end with `data()` and
-        // this loop.
+        // A copy, as in the other kernels: of the array in memory, nvcc 13.0 had not compiled `data()` and this loop
+        // after 25 s, where it takes two.
         const lane_array<T> mine = of.arrays[thread];
         const auto view = Way::view(mine);
         std::uint32_t link = 0;
