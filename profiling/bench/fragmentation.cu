@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 
 /// `orchard bench fragmentation`: threads that free their block and ask for one of another size, at random, in a heap
-/// of which four fifths are taken; then the largest request that still succeeds, as a share of what is free.
+/// of which four fifths are taken; then the largest request that still succeeds, as a share of what is free. Lanes that
+/// ask together share chunks, which stay whole until the last of them frees: once with all of a warp, once with none.
 
 #include <algorithm>
 #include <numeric>
@@ -85,11 +86,17 @@ struct largest_kernel {
     }
 };
 
+/// Who asks, and how many lanes share a chunk.
+struct mode {
+    const char* name;
+    std::uint64_t threads_each;  ///< threads for each slot, of which the first asks
+    int chunk_lanes;
+};
+
 struct bed {
     heap& h;
     device_array<slot>& slots;
-    std::uint64_t threads_each;
-    const char* mode;
+    mode how;
 
     template <class Kernel>
     absl::Status launch(std::uint64_t threads, const Kernel& kernel) {
@@ -128,7 +135,8 @@ absl::StatusOr<ordered_json> inspect(bed& b, std::uint32_t iterations) {
     const auto share = [](std::uint64_t part, std::uint64_t whole) {
         return whole != 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
     };
-    return ordered_json{{"mode", b.mode},
+    return ordered_json{{"mode", b.how.name},
+                        {"chunk_lanes", b.how.chunk_lanes},
                         {"blocks", b.slots.size()},
                         {"iterations", iterations},
                         {"capacity_bytes", stats->capacity_bytes},
@@ -145,8 +153,8 @@ absl::Status measure(bed b, std::uint32_t iterations, ordered_json& rows) {
     absl::Status status;
     std::uint32_t next_row = std::min(iterations, 10u);
     for (std::uint32_t i = 1; i <= iterations && status.ok(); ++i) {
-        status.Update(
-            b.launch(count * b.threads_each, exchange_kernel{b.h.ref(), b.slots.data(), count, b.threads_each, i}));
+        status.Update(b.launch(count * b.how.threads_each,
+                               exchange_kernel{b.h.ref(), b.slots.data(), count, b.how.threads_each, i}));
         if (status.ok() && i == next_row) {
             auto row = inspect(b, i);
             if (!row.ok()) {
@@ -169,18 +177,23 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     const std::uint64_t count = large ? 4096 : 96;
     const std::uint32_t iterations = s.quick ? 20 : 1000;
     values.capacity = count * mean_bytes * 5 / 4 / segment_bytes * segment_bytes;
-    auto h = heap::create(values);
-    if (!h.ok()) {
-        return h.status();
-    }
-    auto slots = device_array<slot>::create(h->executor(), count);
-    if (!slots.ok()) {
-        return slots.status();
-    }
     ordered_json rows = ordered_json::array();
-    absl::Status status = measure({*h, *slots, simt::warp_size, "lanes alone"}, iterations, rows);
-    status.Update(measure({*h, *slots, 1, "whole warps"}, iterations, rows));
-    return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
+    for (const mode& how :
+         {mode{"lanes alone", simt::warp_size, 32}, mode{"whole warps", 1, 32}, mode{"whole warps", 1, 1}}) {
+        values.chunk_lanes = how.chunk_lanes;
+        auto h = heap::create(values);
+        if (!h.ok()) {
+            return h.status();
+        }
+        auto slots = device_array<slot>::create(h->executor(), count);
+        if (!slots.ok()) {
+            return slots.status();
+        }
+        if (absl::Status status = measure({*h, *slots, how}, iterations, rows); !status.ok()) {
+            return status;
+        }
+    }
+    return rows;
 }
 
 const registrar registered{{"fragmentation", "the largest request that succeeds in a heap used for long", run}};

@@ -74,7 +74,8 @@ ITERATIONS = [{"layout": "linear", "mode": "all freed", "threads": 16_384, "othe
                "allocate_us": 20.0, "free_us": 5.0, "iteration_us": 25.0, "first_us": 25.0, "last_us": last,
                "last_over_first": last / 25, "nulls": 0, "wrong_stamps": 0} for last in (25.0,)]
 
-FRAGMENTATION = [{"mode": "lanes alone", "blocks": 4096, "iterations": 1000, "capacity_bytes": 1 << 34,
+FRAGMENTATION = [{"mode": "lanes alone", "chunk_lanes": 32, "blocks": 4096, "iterations": 1000,
+                  "capacity_bytes": 1 << 34,
                   "live_share": 0.8, "held_over_live": 1.01, "free_bytes": 3 << 30, "largest_bytes": 1 << 30,
                   "largest_share": 0.33, "nulls": 0}]
 

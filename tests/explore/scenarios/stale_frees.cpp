@@ -15,10 +15,10 @@ namespace {
 constexpr std::uint64_t kib = 1 << 10;
 
 /// Two blocks of one chunk: a portion, or a segment and its tail. Where the second one begins is 24 KiB behind a leaf's
-/// beginning; no block of `later_sizes` begins so, wherever their chunk does.
-constexpr std::array<std::array<std::uint64_t, 2>, 2> first_sizes{
-    {{600 * kib, 700 * kib}, {2048 * kib + 600 * kib, 700 * kib}}};
-constexpr std::array<std::uint64_t, 3> later_sizes{530 * kib, 640 * kib, 2048 * kib + 594 * kib};
+/// beginning; no block of `later_sizes` begins so. Together these are as many leaves, so that they get the same memory.
+using two_sizes = std::array<std::uint64_t, 2>;
+constexpr std::array<two_sizes, 2> first_sizes{{{600 * kib, 700 * kib}, {2048 * kib + 600 * kib, 700 * kib}}};
+constexpr std::array<two_sizes, 2> later_sizes{{{530 * kib, 780 * kib}, {2048 * kib + 530 * kib, 780 * kib}}};
 
 struct held_block {
     void* p;
@@ -29,7 +29,8 @@ void run_stale_frees(world& w) {
     heap_world heap(w, {.segments = 32, .committed_at_start = 16, .extent = 8});
     std::uint64_t wrong = 0;
     for (int round = 0; round < w.size.operations; ++round) {
-        const auto& sizes = first_sizes[w.s.pick(first_sizes.size())];
+        const std::uint32_t kind = w.s.pick(first_sizes.size());
+        const two_sizes& sizes = first_sizes[kind];
         void* stale = nullptr;
         w.s.add_kernel({{2}}, [&](simt::thread_position at) {
             void* const p = heap.take(sizes[at.thread]);
@@ -41,13 +42,15 @@ void run_stale_frees(world& w) {
             return;
         }
         std::vector<held_block> held;
-        w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
-            if (heap.s.pick(2) == 0) {
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
+            // The first two lanes of a warp ask together; the others free again what was freed.
+            const std::uint32_t lane = at.thread % simt::warp_size;
+            if (lane >= 2 || heap.s.pick(4) == 0) {
                 heap.ref.free(stale);
                 ++wrong;
                 return;
             }
-            const std::uint64_t bytes = later_sizes[heap.s.pick(later_sizes.size())];
+            const std::uint64_t bytes = later_sizes[kind][lane];
             held.push_back({heap.take(bytes), bytes});
             heap.s.check(held.back().p != nullptr, "no chunk, although the heap has room for all");
         });
