@@ -51,8 +51,10 @@ if(ORCHARD_SANITIZE)
         "*portion_tree_lives.*/5"
         "*EveryClassHome.BeyondTheEnd*"
         "*repeat.seeds_give_the_same*"
-        # A whole walk on a graph that others have in small.
-        "walk_run.generated_graph_with_restarts*")
+        # Whole programs, whose parts others have in small.
+        "walk_run.generated_graph_with_restarts*"
+        "bench_access.*"
+        "bench_sizes.*")
 endif()
 if(ORCHARD_SANITIZE STREQUAL "thread")
     # Programs of one thread: structures of the host, the explorer's simulations, options and their texts. And what
@@ -68,6 +70,12 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
         "*emulated_no_magazine*"
         "*3_shards_no_magazine*"
         "*EveryClassHome.*"
+        # The same source as with words of 32 bits.
+        "*bm32_words_of_64.*"
+        "*corw_words_of_64.*"
+        "*corw_locked_words_of_64.*"
+        "*rw_malloc_words_of_64.*"
+        "Runs/1.*"
         "bench_utilisation.*")
 endif()
 set(not_here "")
