@@ -202,4 +202,42 @@ private:
     device_array<simt::device_word<std::uint64_t>> wrong_;
 };
 
+/// Launches of one kind, of which the median is taken.
+struct times {
+    std::vector<double> allocate_us;
+    std::vector<double> free_us;
+};
+
+/// What became of all launches of a row.
+struct outcome {
+    std::uint64_t nulls = 0;
+    std::uint64_t wrong = 0;
+};
+
+/// One launch that allocates, and one that frees; with `check`, what is allocated is stamped and read back.
+template <class Kind>
+absl::Status cycle(heap& h, block_set<Kind>& blocks, size_range bytes, bool check, times& t, outcome& all) {
+    const auto allocated = blocks.allocate(bytes);
+    absl::Status status = allocated.status();
+    if (status.ok() && check) {
+        status.Update(blocks.stamp());
+        const auto wrong = blocks.wrong_stamps();
+        const auto nulls = blocks.nulls();
+        status.Update(wrong.status());
+        status.Update(nulls.status());
+        status.Update(h.validate());
+        if (status.ok()) {
+            all.wrong += *wrong;
+            all.nulls += *nulls;
+        }
+    }
+    const auto freed = blocks.free();
+    status.Update(freed.status());
+    if (status.ok()) {
+        t.allocate_us.push_back(*allocated);
+        t.free_us.push_back(*freed);
+    }
+    return status;
+}
+
 }  // namespace orchard::bench

@@ -17,43 +17,26 @@ template <class Kind>
 absl::StatusOr<ordered_json> measure(heap& h, Kind kind, std::uint64_t bytes, std::uint64_t threads, int repeats) {
     auto blocks = block_set<Kind>::create(h, kind, threads);
     absl::Status status = blocks.status();
-    std::vector<double> allocate_us;
-    std::vector<double> free_us;
-    std::uint64_t nulls = 0;
-    std::uint64_t wrong = 0;
+    times first;
+    times counted;
+    outcome all;
     // The first launch finds nothing ready on the device, and is not counted.
     for (int i = -1; i < repeats && status.ok(); ++i) {
-        const auto allocated = blocks->allocate({bytes, bytes});
-        status.Update(allocated.status());
-        if (i <= 0) {
-            status.Update(blocks->stamp());
-            const auto wrong_now = blocks->wrong_stamps();
-            const auto nulls_now = blocks->nulls();
-            status.Update(wrong_now.status());
-            status.Update(nulls_now.status());
-            wrong += wrong_now.ok() ? *wrong_now : 0;
-            nulls += nulls_now.ok() ? *nulls_now : 0;
-        }
-        const auto freed = blocks->free();
-        status.Update(freed.status());
-        if (i >= 0 && status.ok()) {
-            allocate_us.push_back(*allocated);
-            free_us.push_back(*freed);
-        }
+        status.Update(cycle(h, *blocks, {bytes, bytes}, i <= 0, i < 0 ? first : counted, all));
     }
     status.Update(h.validate());
     if (!status.ok()) {
         return status;
     }
-    const double us = median(allocate_us);
+    const double us = median(counted.allocate_us);
     return ordered_json{{"layout", kind.name()},
                         {"bytes", bytes},
                         {"threads", threads},
                         {"allocate_us", us},
-                        {"free_us", median(free_us)},
+                        {"free_us", median(counted.free_us)},
                         {"requests_per_us", us > 0 ? static_cast<double>(threads) / us : 0},
-                        {"nulls", nulls},
-                        {"wrong_stamps", wrong}};
+                        {"nulls", all.nulls},
+                        {"wrong_stamps", all.wrong}};
 }
 
 absl::StatusOr<ordered_json> run(const settings& s) {
