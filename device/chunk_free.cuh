@@ -184,13 +184,14 @@ inline ORCHARD_NOINLINE std::uint32_t find_tail(block_search& s) {
 
 /// Puts the memory of a chunk that has ended into the magazine. Any lane, alone.
 ORCHARD_INLINE void return_chunk(block_search& s) {
-    // The tail first: whoever finds the segments may look for it behind them. And the record is the segments'.
-    if (const std::uint32_t leaves = find_tail(s); leaves != 0) {
-        portion_put(s.h, s.units, leaves);
-    }
+    const std::uint32_t leaves = find_tail(s);
+    // The tail last: whoever finds it looks for the segments before it. Their record is theirs who take them.
     if (!is_portion(s.chunk)) {
         s.run = {segment_index{first_segment(s.chunk)}, s.h.records[first_segment(s.chunk)].segments.get()};
         magazine_put_all(s.h, s.run);
+    }
+    if (leaves != 0) {
+        portion_put(s.h, s.units, leaves);
     }
 }
 

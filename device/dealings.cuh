@@ -4,7 +4,7 @@
 
 /// Between magazine and host: keeps the magazine's level, hands segments back.
 
-#include "device/magazine.cuh"
+#include "device/magazine_tails.cuh"
 #include "device/slab.cuh"
 
 namespace orchard::device {
@@ -167,8 +167,10 @@ inline ORCHARD_FN void hand_back(dealings& d) {
 inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
     d.why = failure_reason::none;
     d.leaf = leaf_index{0};
-    const bool found =
-        search_stock(d.h, d.k != 0 ? 0 : d.leaves, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0, &d.run);
+    if (d.k != 0 && d.leaves != 0) {
+        return search_with_tail(d.h, d.mask, d.k, d.leaves, &d.run);
+    }
+    const bool found = search_stock(d.h, d.leaves, d.mask, d.k != 0 ? d.k : 1, &d.run);
     if (found && d.k == 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
         d.run = {segment_index{leaf / leaves_per_segment}, 0};
@@ -179,25 +181,60 @@ inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
 
 /// Takes the next run that is to be handed back out of the magazine, where that has more than `d.keep`.
 inline ORCHARD_NOINLINE bool take_surplus(dealings& d) {
-    if (d.returns == 0 || from_leader(d.mask, level_of(stock_of(d.h, d.drained))) <= d.keep) {
+    if (d.returns == 0 || from_leader(d.mask, magazine_level(d.h)) <= d.keep) {
         return false;
     }
     --d.returns;
-    if (!search_stock(d.h, d.drained, d.mask, d.drained != 0 ? 1 : 0, 0, &d.run)) {
+    return search_stock(d.h, 0, d.mask, 0, &d.run);
+}
+
+/// Hands up to `most` runs of segments back to the host, until `keep` segments or less are left in the magazine.
+inline ORCHARD_FN void hand_back_surplus(dealings& d, std::uint32_t keep, std::uint32_t most) {
+    d.drained = 0;
+    d.keep = keep;
+    d.returns = most;
+    ORCHARD_NO_UNROLL
+    while (take_surplus(d)) {
+        hand_back(d);
+    }
+}
+
+/// Chooses a length of which there are portions at hand, a random one: `d.drained`; 0 where there are none. All lanes.
+inline ORCHARD_NOINLINE void choose_length(dealings& d) {
+    const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
+    const std::uint32_t random = mix(warp + d.returns) + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+    d.drained = 0;
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t i = 0; i < leaves_per_segment && d.drained == 0;
+         i += static_cast<std::uint32_t>(simt::popcount(d.mask))) {
+        const std::uint32_t leaves = (random + i) % leaves_per_segment;
+        const bool some = leaves != 0 && level_of(portions_at_hand(d.h, leaves)) != 0;
+        const lane_mask have = simt::ballot(d.mask, some);
+        d.drained = have != 0 ? simt::shuffle(d.mask, leaves, simt::lowest_bit(have)) : 0;
+    }
+}
+
+/// Takes a portion that is to be handed back out of the magazine, where that has more than it may.
+inline ORCHARD_NOINLINE bool take_surplus_portion(dealings& d) {
+    const std::uint32_t leaves =
+        from_leader(d.mask, not_negative(d.h.state->portion_leaves.word.load<order::relaxed>()));
+    if (d.returns == 0 || leaves <= d.h.magazine_most * leaves_per_segment) {
+        return false;
+    }
+    --d.returns;
+    choose_length(d);
+    if (d.drained == 0 || !search_stock(d.h, d.drained, d.mask, 1, &d.run)) {
         return false;
     }
     name_drained(d);
     return true;
 }
 
-/// Hands up to `most` runs of the magazine (portions of `leaves`; 0: segments) back to the host, until `keep` or less
-/// are left.
-inline ORCHARD_FN void hand_back_surplus(dealings& d, std::uint32_t leaves, std::uint32_t keep, std::uint32_t most) {
-    d.drained = leaves;
-    d.keep = keep;
+/// Hands up to `most` portions back to the host, while the magazine has more leaves than it may have segments.
+inline ORCHARD_FN void hand_back_portions(dealings& d, std::uint32_t most) {
     d.returns = most;
     ORCHARD_NO_UNROLL
-    while (take_surplus(d)) {
+    while (take_surplus_portion(d)) {
         hand_back(d);
     }
 }
@@ -252,7 +289,7 @@ inline ORCHARD_FN void level_magazine(dealings& d) {
         case level_step::none: return;
         case level_step::post: prepare_refill(d); return end_refill(d, posts::try_post(d, posts::quick_attempts));
         case level_step::collect: return collect(d, d.shard);
-        case level_step::hand_back: return hand_back_surplus(d, 0, d.h.magazine_most, returns_at_once);
+        case level_step::hand_back: return hand_back_surplus(d, d.h.magazine_most, returns_at_once);
     }
 }
 
@@ -262,10 +299,44 @@ inline ORCHARD_NOINLINE void refill_magazine(const heap_view& h, lane_mask mask)
     level_magazine(d);
 }
 
+/// Goes on to the next words of the bitmap of `d.drained` that its summary names: below `d.place` all are done. False
+/// at the end. All lanes.
+inline ORCHARD_NOINLINE bool skip_empty_words(dealings& d) {
+    const stock from = stock_of(d.h, d.drained);
+    const std::uint32_t count = (from.count + 63) / 64;
+    ORCHARD_NO_UNROLL
+    while (d.place < from.count) {
+        const std::uint32_t first = d.place / 64;
+        const std::uint32_t own = first + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+        const bool names = own < count && from.summary[own].load<order::relaxed>() != 0;
+        const lane_mask have = simt::ballot(d.mask, names);
+        const std::uint32_t next = have != 0 ? simt::shuffle(d.mask, own, simt::lowest_bit(have))
+                                             : first + static_cast<std::uint32_t>(simt::popcount(d.mask));
+        d.place = next != first ? next * 64 : d.place;
+        if (have != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Takes the next words out of the bitmap of `d.drained`: `d.bits` of each lane that `d.holders` names. All lanes.
+inline ORCHARD_NOINLINE void drain_words(dealings& d) {
+    const stock from = stock_of(d.h, d.drained);
+    d.own = d.place + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+    const bool here = d.own / 64 == d.place / 64 && d.own < from.count;
+    const bool named = here && (from.summary[d.own / 64].load<order::relaxed>() >> d.own % 64 & 1) != 0;
+    d.bits = named ? drain_word(d.h, from, d.own) : 0;
+    d.holders = simt::ballot(d.mask, d.bits != 0);
+    const std::uint32_t end = (d.place / 64 + 1) * 64;
+    const std::uint32_t behind = d.place + static_cast<std::uint32_t>(simt::popcount(d.mask));
+    d.place = behind < end ? behind : end;
+    simt::sync(d.mask);  // what each lane acquired with its word, the leader releases with its posts
+}
+
 /// Takes the words out of the bitmap of `d.drained`, and says the next run to be handed back (`d.run`); false at the
 /// end. All lanes.
 inline ORCHARD_NOINLINE bool next_drained(dealings& d) {
-    const stock from = stock_of(d.h, d.drained);
     ORCHARD_NO_UNROLL
     while (d.left == 0) {
         if (d.holders != 0) {
@@ -275,16 +346,10 @@ inline ORCHARD_NOINLINE bool next_drained(dealings& d) {
             d.left_word = simt::shuffle(d.mask, d.own, lane);
             continue;
         }
-        if (d.place >= from.count) {
+        if (!skip_empty_words(d)) {
             return false;
         }
-        d.own = d.place + static_cast<std::uint32_t>(simt::rank_in(d.mask));
-        d.bits = d.own < from.count ? drain_word(from, d.own) : 0;
-        d.holders = simt::ballot(d.mask, d.bits != 0);
-        d.place += static_cast<std::uint32_t>(simt::popcount(d.mask));
-        if (d.holders != 0) {
-            simt::sync(d.mask);  // what each lane acquired with its word, the leader releases with its posts
-        }
+        drain_words(d);
     }
     const std::uint64_t run = d.drained != 0 ? d.left & (~d.left + 1) : lowest_run(d.left);
     d.left &= ~run;

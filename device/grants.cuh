@@ -87,16 +87,11 @@ inline ORCHARD_FN void request_anywhere(dealings& d) {
     d.why = d.elsewhere;
 }
 
-/// How many portions of a length may stay in the magazine: as many as there are segments that may.
-inline ORCHARD_NOINLINE std::uint32_t most_portions(const heap_view& h, std::uint32_t leaves) {
-    return h.magazine_most * leaves_per_segment / leaves;
-}
-
 /// After a request: keeps the levels.
 inline ORCHARD_FN void level_after(dealings& d) {
     level_magazine(d);
     if (d.leaves != 0) {
-        hand_back_surplus(d, d.leaves, most_portions(d.h, d.leaves), returns_at_once);
+        hand_back_portions(d, returns_at_once);
     }
 }
 
@@ -123,7 +118,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     while (d.h.magazine_target == 0 || !take_at_hand(d)) {
         // The host should find in one piece what the magazine has in pieces, or never serves.
         const bool all = d.k > 64 || d.h.magazine_target == 0;
-        hand_back_surplus(d, 0, all ? d.h.magazine_target : 2 * d.h.magazine_target, returns_at_once + d.k / 32);
+        hand_back_surplus(d, all ? d.h.magazine_target : 2 * d.h.magazine_target, returns_at_once + d.k / 32);
         request_anywhere(d);
         if (!may_be_elsewhere(d.why) || ++d.attempt == most_attempts) {
             break;

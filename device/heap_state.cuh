@@ -155,6 +155,7 @@ struct heap_state {
     slab_table_head slabs[class_count];
     lone_word magazine_level;                     ///< segments in the magazine
     lone_word portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the magazine
+    lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
     lone_word refill_in_flight;                   ///< shard + 1 while a refill was posted there and not answered
     lone_word reclaiming;            ///< when the last reclaim began, in ns; a hint that keeps others from joining
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read

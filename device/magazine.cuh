@@ -21,26 +21,28 @@ struct stock {
     device_word<std::uint64_t>* words;
     device_word<std::uint64_t>* summary;
     device_word<std::uint64_t>* level;
-    std::uint32_t count;  ///< of words
+    std::uint32_t count;   ///< of words
+    std::uint32_t leaves;  ///< of a portion; 0: the bits are segments
 };
 ORCHARD_INLINE stock segments_at_hand(const heap_view& h) {
-    return {h.magazine, h.magazine_summary, &h.state->magazine_level.word, h.magazine_words()};
+    return {h.magazine, h.magazine_summary, &h.state->magazine_level.word, h.magazine_words(), 0};
 }
 /// @param leaves  1 to 31
 ORCHARD_INLINE stock portions_at_hand(const heap_view& h, std::uint32_t leaves) {
     const std::uint32_t n = h.portion_words();
     return {h.portions + (leaves - 1) * n, h.portion_summary + (leaves - 1) * ((n + 63) / 64),
-            &h.state->portion_level[leaves].word, n};
+            &h.state->portion_level[leaves].word, n, leaves};
 }
 /// The bitmap of portions of so many leaves; 0: of segments.
 ORCHARD_INLINE stock stock_of(const heap_view& h, std::uint32_t leaves) {
     return leaves != 0 ? portions_at_hand(h, leaves) : segments_at_hand(h);
 }
-/// What is at hand; a snapshot.
-ORCHARD_INLINE std::uint32_t level_of(const stock& s) {
-    const auto level = static_cast<std::int64_t>(s.level->load<order::relaxed>());
-    return level > 0 ? static_cast<std::uint32_t>(level) : 0;
+/// A count that takers may bring under zero for a moment.
+ORCHARD_INLINE std::uint32_t not_negative(std::uint64_t level) {
+    return static_cast<std::int64_t>(level) > 0 ? static_cast<std::uint32_t>(level) : 0;
 }
+/// What is at hand; a snapshot.
+ORCHARD_INLINE std::uint32_t level_of(const stock& s) { return not_negative(s.level->load<order::relaxed>()); }
 
 /// Segments at hand; a snapshot.
 ORCHARD_INLINE std::uint32_t magazine_level(const heap_view& h) { return level_of(segments_at_hand(h)); }
@@ -53,10 +55,30 @@ inline ORCHARD_NOINLINE void mark_portion_word(const heap_view& h, std::uint32_t
     portions_at_hand(h, leaves).summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
 }
 
+/// What a portion counts for in `portion_leaves`: the VA block that a short one keeps from being used otherwise is as
+/// long as another's.
+ORCHARD_INLINE std::uint32_t counted_leaves(std::uint32_t leaves) { return leaves < 8 ? 8 : leaves; }
+
+/// `n` portions of a length have come to the magazine, or (below 0) have been taken out.
+ORCHARD_INLINE void count_portions(const heap_view& h, std::uint32_t leaves, int n) {
+    h.state->portion_level[leaves].word.fetch_add<order::relaxed>(static_cast<std::uint64_t>(std::int64_t{n}));
+    h.state->portion_leaves.word.fetch_add<order::relaxed>(
+        static_cast<std::uint64_t>(std::int64_t{n} * static_cast<int>(counted_leaves(leaves))));
+}
+
+/// `n` of what the bitmap has were taken out.
+ORCHARD_INLINE void count_taken(const heap_view& h, const stock& from, int n) {
+    if (from.leaves != 0) {
+        count_portions(h, from.leaves, -n);
+    } else {
+        h.state->magazine_level.word.fetch_sub<order::relaxed>(static_cast<std::uint64_t>(n));
+    }
+}
+
 /// Puts a portion into the magazine. Any lane, alone; never waits. Releases what the caller did to the memory. Cost:
-/// three atomics.
+/// four atomics, none of which is waited for.
 ORCHARD_INLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
-    h.state->portion_level[leaves].word.fetch_add<order::relaxed>(1);
+    count_portions(h, leaves, 1);
     mark_portion(h, leaf, leaves);
     mark_portion_word(h, leaf / 64, leaves);
 }
@@ -126,10 +148,19 @@ ORCHARD_INLINE std::uint64_t lowest_run(std::uint64_t bits) {
     return bits & ~above;
 }
 
+/// The lowest run of `k` from a random place on, else the lowest of all: those who search a word together should not
+/// all want the same. 0 where there is none.
+inline ORCHARD_FN std::uint64_t random_run(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
+    const std::uint64_t run = run_in_word(bits & ~std::uint64_t{0} << random % 64, k);
+    return run != 0 ? run : run_in_word(bits, k);
+}
+
 /// Which bits of a word to take for a run of `k`: a random one where k is 1, the lowest run of whatever length where k
 /// is 0. 0 where there is no such run.
 inline ORCHARD_FN std::uint64_t wanted_bits(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
-    return k == 1 ? std::uint64_t{1} << random_bit(bits, random) : k == 0 ? lowest_run(bits) : run_in_word(bits, k);
+    return k == 1   ? std::uint64_t{1} << random_bit(bits, random)
+           : k == 0 ? lowest_run(bits)
+                    : random_run(bits, k, random);
 }
 
 /// Most words that a search for a run of several looks at. After that the host may know better; and on shortage all
@@ -140,10 +171,8 @@ inline constexpr std::uint32_t most_words_for_a_run = 128;
 struct magazine_search {
     const heap_view& h;
     stock from;
-    stock tails{};  ///< of portions of `tail` leaves
     lane_mask mask;
     std::uint32_t k;       ///< bits wanted; 0: some, in a run of whatever length
-    std::uint32_t tail;    ///< leaves of a portion that must begin behind the run; 0: none
     std::uint32_t random;  ///< the same in all lanes
     std::uint32_t at;      ///< summary words, counted from a random one, that this lane looks at next
     std::uint32_t tried = 0;
@@ -156,19 +185,18 @@ struct magazine_search {
     std::uint64_t want = 0;      ///< its bits that are to be taken
     segment_run found;
 
-    ORCHARD_FN magazine_search(const heap_view& heap, lane_mask m, std::uint32_t wanted, std::uint32_t wanted_tail)
-        : h{heap}, from{segments_at_hand(heap)}, mask{m}, k{wanted}, tail{wanted_tail} {}
+    ORCHARD_FN magazine_search(const heap_view& heap, lane_mask m, std::uint32_t wanted)
+        : h{heap}, from{segments_at_hand(heap)}, mask{m}, k{wanted} {}
 };
 
 inline ORCHARD_NOINLINE void choose_portions(magazine_search& s, std::uint32_t leaves) {
     s.from = portions_at_hand(s.h, leaves);
 }
-inline ORCHARD_NOINLINE void choose_tails(magazine_search& s) { s.tails = portions_at_hand(s.h, s.tail); }
 
-/// Begins a search of the bitmap that was chosen. False where it holds too little. All lanes.
-inline ORCHARD_NOINLINE bool begin_search(magazine_search& s) {
+/// Begins a search of the bitmap that was chosen. False where it holds less than `least`, or nothing. All lanes.
+inline ORCHARD_NOINLINE bool begin_search(magazine_search& s, std::uint32_t least) {
     const std::uint32_t level = from_leader(s.mask, level_of(s.from));
-    if (s.k > 64 || level < s.k || level == 0 || (s.tail != 0 && from_leader(s.mask, level_of(s.tails)) == 0)) {
+    if (s.k > 64 || level < least || level == 0) {
         return false;
     }
     s.random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
@@ -214,32 +242,6 @@ inline ORCHARD_NOINLINE void choose_word(magazine_search& s) {
 /// What became of an attempt to take a run from a word.
 enum class word_outcome : std::uint32_t { none, again, taken };
 
-/// A run of `s.k` in `bits` behind which a portion of `s.tail` leaves is at hand; 0 where there is none.
-inline ORCHARD_NOINLINE std::uint64_t run_before_tail(const magazine_search& s, std::uint64_t bits) {
-    ORCHARD_NO_UNROLL
-    for (std::uint64_t run; (run = run_in_word(bits, s.k)) != 0; bits &= ~(run & (~run + 1))) {
-        const std::uint32_t behind = s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(run)) + s.k;
-        const std::uint32_t leaf = behind * leaves_per_segment;
-        if (behind < s.h.segments && (s.tails.words[leaf / 64].load<order::relaxed>() >> leaf % 64 & 1) != 0) {
-            return run;
-        }
-    }
-    return 0;
-}
-
-/// Takes the portion behind the run `s.want` of the word that is being searched. Whether it was there.
-inline ORCHARD_NOINLINE bool take_tail(const magazine_search& s) {
-    const std::uint32_t behind = s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(s.want)) + s.k;
-    const std::uint32_t leaf = behind * leaves_per_segment;
-    const std::uint64_t bit = std::uint64_t{1} << leaf % 64;
-    // Acquires what the last owner released with its put.
-    if ((s.tails.words[leaf / 64].fetch_and<order::acquire>(~bit) & bit) == 0) {
-        return false;
-    }
-    s.tails.level->fetch_sub<order::relaxed>(1);
-    return true;
-}
-
 /// Says in the summary that the word holds something.
 inline ORCHARD_NOINLINE void name_word(const magazine_search& s) {
     s.from.summary[s.word / 64].fetch_or<order::release>(std::uint64_t{1} << (s.word % 64));
@@ -258,7 +260,7 @@ inline ORCHARD_NOINLINE word_outcome choose_bits(magazine_search& s) {
         name_word(s);
         return word_outcome::again;
     }
-    s.want = s.tail != 0 ? run_before_tail(s, bits) : wanted_bits(bits, s.k, mix(s.random + s.attempts));
+    s.want = wanted_bits(bits, s.k, mix(s.random + s.attempts));
     return s.want != 0 ? word_outcome::taken : word_outcome::none;
 }
 
@@ -283,7 +285,7 @@ inline ORCHARD_NOINLINE bool take_bits(magazine_search& s) {
 /// The run that was taken is `s.found`.
 inline ORCHARD_NOINLINE void note_found(magazine_search& s) {
     s.found.count = static_cast<std::uint32_t>(simt::popcount(s.want));
-    s.from.level->fetch_sub<order::relaxed>(s.found.count);
+    count_taken(s.h, s.from, static_cast<int>(s.found.count));
     s.found.first = segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(s.want))};
 }
 
@@ -296,21 +298,14 @@ ORCHARD_INLINE word_outcome take_from_word(magazine_search& s) {
     if (!take_bits(s)) {
         return word_outcome::again;
     }
-    if (s.tail != 0 && !take_tail(s)) {
-        untake(s, s.want);
-        return word_outcome::again;
-    }
     note_found(s);
     return word_outcome::taken;
 }
 
-/// The lane that has chosen makes an attempt; what came of it, in all lanes.
-inline ORCHARD_NOINLINE word_outcome try_word(magazine_search& s) {
-    auto result = static_cast<std::uint32_t>(word_outcome::none);
-    if (simt::lane_id() == s.source) {
-        result = static_cast<std::uint32_t>(take_from_word(s));
-    }
-    const auto all = static_cast<word_outcome>(simt::shuffle(s.mask, result, s.source));
+/// What came of the attempt of the lane that has chosen, in all lanes.
+/// @param own  what this lane knows of it
+inline ORCHARD_NOINLINE word_outcome share_outcome(magazine_search& s, word_outcome own) {
+    const auto all = static_cast<word_outcome>(simt::shuffle(s.mask, static_cast<std::uint32_t>(own), s.source));
     if (all == word_outcome::taken) {
         simt::sync(s.mask);  // what the finder acquired is so for all
         s.found.first = segment_index{simt::shuffle(s.mask, to_underlying(s.found.first), s.source)};
@@ -319,25 +314,27 @@ inline ORCHARD_NOINLINE word_outcome try_word(magazine_search& s) {
     return all;
 }
 
+/// The lane that has chosen makes an attempt; what came of it, in all lanes.
+inline ORCHARD_NOINLINE word_outcome try_word(magazine_search& s) {
+    return share_outcome(s, simt::lane_id() == s.source ? take_from_word(s) : word_outcome::none);
+}
+
 /// Takes a run of `k` bits (0: some run, whatever its length) of the bitmap of portions of `leaves`, or with 0 of
-/// segments; with `tail` also the portion of so many leaves behind it. Called by all lanes of a converged group, same
-/// result in all. What the run's last owner released is acquired for all of them.
-/// Runs of more than 64 are not kept here. Cost on a hit: a summary word, a word, one atomic; two more for a tail.
+/// segments. Called by all lanes of a converged group, same result in all. What the run's last owner released is
+/// acquired for all of them.
+/// Runs of more than 64 are not kept here. Cost on a hit: a summary word, a word, one atomic.
 inline ORCHARD_FN bool search_stock(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
-                                    std::uint32_t tail, segment_run* taken) {
+                                    segment_run* taken) {
     constexpr std::uint32_t most_attempts = 8;
-    magazine_search s(h, mask, k, tail);
+    magazine_search s(h, mask, k);
     if (leaves != 0) {
         choose_portions(s, leaves);
     }
-    if (tail != 0) {
-        choose_tails(s);
-    }
-    if (!begin_search(s)) {
+    if (!begin_search(s, k)) {
         return false;
     }
     ORCHARD_NO_UNROLL
-    while (((s.k <= 1 && s.tail == 0) || s.tried < most_words_for_a_run) && next_summaries(s)) {
+    while ((s.k <= 1 || s.tried < most_words_for_a_run) && next_summaries(s)) {
         choose_word(s);
         word_outcome result = word_outcome::again;
         ORCHARD_NO_UNROLL
@@ -354,7 +351,7 @@ inline ORCHARD_FN bool search_stock(const heap_view& h, std::uint32_t leaves, la
 
 /// Takes a run of segments, as `search_stock`.
 inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
-    return search_stock(h, 0, mask, k, 0, taken);
+    return search_stock(h, 0, mask, k, taken);
 }
 
 /// The same, as a function of its own.
@@ -363,15 +360,15 @@ inline ORCHARD_NOINLINE bool magazine_take(const heap_view& h, lane_mask mask, s
 }
 
 /// Takes whatever one word holds; any lane, alone. For handing all back to the host.
-ORCHARD_INLINE std::uint64_t drain_word(const stock& from, std::uint32_t word) {
+ORCHARD_INLINE std::uint64_t drain_word(const heap_view& h, const stock& from, std::uint32_t word) {
     const std::uint64_t bits = from.words[word].exchange<order::acquire>(0);
     if (bits != 0) {
-        from.level->fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(bits)));
+        count_taken(h, from, simt::popcount(bits));
     }
     return bits;
 }
 ORCHARD_INLINE std::uint64_t magazine_drain_word(const heap_view& h, std::uint32_t word) {
-    return drain_word(segments_at_hand(h), word);
+    return drain_word(h, segments_at_hand(h), word);
 }
 
 }  // namespace orchard::device

@@ -15,6 +15,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Posts so far.
+absl::StatusOr<std::uint64_t> posts_of(heap& h) {
+    const auto stats = h.stats();
+    return stats.ok() ? absl::StatusOr<std::uint64_t>(stats->posts) : stats.status();
+}
+
 /// `cold`: nothing lies ready on the device, all memory comes from the host. `recycled`: as the launch before left it.
 template <class Kind>
 absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint64_t low, int repeats) {
@@ -24,18 +30,22 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
     times recycled;
     outcome all;
     absl::Status status = cycle(h, blocks, bytes, true, warm_up, all);
-    std::uint64_t posts = 0;
-    for (int i = 0; i < repeats && status.ok(); ++i) {
-        status.Update(h.trim());
-        const auto before = h.stats();
-        status.Update(cycle(h, blocks, bytes, i == 0, cold, all));
-        const auto after = h.stats();
+    std::uint64_t cold_posts = 0;
+    std::uint64_t recycled_posts = 0;
+    const auto measure_cycle = [&](bool check, times& t, std::uint64_t& posts) {
+        const auto before = posts_of(h);
+        status.Update(cycle(h, blocks, bytes, check, t, all));
+        const auto after = posts_of(h);
         status.Update(before.status());
         status.Update(after.status());
-        posts = status.ok() ? after->posts - before->posts : 0;
+        posts = status.ok() ? *after - *before : 0;
+    };
+    for (int i = 0; i < repeats && status.ok(); ++i) {
+        status.Update(h.trim());
+        measure_cycle(i == 0, cold, cold_posts);
     }
     for (int i = 0; i < repeats && status.ok(); ++i) {
-        status.Update(cycle(h, blocks, bytes, i == 0, recycled, all));
+        measure_cycle(i == 0, recycled, recycled_posts);
     }
     status.Update(h.trim());
     status.Update(h.validate());
@@ -51,7 +61,8 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
                         {"cold_us", median(cold.allocate_us)},
                         {"recycled_us", median(recycled.allocate_us)},
                         {"free_us", median(free_us)},
-                        {"posts", posts},
+                        {"posts", cold_posts},
+                        {"recycled_posts", recycled_posts},
                         {"nulls", all.nulls},
                         {"wrong_stamps", all.wrong}};
 }
