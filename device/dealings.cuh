@@ -4,7 +4,7 @@
 
 /// Between magazine and host: keeps the magazine's level, hands segments back.
 
-#include "device/magazine_tails.cuh"
+#include "device/magazine_search.cuh"
 #include "device/slab.cuh"
 
 namespace orchard::device {
@@ -167,10 +167,8 @@ inline ORCHARD_FN void hand_back(dealings& d) {
 inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
     d.why = failure_reason::none;
     d.leaf = leaf_index{0};
-    if (d.k != 0 && d.leaves != 0) {
-        return search_with_tail(d.h, d.mask, d.k, d.leaves, &d.run);
-    }
-    const bool found = search_stock(d.h, d.leaves, d.mask, d.k != 0 ? d.k : 1, &d.run);
+    const bool found =
+        search_stock(d.h, d.k != 0 ? 0 : d.leaves, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0, &d.run);
     if (found && d.k == 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
         d.run = {segment_index{leaf / leaves_per_segment}, 0};
@@ -185,7 +183,7 @@ inline ORCHARD_NOINLINE bool take_surplus(dealings& d) {
         return false;
     }
     --d.returns;
-    return search_stock(d.h, 0, d.mask, 0, &d.run);
+    return search_stock(d.h, 0, d.mask, 0, 0, &d.run);
 }
 
 /// Hands up to `most` runs of segments back to the host, until `keep` segments or less are left in the magazine.
@@ -218,19 +216,20 @@ inline ORCHARD_NOINLINE void choose_length(dealings& d) {
 inline ORCHARD_NOINLINE bool take_surplus_portion(dealings& d) {
     const std::uint32_t leaves =
         from_leader(d.mask, not_negative(d.h.state->portion_leaves.word.load<order::relaxed>()));
-    if (d.returns == 0 || leaves <= d.h.magazine_most * leaves_per_segment) {
+    // Each may keep a VA block from being used otherwise: a quarter of what may lie there as segments.
+    if (d.returns == 0 || leaves <= d.h.magazine_most * (leaves_per_segment / 4)) {
         return false;
     }
     --d.returns;
     choose_length(d);
-    if (d.drained == 0 || !search_stock(d.h, d.drained, d.mask, 1, &d.run)) {
+    if (d.drained == 0 || !search_stock(d.h, d.drained, d.mask, 1, 0, &d.run)) {
         return false;
     }
     name_drained(d);
     return true;
 }
 
-/// Hands up to `most` portions back to the host, while the magazine has more leaves than it may have segments.
+/// Hands up to `most` portions back to the host, while the magazine has more leaves of them than it may.
 inline ORCHARD_FN void hand_back_portions(dealings& d, std::uint32_t most) {
     d.returns = most;
     ORCHARD_NO_UNROLL

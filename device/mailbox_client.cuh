@@ -75,6 +75,7 @@ struct tenure {
     std::uint64_t office;  ///< the courier word while it is this group's; 0: it is not
     std::uint64_t cursor;
     std::uint64_t posted;
+    bool served;          ///< the group's own answer was in its slot when this round began
     std::uint32_t deep;   ///< words that each lane reads in this round
     std::uint32_t ready;  ///< answers that this round has found
     std::uint32_t round;
@@ -102,7 +103,8 @@ struct posting {
     mailbox::post request;
     std::uint64_t packed;  ///< the same, but for slot and tags
     bool unattended;
-    std::uint32_t attempt;      ///< to find a free slot
+    /// To find a free slot: goes on from post to post, as the slots of former ones may not be free yet.
+    std::uint32_t attempt = 0;
     std::uint64_t progress;     ///< answers delivered, as last seen while all slots were in use
     std::uint64_t progress_at;  ///< when that changed; 0: not looked at yet
     receipt made;
@@ -111,7 +113,6 @@ struct posting {
         request = what;
         packed = what.pack(0);
         unattended = nobody_waits;
-        attempt = 0;
         progress_at = 0;
     }
 };

@@ -56,6 +56,8 @@ inline ORCHARD_NOINLINE void read_batch(errand& e) {
     // First, since the load of the answer may be an acquiring one. What is read is put down only after all was asked
     // for: putting down waits.
     const std::uint64_t posted = box.device->posted[e.turn.ring].word.load<simt::order::relaxed>();
+    const bool waits = e.turn.own_slot != tenure::no_slot;
+    const std::uint64_t own = waits ? box.device->slots()[e.turn.own_slot].load<simt::order::relaxed>() : 0;
     if (e.turn.deep == 1) {
         e.turn.words[0] = ring[at & end].load<simt::order::acquire>();
     } else {
@@ -71,6 +73,7 @@ inline ORCHARD_NOINLINE void read_batch(errand& e) {
         }
     }
     e.turn.posted = posted;
+    e.turn.served = (own & slot_word::answered) != 0;
 }
 
 /// How many answers of the batch are there without a gap: `e.turn.ready`. All lanes.
@@ -116,8 +119,10 @@ inline ORCHARD_NOINLINE bool take_own(errand& e) {
 /// Decides whether this round is the last, and makes the batch ready to be delivered.
 inline ORCHARD_NOINLINE void end_reading(errand& e, bool took_own) {
     tenure& t = e.turn;
-    const bool others = courier_word::flying(from_leader(e.mask, t.posted), t.cursor + t.ready) != 0;
-    t.last = ++t.round >= t.rounds || (t.mine != 0 && (!others || ++t.for_others >= rounds_for_others));
+    const bool any = courier_word::flying(from_leader(e.mask, t.posted), t.cursor + t.ready) != 0;
+    // The courier before may have delivered this group's own answer, just before this one came.
+    const bool served = t.mine != 0 || from_leader(e.mask, t.served ? 1u : 0u) != 0;
+    t.last = ++t.round >= t.rounds || !any || (served && ++t.for_others >= rounds_for_others);
     // The relaxed loads of the answers acquire what the service released with them, and the deliveries release it. One
     // word a lane was acquired by its load: if it is the group's own, that is all.
     if ((t.deep != 1 || t.ready > (took_own ? 1u : 0u)) && !mutation::is(mutation::fault::answer_order)) {

@@ -105,8 +105,9 @@ absl::Status heap::impl::lay_out_metadata() {
     view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
     view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
     view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), segments / 8);
-    // What was freed at once will often be asked for at once: a part of the heap may lie in the magazine for long.
-    view.magazine_most = view.magazine_target == 0 ? 0 : std::max(2 * view.magazine_target, segments / 8);
+    // What was freed at once will often be asked for at once: half of the heap may lie in the magazine for long. On
+    // shortage all of it goes back.
+    view.magazine_most = view.magazine_target == 0 ? 0 : std::max(2 * view.magazine_target, segments / 2);
     // A refill of more than the target would keep from others what the magazine then gives back.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
     view.hardened = values.hardened;

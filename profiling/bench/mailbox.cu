@@ -82,17 +82,30 @@ struct fill_magazine_kernel {
     }
 };
 
+/// Puts back what the warps took.
+struct put_back_kernel {
+    device::heap_view heap;
+    const segment_run* taken;
+    std::uint32_t warps;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for (std::uint64_t i = at.thread; i < warps; i += simt::warp_size) {
+            device::magazine_put(heap, taken[i]);
+        }
+    }
+};
+
 /// Every warp takes a segment, which the magazine has.
 struct magazine_kernel {
     device::heap_view heap;
-    simt::device_word<std::uint64_t>* answered;
+    segment_run* taken;
 
     ORCHARD_FN void operator()(simt::thread_position) const {
         const simt::lane_mask mask = simt::converge();
         segment_run run;
         const bool ok = device::acquire_segments(heap, mask, 1, &run) == failure_reason::none;
         if (device::is_leader(mask) && ok) {
-            answered->fetch_add<simt::order::relaxed>(1);
+            taken[simt::position().global_warp()] = run;
         }
     }
 };
@@ -210,26 +223,28 @@ absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std
 absl::StatusOr<double> time_magazine(const settings& s, std::uint32_t warps) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
-    values.capacity = 4ull << 30;
+    values.capacity = 8ull << 30;
     auto h = heap::create(values);
     if (!h.ok()) {
         return h.status();
     }
-    auto answered = device_array<simt::device_word<std::uint64_t>>::create(h->executor(), 1);
-    if (!answered.ok()) {
-        return answered.status();
+    auto taken = device_array<segment_run>::create(h->executor(), warps);
+    if (!taken.ok()) {
+        return taken.status();
     }
     const device::heap_view view = h->ref().view();
     simt::executor on = h->executor();
     on.timed = true;
     std::vector<double> times;
+    // Twice what is taken, so that the level never asks for a refill. The heap is thrown away afterwards.
+    const simt::launch_result filled = simt::launch(on, simt::grid{1, 32}, fill_magazine_kernel{view, 2 * warps + 64});
     for (int i = -2; i < s.repeats; ++i) {
-        // Twice what is taken, so that the level never asks for a refill. The heap is thrown away afterwards.
-        const simt::launch_result filled = simt::launch(on, simt::grid{1, 32}, fill_magazine_kernel{view, 2 * warps});
-        const simt::launch_result result = simt::launch(on, warps_grid(warps), magazine_kernel{view, answered->data()});
+        const simt::launch_result result = simt::launch(on, warps_grid(warps), magazine_kernel{view, taken->data()});
+        const simt::launch_result put =
+            simt::launch(on, simt::grid{1, 32}, put_back_kernel{view, taken->data(), warps});
         const double us = result.microseconds;
-        if (!result.ok || !filled.ok) {
-            return absl::InternalError(result.error + filled.error);
+        if (!result.ok || !filled.ok || !put.ok) {
+            return absl::InternalError(result.error + filled.error + put.error);
         }
         if (i >= 0) {
             times.push_back(us);

@@ -26,8 +26,7 @@ import make_result
 import summarise_pages
 
 DESCRIBED = Path(__file__).resolve().parent / "describe"
-# Results whose rows `orchard bench` of another name, or another command, writes.
-FROM = {"walks": "pages"}
+# Results whose rows another command writes.
 NOT_BENCHMARKS = ("walk",)
 
 
@@ -70,19 +69,16 @@ def run(command, timeout):
 
 
 def measure(name, options, machine, driver, cuda):
-    """Runs a benchmark, where its rows are not there yet, and writes its result."""
-    bench = FROM.get(name, name)
-    raw = options.output_dir / "raw" / f"{bench}.json"
-    command = [str(options.program), "bench", bench, *options.argument, "--json", str(raw)]
-    if bench not in options.done:
-        run(command, options.timeout)
-        options.done.add(bench)
+    """Runs a benchmark, and writes its result."""
+    raw = options.output_dir / "raw" / f"{name}.json"
+    command = [str(options.program), "bench", name, *options.argument, "--json", str(raw)]
+    run(command, options.timeout)
     rows = json.loads(raw.read_text(encoding="utf-8"))
-    if bench == "pages":
+    if name == "pages":
         rows = summarise_pages.summarised(rows, [summarise_pages.register(r) for r in options.registers])
     summed = options.output_dir / "raw" / f"{name}.rows.json"
     summed.write_text(json.dumps(rows), encoding="utf-8")
-    typed = ["orchard", *command[1:-1], f"{bench}.json"]
+    typed = ["orchard", *command[1:-1], f"{name}.json"]
     arguments = [str(summed), "--name", name, "--describe", str(DESCRIBED / f"{name}.json"), "--version",
                  options.version, "--commit", options.commit, "--date", options.date, "--command", " ".join(typed),
                  "--output", str(options.output_dir / f"{name}.json")]
@@ -108,7 +104,6 @@ def main(arguments=None):
     parser.add_argument("--argument", action="append", default=[], metavar="TEXT",
                         help="for `orchard bench`, as --argument=--repeats=11; repeat")
     options = parser.parse_args(arguments)
-    options.done = set()
     try:
         unknown = sorted(set(options.names) - set(known_names()))
         if unknown:

@@ -208,7 +208,7 @@ TEST(Magazine, ASearchForARunOfSeveralLooksAtSoManyWordsAndNoMore) {
     const std::uint64_t loads = loads_of(2, false);
     EXPECT_GE(loads, device::most_words_for_a_run);
     EXPECT_LE(loads, device::most_words_for_a_run + words / 64 + 1);
-    EXPECT_LE(loads_of(1, true), 3u);
+    EXPECT_LE(loads_of(1, true), 4u) << "the level, two summary words, a word";
     EXPECT_EQ(magazine_level(heap.view), words - 1);
 }
 

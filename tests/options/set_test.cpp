@@ -33,7 +33,7 @@ TEST(options_defaults, are_those_of_the_documentation) {
     EXPECT_EQ(o.commit_ahead, 128ull << 20);
     EXPECT_EQ(o.request_timeout, absl::Seconds(10));
     EXPECT_EQ(o.service_core, -1);
-    EXPECT_EQ(o.service_spin, absl::Microseconds(200));
+    EXPECT_EQ(o.service_spin, absl::Milliseconds(20));
     EXPECT_EQ(o.emulated_workers, 0);
     EXPECT_FALSE(o.hardened);
     EXPECT_EQ(o.chunk_lanes, 32);

@@ -80,10 +80,6 @@ class Measure(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertFalse((self.folder / "out/utilisation.json").exists())
 
-    def test_two_results_of_one_benchmark_run_it_once(self):
-        self.run_main("pages", "walks")
-        self.assertEqual((self.folder / "out/raw/pages.json.runs").read_text().count("bench pages"), 1)
-
     def test_bad_arguments(self):
         code, _, err = self.run_main("sizes", "size")
         self.assertEqual((code, err.count("\n")), (2, 1))
