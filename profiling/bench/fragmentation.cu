@@ -190,7 +190,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
         if (!slots.ok()) {
             return slots.status();
         }
-        if (absl::Status status = measure({*h, *slots, how}, iterations / how.times_fewer, rows); !status.ok()) {
+        if (absl::Status status = measure({*h, *slots, how}, large ? iterations / how.times_fewer : iterations, rows);
+            !status.ok()) {
             return status;
         }
     }
