@@ -223,16 +223,27 @@ ORCHARD_INLINE void name_word(const magazine_search& s) {
     s.from.summary[s.word / 64].fetch_or<order::release>(std::uint64_t{1} << s.word % 64);
 }
 
-/// Takes the bits `s.want` of the word. Whether it got them all; nothing has changed otherwise.
-inline ORCHARD_NOINLINE bool take_bits(const magazine_search& s) {
+/// Takes the bits `s.want` of the word. Whether it got them all; nothing has changed otherwise. Where a single bit was
+/// gone, another one of those that the atomic has shown will do.
+inline ORCHARD_NOINLINE bool take_bits(magazine_search& s) {
+    constexpr std::uint32_t most_attempts = 6;
     auto& w = s.from.words[s.word];
-    // Acquires what the last owner released with its put.
-    const std::uint64_t won = w.fetch_and<order::acquire>(~s.want) & s.want;
-    if (won != s.want && won != 0) {
-        w.fetch_or<order::release>(won);
-        name_word(s);
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t attempt = 1; attempt <= most_attempts && s.want != 0; ++attempt) {
+        // Acquires what the last owner released with its put.
+        const std::uint64_t old = w.fetch_and<order::acquire>(~s.want);
+        const std::uint64_t won = old & s.want;
+        if (won == s.want) {
+            return true;
+        }
+        if (won != 0) {
+            w.fetch_or<order::release>(won);
+            name_word(s);
+        }
+        const bool any_will_do = s.k == 1 && s.tail == 0;
+        s.want = any_will_do ? random_run(old, 1, mix(s.random ^ attempt << 16)) : 0;
     }
-    return won == s.want;
+    return false;
 }
 
 /// Takes the segments of the run `s.first` that lie in one word; false, and nothing has changed, where some are

@@ -21,10 +21,17 @@ inline ORCHARD_FN std::uint32_t reserve_place(const heap_view& h, std::uint32_t 
     return found;
 }
 
+/// Whether a class with slabs at `place` places has grown as far ahead of need as it may: to twice the places that
+/// tickets have asked for. What lives long and unevenly must not make a class grow for ever.
+ORCHARD_INLINE bool is_far_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
+    const std::uint64_t frontier = h.state->slabs[page_class].frontier.load<order::relaxed>();
+    return place / 2 > frontier >> shape_of(page_class).log_pages();
+}
+
 /// Opens the next place of the class ahead of need, if the magazine can spare a segment: not the last quarter of what
 /// it should hold. Any lane, alone.
 inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
-    if (place >= h.segments || magazine_level(h) * 4 <= h.magazine_target ||
+    if (place >= h.segments || is_far_ahead(h, page_class, place) || magazine_level(h) * 4 <= h.magazine_target ||
         h.table(page_class)[place].load<order::relaxed>() != 0 || reserve_place(h, page_class, place) != 0) {
         return;
     }

@@ -36,7 +36,7 @@ struct page_search {
     bool swept = false;         ///< before it asked for a slab, since it is known that there is none
     bool surveys = false;       ///< the slab table is to be looked at
     bool surveyed = false;      ///< it was, after a sweep that saw nothing
-    bool tight = false;         ///< this lane saw a word that is nearly full
+    bool tight = false;         ///< this lane saw nothing but words that are nearly full
     lane_mask turns = 0;        ///< leaders of the groups that act one after the other
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
@@ -86,8 +86,10 @@ inline ORCHARD_FN void page_search::look_at_two() {
     const std::uint32_t second = s.below(s.words());
     const std::uint64_t in_first = s.free_in(entry - 1, first);
     const std::uint64_t in_second = s.free_in(entry - 1, second);
-    // Slabs of few pages are nearly full most of the time.
-    tight = tight || (s.words() > 1 && simt::popcount(in_first) < nearly_full);
+    // Both, as a home may always be full; and whole words: those of few pages are nearly full most of the time.
+    const std::uint32_t whole = s.pages / 64;
+    tight = tight || (first < whole && second < whole && simt::popcount(in_first) < nearly_full &&
+                      simt::popcount(in_second) < nearly_full);
     const bool swap = simt::popcount(in_second) > simt::popcount(in_first);
     s.seen = {entry - 1, swap ? second : first, swap ? in_second : in_first};
 }

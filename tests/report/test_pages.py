@@ -64,7 +64,7 @@ SOAK = [{"what": "soak", "threads": 270_336, "slots_each": 16, "allocations": 10
 
 
 SIZES = [{"layout": layout, "bytes_from": size, "bytes_to": 2 * size, "threads": 16_384, "cold_us": 30.0 + size / 4096,
-          "recycled_us": 10.0, "free_us": 4.0, "posts": 512, "nulls": 0, "wrong_stamps": 0}
+          "recycled_us": 10.0, "free_us": 4.0, "posts": 512, "recycled_posts": 0, "nulls": 0, "wrong_stamps": 0}
          for layout in ("linear", "interleaved:4") for size in (8192, 4096)]
 
 SCALING = [{"layout": "linear", "bytes": 1024, "threads": threads, "allocate_us": threads / 128, "free_us": 2.0,
