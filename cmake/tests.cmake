@@ -51,6 +51,10 @@ if(ORCHARD_SANITIZE)
         "*portion_tree_lives.*/5"
         "*EveryClassHome.BeyondTheEnd*"
         "*repeat.seeds_give_the_same*"
+        "Magazine.ASearchForARunOfSeveral*"
+        # Long use, of which the tests of races and of the contract have enough.
+        "heap_slabs.*"
+        "*/heap_slabs.*"
         # Whole programs, whose parts others have in small.
         "walk_run.generated_graph_with_restarts*"
         "bench_access.*"
