@@ -48,7 +48,7 @@ TEST_P(heap_slabs, of_a_class_stay_as_many_as_what_is_live_needs) {
     remake(roomy);
     constexpr simt::grid shape{2, 64};
     constexpr std::uint64_t threads = 128;
-    // 204 pages to a slab, 131 and 87: their last bitmap words are short, and mostly full.
+    // 204 pages to a slab, 128 and 85: the last bitmap words of two of them are short, and mostly full.
     for (const std::uint64_t bytes : {10'240u, 16'000u, 24'000u}) {
         const auto blocks = array<std::uint64_t>(threads * blocks_each);
         launch(shape, exchange_blocks{h().ref(), bytes, 300, blocks.data()});
