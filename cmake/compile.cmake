@@ -44,6 +44,8 @@ function(orchard_precompile name)
     list(TRANSFORM ARGN PREPEND "$<$<COMPILE_LANGUAGE:CXX>:" OUTPUT_VARIABLE headers)
     list(TRANSFORM headers APPEND ">")
     target_precompile_headers(${name} PRIVATE ${headers})
+    # What lets ccache look through them.
+    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>")
 endfunction()
 
 if(ORCHARD_SANITIZE)

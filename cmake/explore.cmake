@@ -17,10 +17,10 @@ list(FILTER explore_sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
 # An object library: scenarios register themselves in static objects.
 add_library(orchard_explore_objects OBJECT ${explore_sources})
 orchard_target(orchard_explore_objects)
-target_compile_definitions(orchard_explore_objects PUBLIC ORCHARD_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
+target_include_directories(orchard_explore_objects PUBLIC "${CMAKE_CURRENT_BINARY_DIR}/generated")
 target_link_libraries(orchard_explore_objects PUBLIC orchard CLI11::CLI11 nlohmann_json::nlohmann_json)
 
-orchard_precompile(orchard_explore_objects "${CMAKE_CURRENT_SOURCE_DIR}/tests/explore/heap_world.hpp")
+orchard_precompile(orchard_explore_objects <tests/explore/heap_world.hpp>)
 
 add_executable(orchard_explore tests/explore/main.cpp)
 orchard_target(orchard_explore)
@@ -30,6 +30,8 @@ target_link_libraries(orchard_explore PRIVATE orchard_explore_objects)
 # in one program: inline functions of the two differ. So no subcommand, which would need it.
 orchard_sources(mutant_sources uvm device host)
 list(FILTER mutant_sources INCLUDE REGEX "\\.cpp$")
+# Nothing that the scenarios run.
+list(FILTER mutant_sources EXCLUDE REGEX "/uvm/model/")
 list(FILTER explore_sources EXCLUDE REGEX "/explore_command\\.cpp$")
 add_library(
     orchard_mutants OBJECT EXCLUDE_FROM_ALL
@@ -43,4 +45,4 @@ target_compile_definitions(orchard_mutants PUBLIC ORCHARD_MUTATIONS=1 ORCHARD_HA
                                                   $<$<CONFIG:Checked>:ORCHARD_CHECKED=1>)
 target_link_libraries(orchard_mutants PUBLIC ${ORCHARD_ABSEIL} Boost::context Threads::Threads
                                              nlohmann_json::nlohmann_json)
-orchard_precompile(orchard_mutants "${CMAKE_CURRENT_SOURCE_DIR}/tests/explore/heap_world.hpp")
+orchard_precompile(orchard_mutants <tests/explore/heap_world.hpp>)

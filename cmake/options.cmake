@@ -35,7 +35,11 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
     find_program(ORCHARD_CCACHE ccache)
     mark_as_advanced(ORCHARD_CCACHE)
     if(ORCHARD_CCACHE)
-        set(CMAKE_CXX_COMPILER_LAUNCHER "${ORCHARD_CCACHE}")
-        set(CMAKE_CUDA_COMPILER_LAUNCHER "${ORCHARD_CCACHE}")
+        # One cache for all checkouts, precompiled headers too; without these words it would keep nothing of them.
+        set(cached env "CCACHE_BASEDIR=${CMAKE_CURRENT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+                   CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+                   "${ORCHARD_CCACHE}")
+        set(CMAKE_CXX_COMPILER_LAUNCHER ${cached})
+        set(CMAKE_CUDA_COMPILER_LAUNCHER ${cached})
     endif()
 endif()

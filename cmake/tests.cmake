@@ -30,13 +30,19 @@ if(NOT rapidcheck_FOUND)
     list(APPEND not_gtest properties)
 endif()
 set(slow "*slow*:*Slow*")
+if(NOT ORCHARD_HAS_CUDA)
+    list(APPEND not_gtest deadlock) # calls that only CUDA has
+endif()
 if(ORCHARD_SANITIZE)
-    # Litmus programs: the same few lines of the library, hundreds of thousands of times, on one thread.
-    list(APPEND not_gtest weak_memory)
+    # Litmus programs: the same few lines of the library, hundreds of thousands of times, on one thread. What other
+    # programs do with the same code: the contract under published policies, and these on flat pools (page_policy). And
+    # arithmetic.
+    list(APPEND not_gtest weak_memory contract_policies random_walk random_walk_theory size_classes)
     string(
         JOIN ":" slow "${slow}"
         # Each page of a heap, of all shapes of heaps; the other suites of the contract come as far in small.
         "*contract_exhaustion.*3_shards*"
+        "*3_shards_no_magazine*"
         "*contract_exhaustion.*rw*"
         "*contract_churn.*nearly_full*rw*"
         "*contract_nearly_full.*24_segments"
@@ -61,10 +67,10 @@ if(ORCHARD_SANITIZE)
         "bench_sizes.*")
 endif()
 if(ORCHARD_SANITIZE STREQUAL "thread")
-    # Programs of one thread: structures of the host, the explorer's simulations, options and their texts. And what
-    # other programs do with the same code: the contract under published policies (page_policy, random_walk).
-    list(APPEND not_gtest simulation or_tree portion_tree segment_directory options layout command_line graph
-         contract_policies)
+    # Programs of one thread: structures of the host, the explorer's simulations, options and their texts, the model of
+    # the UVM driver. And random programs, which are long there: the contract's tests have enough threads.
+    list(APPEND not_gtest simulation or_tree portion_tree segment_directory options layout command_line graph uvm_model
+         uvm_study uvm_trace properties statistics)
     string(
         JOIN ":" slow "${slow}"
         # Many launches on threads that this sanitizer makes ten times as slow.
@@ -72,7 +78,6 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
         "*contract_churn.*nearly_full*"
         "*contract_nearly_full.*"
         "*emulated_no_magazine*"
-        "*3_shards_no_magazine*"
         "*EveryClassHome.*"
         # The same source as with words of 32 bits.
         "*bm32_words_of_64.*"
@@ -121,14 +126,13 @@ if(support_sources)
     target_link_libraries(orchard_test_support INTERFACE orchard_test_support_objects)
 endif()
 target_link_libraries(orchard_test_support INTERFACE GTest::gmock GTest::gtest GTest::gtest_main)
-target_compile_definitions(orchard_test_support INTERFACE ORCHARD_PROGRAM="${CMAKE_CURRENT_BINARY_DIR}/orchard"
-                                                          ORCHARD_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(orchard_test_support INTERFACE ORCHARD_VERSION="${PROJECT_VERSION}")
 
 # The headers that the tests of most folders share, compiled once for all folders.
 add_library(orchard_test_headers OBJECT "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
 orchard_target(orchard_test_headers)
 target_link_libraries(orchard_test_headers PRIVATE orchard_commands orchard_test_support)
-orchard_precompile(orchard_test_headers <gmock/gmock.h> <gtest/gtest.h> "${CMAKE_CURRENT_SOURCE_DIR}/runtime/heap.hpp")
+orchard_precompile(orchard_test_headers <gmock/gmock.h> <gtest/gtest.h> <runtime/heap.hpp>)
 
 # One program of tests from sources and libraries; its tests are found when it has been linked.
 function(orchard_add_tests folder sources)

@@ -60,13 +60,13 @@ inline ORCHARD_NOINLINE void choose_shape(chunk_request& r, bool aligned_beyond_
 /// converged group.
 inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
     // Before the sum, so that it cannot overflow.
-    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.segments || r.bytes > most_chunk_bytes) != 0) {
+    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.places || r.bytes > most_chunk_bytes) != 0) {
         return false;
     }
     const lane_mask beyond = simt::ballot(r.mask, r.alignment > big_page_bytes);
     lay_side_by_side(r);
     choose_shape(r, beyond != 0);
-    return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.segments;
+    return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.places;
 }
 
 /// The leaf at which the chunk begins, counted from the heap's first.
@@ -152,17 +152,16 @@ inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
     }
 }
 
-/// Counts a chunk, and the blocks of it. All lanes of a converged group.
-inline ORCHARD_NOINLINE void count_chunk(const chunk_request& r) {
+/// Bytes that the lanes ask for. All lanes of a converged group.
+inline ORCHARD_NOINLINE std::uint64_t bytes_asked(const chunk_request& r) {
     // Sums of 32 bits: a block is under 2^40 B.
     const std::uint64_t high = simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes >> 16));
-    const std::uint32_t low = simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes & 0xffff));
-    if (is_leader(r.mask)) {
-        r.h.add(counter::chunk_allocations, 1);
-        r.h.add(counter::live_chunks, 1);
-        r.h.add(counter::allocations, static_cast<std::uint64_t>(simt::popcount(r.mask)));
-        r.h.add(counter::allocated_bytes, (high << 16) + low);
-    }
+    return (high << 16) + simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes & 0xffff));
+}
+
+/// Gets the memory for the chunk. All lanes of a converged group.
+inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
+    return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r)}, &r.got);
 }
 
 /// Writes what describes the chunk `r.got`, and says where this lane's block is. All lanes of a converged group.
@@ -174,7 +173,6 @@ inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part)
     } else {
         write_portion_record(r, part);
     }
-    count_chunk(r);
     simt::sync(r.mask);
     write_owners(r);
     publish_live(r);
@@ -208,7 +206,7 @@ inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
 /// Cost: as `acquire`, and a few stores of metadata by each lane.
 inline ORCHARD_FN void allocate_chunk(chunk_request& r) {
     do {
-        r.why = place_blocks(r) ? acquire(r.h, r.mask, r.k, r.leaves, &r.got) : failure_reason::too_large;
+        r.why = place_blocks(r) ? get_memory(r) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
             return describe_chunk(r);
         }

@@ -61,6 +61,7 @@ struct dealings : errand_with<magazine_sink> {
     // Of a request.
     std::uint32_t k;           ///< segments that are wanted
     std::uint32_t leaves = 0;  ///< and a tail of so many
+    std::uint64_t bytes = 0;   ///< that the lanes of a chunk ask for; 0: it is no chunk, or has been counted
     leaf_index leaf;           ///< where the tail begins that was got
     std::uint32_t asked;       ///< shards, in this attempt
     std::uint32_t attempt = 0;

@@ -15,13 +15,16 @@ inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason w
     auto& f = h.state->failure;
     if (f.count.fetch_add<order::relaxed>(1) == 0) {
         const simt::thread_position at = simt::position();
-        f.reason.set(static_cast<std::uint32_t>(why));
-        f.bytes.set(bytes);
-        f.size_class.set(page_class);
-        f.block.set(at.block);
-        f.thread.set(at.thread);
-        f.time_ns.set(simt::clock_ns());
+        f.reason.store<order::relaxed>(static_cast<std::uint32_t>(why));
+        f.bytes.store<order::relaxed>(bytes);
+        f.size_class.store<order::relaxed>(page_class);
+        f.block.store<order::relaxed>(at.block);
+        f.thread.store<order::relaxed>(at.thread);
+        f.time_ns.store<order::relaxed>(simt::clock_ns());
         f.ready.store<order::release>(1);
+        if (h.failure_signal != nullptr) {
+            h.failure_signal->store<order::release>(1);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ ORCHARD_INLINE failure_reason reason_of(answer_status status) {
         case answer_status::too_large: return failure_reason::too_large;
         case answer_status::closing: return failure_reason::closing;
         case answer_status::commit_failed: return failure_reason::commit_failed;
+        case answer_status::out_of_host_budget: return failure_reason::out_of_memory_host_budget;
         default: return failure_reason::out_of_memory_device_budget;
     }
 }
@@ -32,6 +33,18 @@ inline ORCHARD_NOINLINE void count_request(const dealings& d) {
     }
 }
 
+/// Counts the chunk that is being asked for, and its blocks; `n` is 1, or -1 where it has been counted in vain. All
+/// lanes.
+inline ORCHARD_NOINLINE void count_chunk(dealings& d, int n) {
+    if (is_leader(d.mask) && d.bytes != 0) {
+        const auto times = static_cast<std::uint64_t>(std::int64_t{n});
+        d.h.add(counter::chunk_allocations, times);
+        d.h.add(counter::live_chunks, times);
+        d.h.add(counter::allocations, times * static_cast<std::uint64_t>(simt::popcount(d.mask)));
+        d.h.add(counter::allocated_bytes, times * d.bytes);
+    }
+}
+
 /// Posts one request for `d.k` segments and a tail of `d.leaves` to `shard`, and waits. The reason is in `d.why`, what
 /// was got in `d.run` and `d.leaf`.
 inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
@@ -42,17 +55,21 @@ inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
     if (d.why != failure_reason::none) {
         return;
     }
+    count_chunk(d, 1);  // while the answer travels
     const outcome o = mailbox_client::wait(d);
     d.run = o.result.run;
     d.leaf = o.leaf;
     d.why = o.failure != failure_reason::none ? o.failure : reason_of(o.result.status);
     count_request(d);
+    if (d.why != failure_reason::none) {
+        count_chunk(d, -1);
+    }
 }
 
 /// Whether there may be memory later, or for less: all that is wrong is that none is free now.
 ORCHARD_INLINE bool is_shortage(failure_reason why) {
-    return why == failure_reason::out_of_memory_device_budget || why == failure_reason::fragmented ||
-           why == failure_reason::commit_failed;
+    return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget ||
+           why == failure_reason::fragmented || why == failure_reason::commit_failed;
 }
 
 /// Whether another shard, or the same one after a reclaim, may have what this one has not.
@@ -63,8 +80,9 @@ ORCHARD_INLINE bool may_be_elsewhere(failure_reason why) {
 /// Of what two shards said, the reason that says more: what is too large for one may fit the other.
 ORCHARD_INLINE failure_reason telling_more(failure_reason a, failure_reason b) {
     const auto rank = [](failure_reason why) {
-        return why == failure_reason::commit_failed                 ? 4
-               : why == failure_reason::fragmented                  ? 3
+        return why == failure_reason::commit_failed                 ? 5
+               : why == failure_reason::fragmented                  ? 4
+               : why == failure_reason::out_of_memory_host_budget   ? 3
                : why == failure_reason::out_of_memory_device_budget ? 2
                : why == failure_reason::too_large                   ? 1
                                                                     : 0;
@@ -95,35 +113,53 @@ inline ORCHARD_FN void level_after(dealings& d) {
     }
 }
 
-/// Gets a run of `k` segments with a tail of `leaves` (one of them may be 0): from the magazine, else from the host, on
-/// shortage after giving back what lies unused. All lanes of a converged group; the same result in all.
-/// Errors: as `failure_reason`. Cost: two atomics on a magazine hit, two more for a tail; a round trip (3 to 5 us)
-/// otherwise.
-inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, std::uint32_t k,
-                                               std::uint32_t leaves, mailbox::grant* got) {
+/// What a group asks for.
+struct request_of_memory {
+    std::uint32_t k;           ///< segments
+    std::uint32_t leaves = 0;  ///< and a tail of so many; one of both may be 0
+    std::uint64_t bytes = 0;   ///< the lanes' blocks in a chunk, which is counted then; 0: it is for no chunk
+};
+
+/// Gets segments with a tail: from the magazine, else from the host, on shortage after giving back what lies unused.
+/// All lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
+/// hit, two more for a tail; a round trip (3 to 5 us) otherwise.
+inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
+                                               mailbox::grant* got) {
     constexpr std::uint32_t most_attempts = 6;
     // A run lies in one shard.
-    const std::uint32_t whole = k + (leaves != 0 ? 1 : 0);
-    if (whole > h.segments || whole > h.segments_per_shard) {
+    const std::uint32_t whole = what.k + (what.leaves != 0 ? 1 : 0);
+    if (whole > h.places || whole > h.segments_per_shard) {
         return failure_reason::too_large;
     }
     if (from_leader(mask, is_closing(h) ? 1u : 0u) != 0) {
         return failure_reason::closing;
     }
     dealings d(h, mask);
-    d.k = k;
-    d.leaves = leaves;
+    d.k = what.k;
+    d.leaves = what.leaves;
+    d.bytes = what.bytes;
     d.result = got;
     ORCHARD_NO_UNROLL
-    while (d.h.magazine_target == 0 || !take_at_hand(d)) {
-        // The host should find in one piece what the magazine has in pieces, or never serves.
-        const bool all = d.k > 64 || d.h.magazine_target == 0;
-        hand_back_surplus(d, all ? d.h.magazine_target : 2 * d.h.magazine_target, returns_at_once + d.k / 32);
-        request_anywhere(d);
-        if (!may_be_elsewhere(d.why) || ++d.attempt == most_attempts) {
+    for (;;) {
+        if (d.h.magazine_target != 0 && take_at_hand(d)) {
+            count_chunk(d, 1);
             break;
         }
-        reclaim(d);
+        if (d.attempt == most_attempts) {
+            d.why = d.elsewhere;  // what the host has said last
+            break;
+        }
+        // The host should find in one piece what the magazine has in pieces, or never serves.
+        const bool all = d.k > 64 || d.h.magazine_target == 0;
+        hand_back_surplus(d, all ? d.h.magazine_target : d.h.magazine_most, returns_at_once + d.k / 32);
+        request_anywhere(d);
+        if (!may_be_elsewhere(d.why)) {
+            break;
+        }
+        // After the last attempt the magazine is looked at once more: what was refused here may have come there.
+        if (++d.attempt != most_attempts) {
+            reclaim(d);
+        }
     }
     if (d.why == failure_reason::none) {
         *d.result = {d.run, d.leaf, leaf_count{d.leaves}};
@@ -135,7 +171,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
 /// Gets a run of `k` segments, as `acquire`.
 ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
     mailbox::grant got;
-    const failure_reason why = acquire(h, mask, k, 0, &got);
+    const failure_reason why = acquire(h, mask, {k}, &got);
     *run = got;
     return why;
 }

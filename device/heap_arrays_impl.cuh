@@ -44,7 +44,10 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
     place.linear = prefers_linear(r, wish.how.which);
     if (!place.linear) {
         count_large_group(r);
-        allocate_lanes(r);
+        ORCHARD_NO_UNROLL
+        do {
+            allocate_lanes(r);
+        } while (may_ask_again(r));  // each lane for itself: so they have come apart
         count_large_failure(r);
         place.chunk = r.block;
         place.map = r.map;

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "device/chunk_free.cuh"
 #include "device/chunk_path.cuh"
+#include "device/free_alone.cuh"
 #include "device/lane_array.cuh"
 #include "device/lane_chunks.cuh"
 #include "device/page_free.cuh"

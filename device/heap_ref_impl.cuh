@@ -23,15 +23,6 @@ inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t byte
     }
 }
 
-inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void* p) {
-    h.add(counter::invalid_frees, 1);
-    std::uint64_t expected = 0;
-    h.state->failure.first_invalid_free.compare_exchange<order::relaxed>(expected, reinterpret_cast<std::uintptr_t>(p));
-    if (h.hardened) {
-        simt::stop_kernel("orchard: free of what was not allocated, in a hardened heap");
-    }
-}
-
 /// Records a lane's request for a chunk that was not answered with one.
 inline ORCHARD_NOINLINE void count_large_failure(const chunk_request& r) {
     if (r.block == nullptr) {
@@ -56,15 +47,39 @@ inline ORCHARD_NOINLINE lane_mask sharing_lanes(const heap_view& h, lane_mask gr
                : simt::match(group, static_cast<std::uint32_t>(simt::rank_in(group)) >> h.log_chunk_lanes);
 }
 
-/// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; who comes together shares.
-inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+/// Brings those together that ask this heap for a chunk and stand here, and may share one. Any lanes.
+inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
     const lane_mask here = simt::converge();
     // Lanes of several heaps may stand here together.
-    const lane_mask of_heap = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state));
-    chunk_request r{h, sharing_lanes(h, of_heap), bytes, alignment};
-    count_large_group(r);
-    allocate_chunk(r);
+    r.mask = sharing_lanes(r.h, simt::match(here, reinterpret_cast<std::uintptr_t>(r.h.state)));
+}
+
+/// Whether a lane that got nothing should ask again: something was freed meanwhile that the host had freed.
+inline ORCHARD_NOINLINE bool may_ask_again(const chunk_request& r) {
+    return r.block == nullptr && is_shortage(r.why) && r.h.host_frees->is_waiting() && free_for_host(r.h);
+}
+
+/// Now and then frees what the host has freed, so that it does not wait for a shortage. Any lane, alone.
+inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
+    constexpr std::uint32_t one_in = 16;
+    // Who got nothing may have a view that refuses everything, and has no ring.
+    if (r.block != nullptr &&
+        mix(static_cast<std::uint32_t>((static_cast<char*>(r.block) - r.h.base) >> 16)) % one_in == 0) {
+        (void)apply_host_free(r.h);
+    }
+}
+
+/// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; who comes together shares.
+inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+    chunk_request r{h, 0, bytes, alignment};
+    ORCHARD_NO_UNROLL
+    do {
+        form_group(r);
+        count_large_group(r);
+        allocate_chunk(r);
+    } while (may_ask_again(r));
     count_large_failure(r);
+    free_for_host_at_times(r);
     return r.block;
 }
 
@@ -78,23 +93,6 @@ ORCHARD_NOINLINE void* allocate_by_policy(const heap_view& h, std::uint64_t byte
         record_failure(h, why, bytes, page_class);
     }
     return p;
-}
-
-/// Frees what is no page that is allocated: a block of a chunk, or nothing of the heap's. Any lane, alone.
-inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
-    block_search s(h, p);
-    if (free_from_chunk(s)) {
-        s.h.add(counter::frees, 1);
-    } else {
-        record_invalid_free(s.h, s.address());
-    }
-}
-
-/// As `heap_ref::free` where blocks are runs of units. Any lane, alone.
-inline ORCHARD_NOINLINE void free_by_units(const heap_view& h, const void* p) {
-    if (!free_block_of_units(h, p)) {
-        free_other(h, p);
-    }
 }
 
 }  // namespace device

@@ -5,9 +5,10 @@
 /// What a heap keeps in device memory beside the user's memory, and the view of it that kernels are handed.
 ///
 ///     heap_state          one: magazine, counters, first failure, slab tables' heads
+///     host_free_ring      one: blocks that the host has freed, and no device thread as yet
 ///     heap_view           one: a copy, for functions that are not inlined (kernels have theirs as a parameter)
 ///     slab tables         [class][place]: which segments are slabs of a class
-///     descriptors         [segment]: what a segment is; written by the device only
+///     descriptors         [segment]: what a segment is; written by who owns it: the device, or the host for its blocks
 ///     bitmaps             [segment] x 16 KiB: one bit a page, 1 = taken; all zero while the segment is no slab
 ///     chunk records       [segment]: of a chunk's first segment
 ///     portion records     [segment][leaf]: of a chunk that is a portion and nothing else
@@ -19,6 +20,7 @@
 #include <cstdint>
 
 #include "device/chunk_record.cuh"
+#include "device/host_free_ring.cuh"
 #include "device/mailbox_client.cuh"
 #include "device/published_view.cuh"
 #include "device/simt/atomic.cuh"
@@ -31,9 +33,9 @@
 namespace orchard::device {
 
 using simt::device_word;
+using simt::host_word;
 using simt::lane_mask;
 using simt::order;
-using simt::plain;
 using simt::mutation::fault;
 
 /// Words of a segment's bitmap: 131,072 pages of 16 B.
@@ -119,13 +121,13 @@ inline constexpr int flag_shards = 256;
 /// The first failure, and how many there were.
 struct failure_record {
     device_word<std::uint64_t> count;
-    device_word<std::uint32_t> ready;  ///< 1 once the plain fields are written
-    plain<std::uint32_t> reason;
-    plain<std::uint64_t> bytes;
-    plain<std::uint32_t> size_class;
-    plain<std::uint32_t> block;
-    plain<std::uint32_t> thread;
-    plain<std::uint64_t> time_ns;
+    device_word<std::uint32_t> ready;  ///< 1 once the fields up to `time_ns` are written; they are copied meanwhile
+    device_word<std::uint32_t> reason;
+    device_word<std::uint64_t> bytes;
+    device_word<std::uint32_t> size_class;
+    device_word<std::uint32_t> block;
+    device_word<std::uint32_t> thread;
+    device_word<std::uint64_t> time_ns;
     device_word<std::uint64_t> first_invalid_free;  ///< address of the first free of what was not allocated
 };
 
@@ -170,12 +172,14 @@ struct heap_state {
 struct heap_view {
     char* base = nullptr;        ///< of the super chunk, aligned to a segment
     std::uint32_t segments = 0;  ///< of the super chunk
+    std::uint32_t places = 0;    ///< of a class's slab table: as many slabs as memory may ever be committed for
     std::uint32_t shards = 1;    ///< mailboxes in use
     std::uint32_t segments_per_shard = 0;
     std::uint32_t magazine_target = 64;  ///< segments kept at hand; 0: every request goes to the host
     std::uint32_t magazine_most = 128;   ///< segments above which some are handed back
     std::uint32_t refill_batch = 16;     ///< segments asked for at once
     bool hardened = false;               ///< a wrong free ends the kernel
+    bool clears_bitmaps = false;  ///< they are not zero at first: the first slab of a segment fills its one with zeros
     portion_policy portions_by = portion_policy::packed;
     std::uint8_t log_chunk_lanes = 5;                   ///< log2 of how many lanes may share a chunk
     layout arrays = layout::automatic();                ///< of arrays of lanes where the call leaves it to the heap
@@ -183,16 +187,19 @@ struct heap_view {
     std::uint64_t reclaim_patience_ns = 100'000'000;    ///< after which a reclaim that goes on is waited for no more
     heap_state* state = nullptr;
     const heap_view* self = nullptr;                         ///< a copy of this view in the memory that kernels read
-    device_word<std::uint32_t>* slab_table = nullptr;        ///< [class_count][segments]: segment + 1, 0, or growing
+    device_word<std::uint32_t>* slab_table = nullptr;        ///< [class_count][places]: segment + 1, 0, or growing
     device_word<std::uint64_t>* descriptors = nullptr;       ///< [segments]
     device_word<std::uint64_t>* magazine = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
     device_word<std::uint64_t>* magazine_summary = nullptr;  ///< a bit for each magazine word that may be nonzero
     device_word<std::uint64_t>* bitmaps = nullptr;           ///< [segments][bitmap_words]
-    device_word<std::uint64_t>* portions = nullptr;  ///< [31][portion_words()]: 1 = a portion at hand begins here
+    /// [portion_lines()][31][words_a_line]: 1 = a portion at hand begins here
+    device_word<std::uint64_t>* portions = nullptr;
     device_word<std::uint64_t>* portion_summary = nullptr;  ///< [31][(portion_words() + 63) / 64], as the magazine's
     chunk_record* records = nullptr;                        ///< [segments]
     portion_record* portion_records = nullptr;              ///< [segments][leaves_per_segment]
     device_word<std::uint32_t>* leaf_owners = nullptr;      ///< [segments][leaves_per_segment]: a `chunk_id`
+    host_free_ring* host_frees = nullptr;                   ///< blocks that the host has freed
+    host_word<std::uint32_t>* failure_signal = nullptr;     ///< in memory of the host; 1 once a request has failed
     published_view published;                               ///< of a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
@@ -200,7 +207,7 @@ struct heap_view {
         return bitmaps + segment * bitmap_words;
     }
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>* table(std::uint32_t page_class) const {
-        return slab_table + std::uint64_t{page_class} * segments;
+        return slab_table + std::uint64_t{page_class} * places;
     }
     [[nodiscard]] ORCHARD_INLINE char* address(std::uint32_t segment) const {
         return base + (std::uint64_t{segment} << segment_shift);
@@ -208,6 +215,11 @@ struct heap_view {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t magazine_words() const { return (segments + 63) / 64; }
     /// 64-bit words with a bit for each leaf.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_words() const { return (segments + 1) / 2; }
+    /// The words of all lengths that stand for the same segments lie together, a line of each length.
+    static constexpr std::uint32_t words_a_line = 16;
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_lines() const {
+        return (portion_words() + words_a_line - 1) / words_a_line;
+    }
     [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const {
         return owns_offset(static_cast<std::uint64_t>(static_cast<const char*>(p) - base));
     }
@@ -225,24 +237,33 @@ struct heap_view {
     }
 };
 
-/// Names all arrays that a view points to, with their lengths, to who places them: `place(pointer, count)`. They are to
-/// be zero. Host only.
+/// Segments for which a line of each length of portions stands.
+inline constexpr std::uint32_t segments_a_line = 2 * heap_view::words_a_line;
+
+/// Names all arrays that a view points to, with their lengths, to who places them: `place(pointer, count, each)`. They
+/// are to be zero, but for `bitmaps` where `clears_bitmaps` says so. Of those with an `each` above 0, the elements
+/// [each * i, each * (i + 1)) are touched only once one of the segments [segments_a_line * i, segments_a_line * (i +
+/// 1)) is committed; the others at any time. Host only.
 template <class Place>
 void for_each_array(heap_view& v, Place place) {
-    const std::uint64_t segments = v.segments;
-    const std::uint64_t leaves = segments * leaves_per_segment;
     constexpr std::uint64_t lengths = leaves_per_segment - 1;
-    place(v.state, std::uint64_t{1});
-    place(v.slab_table, class_count * segments);
-    place(v.descriptors, segments);
-    place(v.magazine, std::uint64_t{v.magazine_words()});
-    place(v.magazine_summary, std::uint64_t{(v.magazine_words() + 63) / 64});
-    place(v.bitmaps, segments * bitmap_words);
-    place(v.portions, lengths * v.portion_words());
-    place(v.portion_summary, lengths * ((v.portion_words() + 63) / 64));
-    place(v.records, segments);
-    place(v.portion_records, leaves);
-    place(v.leaf_owners, leaves);
+    const auto always = [&](auto*& pointer, std::uint64_t count) { place(pointer, count, std::uint64_t{0}); };
+    const auto of_segments = [&](auto*& pointer, std::uint64_t each) {
+        place(pointer, v.segments * each, segments_a_line * each);
+    };
+    always(v.state, 1);
+    always(v.host_frees, 1);
+    always(v.slab_table, std::uint64_t{class_count} * v.places);
+    always(v.descriptors, v.segments);
+    always(v.magazine, v.magazine_words());
+    always(v.magazine_summary, (v.magazine_words() + 63) / 64);
+    always(v.portion_summary, lengths * ((v.portion_words() + 63) / 64));
+    constexpr std::uint64_t line = lengths * heap_view::words_a_line;
+    place(v.portions, line * v.portion_lines(), line);
+    of_segments(v.bitmaps, bitmap_words);
+    of_segments(v.records, 1);
+    of_segments(v.portion_records, leaves_per_segment);
+    of_segments(v.leaf_owners, leaves_per_segment);
 }
 
 /// 2^32 divided by the golden ratio: multiples of it, modulo 2^32, lie evenly apart, however many they are.

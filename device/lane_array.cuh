@@ -14,6 +14,7 @@
 #include "device/simt/address.cuh"
 #include "device/simt/assert.cuh"
 #include "device/simt/config.cuh"
+#include "device/simt/touch.cuh"
 #include "uvm/layout.hpp"
 
 namespace orchard {
@@ -30,7 +31,7 @@ struct tile_span {
     [[nodiscard]] ORCHARD_INLINE T* end() const { return data + count; }
     template <std::integral Index>
     ORCHARD_INLINE T& operator[](Index i) const {
-        return data[i];
+        return simt::touched(data[i]);
     }
 };
 
@@ -89,7 +90,7 @@ public:
     template <std::integral Index>
     ORCHARD_INLINE T& operator[](Index i) const {
         ORCHARD_ASSERT(static_cast<std::uint64_t>(i) < size_, "orchard: lane_array: an index out of bounds");
-        return *address_of(i);
+        return simt::touched(*address_of(i));
     }
 
     [[nodiscard]] ORCHARD_INLINE iterator begin() const { return {*this, 0}; }

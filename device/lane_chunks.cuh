@@ -191,7 +191,7 @@ inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
 /// is at most a quarter more than was asked for; if not, the sub-arrays are made narrower, so that no row is so long.
 inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
     // Before the sums, so that they cannot overflow.
-    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.segments || r.bytes > most_chunk_bytes) != 0) {
+    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.places || r.bytes > most_chunk_bytes) != 0) {
         return false;
     }
     group_by_size(r);
@@ -206,7 +206,7 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
         }
     }
     choose_shape(r, simt::ballot(r.mask, std::uint64_t{1} << r.log_align > big_page_bytes) != 0);
-    return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.segments;
+    return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.places;
 }
 
 /// One chunk for the arrays of the group; this lane's sub-array of it in `r.block`, or null with the reason in `r.why`.
@@ -214,7 +214,7 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
 /// Cost: as `acquire`; a few collectives for each sub-array; a few stores of metadata by each lane.
 inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
-        r.why = place_lanes(r) ? acquire(r.h, r.mask, r.k, r.leaves, &r.got) : failure_reason::too_large;
+        r.why = place_lanes(r) ? get_memory(r) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
             return describe(r, {r.rank, r.after, interleaved_flag});
         }

@@ -27,6 +27,7 @@
 #include "device/simt/address.cuh"
 #include "device/simt/assert.cuh"
 #include "device/simt/config.cuh"
+#include "device/simt/touch.cuh"
 #include "uvm/layout.hpp"
 
 namespace orchard {
@@ -148,12 +149,12 @@ public:
     [[nodiscard]] ORCHARD_INLINE constexpr std::uint64_t bits() const { return bits_; }
 
     ORCHARD_INLINE explicit operator bool() const { return bits_ != 0; }
-    ORCHARD_INLINE T& operator*() const { return *address(); }
-    ORCHARD_INLINE T* operator->() const { return address(); }
+    ORCHARD_INLINE T& operator*() const { return simt::touched(*address()); }
+    ORCHARD_INLINE T* operator->() const { return &simt::touched(*address()); }
     template <std::integral Index>
     ORCHARD_INLINE T& operator[](Index n) const {
         // The tag is taken off before, not after: once in a loop.
-        return *simt::global_pointer<T>(moved(bits_ & device::lane_address_mask, n));
+        return simt::touched(*simt::global_pointer<T>(moved(bits_ & device::lane_address_mask, n)));
     }
 
     template <std::integral Index>

@@ -17,11 +17,17 @@ namespace orchard::device {
 
 /// One bitmap of the magazine.
 struct stock {
-    device_word<std::uint64_t>* words;
+    device_word<std::uint64_t>* words;  ///< word i: `at(i)`
     device_word<std::uint64_t>* summary;
     device_word<std::uint64_t>* level;
     std::uint32_t count;   ///< of words
     std::uint32_t leaves;  ///< of a portion; 0: the bits are segments
+
+    [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>& at(std::uint32_t i) const {
+        constexpr std::uint32_t line = heap_view::words_a_line;
+        const std::uint32_t lines = leaves != 0 ? leaves_per_segment - 1 : 1;
+        return words[std::uint64_t{i / line} * (lines * line) + i % line];
+    }
 };
 ORCHARD_INLINE stock segments_at_hand(const heap_view& h) {
     return {h.magazine, h.magazine_summary, &h.state->magazine_level.word, h.magazine_words(), 0};
@@ -29,7 +35,7 @@ ORCHARD_INLINE stock segments_at_hand(const heap_view& h) {
 /// @param leaves  1 to 31
 ORCHARD_INLINE stock portions_at_hand(const heap_view& h, std::uint32_t leaves) {
     const std::uint32_t n = h.portion_words();
-    return {h.portions + (leaves - 1) * n, h.portion_summary + (leaves - 1) * ((n + 63) / 64),
+    return {h.portions + (leaves - 1) * heap_view::words_a_line, h.portion_summary + (leaves - 1) * ((n + 63) / 64),
             &h.state->portion_level[leaves].word, n, leaves};
 }
 /// The bitmap of portions of so many leaves; 0: of segments.
@@ -48,7 +54,7 @@ ORCHARD_INLINE std::uint32_t magazine_level(const heap_view& h) { return level_o
 
 /// A portion's place in the magazine, in phases that need few registers each.
 inline ORCHARD_NOINLINE void mark_portion(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
-    portions_at_hand(h, leaves).words[leaf / 64].fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
+    portions_at_hand(h, leaves).at(leaf / 64).fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
 }
 inline ORCHARD_NOINLINE void mark_portion_word(const heap_view& h, std::uint32_t word, std::uint32_t leaves) {
     portions_at_hand(h, leaves).summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
@@ -112,7 +118,7 @@ ORCHARD_INLINE void magazine_put(const heap_view& h, segment_run run) { magazine
 
 /// Takes whatever one word holds; any lane, alone. For handing all back to the host.
 ORCHARD_INLINE std::uint64_t drain_word(const heap_view& h, const stock& from, std::uint32_t word) {
-    const std::uint64_t bits = from.words[word].exchange<order::acquire>(0);
+    const std::uint64_t bits = from.at(word).exchange<order::acquire>(0);
     if (bits != 0) {
         count_taken(h, from, simt::popcount(bits));
     }

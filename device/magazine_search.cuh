@@ -188,7 +188,7 @@ ORCHARD_INLINE std::uint64_t bits_of_run(const magazine_search& s, std::uint32_t
 
 /// What this lane's word has of what is wanted: `s.want`; of tails, those that are to be looked behind.
 inline ORCHARD_NOINLINE void look_at_word(magazine_search& s) {
-    const std::uint64_t bits = s.has_word ? s.from.words[s.word].load<order::relaxed>() : 0;
+    const std::uint64_t bits = s.has_word ? s.from.at(s.word).load<order::relaxed>() : 0;
     s.is_empty = bits == 0;
     if (s.tail != 0) {
         s.tails = bits & block_begins;
@@ -227,7 +227,7 @@ ORCHARD_INLINE void name_word(const magazine_search& s) {
 /// gone, another one of those that the atomic has shown will do.
 inline ORCHARD_NOINLINE bool take_bits(magazine_search& s) {
     constexpr std::uint32_t most_attempts = 6;
-    auto& w = s.from.words[s.word];
+    auto& w = s.from.at(s.word);
     ORCHARD_NO_UNROLL
     for (std::uint32_t attempt = 1; attempt <= most_attempts && s.want != 0; ++attempt) {
         // Acquires what the last owner released with its put.
@@ -267,7 +267,7 @@ inline ORCHARD_NOINLINE void untake(const magazine_search& s, bool segments) {
     if (segments) {
         magazine_put_bits(s.h, s.first / 64, bits_of_run(s, 0));
     }
-    s.from.words[s.word].fetch_or<order::release>(s.want);
+    s.from.at(s.word).fetch_or<order::release>(s.want);
     name_word(s);
 }
 
@@ -349,7 +349,7 @@ inline ORCHARD_NOINLINE void tidy_summary(const magazine_search& s) {
         s.from.summary[s.named_first / 64].fetch_and<order::acq_rel>(~(std::uint64_t{high} << 32 | low));
     }
     simt::sync(s.mask);
-    if (mine && s.from.words[s.word].load<order::relaxed>() != 0) {
+    if (mine && s.from.at(s.word).load<order::relaxed>() != 0) {
         name_word(s);
     }
 }

@@ -28,10 +28,15 @@ ORCHARD_INLINE bool is_far_ahead(const heap_view& h, std::uint32_t page_class, s
     return place / 2 > frontier >> shape_of(page_class).log_pages();
 }
 
+/// The bitmap of a segment that is to be a slab. Any lane, alone.
+inline ORCHARD_NOINLINE void clear_alone(const heap_view& h, const segment_run& run) {
+    clear_first(h, lane_mask{1} << simt::lane_id(), to_underlying(run.first));
+}
+
 /// Opens the next place of the class ahead of need, if the magazine can spare a segment: not the last quarter of what
 /// it should hold. Any lane, alone.
 inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
-    if (place >= h.segments || is_far_ahead(h, page_class, place) || magazine_level(h) * 4 <= h.magazine_target ||
+    if (place >= h.places || is_far_ahead(h, page_class, place) || magazine_level(h) * 4 <= h.magazine_target ||
         h.table(page_class)[place].load<order::relaxed>() != 0 || reserve_place(h, page_class, place) != 0) {
         return;
     }
@@ -41,6 +46,7 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
         h.table(page_class)[place].store<order::release>(0);
         return;
     }
+    clear_alone(h, run);
     slab_publish(h, page_class, place, to_underlying(run.first));
     refill_magazine(h, alone);
 }
@@ -63,6 +69,13 @@ struct place_opening {
     ORCHARD_FN place_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
         : h{heap}, group{mask}, page_class{of_class} {}
 };
+
+/// After `acquire_segments`: the bitmap of the segment, which may be no slab's yet. All lanes.
+inline ORCHARD_NOINLINE void clear_place(const place_opening& o) {
+    if (o.why == failure_reason::none) {
+        clear_first(o.h, o.group, to_underlying(o.run.first));
+    }
+}
 
 /// After `acquire_segments` for a place that the leader has reserved. All lanes.
 inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
@@ -129,6 +142,7 @@ ORCHARD_INLINE void open_place(place_opening& o) {
     o.made = await_place(o);
     if (o.made) {
         o.why = acquire_segments(o.h, o.group, 1, &o.run);
+        clear_place(o);
         settle_place(o);
     }
 }

@@ -110,7 +110,7 @@ ORCHARD_INLINE home_claim claim_home(const heap_view& h, std::uint32_t page_clas
     const bool closing = is_closing(h);
     // Relaxed, here and below: an entry is a hint. The claim acquires, and the descriptor is looked at after it.
     const std::uint32_t places = h.state->slabs[page_class].spread.load<order::relaxed>();
-    std::uint32_t entry = home.place < h.segments ? table[home.place].load<order::relaxed>() : 0;
+    std::uint32_t entry = home.place < h.places ? table[home.place].load<order::relaxed>() : 0;
     if (closing) {
         home_claim none;
         none.unit = home_claim::closing;

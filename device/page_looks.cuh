@@ -69,6 +69,7 @@ struct page_search {
     ORCHARD_FN bool begin_opening();
     ORCHARD_FN void end_opening();
     ORCHARD_FN void look_at_table();
+    ORCHARD_FN void look_again(bool freed);
     ORCHARD_FN void take_turns(bool wanted);
     ORCHARD_INLINE bool is_its_turn() const;
     ORCHARD_FN void end_turn();
@@ -110,7 +111,7 @@ inline ORCHARD_FN void page_search::redeem() {
     if (page >= s.pages) {
         return;
     }
-    const std::uint32_t entry = place < opening.h.segments ? s.slabs.table[place].load<order::acquire>() : 0;
+    const std::uint32_t entry = place < opening.h.places ? s.slabs.table[place].load<order::acquire>() : 0;
     if (!is_slab_entry(entry)) {
         missing = true;
         return;

@@ -83,7 +83,7 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_m
     // Adds nothing, reads what is newest.
     const std::uint32_t count = from_leader(mask, is_leader(mask) ? head.count.fetch_add<order::acquire>(0) : 0);
     const std::uint32_t place = first_open_place(h, mask, page_class, count);
-    if (place >= h.segments) {
+    if (place >= h.places) {
         return failure_reason::out_of_memory_device_budget;
     }
     const std::uint32_t refused = from_leader(mask, head.refusal.load<order::acquire>());

@@ -14,6 +14,7 @@
 /// warp make their steps together, each in its own stage.
 /// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); tickets and shares are Orchard's own.
 
+#include "device/host_frees.cuh"
 #include "device/page_looks.cuh"
 
 namespace orchard::device {
@@ -182,7 +183,7 @@ inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     opening.entry = 0;
     opening.made = false;
     opening.why = failure_reason::out_of_memory_device_budget;
-    return opening.place < opening.h.segments;
+    return opening.place < opening.h.places;
 }
 
 /// After that: the group has a slab there, or knows why there is none.
@@ -244,6 +245,8 @@ inline ORCHARD_NOINLINE void* page_search::finish() {
 
 /// Gets slabs for the groups whose tickets ask for them.
 ORCHARD_INLINE void open_places(page_search& p) {
+    (void)apply_host_free(p.opening.h);
+    simt::sync(p.s.here);
     ORCHARD_NO_UNROLL
     for (p.take_turns(p.missing); p.turns != 0; p.end_turn()) {
         if (p.is_its_turn()) {
@@ -255,8 +258,16 @@ ORCHARD_INLINE void open_places(page_search& p) {
     }
 }
 
+/// After what the host had freed was freed: whoever is still without looks for a slab again.
+inline ORCHARD_NOINLINE void page_search::look_again(bool freed) {
+    if ((s.group & simt::ballot(s.here, freed)) != 0 && surveys) {
+        why = failure_reason::none;
+    }
+}
+
 /// Looks at the slab table for the groups whose sweeps saw nothing.
 ORCHARD_INLINE void survey_tables(page_search& p) {
+    p.look_again(free_for_host(p.opening.h));
     ORCHARD_NO_UNROLL
     for (p.take_turns(p.surveys); p.turns != 0; p.end_turn()) {
         if (p.is_its_turn()) {

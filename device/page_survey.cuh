@@ -16,7 +16,7 @@ inline constexpr std::uint32_t no_place = 0xffffffffu;
 /// Cost: a load for each entry, over the lanes of the group, and an atomic for those that look empty.
 inline ORCHARD_NOINLINE std::uint32_t survey(const heap_view& h, lane_mask group, std::uint32_t page_class,
                                              std::uint32_t places) {
-    const std::uint32_t end = places < h.segments ? places + 1 : places;
+    const std::uint32_t end = places < h.places ? places + 1 : places;
     std::uint32_t hole = no_place;
     ORCHARD_NO_UNROLL
     for (std::uint32_t i = 0; i < end; i += static_cast<std::uint32_t>(simt::popcount(group))) {

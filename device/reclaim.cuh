@@ -2,10 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What is done on shortage, and before a heap is looked at: retires empty slabs, hands the magazine back, waits until
-/// nothing is under way.
+/// What is done on shortage, and before a heap is looked at: retires empty slabs, hands
+/// the magazine back, waits until nothing is under way.
 
 #include "device/dealings.cuh"
+#include "device/host_frees.cuh"
 
 namespace orchard::device {
 
@@ -117,30 +118,70 @@ inline ORCHARD_FN void reclaim(dealings& d) {
     }
 }
 
-/// Delivers answers until nothing is under way, with `drain` after handing the magazine back; gives up at the
-/// mailbox's deadline. All lanes of a converged group.
+/// Of the mailboxes of a heap, how many posts there were when somebody began to wait for their answers.
+struct posts_before {
+    std::uint64_t tickets[max_shards];
+
+    ORCHARD_FN posts_before(const heap_view& h, lane_mask mask) {
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t s = 0; s < h.shards; ++s) {
+            tickets[s] = from_leader(mask, h.mailboxes[s].device->ticket.word.load<order::relaxed>());
+        }
+    }
+    /// Whether as many have been answered and delivered.
+    [[nodiscard]] ORCHARD_FN bool are_over(const heap_view& h, lane_mask mask) const {
+        bool over = true;
+        for (std::uint32_t s = 0; s < h.shards; ++s) {
+            over = over && courier_word::flying(tickets[s], from_leader(mask, h.mailboxes[s].delivered())) == 0;
+        }
+        return over;
+    }
+};
+
+/// Delivers answers until as many have come as there were posts, whoever posts meanwhile; gives up at the mailbox's
+/// deadline: false. All lanes of a converged group.
+inline ORCHARD_FN bool deliver_what_is_posted(dealings& d, rounds_seen* seen) {
+    const posts_before posted(d.h, d.mask);
+    const std::uint64_t started = from_leader(d.mask, simt::clock_ns());
+    while (!posted.are_over(d.h, d.mask)) {
+        if (from_leader(d.mask, simt::clock_ns()) - started > d.h.mailboxes[0].timeout_ns) {
+            return false;
+        }
+        for (std::uint32_t s = 0; s < d.h.shards; ++s) {
+            d.box = &d.h.mailboxes[s];
+            d.seen = seen[s];
+            mailbox_client::go_round_again(d);
+            seen[s] = d.seen;
+        }
+        simt::pause(1000);
+    }
+    return true;
+}
+
+/// Frees what the host has freed, hands the magazine back where `drain_too` says so, and delivers the answers of what
+/// is posted. Where nobody else uses the heap nothing is under way then, and nothing in the magazine. All lanes of a
+/// converged group.
 inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too) {
+    // What is delivered may be segments for the magazine; beside kernels there can always be more.
+    constexpr int most_in_vain = 8;
     rounds_seen seen[max_shards]{};
     dealings d(h, mask);
-    const std::uint64_t started = from_leader(mask, simt::clock_ns());
+    (void)free_for_host(h);
+    simt::sync(mask);
+    std::uint32_t least = ~0u;
+    int in_vain = 0;
     for (;;) {
         if (drain_too) {
             drain(d);
         }
-        std::uint64_t flying = 0;
-        for (std::uint32_t s = 0; s < h.shards; ++s) {
-            d.box = &h.mailboxes[s];
-            d.seen = seen[s];
-            mailbox_client::go_round_again(d);
-            seen[s] = d.seen;
-            flying += from_leader(mask, h.mailboxes[s].in_flight());
-        }
-        const bool empty = !drain_too || from_leader(mask, all_at_hand(h)) == 0;
-        const std::uint64_t now = from_leader(mask, simt::clock_ns());
-        if ((flying == 0 && empty) || now - started > h.mailboxes[0].timeout_ns) {
+        const bool delivered = deliver_what_is_posted(d, seen);
+        const std::uint32_t left = drain_too ? from_leader(mask, all_at_hand(h)) : 0;
+        // Where slots are few, a pass hands back little.
+        in_vain = left < least ? 0 : in_vain + 1;
+        least = left < least ? left : least;
+        if (!delivered || left == 0 || in_vain == most_in_vain) {
             return;
         }
-        simt::pause(1000);
     }
 }
 

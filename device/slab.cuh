@@ -63,6 +63,24 @@ ORCHARD_INLINE std::uint64_t slab_claim(const View& h, std::uint32_t page_class,
     return confirm_claim(h, page_class, segment, w, bits & ~set_bits(w, bits));
 }
 
+/// Fills the bitmap of `segment`, which the caller owns, with zeros if it has never been a slab's. All lanes of a
+/// converged group. Cost: a load; the first time 2,048 stores, shared by the lanes.
+ORCHARD_INLINE void clear_first(const heap_view& h, lane_mask mask, std::uint32_t segment) {
+    // What was a slab is zero again when it is retired, but for who comes too late and takes back what he has set.
+    if (!h.clears_bitmaps || h.records[segment].cleared.load<order::relaxed>() != 0) {
+        return;
+    }
+    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
+    ORCHARD_NO_UNROLL
+    for (auto w = static_cast<std::uint32_t>(simt::rank_in(mask)); w < bitmap_words; w += width) {
+        h.bitmap(segment)[w].store<order::relaxed>(0);
+    }
+    simt::sync(mask);
+    if (is_leader(mask)) {
+        h.records[segment].cleared.store<order::relaxed>(1);
+    }
+}
+
 /// Makes `segment`, which the caller owns, the slab at a place of the class's table that the caller has reserved
 /// (`growing_entry`). Any lane, alone.
 ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, std::uint32_t place,

@@ -6,51 +6,191 @@
 #include <algorithm>
 
 namespace orchard {
+namespace {
 
-growth::growth(backing& memory, std::vector<segment_run> ranges, std::uint32_t extent)
-    : memory_{memory}, extent_{extent}, lines_(ranges.size()) {
+/// Addresses are free again: they join those beside them.
+void add_gap(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t first, std::uint32_t count) {
+    auto next = gaps.lower_bound(first);
+    if (next != gaps.end() && next->first == first + count) {
+        count += next->second;
+        next = gaps.erase(next);
+    }
+    if (next != gaps.begin()) {
+        const auto before = std::prev(next);
+        if (before->first + before->second == first) {
+            before->second += count;
+            return;
+        }
+    }
+    gaps.emplace_hint(next, first, count);
+}
+
+/// Takes up to `count` of the lowest addresses that are free.
+segment_run take_lowest(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t count) {
+    if (gaps.empty()) {
+        return {segment_index{0}, 0};
+    }
+    const auto [first, room] = *gaps.begin();
+    gaps.erase(gaps.begin());
+    count = std::min(count, room);
+    if (count < room) {
+        gaps.emplace(first + count, room - count);
+    }
+    return {segment_index{first}, count};
+}
+
+}  // namespace
+
+growth::growth(backing& memory, std::vector<segment_run> ranges, extent_sizes sizes, preparation prepare)
+    : memory_{memory},
+      sizes_{memory.decommits_at_once() ? extent_sizes{1, 1} : sizes},
+      prepare_{std::move(prepare)},
+      at_once_{memory.decommits_at_once()},
+      lines_(ranges.size()),
+      gaps_(ranges.size()) {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         growth_line& line = lines_[i];
         line.range = ranges[i];
+        line.most = line.range.count;
         const std::uint32_t first = to_underlying(line.range.first);
-        const std::uint32_t ready = memory.committed_at_start();
-        const std::uint32_t committed = ready > first ? std::min(ready - first, line.range.count) : 0;
+        const std::uint32_t at_start = memory.committed_at_start();
+        const std::uint32_t committed = at_start > first ? std::min(at_start - first, line.range.count) : 0;
+        if (committed != 0) {
+            (void)line.ready.push({{segment_index{0}, committed}, memory_tier::device});
+        }
+        if (committed < line.range.count) {
+            add_gap(gaps_[i], committed, line.range.count - committed);
+        }
         line.committed.store<simt::order::relaxed>(committed);
         line.wanted.store<simt::order::relaxed>(committed);
     }
 }
 
-void growth::want(std::size_t shard, std::uint32_t segments) {
-    growth_line& line = lines_[shard];
-    segments = std::min(segments, line.range.count);
-    if (segments <= line.wanted.load<simt::order::relaxed>() && line.failed.load<simt::order::relaxed>() == 0) {
-        return;
+void growth::limit(std::uint32_t segments) {
+    for (growth_line& line : lines_) {
+        line.most = std::min(line.range.count, segments);
     }
-    line.failed.store<simt::order::relaxed>(0);
-    line.wanted.store<simt::order::release>(std::max(segments, line.wanted.load<simt::order::relaxed>()));
+}
+
+void growth::wake() {
     signal_.fetch_add<simt::order::release>(1);  // pairs with the acquire in run()
     signal_.notify_all();
 }
 
+void growth::want(std::size_t shard, std::uint64_t segments) {
+    growth_line& line = lines_[shard];
+    if (segments <= line.wanted.load<simt::order::relaxed>() && line.failed.load<simt::order::relaxed>() == 0) {
+        return;
+    }
+    // What was asked for when it failed may be far more than is asked for now.
+    const bool failed = line.failed.load<simt::order::relaxed>() != 0;
+    line.failed.store<simt::order::relaxed>(0);
+    line.wanted.store<simt::order::release>(failed ? segments
+                                                   : std::max(segments, line.wanted.load<simt::order::relaxed>()));
+    wake();
+}
+
+bool growth::release(std::size_t shard, const extent& e) {
+    if (!lines_[shard].released.push(e)) {
+        return false;
+    }
+    wake();
+    return true;
+}
+
+void growth::note(absl::Status error) {
+    const std::scoped_lock lock(error_mutex_);
+    error_ = std::move(error);
+}
+
+/// Of what is wanted, as much as one tier still has in its budget.
+std::uint32_t growth::choose_size(const growth_line& line, std::uint64_t missing) const {
+    const std::uint64_t have = line.committed.load<simt::order::relaxed>();
+    const std::uint64_t now =
+        have - line.decommitted.load<simt::order::relaxed>() - line.taken_again.load<simt::order::relaxed>();
+    const auto size = std::clamp<std::uint64_t>(std::max(now / 8, missing), sizes_.least, sizes_.most);
+    const memory_use use = memory_.use();
+    for (const std::uint64_t left : {use.device_budget - std::min(use.device_budget, use.device_bytes),
+                                     use.host_budget - std::min(use.host_budget, use.host_bytes)}) {
+        if (left >= segment_bytes) {
+            return static_cast<std::uint32_t>(std::min<std::uint64_t>(size, left >> segment_shift));
+        }
+    }
+    return static_cast<std::uint32_t>(size);
+}
+
+/// Commits as much of a run as there is memory for in one piece, and leaves so much of it.
+commit_outcome growth::commit(segment_run* run) {
+    if (absl::Status s = prepare_ ? prepare_(*run) : absl::OkStatus(); !s.ok()) {
+        return {std::move(s), memory_tier::device, failure_reason::commit_failed};
+    }
+    for (;;) {
+        commit_outcome done = memory_.commit(*run);
+        if (done.ok() || done.why != failure_reason::commit_failed || !absl::IsResourceExhausted(done.status) ||
+            run->count == 1) {
+            return done;
+        }
+        run->count /= 2;
+    }
+}
+
+bool growth::commit_wanted(std::size_t shard) {
+    growth_line& line = lines_[shard];
+    const std::uint64_t have = line.committed.load<simt::order::relaxed>();
+    const std::uint64_t wanted = line.wanted.load<simt::order::acquire>();
+    if (have >= wanted || line.failed.load<simt::order::relaxed>() != 0 || line.ready.is_full()) {
+        return false;
+    }
+    const segment_run taken = take_lowest(gaps_[shard], choose_size(line, wanted - have));
+    if (taken.count == 0) {
+        return false;
+    }
+    segment_run run{line.range.first + to_underlying(taken.first), taken.count};
+    const commit_outcome done = commit(&run);
+    const std::uint32_t count = done.ok() ? run.count : 0;
+    if (count < taken.count) {
+        add_gap(gaps_[shard], to_underlying(taken.first) + count, taken.count - count);
+    }
+    if (done.ok()) {
+        (void)line.ready.push({{taken.first, count}, done.tier});
+        line.committed.store<simt::order::release>(have + count);  // pairs with the service's acquire
+    } else {
+        note(done.status);
+        line.failed_at.store<simt::order::relaxed>(given_back_.load<simt::order::relaxed>());
+        line.failed.store<simt::order::release>(static_cast<std::uint32_t>(done.why));
+    }
+    return true;
+}
+
+bool growth::decommit_released(std::size_t shard) {
+    growth_line& line = lines_[shard];
+    bool did = false;
+    // What cannot be taken back goes back to the service, so that nothing is lost.
+    while (!line.ready.is_full()) {
+        const auto e = line.released.pop();
+        if (!e) {
+            break;
+        }
+        did = true;
+        if (absl::Status s = memory_.decommit({line.range.first + to_underlying(e->run.first), e->run.count}); s.ok()) {
+            add_gap(gaps_[shard], to_underlying(e->run.first), e->run.count);
+            given_back_.fetch_add<simt::order::relaxed>(1);
+            line.decommitted.fetch_add<simt::order::release>(e->run.count);
+        } else {
+            note(s);
+            (void)line.ready.push(*e);
+            line.committed.fetch_add<simt::order::release>(e->run.count);
+            line.taken_again.fetch_add<simt::order::release>(e->run.count);
+        }
+    }
+    return did;
+}
+
 bool growth::step() {
     bool did = false;
-    for (growth_line& line : lines_) {
-        const std::uint32_t have = line.committed.load<simt::order::relaxed>();
-        if (have >= line.wanted.load<simt::order::acquire>() || line.failed.load<simt::order::relaxed>() != 0) {
-            continue;
-        }
-        const std::uint32_t n = std::min(extent_, line.range.count - have);
-        const absl::Status status = memory_.commit({line.range.first + have, n});
-        did = true;
-        if (status.ok()) {
-            line.committed.store<simt::order::release>(have + n);  // pairs with the service's acquire
-        } else {
-            {
-                const std::scoped_lock lock(error_mutex_);
-                error_ = status;
-            }
-            line.failed.store<simt::order::release>(1);
-        }
+    for (std::size_t shard = 0; shard < lines_.size(); ++shard) {
+        did |= decommit_released(shard);
+        did |= commit_wanted(shard);
     }
     return did;
 }
@@ -75,8 +215,7 @@ void growth::run() {
 void growth::stop() {
     if (thread_.joinable()) {
         stopping_.store<simt::order::release>(1);
-        signal_.fetch_add<simt::order::release>(1);
-        signal_.notify_all();
+        wake();
         thread_.join();
     }
 }

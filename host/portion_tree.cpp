@@ -95,30 +95,32 @@ std::optional<portion> portion_tree::find(leaf_count asked, leaf_count alignment
 std::optional<portion> portion_tree::take(leaf_count asked, leaf_count alignment) {
     const auto p = find(asked, alignment);
     if (p) {
-        reserve(*p);
+        reserve(*p, blocks_of_[to_underlying(p->block)]);
     }
     return p;
 }
 
 std::optional<portion> portion_tree::take_leftmost(segment_index block, leaf_count asked) {
     const leaf_count own = portion_leaves(shape_.policy, asked, shape_.block_leaves);
-    if (to_underlying(own) == 0 || !contains(block)) {
+    if (to_underlying(own) == 0 || !covers(block)) {
         return std::nullopt;
     }
+    const bool joins = !contains(block);
+    const block_record b = joins ? block_record{all_leaves(), 0} : blocks_of_[to_underlying(block)];
     const std::uint32_t bits = bits32(leaf_bits(0, to_underlying(reserved_for(shape_.policy, own))));
-    if ((blocks_of_[to_underlying(block)].free & bits) != bits) {
+    if ((b.free & bits) != bits) {
         return std::nullopt;
     }
+    blocks_ += joins ? 1 : 0;
     const portion p{block, leaf_index{0}, own};
-    reserve(p);
+    reserve(p, b);
     return p;
 }
 
-// Takes `p`, whose leaves (and padding) are known to be free.
-void portion_tree::reserve(const portion& p) {
+// Takes `p`, whose leaves (and padding) are known to be free in `b`, what the block is or has just become.
+void portion_tree::reserve(const portion& p, block_record b) {
     const std::uint32_t first = to_underlying(p.first);
     const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, p.leaves));
-    const block_record b = blocks_of_[to_underlying(p.block)];
     ++portions_;
     reserved_ += reserved;
     set(p.block, {b.free & ~bits32(leaf_bits(first, reserved)), b.starts | bits32(leaf_bits(first, 1))});

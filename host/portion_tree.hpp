@@ -77,9 +77,10 @@ public:
     /// Where `take` would take. Cost: one word a level of the index, a few steps in the block.
     [[nodiscard]] std::optional<portion> find(leaf_count asked, leaf_count alignment = leaf_count{1}) const;
 
-    /// Takes the leftmost leaves of `block`, which is in the space: the tail of a chunk whose whole segments end where
-    /// `block` begins. Nothing where it is not, where they are not free, or where a portion cannot have so many leaves;
-    /// never nothing for a block that has just joined and leaves that `portion_leaves` allows. Cost: as `release`.
+    /// Takes the leftmost leaves of `block`, which joins if it is not in the space: the tail of a chunk whose whole
+    /// segments end where `block` begins. Nothing, and no change, where they are not free, or where a portion cannot
+    /// have so many leaves; never nothing for a block that joins and leaves that `portion_leaves` allows. Cost: as
+    /// `release`.
     std::optional<portion> take_leftmost(segment_index block, leaf_count asked);
 
     /// Gives back `p`, exactly as it was taken. Cost: two words of the index; two for each level more where the block
@@ -142,7 +143,7 @@ private:
                                                      std::uint32_t alignment) const;
     [[nodiscard]] std::uint32_t extent(block_record b, std::uint32_t first) const;
     void set(segment_index block, block_record now);
-    void reserve(const portion& p);
+    void reserve(const portion& p, block_record b);
     [[nodiscard]] absl::Status validate_block(segment_index block) const;
     [[nodiscard]] absl::Status validate_counts() const;
 

@@ -29,6 +29,7 @@ const char* name(segment_change change) {
     switch (change) {
         case segment_change::commit: return "commit";
         case segment_change::grant: return "grant";
+        case segment_change::decommit: return "decommit";
         case segment_change::give_back: break;
     }
     return "give back";
@@ -42,6 +43,9 @@ const char* meaning(segment_change asked, segment_state found) {
             return found == segment_state::granted
                        ? "it would have two owners; take segments from the OR-tree before granting them"
                        : "it has no memory; commit it before granting it";
+        case segment_change::decommit:
+            return found == segment_state::granted ? "somebody uses it; decommit only what is free"
+                                                   : "it has no memory; decommit only what is committed";
         case segment_change::give_back: break;
     }
     return found == segment_state::free ? "it was returned twice, or never granted; return each granted run once"
@@ -103,6 +107,7 @@ segment_verdict segment_directory::change_many(segment_run run) {
 template segment_verdict segment_directory::change_many<segment_change::commit>(segment_run);
 template segment_verdict segment_directory::change_many<segment_change::grant>(segment_run);
 template segment_verdict segment_directory::change_many<segment_change::give_back>(segment_run);
+template segment_verdict segment_directory::change_many<segment_change::decommit>(segment_run);
 
 segment_state segment_directory::state(segment_index i) const {
     const std::uint32_t index = to_underlying(i);

@@ -25,7 +25,7 @@ enum class segment_state : std::uint8_t {
 };
 
 /// What was to be done with a run.
-enum class segment_change : std::uint8_t { commit, grant, give_back };
+enum class segment_change : std::uint8_t { commit, grant, give_back, decommit };
 
 /// The answer to a change: done, or which segment forbade it. Eight bytes, returned in a register.
 struct [[nodiscard]] segment_verdict {
@@ -42,7 +42,7 @@ struct [[nodiscard]] segment_verdict {
 /// The state of every segment, two bits each. Written by the service only; not thread-safe.
 ///
 ///     uncommitted --commit--> free --grant--> granted
-///                                  <-give_back-
+///                 <-decommit-      <-give_back-
 ///
 /// A change is checked for every segment of its run first, and made for all or none. An empty run is always fine.
 /// Cost of a change: one word for 64 segments, one load and one store for a single one.
@@ -57,6 +57,9 @@ public:
     segment_verdict grant(segment_run run) { return change<segment_change::grant>(run); }
     /// Granted to free. The offender is free (returned twice), uncommitted (never granted), or outside.
     segment_verdict give_back(segment_run run) { return change<segment_change::give_back>(run); }
+
+    /// Free to uncommitted. The offender is granted, uncommitted already, or outside.
+    segment_verdict decommit(segment_run run) { return change<segment_change::decommit>(run); }
 
     /// The state of segment `i`; `outside` where it is not a segment.
     [[nodiscard]] segment_state state(segment_index i) const;
@@ -81,22 +84,22 @@ private:
     // The segments of `mask` that must not be changed as asked.
     template <segment_change Change>
     static std::uint64_t wrong(const states& s, std::uint64_t mask) {
-        return Change == segment_change::commit  ? mask & s.committed
-               : Change == segment_change::grant ? mask & (~s.committed | s.granted)
-                                                 : mask & ~s.granted;
+        return Change == segment_change::commit      ? mask & s.committed
+               : Change == segment_change::give_back ? mask & ~s.granted
+                                                     : mask & (~s.committed | s.granted);
     }
     template <segment_change Change>
     static void apply(states& s, std::uint64_t mask) {
-        if constexpr (Change == segment_change::commit) {
-            s.committed |= mask;
+        if constexpr (Change == segment_change::commit || Change == segment_change::decommit) {
+            s.committed ^= mask;
         } else {
             s.granted ^= mask;
         }
     }
     template <segment_change Change>
     void account(std::uint32_t segments) {
-        if constexpr (Change == segment_change::commit) {
-            committed_ += segments;
+        if constexpr (Change == segment_change::commit || Change == segment_change::decommit) {
+            committed_ += Change == segment_change::commit ? segments : 0u - segments;
         } else {
             granted_ += Change == segment_change::grant ? segments : 0u - segments;
         }

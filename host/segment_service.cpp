@@ -21,6 +21,7 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
       ahead_{ahead},
       tree_{line_.range.count, false},
       directory_{line_.range.count},
+      extents_{line_.range.count},
       portions_{{line_.range.count, policy}} {
     parked_.reserve(server_.shape().slots);
     take_up_growth();
@@ -31,7 +32,7 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
 std::uint32_t segment_service::poll_once() {
     counters_.polls.add(1);
     server_.beat();
-    if (line_.committed.load<simt::order::relaxed>() != committed_) {
+    if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
         take_up_growth();
     }
     if (!parked_.empty()) {
@@ -83,29 +84,53 @@ std::optional<portion> segment_service::place_tail(leaf_count leaves) {
     if (!fresh) {
         return std::nullopt;
     }
-    (void)portions_.join(*fresh);  // cannot fail: it was free
     return portions_.take_leftmost(*fresh, leaves);
 }
 
-bool segment_service::try_grant(const parked_post& p) {
-    if (p.count == 0) {
-        const auto tail = place_tail(p.leaves);
-        if (tail) {
-            answer(p, tail->block, to_underlying(tail->first));
-        }
-        return tail.has_value();
+/// Where segments with a tail begin, which are granted now; of a tail alone its block and first leaf.
+std::optional<portion> segment_service::find_place(std::uint32_t count, leaf_count leaves) {
+    if (count == 0) {
+        return place_tail(leaves);
     }
-    const auto found = take_segments(p.most_segments());
+    const std::uint32_t tail = to_underlying(leaves) != 0 ? 1 : 0;
+    const auto found = take_segments(count + tail);
     if (!found) {
-        return false;
+        return std::nullopt;
     }
-    if (to_underlying(p.leaves) != 0) {
+    if (tail != 0) {
         // The last segment joins those of portions, and the tail is its leftmost.
-        (void)portions_.join(*found + p.count);
-        (void)portions_.take_leftmost(*found + p.count, p.leaves);
+        (void)portions_.take_leftmost(*found + count, leaves);
     }
-    answer(p, *found, 0);
-    return true;
+    return portion{*found, leaf_index{0}, leaves};
+}
+
+bool segment_service::try_grant(const parked_post& p) {
+    const auto place = find_place(p.count, p.leaves);
+    if (place) {
+        answer(p, place->block, to_underlying(place->first));
+    }
+    return place.has_value();
+}
+
+std::optional<mailbox::grant> segment_service::take_for_host(std::uint32_t count, leaf_count leaves) {
+    const auto place = is_closing() ? std::nullopt : find_place(count, leaves);
+    keep_ahead();
+    publish_counts();
+    if (!place) {
+        return std::nullopt;
+    }
+    return mailbox::grant{{place->block + first_, count}, place->first, leaves};
+}
+
+void segment_service::give_back_from_host(const mailbox::grant& g) {
+    const segment_index first{to_underlying(g.first) - first_};
+    if (g.count != 0) {
+        (void)take_back({first, g.count});
+    }
+    if (to_underlying(g.leaves) != 0) {
+        (void)take_back_portion(first + g.count, g.leaf);
+    }
+    publish_counts();
 }
 
 /// For the magazine: as many as there are in one piece, up to what was asked for.
@@ -113,8 +138,10 @@ void segment_service::handle_refill(const mailbox::post& p) {
     // Where a shorter run will do, none is too long.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
     // Where memory is scarce, or somebody waits for some, nothing goes into a magazine: who needs it asks for it.
-    const std::uint64_t left = tree_.free_count() + (line_.range.count - committed_);
-    const bool scarce = left * 8 < line_.range.count || !parked_.empty();
+    // Services share the budgets: what others have taken of them shows when they are spent.
+    const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
+    const std::uint64_t left = tree_.free_count() + to_come;
+    const bool scarce = left * 8 < line_.most || !parked_.empty();
     const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
     const auto found = count != 0 ? take_segments(count) : std::nullopt;
     if (found) {
@@ -136,27 +163,30 @@ void segment_service::handle_grant(const mailbox::post& p) {
     } else if (p.or_fewer) {
         handle_refill(p);
     } else if (!try_grant(request)) {
-        if (committed_ == line_.range.count) {
+        if (committed_ == line_.range.count || grower_.is_spent(shard_)) {
             return refuse_grant(request);
         }
         counters_.parked.add(1);
         parked_.push_back(request);
         // At least what is missing; keep_ahead adds the margin. A commit that failed is tried again: memory may have
         // become free elsewhere since.
-        grower_.want(shard_, std::min(line_.range.count, committed_ + request.most_segments()));
+        want(committed_ + request.most_segments());
     }
 }
 
 void segment_service::refuse_grant(const parked_post& p) {
+    const auto failed = static_cast<failure_reason>(line_.failed.load<simt::order::acquire>());
     answer_status why = answer_status::out_of_memory;
     if (is_closing()) {
         why = answer_status::closing;
     } else if (p.most_segments() == 0 || p.most_segments() > line_.range.count) {
         why = answer_status::too_large;
-    } else if (line_.failed.load<simt::order::acquire>() != 0) {
+    } else if (failed == failure_reason::commit_failed) {
         why = answer_status::commit_failed;
     } else if (tree_.free_count() >= p.most_segments()) {
         why = answer_status::fragmented;
+    } else if (failed == failure_reason::out_of_memory_host_budget) {
+        why = answer_status::out_of_host_budget;
     }
     server_.answer({why, p.slot, p.tag, {segment_index{0}, 0}});
 }
@@ -172,7 +202,19 @@ bool segment_service::take_back(segment_run local) {
         return false;
     }
     (void)tree_.give_back(local);  // cannot fail: the directory has checked every segment
+    if (grower_.releases_at_once()) {
+        release_at_once(local);
+    }
     return true;
+}
+
+/// Gives up what has come back, but for what is to be kept at hand. Where too much is under way it stays.
+void segment_service::release_at_once(segment_run local) {
+    for (std::uint32_t i = 0; i < local.count && parked_.empty() && tree_.free_count() > ahead(); ++i) {
+        if (!release({{local.first + i, 1}, memory_tier::device})) {
+            return;
+        }
+    }
 }
 
 /// A portion is free again; its VA block too, where it was the last.
@@ -203,7 +245,7 @@ void segment_service::handle_give_back(const mailbox::post& p) {
 void segment_service::retry_parked() {
     // Before what was committed last is taken up: a failure says that no more came behind it.
     const bool failed = line_.failed.load<simt::order::acquire>() != 0;
-    if (line_.committed.load<simt::order::relaxed>() != committed_) {
+    if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
         take_up_growth();
     }
     const bool hopeless = is_closing() || committed_ == line_.range.count || failed;
@@ -216,25 +258,99 @@ void segment_service::retry_parked() {
         }
         return hopeless;
     });
-    if (!parked_.empty()) {
-        grower_.want(shard_, std::min(line_.range.count, committed_ + parked_.front().most_segments()));
+    // What has been asked for and is still to come may do.
+    if (!parked_.empty() && line_.wanted.load<simt::order::relaxed>() <= taken_up_) {
+        want(committed_ + parked_.front().most_segments());
     }
     publish_counts();
+    if (parked_.empty() && grower_.releases_at_once()) {
+        release_unused(ahead());  // what came back while somebody waited
+    }
 }
 
 void segment_service::take_up_growth() {
-    const std::uint32_t now = line_.committed.load<simt::order::acquire>();
-    const segment_run fresh{segment_index{committed_}, now - committed_};
-    if (directory_.commit(fresh).ok() && tree_.give_back(fresh)) {
-        committed_ = now;
+    bool any = false;
+    while (const auto e = line_.ready.pop()) {
+        any = true;
+        // Cannot fail: growth commits what has no memory.
+        if (directory_.commit(e->run).ok() && tree_.give_back(e->run)) {
+            extents_.add(*e);
+            taken_up_ += e->run.count;
+            committed_ += e->run.count;
+        }
+    }
+    if (any) {
+        grower_.wake();  // it may have found no room in the ring
     }
     publish_counts();
 }
 
+std::uint64_t segment_service::want(std::uint32_t segments) {
+    const std::uint64_t ever = released_ + std::min(line_.range.count, segments);
+    grower_.want(shard_, ever);
+    return ever;
+}
+
+std::uint32_t segment_service::ahead() const {
+    return ahead_ == 0 ? 0 : std::max(ahead_, std::min(committed_ / 16, most_ahead));
+}
+
 void segment_service::keep_ahead() {
-    if (committed_ < line_.range.count && tree_.free_count() < ahead_) {
-        grower_.want(shard_, committed_ + (ahead_ - tree_.free_count()));
+    const std::uint32_t wanted = ahead();
+    // Where a commit has failed, who needs memory asks for it to be tried again.
+    if (committed_ < line_.range.count && tree_.free_count() < wanted &&
+        line_.failed.load<simt::order::relaxed>() == 0) {
+        want(committed_ + (wanted - tree_.free_count()));
     }
+}
+
+bool segment_service::release(const extent& e) {
+    if (!tree_.take(e.run)) {
+        return false;
+    }
+    if (!grower_.release(shard_, e)) {
+        (void)tree_.give_back(e.run);
+        return false;
+    }
+    (void)directory_.decommit(e.run).ok();  // cannot fail: it was free
+    extents_.remove(e);
+    released_ += e.run.count;
+    committed_ -= e.run.count;
+    counters_.segments_released.add(e.run.count);
+    return true;
+}
+
+bool segment_service::decay() {
+    const std::uint64_t refused = line_.taken_again.load<simt::order::acquire>();
+    if (refused != refused_) {
+        refused_ = refused;
+        return true;  // what cannot be decommitted would be tried for ever
+    }
+    // Something is under way that somebody has asked for.
+    if (line_.wanted.load<simt::order::relaxed>() > taken_up_ && line_.failed.load<simt::order::relaxed>() == 0) {
+        return false;
+    }
+    return release_unused(ahead()) == 0 && has_released_all();
+}
+
+std::uint32_t segment_service::release_unused(std::uint32_t keep) {
+    std::uint32_t released = 0;
+    // Nor what is being gathered for somebody who waits.
+    if (!grower_.can_release() || !parked_.empty()) {
+        return released;
+    }
+    grower_.want_no_more(shard_, taken_up_);
+    for (const memory_tier tier : {memory_tier::host, memory_tier::device}) {
+        std::uint32_t end = line_.range.count;
+        while (const auto e = extents_.last_before(end, tier)) {
+            end = to_underlying(e->run.first);
+            if (tree_.free_count() >= keep + e->run.count && release(*e)) {
+                released += e->run.count;
+            }
+        }
+    }
+    publish_counts();
+    return released;
 }
 
 void segment_service::publish_counts() {
@@ -245,6 +361,8 @@ void segment_service::publish_counts() {
     counters_.peak_segments_granted.raise_to(granted);
     counters_.segments_free.set(tree_.free_count());
     counters_.segments_committed.set(committed_);
+    counters_.segments_on_host.set(extents_.segments(memory_tier::host));
+    counters_.peak_segments_committed.raise_to(committed_);
 }
 
 absl::Status segment_service::validate() const {

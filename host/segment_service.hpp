@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "host/extent_map.hpp"
 #include "host/growth.hpp"
 #include "host/mailbox_server.hpp"
 #include "host/or_tree.hpp"
@@ -47,6 +48,9 @@ struct service_counters {
     single_writer_counter peak_segments_granted;
     single_writer_counter segments_free;
     single_writer_counter segments_committed;
+    single_writer_counter segments_on_host;  ///< of those
+    single_writer_counter peak_segments_committed;
+    single_writer_counter segments_released;  ///< given up to be decommitted so far
 };
 
 /// Answers the posts of one shard: finds segments in the OR-tree and places for tails in the portion tree, keeps the
@@ -55,12 +59,35 @@ struct service_counters {
 /// read by others.
 class segment_service {
 public:
-    /// @param ahead segments kept committed and free beyond what is granted
+    /// @param ahead segments kept committed and free beyond what is granted; where it is not 0, as much as a sixteenth
+    ///              of what is committed, up to `most_ahead`
     segment_service(mailbox_server server, growth& grower, std::size_t shard, std::uint32_t ahead,
                     portion_policy policy = portion_policy::packed);
 
+    /// 1 GiB: what the fastest kernels write while an extent is being committed, several times over.
+    static constexpr std::uint32_t most_ahead = 512;
+
     /// Takes up what growth has committed, answers what has been posted (at most `batch` posts); how many posts.
     std::uint32_t poll_once();
+
+    /// Gives up committed memory that nobody has, to be decommitted: whole extents, those on the host first, then the
+    /// highest, as long as `keep` free segments remain; nothing while somebody waits for memory. How many segments;
+    /// fewer than there are where many are under way. On the service's thread.
+    std::uint32_t release_unused(std::uint32_t keep);
+    /// As `release_unused`, of what is beyond `ahead`; whether there is no more to be given up. On the service's
+    /// thread.
+    bool decay();
+    /// Segments that are kept committed and free.
+    [[nodiscard]] std::uint32_t ahead() const;
+    /// Has so many segments committed, ahead of demand; they are once `growth_line::committed` has come to the answer.
+    /// On the service's thread.
+    std::uint64_t want(std::uint32_t segments);
+
+    /// Takes `count` segments with a tail of `leaves` for the host, as a grant to the device; nothing where there is no
+    /// such place. On the service's thread.
+    std::optional<mailbox::grant> take_for_host(std::uint32_t count, leaf_count leaves);
+    /// What `take_for_host` gave, back. On the service's thread.
+    void give_back_from_host(const mailbox::grant& g);
 
     /// From now on every grant, the parked ones first, is answered `closing`; returns are still taken. Any thread.
     void close() { closing_.store<simt::order::release>(1); }
@@ -80,6 +107,11 @@ public:
     }
     /// The segments that this service owns.
     [[nodiscard]] segment_run range() const { return line_.range; }
+    /// Whether what was given up has been decommitted. Any thread.
+    [[nodiscard]] bool has_released_all() const {
+        return line_.decommitted.load<simt::order::acquire>() + line_.taken_again.load<simt::order::acquire>() ==
+               counters_.segments_released.get();
+    }
     [[nodiscard]] const service_counters& counters() const { return counters_; }
     /// Free segments of the longest run. As `validate`.
     [[nodiscard]] std::uint32_t longest_free_run() const { return tree_.longest_run(); }
@@ -103,6 +135,7 @@ private:
     void handle_refill(const mailbox::post& p);
     void handle_give_back(const mailbox::post& p);
     bool try_grant(const parked_post& p);
+    std::optional<portion> find_place(std::uint32_t count, leaf_count leaves);
     std::optional<segment_index> take_segments(std::uint32_t count);
     bool take_back(segment_run local);
     bool take_back_portion(segment_index block, leaf_index first);
@@ -111,6 +144,8 @@ private:
     void refuse_grant(const parked_post& p);
     void retry_parked();
     void take_up_growth();
+    bool release(const extent& e);
+    void release_at_once(segment_run local);
     void keep_ahead();
     void publish_counts();
 
@@ -120,9 +155,13 @@ private:
     growth_line& line_;
     std::uint32_t first_;
     std::uint32_t ahead_;
-    std::uint32_t committed_ = 0;
+    std::uint64_t taken_up_ = 0;   ///< segments that growth has committed so far, ever
+    std::uint64_t refused_ = 0;    ///< of `line_.taken_again`, when `decay` last looked
+    std::uint64_t released_ = 0;   ///< of those, given up so far, ever
+    std::uint32_t committed_ = 0;  ///< the others
     or_tree tree_;
     segment_directory directory_;
+    extent_map extents_;
     portion_tree portions_;
     std::vector<parked_post> parked_;  // capacity: all slots, from the start
     simt::host_word<std::uint32_t> closing_{0};

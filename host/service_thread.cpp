@@ -12,8 +12,12 @@
 
 namespace orchard {
 
-service_thread::service_thread(segment_service& service, int core, absl::Duration spin)
-    : service_{service}, core_{core}, spin_{spin}, thread_{[this] { loop(); }} {}
+service_thread::service_thread(segment_service& service, int core, absl::Duration spin, absl::Duration decay)
+    : service_{service},
+      core_{core},
+      spin_{spin},
+      decay_{decay == absl::ZeroDuration() ? absl::InfiniteDuration() : decay},
+      thread_{[this] { loop(); }} {}
 
 void service_thread::loop() {
     if (core_ >= 0 && core_ < CPU_SETSIZE) {
@@ -29,14 +33,18 @@ void service_thread::loop() {
     absl::Duration nap = first_nap;
     absl::Time busy_at = absl::Now();
     int polls = 0;
+    bool is_decayed = false;
     while (!stopping_.load(std::memory_order_acquire)) {
         if (has_job_.load(std::memory_order_acquire)) {
             do_job();
+            busy_at = absl::Now();  // what it was for, such as a reserve, is not to be undone at once
+            is_decayed = false;
         }
         if (service_.poll_once() != 0) {
             nap = first_nap;
             polls = polls_per_look;  // look at the clock at the first empty poll
             busy_at = absl::InfiniteFuture();
+            is_decayed = false;
             continue;
         }
         if (busy_at == absl::InfiniteFuture()) {
@@ -46,7 +54,12 @@ void service_thread::loop() {
             continue;
         }
         polls = 0;
-        if (absl::Now() - busy_at >= spin_) {
+        const absl::Duration idle = absl::Now() - busy_at;
+        if (idle >= decay_ && !is_decayed) {
+            // What could not be given up at once, as much is under way, is with the next sleep.
+            is_decayed = service_.decay();
+        }
+        if (idle >= spin_) {
             sleeps_.add(1);
             absl::SleepFor(nap);
             nap = std::min(nap * 2, longest_nap);

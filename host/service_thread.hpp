@@ -18,7 +18,9 @@ class service_thread {
 public:
     /// @param core  to pin to; -1: none. A core that the machine does not have is ignored.
     /// @param spin  how long it polls without traffic before its first sleep
-    service_thread(segment_service& service, int core, absl::Duration spin);
+    /// @param decay how long without traffic before it gives back what is committed and unused; 0: never
+    service_thread(segment_service& service, int core, absl::Duration spin,
+                   absl::Duration decay = absl::ZeroDuration());
     ~service_thread() { stop(); }
     service_thread(const service_thread&) = delete;
     service_thread& operator=(const service_thread&) = delete;
@@ -39,6 +41,7 @@ private:
     segment_service& service_;
     int core_;
     absl::Duration spin_;
+    absl::Duration decay_;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> has_job_{false};
     std::mutex caller_mutex_;  // one job at a time

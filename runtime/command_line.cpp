@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -12,6 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "runtime/built_in_commands.hpp"
 #include "runtime/machine_info.hpp"
 #include "runtime/nearest.hpp"
@@ -177,6 +181,12 @@ int run(int argc, const char* const* argv) {
     }
     const int parsed = parse(app, argc, argv);
     return flushed(parsed >= 0 ? parsed : run_subcommand(app, all));
+}
+
+std::string typed() {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    return absl::StrJoin(absl::StrSplit(bytes, '\0', absl::SkipEmpty()), " ");
 }
 
 int exit_code(const absl::Status& status) {

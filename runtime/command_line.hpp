@@ -43,6 +43,9 @@ public:
 /// where standard output could not be written. Otherwise what `run` returned.
 int run(int argc, const char* const* argv);
 
+/// The command as it was typed, its arguments separated by blanks.
+std::string typed();
+
 /// Ends a subcommand with a status: 0 where it is ok; otherwise prints its message to standard error as exactly one
 /// line and returns 2 for what the user can mend (InvalidArgument, NotFound, FailedPrecondition, OutOfRange, DataLoss)
 /// or 1 for what failed.

@@ -3,6 +3,7 @@
 
 #include "runtime/detail_kernels.hpp"
 
+#include "device/free_alone.cuh"
 #include "device/page_path.cuh"
 
 namespace orchard::detail {

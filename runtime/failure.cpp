@@ -21,7 +21,7 @@ struct entry {
 constexpr std::array<entry, failure_reasons> entries{{
     {"none", "nothing failed", ""},
     {"out_of_memory_device_budget", "all memory that the heap may commit is granted",
-     "raise the option capacity (ORCHARD_CAPACITY, --capacity), or free memory earlier"},
+     "raise the option capacity (ORCHARD_CAPACITY, --capacity), give a host_budget, or free memory earlier"},
     {"out_of_memory_virtual_range", "the heap's address range has no segment left",
      "create the heap with a larger capacity (ORCHARD_CAPACITY, --capacity), or free memory earlier"},
     {"fragmented", "enough segments are free, but no run of them is long enough",
@@ -42,6 +42,8 @@ constexpr std::array<entry, failure_reasons> entries{{
      "lower the option capacity (ORCHARD_CAPACITY, --capacity) to what the device has free (`orchard info`), or end "
      "what "
      "else uses its memory"},
+    {"out_of_memory_host_budget", "all memory that the heap may commit is granted, on the host too",
+     "raise the option host_budget (ORCHARD_HOST_BUDGET, --host-budget) or capacity, or free memory earlier"},
 }};
 static_assert(!entries.back().name.empty(), "every reason has an entry");
 constexpr entry unknown{"unknown", "this reason is not known to this build",
@@ -59,6 +61,17 @@ std::string describe_class(const failure& what) {
                                           : absl::StrFormat("size class %d", what.size_class);
 }
 
+std::string describe(const memory_levels& now) {
+    if (now == memory_levels{}) {
+        return "";
+    }
+    const std::string host =
+        now.host_budget != 0 ? absl::StrFormat(" and %s on the host", format_bytes(now.host_budget)) : std::string();
+    return absl::StrFormat("; now %s are in use of %s committed, the largest free piece is %s, the budget %s%s",
+                           format_bytes(now.in_use), format_bytes(now.committed), format_bytes(now.largest_free),
+                           format_bytes(now.device_budget), host);
+}
+
 }  // namespace
 
 std::string_view name_of(failure_reason reason) { return lookup(reason).name; }
@@ -73,10 +86,10 @@ std::string to_text(const failure& what) {
     const std::string others =
         what.count > 1 ? absl::StrFormat("; %d requests failed so far", what.count) : std::string();
     return absl::StrFormat(
-        "a request of %d bytes (%s, %s) by block %d, thread %d failed at device time %d.%09d s: %s: %s%s; %s",
+        "a request of %d bytes (%s, %s) by block %d, thread %d failed at device time %d.%09d s: %s: %s%s%s; %s",
         what.bytes, format_bytes(what.bytes), describe_class(what), what.block, what.thread,
         what.time_ns / 1'000'000'000, what.time_ns % 1'000'000'000, view(reason.name), view(reason.meaning), others,
-        view(reason.remedy));
+        describe(what.now), view(reason.remedy));
 }
 
 }  // namespace orchard

@@ -13,6 +13,17 @@
 
 namespace orchard {
 
+/// What a heap holds, in bytes.
+struct memory_levels {
+    std::uint64_t in_use = 0;     ///< whole segments handed to the device, those of slabs and of the magazine included
+    std::uint64_t committed = 0;  ///< on the device and on the host
+    std::uint64_t largest_free = 0;  ///< committed and free in one piece, in whole segments
+    std::uint64_t device_budget = 0;
+    std::uint64_t host_budget = 0;
+
+    friend constexpr bool operator==(const memory_levels&, const memory_levels&) = default;
+};
+
 /// What is known of the first request that failed. `reason` is `none` while none has.
 struct failure {
     failure_reason reason = failure_reason::none;
@@ -22,6 +33,7 @@ struct failure {
     std::uint32_t thread = 0;                ///< index of that thread in its block
     std::uint64_t time_ns = 0;               ///< on the device's clock (`simt::clock_ns`)
     std::uint64_t count = 0;                 ///< requests that failed so far, this one included
+    memory_levels now{};                     ///< of the heap when this was asked for, not when the request failed
 
     friend constexpr bool operator==(const failure&, const failure&) = default;
 };
@@ -35,7 +47,8 @@ std::string_view explain(failure_reason reason);
 /// What a user can do about it, as an imperative sentence without a final stop. Empty for `none`.
 std::string_view remedy(failure_reason reason);
 
-/// One line for people: the size, the reason and its meaning, who asked and when, how many failed, the remedy.
+/// One line for people: the size, the reason and its meaning, who asked and when, how many failed, what the heap holds,
+/// the remedy.
 std::string to_text(const failure& what);
 
 }  // namespace orchard

@@ -24,6 +24,17 @@ heap& heap::operator=(heap&&) noexcept = default;
 heap::~heap() = default;
 
 absl::StatusOr<heap> heap::create(const options& values, page_policies kernels) {
+    return make(values, nullptr, 0, kernels);
+}
+
+absl::StatusOr<heap> heap::create_in(void* memory, std::uint64_t bytes, const options& values, page_policies kernels) {
+    if (memory == nullptr) {
+        return absl::InvalidArgumentError("create_in: the memory is a null pointer; give memory, or call create");
+    }
+    return make(values, memory, bytes, kernels);
+}
+
+absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64_t bytes, page_policies kernels) {
     if (absl::Status s = orchard::validate(values); !s.ok()) {
         return s;
     }
@@ -33,7 +44,7 @@ absl::StatusOr<heap> heap::create(const options& values, page_policies kernels) 
             "policies (docs/random_walk.md)",
             std::string(device::name_of(values.page_policy))));
     }
-    auto made = impl::make(values);
+    auto made = impl::make(values, {memory, bytes});
     if (!made.ok()) {
         return made.status();
     }
@@ -44,16 +55,24 @@ heap_ref heap::ref() const { return heap_ref(impl_->refusing.state == nullptr ? 
 any_heap_ref heap::any_ref() const { return any_heap_ref(impl_->view); }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }
+bool heap::loads_kernels_eagerly() const {
+    return impl_->executor.kind == simt::device_kind::emulated || cuda_loads_kernels_eagerly();
+}
 absl::StatusOr<statistics> heap::stats() { return impl_->stats(); }
 absl::StatusOr<chunk_usage> heap::chunks() { return impl_->chunks(); }
 absl::Status heap::validate() { return impl_->validate(); }
 absl::Status heap::trim() { return impl_->trim(); }
+absl::Status heap::reserve(std::uint64_t bytes) { return impl_->reserve(bytes); }
+absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) { return impl_->prefetch(at, bytes, to); }
+absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) { return impl_->allocate_on_host(bytes); }
+absl::Status heap::free_on_host(void* p) { return impl_->free_on_host(p); }
 std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
+void heap::on_failure(std::function<void(const failure&)> report) { impl_->on_failure(std::move(report)); }
 std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
 absl::Status heap::close() { return impl_->close(); }
 absl::Status heap::to_status(const simt::launch_result& result) { return detail::to_status(result); }
 
-absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values) {
+absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied) {
     auto choice = choose_device(values.device);
     if (!choice.ok()) {
         return choice.status();
@@ -62,8 +81,8 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
     result->values = values;
     result->executor.kind = choice->kind;
     result->executor.workers = static_cast<unsigned>(values.emulated_workers);
-    auto memory = choice->kind == simt::device_kind::cuda ? make_cuda_backing(values.capacity)
-                                                          : make_emulated_backing(values.capacity);
+    auto memory = supplied.at != nullptr ? make_backing_in(supplied, result->values, choice->kind)
+                                         : make_backing(result->values, choice->kind);
     if (!memory.ok()) {
         return memory.status();
     }
@@ -83,6 +102,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
 }
 
 heap::impl::~impl() {
+    watch_.reset();
     for (shard& s : shards_) {
         s.thread.reset();
     }
@@ -100,31 +120,39 @@ absl::Status heap::impl::lay_out_metadata() {
     const std::uint32_t segments = std::min(memory_->segments(), max_segments - 1);
     view.base = memory_->base();
     view.segments = segments;
+    view.places = most_segments(values, *memory_);
     view.shards = std::min<std::uint32_t>(static_cast<std::uint32_t>(values.shards), (segments + 63) / 64);
     // Whole magazine words, so that no word of it has two owners.
     view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
     view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
-    view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), segments / 8);
+    view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), view.places / 8);
     // What was freed at once will often be asked for at once: half of the heap may lie in the magazine for long. On
     // shortage all of it goes back.
-    view.magazine_most = view.magazine_target == 0 ? 0 : std::max(2 * view.magazine_target, segments / 2);
+    // Not of memory whose contents would be moved about meanwhile.
+    const std::uint32_t most_at_hand = memory_->decommits_at_once() ? 0 : view.places / 2;
+    view.magazine_most = view.magazine_target == 0 ? 0 : std::max(2 * view.magazine_target, most_at_hand);
     // A refill of more than the target would keep from others what the magazine then gives back.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
     view.hardened = values.hardened;
+    // The published walks take it for zero.
+    view.clears_bitmaps = !memory_->zeroes_all() && values.page_policy == device::page_policy::default_walk;
     view.portions_by = values.portions;
     view.arrays = values.layout;
     view.order_of_lanes = values.lane_order;
     view.log_chunk_lanes = static_cast<std::uint8_t>(std::bit_width(static_cast<unsigned>(values.chunk_lanes)) - 1);
 
     absl::Status status;
-    const auto place = [&](auto*& pointer, std::uint64_t count) {
+    const auto place = [&](auto*& pointer, std::uint64_t count, std::uint64_t each = 0) {
         const std::uint64_t bytes = count * sizeof(*pointer);
-        auto memory = memory_->allocate_metadata(bytes);
+        const bool zeroed = !view.clears_bitmaps || static_cast<const void*>(&pointer) != &view.bitmaps;
+        auto memory = each != 0 ? memory_->reserve_metadata(bytes, zeroed) : memory_->allocate_metadata(bytes);
         if (!memory.ok()) {
             status.Update(memory.status());
             return;
         }
-        metadata_bytes_ += bytes;
+        if (each != 0) {
+            partial_.add(*memory, bytes, each * sizeof(*pointer));
+        }
         pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(*memory);
     };
     device::for_each_array(view, place);
@@ -136,6 +164,9 @@ absl::Status heap::impl::lay_out_metadata() {
         place(view.published.begins, std::uint64_t{segments} * class_words(view.published.unit_class));
         place(view.published.ends, std::uint64_t{segments} * class_words(view.published.unit_class));
     }
+    auto signal = memory_->allocate_host_visible(sizeof(*view.failure_signal));
+    status.Update(signal.status());
+    view.failure_signal = signal.ok() ? static_cast<simt::host_word<std::uint32_t>*>(*signal) : nullptr;
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     if (values.page_policy != device::page_policy::default_walk) {
@@ -173,14 +204,20 @@ absl::Status heap::impl::start_shards() {
         const std::uint32_t first = s * view.segments_per_shard;
         ranges.push_back({segment_index{first}, std::min(view.segments_per_shard, view.segments - first)});
     }
-    growth_ = std::make_unique<growth>(*memory_, ranges, segments_of(values.extent));
+    // Of what is committed from the start, here; of what is committed later, by the growth thread.
+    if (absl::Status s = partial_.prepare(*memory_, {segment_index{0}, memory_->committed_at_start()}); !s.ok()) {
+        return s;
+    }
+    growth_ = std::make_unique<growth>(*memory_, ranges,
+                                       extent_sizes{segments_of(values.extent), segments_of(values.most_extent)},
+                                       [this](segment_run run) { return partial_.prepare(*memory_, run); });
+    growth_->limit(view.places);
     for (std::uint32_t s = 0; s < view.shards; ++s) {
         auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
         auto device = memory_->allocate_metadata(mailbox::device_part::bytes(shape));
         if (!host.ok() || !device.ok()) {
             return host.ok() ? device.status() : host.status();
         }
-        metadata_bytes_ += mailbox::device_part::bytes(shape) + mailbox::host_part::bytes(shape);
         const auto host_part = mailbox::host_part::in(*host, shape);
         shard made;
         made.device = static_cast<mailbox::device_part*>(*device);
@@ -197,9 +234,11 @@ absl::Status heap::impl::start_shards() {
         return status;
     }
     growth_->start();
+    make_host_blocks();
     for (std::uint32_t s = 0; s < view.shards; ++s) {
         const int core = values.service_core < 0 ? -1 : values.service_core + static_cast<int>(s);
-        shards_[s].thread = std::make_unique<service_thread>(*shards_[s].service, core, values.service_spin);
+        shards_[s].thread =
+            std::make_unique<service_thread>(*shards_[s].service, core, values.service_spin, values.decay);
     }
     return absl::OkStatus();
 }
@@ -216,19 +255,31 @@ absl::Status heap::impl::close() {
     return status;
 }
 
-/// Whether every post was answered and delivered.
-absl::Status heap::impl::check_settled() {
+absl::StatusOr<std::vector<heap::impl::post_counts>> heap::impl::count_posts() {
+    std::vector<post_counts> all;
     for (const shard& s : shards_) {
         mailbox::device_part part;
         if (absl::Status status = memory_->read(static_cast<void*>(&part), s.device, sizeof(part)); !status.ok()) {
             return status;
         }
-        std::uint64_t delivered = 0;
+        post_counts one{part.ticket.word.load<simt::order::relaxed>(), 0};
         for (const auto& courier : part.courier) {
-            delivered += mailbox::courier_word::cursor(courier.word.load<simt::order::relaxed>());
+            one.delivered += mailbox::courier_word::cursor(courier.word.load<simt::order::relaxed>());
         }
-        const std::uint64_t posted = part.ticket.word.load<simt::order::relaxed>();
-        if (const std::uint64_t left = mailbox::courier_word::flying(posted, delivered); left != 0) {
+        all.push_back(one);
+    }
+    return all;
+}
+
+/// Whether as many posts were answered and delivered as there were `before`.
+absl::Status heap::impl::check_settled(const std::vector<post_counts>& before) {
+    const auto now = count_posts();
+    if (!now.ok()) {
+        return now.status();
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        if (const std::uint64_t left = mailbox::courier_word::flying(before[i].posted, (*now)[i].delivered);
+            left != 0) {
             return absl::DeadlineExceededError(
                 absl::StrFormat("%d posts were not answered within %s; a kernel may still be asking, or the service "
                                 "does not answer",
@@ -236,47 +287,6 @@ absl::Status heap::impl::check_settled() {
         }
     }
     return absl::OkStatus();
-}
-
-absl::Status heap::impl::trim() {
-    absl::Status status = detail::run_trim(own_executor(), view);
-    for (const shard& s : shards_) {
-        s.thread->run([] {});  // behind the service's turn under way: it counts at the end of it
-    }
-    return status.ok() ? check_settled() : status;
-}
-
-absl::StatusOr<std::unique_ptr<device::heap_state>> heap::impl::read_state() {
-    auto state = std::make_unique<device::heap_state>();
-    absl::Status status = memory_->read(static_cast<void*>(state.get()), view.state, sizeof(device::heap_state));
-    if (!status.ok()) {
-        return status;
-    }
-    return state;
-}
-
-std::optional<failure> heap::impl::last_failure() {
-    auto state = read_state();
-    if (!state.ok()) {
-        return std::nullopt;
-    }
-    const device::failure_record& f = (*state)->failure;
-    if (f.ready.load<simt::order::relaxed>() == 0) {
-        return std::nullopt;
-    }
-    const std::uint32_t page_class = f.size_class.get();
-    return failure{static_cast<failure_reason>(f.reason.get()),
-                   f.bytes.get(),
-                   page_class < class_count ? page_class : chunk_class,
-                   f.block.get(),
-                   f.thread.get(),
-                   f.time_ns.get(),
-                   f.count.load<simt::order::relaxed>()};
-}
-
-std::uintptr_t heap::impl::first_invalid_free() {
-    auto state = read_state();
-    return state.ok() ? (*state)->failure.first_invalid_free.load<simt::order::relaxed>() : 0;
 }
 
 absl::StatusOr<statistics> heap::impl::stats() {
@@ -301,13 +311,16 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.allocations = requests.allocations;
     s.frees = requests.frees;
     s.allocated_bytes = requests.allocated_bytes;
+    const host_block_counts host = host_blocks_->counts();
+    s.allocations += host.blocks;
+    s.allocated_bytes += host.bytes;
     s.failed_allocations = sum(counter::failed_allocations);
     s.groups = requests.groups;
     s.multi_lane_groups = requests.multi_lane_groups;
-    s.chunk_allocations = sum(counter::chunk_allocations);
+    s.chunk_allocations = sum(counter::chunk_allocations) + host.chunks;
     // Beside a kernel the end of something may be counted whose beginning was not yet: no less than none.
     const auto not_negative = [](std::uint64_t n) { return static_cast<std::int64_t>(n) < 0 ? 0 : n; };
-    s.live_chunks = not_negative(sum(counter::live_chunks));
+    s.live_chunks = not_negative(sum(counter::live_chunks) + host.chunks);
     s.searches = sum(counter::searches);
     s.tickets = sum(counter::tickets);
     s.reallocs = sum(counter::reallocs);
@@ -334,22 +347,26 @@ absl::StatusOr<statistics> heap::impl::stats() {
         s.service_polls += c.polls.get();
         s.service_sleeps += one.thread->sleeps();
         s.segments_committed += c.segments_committed.get();
+        s.peak_committed_bytes += c.peak_segments_committed.get() << segment_shift;
+        s.host_bytes += c.segments_on_host.get() << segment_shift;
+        s.released_bytes += c.segments_released.get() << segment_shift;
         s.segments_granted += c.segments_granted.get();
         s.segments_free += c.segments_free.get();
         s.peak_segments_granted += c.peak_segments_granted.get();
     }
     s.committed_bytes = s.segments_committed << segment_shift;
-    s.peak_committed_bytes = s.committed_bytes;  // nothing is decommitted yet
-    s.capacity_bytes = std::uint64_t{view.segments} << segment_shift;
-    s.metadata_bytes = metadata_bytes_;
+    s.capacity_bytes = std::uint64_t{view.places} << segment_shift;
+    s.range_bytes = std::uint64_t{view.segments} << segment_shift;
+    s.metadata_bytes = memory_->use().metadata_bytes;
     return s;
 }
 
 absl::Status heap::impl::validate() {
-    if (absl::Status s = detail::run_settle(own_executor(), view); !s.ok()) {
+    if (absl::Status s = settle(); !s.ok()) {
         return s;
     }
-    if (absl::Status s = check_settled(); !s.ok()) {
+    const auto posts = count_posts();
+    if (absl::Status s = posts.ok() ? check_settled(*posts) : posts.status(); !s.ok()) {
         return s;
     }
     granted_memory granted(view.segments);

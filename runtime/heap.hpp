@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "runtime/failure.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
+#include "uvm/memory_driver.hpp"
 
 namespace orchard {
 
@@ -35,8 +37,18 @@ public:
     ///
     /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there, or where `page_policy`
     /// is one that the kernels are not built for; ResourceExhausted with the numbers where memory is short. Cost:
-    /// metadata of 0.93 % of the capacity (more under `corw_locked` and `rw_malloc`); on CUDA one `cudaMalloc`.
+    /// addresses, and metadata for what is committed: 0.93 % of it (more under `corw_locked` and `rw_malloc`).
     static absl::StatusOr<heap> create(const options& values, page_policies kernels = page_policies::default_only);
+
+    /// The same in memory that the caller supplies: `bytes` at `memory`, of which the segments (2 MiB, aligned so) that
+    /// lie in it whole are used. Device memory, or other memory that kernels of this device reach, such as pinned
+    /// memory of the host at its device address; on the emulated device ordinary memory. It must outlive the heap, and
+    /// stays the caller's. `backing`, `capacity` and `range` are not asked for.
+    ///
+    /// Errors: as `create`; InvalidArgument where there is no whole segment. Cost: metadata of 0.93 % of the memory,
+    /// which comes from the device's.
+    static absl::StatusOr<heap> create_in(void* memory, std::uint64_t bytes, const options& values,
+                                          page_policies kernels = page_policies::default_only);
 
     heap(heap&&) noexcept;
     heap& operator=(heap&&) noexcept;
@@ -62,6 +74,10 @@ public:
     /// The options that the heap was made with.
     [[nodiscard]] const options& configuration() const;
 
+    /// Whether kernels are loaded before their first launch by themselves; otherwise `preload` is for those that are
+    /// launched while others of this heap's may run. True on the emulated device.
+    [[nodiscard]] bool loads_kernels_eagerly() const;
+
     /// Numbers so far. Exact when no kernel runs and nothing is under way in the mailbox, as after `validate` or
     /// `trim`. Errors: the device's own.
     /// Cost: a copy of 0.6 MiB, and the bitmaps of slabs in use: pages are counted there, class by class, not when
@@ -77,12 +93,49 @@ public:
     /// Cost: a copy of all metadata.
     absl::Status validate();
 
-    /// Gives back what lies unused: slabs without a page in use and the magazine go to the host. Runs a kernel; others
-    /// may run beside it. Errors: DeadlineExceeded where posts stay unanswered; the device's own.
+    /// Gives back what lies unused: slabs without a page in use and the magazine go to the host, and of an elastic heap
+    /// every extent of which nothing is in use then goes to the machine. Runs a kernel; others may run beside it, and
+    /// take up again what it finds.
+    /// Errors: DeadlineExceeded where posts stay unanswered or memory is not given back in time; the device's own.
     absl::Status trim();
+
+    /// Has `bytes` of memory committed now, those that are committed already included, so that kernels which need them
+    /// do not wait. Kernels may run. Errors: ResourceExhausted for more than the budgets; DeadlineExceeded after
+    /// `request_timeout`; the system's own. Cost: on a GPU about 0.1 ms for 1 GiB.
+    absl::Status reserve(std::uint64_t bytes);
+
+    /// A block of at least `bytes` for the host to hand to kernels, at a multiple of 256 B; null for 0. Kernels may
+    /// run, also such as fill the GPU: nothing is launched. Any thread may free it, of the device or of the host.
+    ///
+    /// It is an address of the device. What the host may do with it: docs/backings.md.
+    ///
+    /// Errors: InvalidArgument for more than one service's share; ResourceExhausted with the numbers where there is no
+    /// such piece; FailedPrecondition under another `page_policy` than the default; the device's own. From several
+    /// threads at once. Cost: every 32nd block, or fewer of 64 KiB and more, a turn of the service and five small
+    /// copies, some 50 us; a block takes at least 2 KiB.
+    absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
+
+    /// Frees a block of this heap, whoever allocated it; nothing for null. Kernels may run: it is queued, and device
+    /// threads free it when they next ask for a large block, for a segment of pages, or are short of memory; so do
+    /// `trim`, `validate`. What is no block is counted (`statistics::invalid_frees`).
+    ///
+    /// Errors: InvalidArgument for an address outside the heap; FailedPrecondition under another `page_policy` than the
+    /// default; the device's own. From several threads at once. Cost: two small copies, some 20 us.
+    absl::Status free_on_host(void* p);
+
+    /// Moves `bytes` of a managed heap's memory at `at` to the GPU or to the host, and waits for it. Kernels may run.
+    /// Errors: OutOfRange for what does not lie in the heap; FailedPrecondition where the backing is not managed; the
+    /// driver's. Cost: as a copy of what is not there yet.
+    absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
 
     /// The first request that failed, with its reason; nothing where none did.
     std::optional<failure> last_failure();
+
+    /// Has `report` called soon after the first request has failed, with what `last_failure` says, and then once a
+    /// second while more of them fail, in a thread of the heap's; it may take its time and use the heap, but neither
+    /// destroy it nor call this. A later call takes the place of an earlier one; an empty function ends it. Cost: a
+    /// look at memory of the host every 5 ms.
+    void on_failure(std::function<void(const failure&)> report);
 
     /// The address of the first free of what was not allocated (from nowhere, twice, from the middle of a block, of
     /// another heap); 0 while there was none. How many there were: `statistics::invalid_frees`.
@@ -102,7 +155,9 @@ public:
     }
 
 private:
+    friend struct heap_service_peer;
     class impl;
+    static absl::StatusOr<heap> make(const options& values, void* memory, std::uint64_t bytes, page_policies kernels);
     explicit heap(std::unique_ptr<impl> i);
     static absl::Status to_status(const simt::launch_result& result);
 

@@ -8,7 +8,10 @@
 #include "host/growth.hpp"
 #include "host/segment_service.hpp"
 #include "host/service_thread.hpp"
+#include "runtime/failure_watch.hpp"
 #include "runtime/heap.hpp"
+#include "runtime/heap_memory.hpp"
+#include "runtime/host_blocks.hpp"
 #include "uvm/backing.hpp"
 
 namespace orchard {
@@ -17,14 +20,19 @@ namespace orchard {
 class heap::impl {
 public:
     /// Everything in `create` after the options were checked.
-    static absl::StatusOr<std::unique_ptr<impl>> make(const options& values);
+    static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory);
     ~impl();
 
     absl::StatusOr<statistics> stats();
     absl::StatusOr<chunk_usage> chunks() { return usage_of_chunks(view, *memory_); }
     absl::Status validate();
     absl::Status trim();
+    absl::Status reserve(std::uint64_t bytes);
+    absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
+    absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
+    absl::Status free_on_host(void* p);
     std::optional<failure> last_failure();
+    void on_failure(failure_watch::callback report);
     std::uintptr_t first_invalid_free();
     absl::Status close();
 
@@ -35,11 +43,25 @@ public:
         refusing;  ///< what `heap::ref` gives where the policy is not the default; null pointers otherwise
 
 private:
+    friend struct heap_service_peer;
     absl::Status lay_out_metadata();
     absl::Status write_views();
     absl::Status write_closing(device::heap_state* state);
     absl::Status start_shards();
-    absl::Status check_settled();
+    /// Of one mailbox.
+    struct post_counts {
+        std::uint64_t posted = 0;
+        std::uint64_t delivered = 0;
+    };
+    absl::StatusOr<std::vector<post_counts>> count_posts();
+    absl::Status check_settled(const std::vector<post_counts>& before);
+    absl::Status grow(std::size_t shard, std::uint32_t target, bool* failed);
+    absl::Status release_unused();
+    void make_host_blocks();
+    absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);
+    [[nodiscard]] absl::Status check_host_blocks(const char* what) const;
+    absl::Status settle();
+    memory_levels levels();
     [[nodiscard]] simt::executor own_executor() const;
 
     template <class T>
@@ -63,9 +85,11 @@ private:
     std::unique_ptr<backing> memory_;
     device::heap_view* view_in_memory_ = nullptr;      ///< a copy of `view` for kernels
     device::heap_view* refusing_in_memory_ = nullptr;  ///< of `refusing`
-    std::uint64_t metadata_bytes_ = 0;
+    partial_metadata partial_;
     std::unique_ptr<growth> growth_;
     std::vector<shard> shards_;
+    std::unique_ptr<host_blocks> host_blocks_;
+    std::unique_ptr<failure_watch> watch_;
 };
 
 }  // namespace orchard

@@ -3,6 +3,7 @@
 
 #include "runtime/heap_validator.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <string>
@@ -55,9 +56,9 @@ private:
         std::uint32_t entries = 0;
         for (std::uint32_t c = 0; c < class_count; ++c) {
             const std::uint32_t count = (*state)[0].slabs[c].count.load<order::relaxed>();
-            if (count > view_.segments) {
+            if (count > view_.places) {
                 return absl::InternalError(
-                    absl::StrFormat("class %d: %d slabs in a table of %d", c, count, view_.segments));
+                    absl::StrFormat("class %d: %d slabs in a table of %d", c, count, view_.places));
             }
             auto table = copy_of(memory_, view_.table(c), count);
             if (!table.ok()) {
@@ -118,10 +119,26 @@ private:
         return absl::OkStatus();
     }
 
+    /// The words of one bitmap of the magazine, of which those of portions lie line by line.
+    absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::stock& from) {
+        constexpr std::uint32_t line = heap_view::words_a_line;
+        std::vector<std::uint64_t> words;
+        for (std::uint32_t w = 0; w < from.count; w += line) {
+            auto part = copy_of(memory_, &from.at(w), std::min(line, from.count - w));
+            if (!part.ok()) {
+                return part.status();
+            }
+            for (const word64& one : *part) {
+                words.push_back(one.load<order::relaxed>());
+            }
+        }
+        return words;
+    }
+
     /// Words, summary and level of one bitmap of the magazine; `each(place)` for each bit that is set.
     absl::Status check_stock(const device::stock& from, const std::string& name,
                              const std::function<absl::Status(std::uint32_t)>& each) {
-        auto words = copy_of(memory_, from.words, from.count);
+        auto words = words_of(from);
         auto summary = copy_of(memory_, from.summary, (from.count + 63) / 64);
         auto level = copy_of(memory_, from.level, 1);
         if (!words.ok() || !summary.ok() || !level.ok()) {
@@ -129,7 +146,7 @@ private:
         }
         std::uint64_t total = 0;
         for (std::uint32_t w = 0; w < from.count; ++w) {
-            std::uint64_t bits = (*words)[w].load<order::relaxed>();
+            std::uint64_t bits = (*words)[w];
             const bool marked = ((*summary)[w / 64].load<order::relaxed>() >> (w % 64) & 1) != 0;
             if (bits != 0 && !marked) {
                 return absl::InternalError(absl::StrFormat("%s word %d is not in the summary", name, w));
@@ -148,8 +165,18 @@ private:
     }
 
     absl::Status check_bitmaps() {
+        std::vector<bool> cleared(view_.segments, true);
+        if (view_.clears_bitmaps) {
+            const auto records = copy_of(memory_, view_.records, view_.segments);
+            if (!records.ok()) {
+                return records.status();
+            }
+            for (std::uint32_t i = 0; i < view_.segments; ++i) {
+                cleared[i] = (*records)[i].cleared.load<order::relaxed>() != 0;
+            }
+        }
         return for_each_bitmap(
-            view_, memory_, [](std::uint32_t) { return device::bitmap_words; },
+            view_, memory_, [&](std::uint32_t i) { return cleared[i] ? device::bitmap_words : 0; },
             [this](std::uint32_t segment, const std::vector<word64>& words) {
                 const std::uint64_t d = descriptors_[segment];
                 const bool slab = descriptor::kind(d) == segment_kind::slab;

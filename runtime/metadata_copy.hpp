@@ -25,13 +25,14 @@ absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint
     return result;
 }
 
-/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, unless these are 0.
+/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, unless these are 0, or the
+/// bitmap is not committed.
 inline absl::Status for_each_bitmap(
     const device::heap_view& view, backing& memory, const std::function<std::uint64_t(std::uint32_t)>& wanted,
     const std::function<absl::Status(std::uint32_t, const std::vector<device::device_word<std::uint64_t>>&)>& visit) {
     for (std::uint32_t i = 0; i < view.segments; ++i) {
         const std::uint64_t count = wanted(i);
-        if (count == 0) {
+        if (count == 0 || !memory.has_metadata(view.bitmap(i))) {
             continue;
         }
         auto words = copy_of(memory, view.bitmap(i), count);

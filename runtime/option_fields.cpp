@@ -2,6 +2,7 @@
 // Copyright the Orchard authors.
 #include "runtime/option_fields.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <optional>
@@ -31,11 +32,14 @@ constexpr auto duration(absl::Duration options::*field, absl::Duration low, absl
     return ranged_field<absl::Duration>{field, low, high, rule};
 }
 constexpr flag_field flag(flag_field field, int, int, option_rule) { return field; }
-constexpr device_field device(device_field field, int, int, option_rule) { return field; }
-constexpr policy_field policy(policy_field field, int, int, option_rule) { return field; }
-constexpr portions_field portions(portions_field field, int, int, option_rule) { return field; }
 constexpr layout_field arrays(layout_field field, int, int, option_rule) { return field; }
-constexpr order_field order(order_field field, int, int, option_rule) { return field; }
+struct choice_kind {
+    template <class E>
+    constexpr choice_field<E> operator()(E options::*field, int, int, option_rule) const {
+        return {field};
+    }
+};
+constexpr choice_kind device, memory, advice, policy, portions, order;
 
 const std::array fields = {
 #define ORCHARD_OPTION(kind, name, default_value, minimum, maximum, rule, unit, help)                                  \
@@ -44,7 +48,24 @@ const std::array fields = {
 #undef ORCHARD_OPTION
 };
 
-constexpr std::array<const char*, 3> device_names = {"auto", "cuda", "emulated"};  // indexed by device_option
+// ---- what may be chosen, indexed by the choice, and what it is a choice of
+
+struct choices {
+    const char* what;
+    std::vector<std::string_view> names;
+};
+choices choices_of(device_option) { return {"a device", {"auto", "cuda", "emulated"}}; }
+choices choices_of(backing_option) { return {"a backing", {"auto", "elastic", "fixed", "managed"}}; }
+choices choices_of(managed_advice) { return {"advice", {"first_touch_gpu", "cpu_resident", "none"}}; }
+choices choices_of(portion_policy) { return {"a policy for portions", {"packed", "padded"}}; }
+choices choices_of(lane_order) { return {"an order of lanes", {"ascending", "prefetch_first"}}; }
+choices choices_of(device::page_policy) {
+    choices all{"a page policy", {}};
+    for (const device::page_policy_name& p : device::page_policy_names) {
+        all.names.push_back(p.name);
+    }
+    return all;
+}
 
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
 std::string quoted(std::string_view text) { return absl::StrCat("\"", absl::CEscape(view(text)), "\""); }
@@ -58,25 +79,12 @@ std::string show(std::uint64_t value) {
 std::string show(int value) { return absl::StrCat(value); }
 std::string show(absl::Duration value) { return absl::FormatDuration(value); }
 std::string show(bool value) { return value ? "true" : "false"; }
-std::string show(device_option value) {
-    const auto index = static_cast<std::size_t>(value);
-    return index < device_names.size() ? device_names[index] : absl::StrCat(static_cast<int>(value));
-}
-
-std::string show(device::page_policy value) {
-    const auto index = static_cast<std::size_t>(value);
-    return index < device::page_policy_names.size() ? std::string(device::page_policy_names[index].name)
-                                                    : absl::StrCat(index);
-}
-std::string show(portion_policy value) {
-    return value == portion_policy::packed   ? "packed"
-           : value == portion_policy::padded ? "padded"
-                                             : absl::StrCat(static_cast<int>(value));
-}
 std::string show(layout value) { return text_of(value); }
-std::string show(lane_order value) {
-    const bool known = value == lane_order::ascending || value == lane_order::prefetch_first;
-    return known ? text_of(value) : absl::StrCat(static_cast<int>(value));
+template <class E>
+requires std::is_enum_v<E> std::string show(E value) {
+    const choices all = choices_of(value);
+    const auto index = static_cast<std::size_t>(value);
+    return index < all.names.size() ? std::string(all.names[index]) : absl::StrCat(static_cast<int>(value));
 }
 
 // ---- what is allowed
@@ -87,24 +95,24 @@ std::string allowed(const ranged_field<T>& f) {
     switch (f.rule) {
         case option_rule::power_of_two: return absl::StrCat("a power of two from ", range);
         case option_rule::whole_segments: return absl::StrCat("a multiple of ", show(segment_bytes), " from ", range);
+        case option_rule::or_automatic: return absl::StrCat("0, or ", range);
         case option_rule::any: break;
     }
     return range;
 }
 std::string allowed(flag_field) { return "true or false"; }
-std::string allowed(device_field) { return "auto, cuda or emulated"; }
-std::string allowed(policy_field) {
-    std::string all;
-    for (const device::page_policy_name& p : device::page_policy_names) {
-        absl::StrAppend(&all, all.empty() ? "" : &p == &device::page_policy_names.back() ? " or " : ", ", view(p.name));
-    }
-    return all;
-}
-std::string allowed(portions_field) { return "packed or padded"; }
 std::string allowed(layout_field) {
     return "automatic, linear, or interleaved:TILE with a tile of 4, 8, ... 512 bytes, 1K, 2K, ... 64K";
 }
-std::string allowed(order_field) { return "ascending or prefetch_first"; }
+template <class E>
+std::string allowed(choice_field<E>) {
+    const choices all = choices_of(E{});
+    std::string text;
+    for (const std::string_view name : all.names) {
+        absl::StrAppend(&text, text.empty() ? "" : name == all.names.back() ? " or " : ", ", view(name));
+    }
+    return text;
+}
 
 // ---- what is wrong with a value, to be read after it; nothing where it is right
 
@@ -122,6 +130,9 @@ bool breaks(const ranged_field<T>& f, T value) {
 template <class T>
 std::optional<std::string> problem(const ranged_field<T>& f, T value) {
     const std::string remedy = absl::StrCat("; give ", allowed(f));
+    if (f.rule == option_rule::or_automatic && value == T{}) {
+        return std::nullopt;
+    }
     if (value < f.minimum) {
         return absl::StrCat("is below the minimum of ", show(f.minimum), remedy);
     }
@@ -135,35 +146,19 @@ std::optional<std::string> problem(const ranged_field<T>& f, T value) {
     return std::nullopt;
 }
 std::optional<std::string> problem(flag_field, bool) { return std::nullopt; }
-std::optional<std::string> problem(device_field, device_option value) {
-    if (static_cast<std::size_t>(value) < device_names.size()) {
-        return std::nullopt;
-    }
-    return std::string("is not a device; give auto, cuda or emulated");
-}
-std::optional<std::string> problem(policy_field f, device::page_policy value) {
-    if (static_cast<std::size_t>(value) < device::page_policy_names.size()) {
-        return std::nullopt;
-    }
-    return absl::StrCat("is not a page policy; give ", allowed(f));
-}
-std::optional<std::string> problem(portions_field f, portion_policy value) {
-    if (value == portion_policy::packed || value == portion_policy::padded) {
-        return std::nullopt;
-    }
-    return absl::StrCat("is not a policy for portions; give ", allowed(f));
-}
 std::optional<std::string> problem(layout_field f, layout value) {
     const bool known =
         value.which == layout::choice::automatic || value.which == layout::choice::linear ||
         (value.which == layout::choice::interleaved && value.turn >= smallest_tile && value.turn <= largest_tile);
     return known ? std::nullopt : std::optional(absl::StrCat("is not a layout; give ", allowed(f)));
 }
-std::optional<std::string> problem(order_field f, lane_order value) {
-    if (value == lane_order::ascending || value == lane_order::prefetch_first) {
+template <class E>
+std::optional<std::string> problem(choice_field<E> f, E value) {
+    const choices all = choices_of(value);
+    if (static_cast<std::size_t>(value) < all.names.size()) {
         return std::nullopt;
     }
-    return absl::StrCat("is not an order of lanes; give ", allowed(f));
+    return absl::StrCat("is not ", all.what, "; give ", allowed(f));
 }
 
 // ---- from text
@@ -194,37 +189,20 @@ absl::StatusOr<bool> read(flag_field f, std::string_view text) {
     }
     return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a switch; give ", allowed(f)));
 }
-absl::StatusOr<device_option> read(device_field f, std::string_view text) {
-    for (std::size_t i = 0; i < device_names.size(); ++i) {
-        if (text == device_names[i]) {
-            return static_cast<device_option>(i);
-        }
-    }
-    return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a device; give ", allowed(f)));
-}
-absl::StatusOr<device::page_policy> read(policy_field f, std::string_view text) {
-    if (const auto found = device::page_policy_of(text)) {
-        return *found;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a page policy; give ", allowed(f)));
-}
-absl::StatusOr<portion_policy> read(portions_field f, std::string_view text) {
-    if (text == "packed" || text == "padded") {
-        return text == "packed" ? portion_policy::packed : portion_policy::padded;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a policy for portions; give ", allowed(f)));
-}
 absl::StatusOr<layout> read(layout_field f, std::string_view text) {
     if (const auto found = layout_from(text)) {
         return *found;
     }
     return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a layout; give ", allowed(f)));
 }
-absl::StatusOr<lane_order> read(order_field f, std::string_view text) {
-    if (const auto found = lane_order_from(text)) {
-        return *found;
+template <class E>
+absl::StatusOr<E> read(choice_field<E> f, std::string_view text) {
+    const choices all = choices_of(E{});
+    const auto found = std::find(all.names.begin(), all.names.end(), text);
+    if (found == all.names.end()) {
+        return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not ", all.what, "; give ", allowed(f)));
     }
-    return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not an order of lanes; give ", allowed(f)));
+    return static_cast<E>(found - all.names.begin());
 }
 
 template <class T>
@@ -232,11 +210,11 @@ T options::*member(const ranged_field<T>& f) {
     return f.field;
 }
 flag_field member(flag_field f) { return f; }
-device_field member(device_field f) { return f; }
-policy_field member(policy_field f) { return f; }
-portions_field member(portions_field f) { return f; }
 layout_field member(layout_field f) { return f; }
-order_field member(order_field f) { return f; }
+template <class E>
+E options::*member(choice_field<E> f) {
+    return f.field;
+}
 
 absl::Status labelled(const absl::Status& status, std::string_view label) {
     return {status.code(), absl::StrCat(view(label), ": ", status.message())};

@@ -15,7 +15,7 @@
 namespace orchard::detail {
 
 /// What a number must be, beside its range.
-enum class option_rule { any, power_of_two, whole_segments };
+enum class option_rule { any, power_of_two, whole_segments, or_automatic };
 
 /// A field with a range; `T` is std::uint64_t (bytes), int or absl::Duration.
 template <class T>
@@ -27,19 +27,22 @@ struct ranged_field {
     option_rule rule;
 };
 using flag_field = bool options::*;
-using device_field = device_option options::*;
-using policy_field = device::page_policy options::*;
-using portions_field = portion_policy options::*;
 using layout_field = layout options::*;
-using order_field = lane_order options::*;
+
+/// A field that is one of a few: `E` counts from 0, and its names are `names_of(E{})`.
+template <class E>
+struct choice_field {
+    E options::*field;
+};
 
 /// One option.
 struct option_field {
     std::string_view name;
     std::string_view unit;
     std::string_view help;
-    std::variant<ranged_field<std::uint64_t>, ranged_field<int>, ranged_field<absl::Duration>, flag_field, device_field,
-                 policy_field, portions_field, layout_field, order_field>
+    std::variant<ranged_field<std::uint64_t>, ranged_field<int>, ranged_field<absl::Duration>, flag_field, layout_field,
+                 choice_field<device_option>, choice_field<backing_option>, choice_field<managed_advice>,
+                 choice_field<device::page_policy>, choice_field<portion_policy>, choice_field<lane_order>>
         access;
 };
 

@@ -18,6 +18,7 @@
 #include "runtime/byte_size.hpp"
 #include "uvm/lane_order.hpp"
 #include "uvm/layout.hpp"
+#include "uvm/managed_memory.hpp"
 #include "uvm/portion.hpp"
 
 namespace orchard {
@@ -25,8 +26,13 @@ namespace orchard {
 /// Which device is asked for. In text: `auto`, `cuda`, `emulated`.
 enum class device_option : int { automatic, cuda, emulated };
 
+/// Where memory is to come from. In text: `auto`, `elastic`, `fixed`, `managed`.
+enum class backing_option : int { automatic, elastic, fixed, managed };
+
 namespace detail::option_type {
 using device = device_option;
+using memory = backing_option;
+using advice = managed_advice;
 using bytes = std::uint64_t;
 using count = int;
 using duration = absl::Duration;

@@ -1,60 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-#include "absl/strings/str_format.h"
 #include "uvm/backing.hpp"
 
 #if ORCHARD_HAS_CUDA
 
-#include <cuda_runtime_api.h>
-
-#include <algorithm>
-#include <cstring>
-#include <mutex>
-#include <vector>
+#include "uvm/cuda_memory.hpp"
+#include "uvm/metadata_count.hpp"
 
 namespace orchard {
 namespace {
 
-absl::Status to_status(cudaError_t error, const char* call) {
-    if (error == cudaSuccess) {
-        return absl::OkStatus();
-    }
-    return absl::InternalError(
-        absl::StrFormat("CUDA: %s: %s: %s", call, cudaGetErrorName(error), cudaGetErrorString(error)));
-}
-
 class cuda_backing final : public backing {
 public:
     explicit cuda_backing(std::uint32_t segments) : segments_{segments} {}
-    ~cuda_backing() override {
-        cudaSetDevice(device_);
-        for (void* p : device_memory_) {
-            cudaFree(p);
-        }
-        for (void* p : host_memory_) {
-            cudaFreeHost(p);
-        }
-        if (stream_ != nullptr) {
-            cudaStreamDestroy(stream_);
-        }
-    }
 
     absl::Status initialize() {
-        if (auto s = to_status(cudaGetDevice(&device_), "cudaGetDevice"); !s.ok()) {
+        if (auto s = memory_.initialize(); !s.ok()) {
             return s;
         }
-        if (auto s = to_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-            !s.ok()) {
-            return s;
-        }
-        auto staging = allocate_host_visible(staging_bytes);
-        if (!staging.ok()) {
-            return staging.status();
-        }
-        staging_ = *staging;
         const std::uint64_t bytes = (std::uint64_t{segments_} + 1) << segment_shift;
-        auto memory = allocate_device(bytes, "the super chunk");
+        auto memory = memory_.allocate(bytes, "the super chunk");
         if (!memory.ok()) {
             return memory.status();
         }
@@ -66,96 +32,31 @@ public:
     [[nodiscard]] char* base() const override { return base_; }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
-    absl::Status commit(segment_run) override { return absl::OkStatus(); }
+    commit_outcome commit(segment_run) override { return {}; }
+    [[nodiscard]] memory_use use() const override {
+        memory_use now;
+        now.device_bytes = std::uint64_t{segments_} << segment_shift;
+        now.device_budget = now.device_bytes;
+        now.metadata_bytes = metadata_.get();
+        return now;
+    }
 
     absl::StatusOr<void*> allocate_metadata(std::size_t bytes) override {
-        auto memory = allocate_device(bytes, "metadata");
-        if (!memory.ok()) {
-            return memory;
-        }
-        if (auto s = to_status(cudaMemsetAsync(*memory, 0, bytes, stream_), "cudaMemsetAsync"); !s.ok()) {
-            return s;
-        }
-        if (auto s = to_status(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); !s.ok()) {
-            return s;
-        }
-        return memory;
+        return metadata_.add(memory_.allocate_zeroed(bytes, "metadata"), bytes);
     }
-
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
-        void* p = nullptr;
-        if (auto s = to_status(cudaHostAlloc(&p, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
-            !s.ok()) {
-            return s;
-        }
-        host_memory_.push_back(p);
-        std::memset(p, 0, bytes);
-        return p;
+        return metadata_.add(memory_.allocate_host_visible(bytes), bytes);
     }
 
-    [[nodiscard]] void* stream() const override { return stream_; }
-    absl::Status read(void* to, const void* from, std::size_t bytes) override {
-        const std::scoped_lock lock(staging_mutex_);
-        for (std::size_t done = 0; done < bytes;) {
-            const std::size_t n = std::min(bytes - done, staging_bytes);
-            const char* source = static_cast<const char*>(from) + done;
-            if (auto s = copy(staging_, source, n); !s.ok()) {
-                return s;
-            }
-            std::memcpy(static_cast<char*>(to) + done, staging_, n);
-            done += n;
-        }
-        return absl::OkStatus();
-    }
-    absl::Status write(void* to, const void* from, std::size_t bytes) override {
-        const std::scoped_lock lock(staging_mutex_);
-        if (bytes > staging_bytes) {
-            return absl::InvalidArgumentError(
-                absl::StrFormat("write of %d bytes; at most %d at once", bytes, staging_bytes));
-        }
-        std::memcpy(staging_, from, bytes);
-        return copy(to, staging_, bytes);
-    }
+    [[nodiscard]] void* stream() const override { return memory_.stream(); }
+    absl::Status read(void* to, const void* from, std::size_t n) override { return memory_.read(to, from, n); }
+    absl::Status write(void* to, const void* from, std::size_t n) override { return memory_.write(to, from, n); }
 
 private:
-    // Pinned, so that a copy is asynchronous to running kernels; large enough that big reads run at link speed.
-    static constexpr std::size_t staging_bytes = 1 << 20;
-
-    absl::Status copy(void* to, const void* from, std::size_t bytes) {
-        if (auto s = to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
-            !s.ok()) {
-            return s;
-        }
-        return to_status(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    }
-
-    absl::StatusOr<void*> allocate_device(std::uint64_t bytes, const char* what) {
-        void* p = nullptr;
-        const cudaError_t error = cudaMalloc(&p, bytes);
-        if (error == cudaErrorMemoryAllocation) {
-            std::size_t free_bytes = 0;
-            std::size_t total = 0;
-            cudaGetLastError();  // it is reported here, not by the next call
-            cudaMemGetInfo(&free_bytes, &total);
-            return absl::ResourceExhaustedError(
-                absl::StrFormat("the GPU has %d of %d bytes free, %s needs %d; ask for a smaller capacity", free_bytes,
-                                total, what, bytes));
-        }
-        if (error != cudaSuccess) {
-            return to_status(error, "cudaMalloc");
-        }
-        device_memory_.push_back(p);
-        return p;
-    }
-
     std::uint32_t segments_;
-    int device_ = 0;
-    cudaStream_t stream_ = nullptr;
+    detail::cuda_memory memory_;
     char* base_ = nullptr;
-    std::vector<void*> device_memory_;
-    std::vector<void*> host_memory_;
-    std::mutex staging_mutex_;
-    void* staging_ = nullptr;
+    detail::metadata_count metadata_;
 };
 
 }  // namespace

@@ -1,77 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-#include <sys/mman.h>
-
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "uvm/backing.hpp"
+#include "uvm/committed_runs.hpp"
+#include "uvm/emulated_memory.hpp"
+#include "uvm/metadata_count.hpp"
 
 namespace orchard {
 namespace {
 
-/// Anonymous pages, zero, given physical memory when touched.
-class mapping {
-public:
-    mapping() = default;
-    mapping(std::size_t bytes, int protection)
-        : bytes_{bytes},
-          address_{mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)} {}
-    mapping(mapping&& other) noexcept : bytes_{other.bytes_}, address_{std::exchange(other.address_, MAP_FAILED)} {}
-    mapping& operator=(mapping&& other) noexcept {
-        std::swap(bytes_, other.bytes_);
-        std::swap(address_, other.address_);
-        return *this;
-    }
-    ~mapping() {
-        if (address_ != MAP_FAILED) {
-            munmap(address_, bytes_);
-        }
-    }
-    [[nodiscard]] bool ok() const { return address_ != MAP_FAILED; }
-    [[nodiscard]] char* data() const { return static_cast<char*>(address_); }
-
-private:
-    std::size_t bytes_ = 0;
-    void* address_ = MAP_FAILED;
-};
-
-absl::Status exhausted(const char* what, std::uint64_t bytes) {
-    const int error = errno;
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("cannot %s %d bytes of host memory: %s; ask for a smaller "
-                        "capacity",
-                        what, bytes, std::strerror(error)));
-}
-
-/// Copies word by word, since lanes and services may read and write the same words meanwhile.
-void copy_words(void* to, const void* from, std::size_t bytes) {
-    auto* t = static_cast<char*>(to);
-    auto* f = static_cast<const char*>(from);
-    const auto copy = [&]<class Word>(Word) {
-        const auto aligned = [](const char* p) { return reinterpret_cast<std::uintptr_t>(p) % sizeof(Word) == 0; };
-        for (; bytes >= sizeof(Word) && aligned(t) && aligned(f);
-             t += sizeof(Word), f += sizeof(Word), bytes -= sizeof(Word)) {
-            std::atomic_ref source(*reinterpret_cast<Word*>(const_cast<char*>(f)));
-            std::atomic_ref(*reinterpret_cast<Word*>(t))
-                .store(source.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        }
-    };
-    copy(std::uint64_t{});
-    copy(std::uint32_t{});
-    if (bytes != 0) {
-        std::memcpy(t, f, bytes);
-    }
-}
-
 class emulated_backing final : public backing {
 public:
-    emulated_backing(mapping range, std::uint32_t segments) : range_{std::move(range)}, segments_{segments} {
+    emulated_backing(detail::mapping range, std::uint32_t segments)
+        : range_{std::move(range)}, segments_{segments}, runs_{segments} {
         const auto address = reinterpret_cast<std::uintptr_t>(range_.data());
         base_ = range_.data() + (segment_bytes - address % segment_bytes) % segment_bytes;
     }
@@ -79,41 +24,68 @@ public:
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return 0; }
 
-    absl::Status commit(segment_run run) override {
-        if (std::uint64_t{to_underlying(run.first)} + run.count > segments_) {
-            return absl::OutOfRangeError(absl::StrFormat("cannot commit segments [%d, +%d): there are %d",
-                                                         to_underlying(run.first), run.count, segments_));
+    commit_outcome commit(segment_run run) override {
+        absl::Status status = runs_.check_free(run);
+        if (status.ok()) {
+            status = detail::make_accessible(address_of(run), bytes_of(run));
         }
-        char* first = base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift);
-        const std::uint64_t bytes = std::uint64_t{run.count} << segment_shift;
-        return mprotect(first, bytes, PROT_READ | PROT_WRITE) == 0 ? absl::OkStatus() : exhausted("commit", bytes);
+        if (!status.ok()) {
+            return {status, memory_tier::device, failure_reason::commit_failed};
+        }
+        runs_.add(run, {});
+        committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        return {};
     }
-    absl::StatusOr<void*> allocate_metadata(std::size_t bytes) override { return allocate(bytes); }
-    absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override { return allocate(bytes); }
+    [[nodiscard]] bool can_decommit() const override { return true; }
+    absl::Status decommit(segment_run run) override {
+        if (const auto found = runs_.find(run); !found.ok()) {
+            return found.status();
+        }
+        if (auto s = detail::make_inaccessible(address_of(run), bytes_of(run)); !s.ok()) {
+            return s;
+        }
+        runs_.remove(run);
+        committed_.fetch_sub(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        return absl::OkStatus();
+    }
+    [[nodiscard]] memory_use use() const override {
+        memory_use now;
+        now.device_bytes = committed_.load(std::memory_order_relaxed);  // counts, each for itself
+        now.metadata_bytes = metadata_.get();
+        now.device_budget = std::uint64_t{segments_} << segment_shift;
+        return now;
+    }
+
+    absl::StatusOr<void*> allocate_metadata(std::size_t bytes) override {
+        return metadata_.add(pieces_.allocate(bytes), bytes);
+    }
+    absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
+        return metadata_.add(pieces_.allocate(bytes), bytes);
+    }
     [[nodiscard]] void* stream() const override { return nullptr; }
     absl::Status read(void* to, const void* from, std::size_t bytes) override {
-        copy_words(to, from, bytes);
+        detail::copy_words(to, from, bytes);
         return absl::OkStatus();
     }
     absl::Status write(void* to, const void* from, std::size_t bytes) override {
-        copy_words(to, from, bytes);
+        detail::copy_words(to, from, bytes);
         return absl::OkStatus();
     }
 
 private:
-    absl::StatusOr<void*> allocate(std::size_t bytes) {
-        mapping m(bytes, PROT_READ | PROT_WRITE);
-        if (!m.ok()) {
-            return exhausted("allocate", bytes);
-        }
-        others_.push_back(std::move(m));
-        return others_.back().data();
+    [[nodiscard]] char* address_of(segment_run run) const {
+        return base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift);
     }
+    static std::uint64_t bytes_of(segment_run run) { return std::uint64_t{run.count} << segment_shift; }
 
-    mapping range_;
+    detail::mapping range_;
     std::uint32_t segments_;
     char* base_ = nullptr;
-    std::vector<mapping> others_;
+    struct nothing_more {};
+    detail::committed_runs<nothing_more> runs_;
+    std::atomic<std::uint64_t> committed_{0};
+    detail::metadata_count metadata_;
+    detail::owned_pieces pieces_;
 };
 
 }  // namespace
@@ -126,9 +98,9 @@ absl::StatusOr<std::unique_ptr<backing>> make_emulated_backing(std::uint64_t cap
                             "smaller capacity",
                             bytes, max_segments * segment_bytes));
     }
-    mapping range(bytes + segment_bytes, PROT_NONE);
+    detail::mapping range(bytes + segment_bytes, PROT_NONE);
     if (!range.ok()) {
-        return exhausted("reserve", bytes);
+        return detail::exhausted("reserve", bytes);
     }
     return std::make_unique<emulated_backing>(std::move(range), static_cast<std::uint32_t>(bytes >> segment_shift));
 }

@@ -56,7 +56,8 @@ enum class answer_status : std::uint32_t {
     too_large = 5,      ///< more than the heap owns
     commit_failed = 6,  ///< the backing could not provide memory
     closing = 7,
-    refused = 8,  ///< the post made no sense to the service (a double return); counted there
+    refused = 8,             ///< the post made no sense to the service (a double return); counted there
+    out_of_host_budget = 9,  ///< none is free, and no more may be committed, on the host either
 };
 
 /// A field of a 64-bit word.

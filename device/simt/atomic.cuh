@@ -62,6 +62,8 @@ class atomic {
     static_assert(S == scope::device || S == scope::system || !ORCHARD_CUDA_PASS);
 
 public:
+    using records_itself = void;  // touch.cuh
+
     atomic() = default;
     ORCHARD_FN explicit constexpr atomic(T value) : value_{value} {}
 
@@ -73,7 +75,7 @@ public:
         if (simulated()) {
             return static_cast<T>(emulated::current_simulation->load(access(O, where)));
         }
-        emulated::on_access(emulated::access::load, S);
+        emulated::on_access(emulated::access::load, S, &value_);
         return ref().load(detail::host_order<O>());
 #endif
     }
@@ -85,7 +87,7 @@ public:
         if (simulated()) {
             return emulated::current_simulation->store(access(O, where), value);
         }
-        emulated::on_access(emulated::access::store, S);
+        emulated::on_access(emulated::access::store, S, &value_);
         ref().store(value, detail::host_order<O>());
 #endif
     }
@@ -178,7 +180,7 @@ public:
 private:
 #if !ORCHARD_CUDA_PASS
     [[nodiscard]] std::atomic_ref<T> ref() const { return std::atomic_ref<T>(const_cast<T&>(value_)); }
-    static void touch() { emulated::on_access(emulated::access::read_modify_write, S); }
+    void touch() const { emulated::on_access(emulated::access::read_modify_write, S, &value_); }
     static bool simulated() { return emulated::current_simulation != nullptr; }
     [[nodiscard]] emulated::shared_access access(order o, site where) const {
         return {&value_, sizeof(T), mutation::applied(o), S, false, where};
@@ -211,12 +213,14 @@ class plain {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);
 
 public:
+    using records_itself = void;  // touch.cuh
+
     [[nodiscard]] ORCHARD_INLINE T get([[maybe_unused]] site where = site::here()) const {
 #if !ORCHARD_CUDA_PASS
         if (emulated::current_simulation != nullptr) {
             return static_cast<T>(emulated::current_simulation->load(access(where)));
         }
-        emulated::on_access(emulated::access::load, scope::device);
+        emulated::on_access(emulated::access::load, scope::device, &value_);
 #endif
         return value_;
     }
@@ -225,7 +229,7 @@ public:
         if (emulated::current_simulation != nullptr) {
             return emulated::current_simulation->store(access(where), static_cast<std::uint64_t>(value));
         }
-        emulated::on_access(emulated::access::store, scope::device);
+        emulated::on_access(emulated::access::store, scope::device, &value_);
 #endif
         value_ = value;
     }

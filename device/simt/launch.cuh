@@ -53,7 +53,9 @@ using kernel_body = void (*)(const void* kernel, thread_position at);
 
 /// Runs a grid on the pool of host threads and returns when every lane has returned, or when no lane can go on.
 /// @param workers host threads that run blocks; 0: as many as the machine has.
-launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers);
+/// @param recorder what records the lanes' accesses; null: nothing does
+launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers,
+                       access_recorder* recorder = nullptr);
 
 }  // namespace emulated
 
@@ -63,6 +65,7 @@ struct executor {
     unsigned workers = 0;    ///< emulated: host threads that run blocks; 0: as many as the machine has
     void* stream = nullptr;  ///< CUDA: the `cudaStream_t` to launch on
     bool timed = false;      ///< take the kernel's time; costs some microseconds on the host
+    emulated::access_recorder* recorder = nullptr;  ///< emulated: what records the lanes' accesses, or null
 };
 
 #if ORCHARD_CUDA_SOURCE
@@ -156,8 +159,8 @@ launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
     if (on.kind == device_kind::emulated) {
         const std::uint64_t began = emulated::clock_ns();
         launch_result result = emulated::run_grid(
-            shape, [](const void* k, thread_position at) { (*static_cast<const Kernel*>(k))(at); }, &kernel,
-            on.workers);
+            shape, [](const void* k, thread_position at) { (*static_cast<const Kernel*>(k))(at); }, &kernel, on.workers,
+            on.recorder);
         result.microseconds = static_cast<double>(emulated::clock_ns() - began) * 1e-3;
         return result;
     }

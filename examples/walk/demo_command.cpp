@@ -4,6 +4,7 @@
 /// `orchard demo`: the walk on the real graph, with an explanation of what is seen.
 
 #include <CLI/CLI.hpp>
+#include <checkout.hpp>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -12,10 +13,6 @@
 #include "absl/strings/str_format.h"
 #include "examples/walk/walk_command.hpp"
 #include "runtime/command_line.hpp"
-
-#ifndef ORCHARD_SOURCE_DIR
-#define ORCHARD_SOURCE_DIR "."
-#endif
 
 namespace orchard::examples {
 

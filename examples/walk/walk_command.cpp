@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -16,8 +15,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "examples/graph/read_graph.hpp"
 #include "examples/graph/rmat.hpp"
 #include "examples/walk/atomic_file.hpp"
@@ -30,13 +27,6 @@
 namespace orchard::examples {
 
 namespace {
-
-/// The command as it was typed, its arguments separated by blanks.
-std::string typed_command() {
-    std::ifstream file("/proc/self/cmdline", std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-    return absl::StrJoin(absl::StrSplit(bytes, '\0', absl::SkipEmpty()), " ");
-}
 
 absl::StatusOr<edge_list> load(const walk_arguments& a, std::string& source) {
     if (a.rmat_scale == 0) {
@@ -155,7 +145,7 @@ int run_walk_command(walk_arguments& arguments, const std::string& explanation) 
         json.emplace(*std::move(opened));
     }
     walk_description what;
-    what.command = typed_command();
+    what.command = command_line::typed();
     const absl::StatusOr<walk_result> result = execute(arguments, what);
     if (!result.ok()) {
         return command_line::exit_code(result.status());

@@ -50,6 +50,9 @@ absl::Status run(const arguments& a) {
         }
         settings s = a.values;
         s.device = choice->kind;
+        if (s.heap.backing == backing_option::automatic) {
+            s.heap.backing = backing_option::fixed;  // what is measured is not how memory is committed
+        }
         auto rows = b.run(s);
         if (!rows.ok()) {
             return rows.status();

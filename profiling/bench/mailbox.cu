@@ -30,7 +30,8 @@ public:
     [[nodiscard]] char* base() const override { return real_->base(); }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
-    absl::Status commit(segment_run) override { return absl::OkStatus(); }
+    commit_outcome commit(segment_run) override { return {}; }
+    [[nodiscard]] memory_use use() const override { return real_->use(); }
     absl::StatusOr<void*> allocate_metadata(std::size_t n) override { return real_->allocate_metadata(n); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t n) override { return real_->allocate_host_visible(n); }
     [[nodiscard]] void* stream() const override { return real_->stream(); }

@@ -59,6 +59,12 @@ absl::Status status_of(const counts& c, const mismatch& first) {
         c.mismatches, c.allocations, first.thread.get(), slot & address_mask, found));
 }
 
+absl::Status expect_count(const char* what, std::uint64_t found, std::uint64_t expected) {
+    return found == expected ? absl::OkStatus()
+                             : absl::InternalError(absl::StrFormat("at the end the heap says %d %s, expected %d", found,
+                                                                   what, expected));
+}
+
 watchdog::watchdog(absl::Duration deadline, std::function<void()> stuck)
     : thread_{[this, deadline, stuck = std::move(stuck)] {
           std::unique_lock lock(mutex_);

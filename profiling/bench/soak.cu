@@ -56,22 +56,17 @@ plan plan_of(const settings& s) {
 
 /// That the heap agrees: nothing is left, and nothing happened that was not counted.
 absl::Status expect_all_freed(const statistics& s, const counts& c) {
-    const auto differs = [](const char* what, std::uint64_t found, std::uint64_t expected) {
-        return found == expected ? absl::OkStatus()
-                                 : absl::InternalError(absl::StrFormat("at the end the heap says %d %s, expected %d",
-                                                                       found, what, expected));
-    };
     if (c.frees != c.allocations) {
         return absl::InternalError(absl::StrFormat("%d blocks were allocated and %d freed", c.allocations, c.frees));
     }
-    absl::Status status = differs("pages in use", s.pages_in_use, 0);
-    status.Update(differs("live chunks", s.live_chunks, 0));
-    status.Update(differs("slabs in use", s.slabs_in_use, 0));
-    status.Update(differs("segments granted", s.segments_granted, 0));
-    status.Update(differs("allocations", s.allocations, c.allocations));
-    status.Update(differs("frees", s.frees, c.frees));
-    status.Update(differs("failed allocations", s.failed_allocations, c.nulls));
-    status.Update(differs("invalid frees", s.invalid_frees, 0));
+    absl::Status status = expect_count("pages in use", s.pages_in_use, 0);
+    status.Update(expect_count("live chunks", s.live_chunks, 0));
+    status.Update(expect_count("slabs in use", s.slabs_in_use, 0));
+    status.Update(expect_count("segments granted", s.segments_granted, 0));
+    status.Update(expect_count("allocations", s.allocations, c.allocations));
+    status.Update(expect_count("frees", s.frees, c.frees));
+    status.Update(expect_count("failed allocations", s.failed_allocations, c.nulls));
+    status.Update(expect_count("invalid frees", s.invalid_frees, 0));
     return status;
 }
 

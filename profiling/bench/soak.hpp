@@ -62,6 +62,9 @@ std::uint32_t next_rounds(const plan& p, std::uint32_t rounds, double us);
 /// OK, or Internal that says how many blocks did not carry their tags, and all about the first of them.
 absl::Status status_of(const counts& c, const mismatch& first);
 
+/// OK, or Internal that says what a heap counts at the end, and should not.
+absl::Status expect_count(const char* what, std::uint64_t found, std::uint64_t expected);
+
 /// Calls `stuck` from a thread of its own, once, unless it is destroyed before `deadline` has passed.
 class watchdog {
 public:

@@ -59,10 +59,54 @@ TEST(EmulatedBacking, CommittedMemoryIsZeroAndKeepsWhatIsWritten) {
     EXPECT_TRUE(all_zero(first, 3 * segment_bytes));
     std::memset(first, 0x5a, 3 * segment_bytes);
     ASSERT_TRUE(memory->commit({segment_index{5}, 1}).ok());
-    ASSERT_TRUE(memory->commit({segment_index{2}, 3}).ok()) << "committed already: nothing happens";
     EXPECT_EQ(first[0], 0x5a);
     EXPECT_EQ(first[3 * segment_bytes - 1], 0x5a);
     EXPECT_EQ(first[3 * segment_bytes], 0);
+}
+
+TEST(EmulatedBacking, ARunIsCommittedOnceAndTakenBackAsItWas) {
+    const auto memory = make(8 * segment_bytes);
+    const segment_run run{segment_index{2}, 3};
+    ASSERT_TRUE(memory->can_decommit());
+    ASSERT_TRUE(memory->commit(run).ok());
+    for (const segment_run other : {run, segment_run{segment_index{1}, 2}, segment_run{segment_index{4}, 4}}) {
+        const commit_outcome again = memory->commit(other);
+        EXPECT_EQ(again.status.code(), absl::StatusCode::kFailedPrecondition);
+        EXPECT_EQ(again.why, failure_reason::commit_failed);
+        EXPECT_NE(std::string(again.status.message()).find("[2, +3)"), std::string::npos) << again.status;
+    }
+    for (const segment_run other : {segment_run{segment_index{2}, 2}, segment_run{segment_index{3}, 2},
+                                    segment_run{segment_index{0}, 1}, segment_run{no_segment, 1}}) {
+        EXPECT_EQ(memory->decommit(other).code(), absl::StatusCode::kFailedPrecondition);
+    }
+    ASSERT_TRUE(memory->decommit(run).ok());
+    EXPECT_FALSE(memory->decommit(run).ok());
+    ASSERT_TRUE(memory->commit({segment_index{1}, 7}).ok());
+    write_to(memory->base() + 2 * segment_bytes);
+}
+
+TEST(EmulatedBacking, SaysWhatItHasTaken) {
+    const auto memory = make(8 * segment_bytes);
+    EXPECT_EQ(memory->use().device_bytes, 0u);
+    EXPECT_EQ(memory->use().device_budget, 8 * segment_bytes);
+    EXPECT_EQ(memory->use().host_budget, 0u);
+    ASSERT_TRUE(memory->commit({segment_index{2}, 3}).ok());
+    ASSERT_TRUE(memory->commit({segment_index{0}, 1}).ok());
+    ASSERT_TRUE(memory->allocate_metadata(100).ok());
+    ASSERT_TRUE(memory->allocate_host_visible(1000).ok());
+    EXPECT_EQ(memory->use().device_bytes, 4 * segment_bytes);
+    EXPECT_EQ(memory->use().metadata_bytes, 1100u);
+    ASSERT_TRUE(memory->decommit({segment_index{2}, 3}).ok());
+    EXPECT_EQ(memory->use().device_bytes, segment_bytes);
+}
+
+TEST(EmulatedBackingDeathTest, WhatWasTakenBackFaults) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto memory = make(4 * segment_bytes);
+    ASSERT_TRUE(memory->commit({segment_index{1}, 2}).ok());
+    write_to(memory->base() + segment_bytes);
+    ASSERT_TRUE(memory->decommit({segment_index{1}, 2}).ok());
+    EXPECT_DEATH(touch(memory->base() + segment_bytes), "");
 }
 
 TEST(EmulatedBackingDeathTest, WhatIsNotCommittedFaults) {
@@ -137,10 +181,11 @@ TEST(EmulatedBacking, AHeapHasAtMostAsManySegmentsAsTheMailboxCanName) {
 
 TEST(EmulatedBacking, CommittingBeyondTheRangeIsAnErrorThatNamesIt) {
     const auto memory = make(4 * segment_bytes);
-    for (const segment_run run : {segment_run{segment_index{4}, 1}, segment_run{segment_index{3}, 2},
-                                  segment_run{segment_index{0}, 5}, segment_run{no_segment, 1}}) {
-        const absl::Status status = memory->commit(run);
-        EXPECT_FALSE(status.ok()) << to_underlying(run.first) << "+" << run.count;
+    for (const segment_run run :
+         {segment_run{segment_index{4}, 1}, segment_run{segment_index{3}, 2}, segment_run{segment_index{0}, 5},
+          segment_run{no_segment, 1}, segment_run{segment_index{0}, 0}}) {
+        const commit_outcome outcome = memory->commit(run);
+        EXPECT_FALSE(outcome.ok()) << to_underlying(run.first) << "+" << run.count;
     }
 }
 

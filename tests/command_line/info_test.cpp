@@ -159,7 +159,7 @@ TEST(options_command, reports_a_wrong_environment) {
     testing::internal::CaptureStderr();
     const int code = command_line::run(2, argv);
     EXPECT_EQ(testing::internal::GetCapturedStderr(),
-              "orchard: ORCHARD_CAPACITY: \"1\" is below the minimum of 4 MiB; give 4 MiB to 32 TiB\n");
+              "orchard: ORCHARD_CAPACITY: \"1\" is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB\n");
     EXPECT_EQ(code, 2);
 }
 

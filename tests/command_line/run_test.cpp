@@ -129,7 +129,7 @@ TEST_F(command_line_run, refuses_a_wrong_subcommand) {
     expect_refused({}, "orchard: no subcommand given; name one, such as `orchard info`; run `orchard --help`");
     expect_refused({"prob", "--steps", "3"},
                    "orchard: unknown subcommand \"prob\" (nearest: probe); run `orchard --help`");
-    expect_refused({""}, "orchard: unknown subcommand \"\" (nearest: bare); run `orchard --help`");
+    expect_refused({""}, "orchard: unknown subcommand \"\" (nearest: uvm); run `orchard --help`");
 }
 
 TEST_F(command_line_run, refuses_an_unknown_option) {
@@ -155,7 +155,7 @@ TEST_F(command_line_run, refuses_bad_values) {
     expect_refused({"probe", "g", "--steps", "many"},
                    "orchard probe: --steps: Value many not in range 1 to 100; run `orchard probe --help`");
     expect_refused({"probe", "g", "--capacity", "1MiB"},
-                   "orchard probe: --capacity: \"1MiB\" is below the minimum of 4 MiB; give 4 MiB to 32 TiB; run "
+                   "orchard probe: --capacity: \"1MiB\" is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB; run "
                    "`orchard probe --help`");
     expect_refused(
         {"probe", "g", "--hardened=maybe"},

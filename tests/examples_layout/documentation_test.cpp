@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <checkout.hpp>
 #include <filesystem>
 #include <fstream>
 #include <sstream>

@@ -35,7 +35,9 @@ std::size_t metadata_bytes(const heap_setup& u) {
     std::size_t bytes = margin + mailbox::host_part::bytes(u.shape) + mailbox::device_part::bytes(u.shape);
     device::heap_view v;
     v.segments = u.segments;
-    device::for_each_array(v, [&](auto*& array, std::uint64_t count) { bytes += count * sizeof(*array) + 128; });
+    v.places = u.segments;
+    device::for_each_array(
+        v, [&](auto*& array, std::uint64_t count, std::uint64_t) { bytes += count * sizeof(*array) + 128; });
     return bytes;
 }
 
@@ -43,13 +45,14 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     device::heap_view v;
     v.base = user;
     v.segments = u.segments;
+    v.places = u.segments;
     v.segments_per_shard = u.segments;
     v.magazine_target = u.magazine_target;
     v.magazine_most = 2 * u.magazine_target;
     v.refill_batch = u.refill_batch;
     v.reclaim_patience_ns = u.reclaim_patience_ns;
     v.portions_by = u.portions_by;
-    device::for_each_array(v, [&](auto*& array, std::uint64_t count) {
+    device::for_each_array(v, [&](auto*& array, std::uint64_t count, std::uint64_t) {
         array = metadata.place<std::remove_reference_t<decltype(*array)>>(count);
     });
     auto& box = v.mailboxes[0];
@@ -73,14 +76,15 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(&v.state->refill_in_flight, 8, "refill_in_flight");
     s.name_words(&v.state->reclaiming, 8, "reclaiming");
     s.name_words(&v.state->closing, sizeof(v.state->closing), "closing");
-    s.name_words(v.slab_table, std::size_t{class_count} * v.segments * 4, "slab_table", std::size_t{v.segments} * 4);
+    s.name_words(v.slab_table, std::size_t{class_count} * v.places * 4, "slab_table", std::size_t{v.places} * 4);
     s.name_words(v.descriptors, std::size_t{v.segments} * 8, "descriptor", 8);
     s.name_words(v.magazine, std::size_t{v.magazine_words()} * 8, "magazine", 8);
     s.name_words(v.magazine_summary, 8, "magazine_summary");
     s.name_words(v.bitmaps, v.segments * device::bitmap_words * 8, "bitmap", device::bitmap_words * 8);
     s.name_words(v.records, std::size_t{v.segments} * sizeof(device::chunk_record), "record",
                  sizeof(device::chunk_record));
-    s.name_words(v.portions, std::size_t{v.portion_words()} * 8 * (leaves_per_segment - 1), "portions", 8);
+    s.name_words(v.portions, std::size_t{v.portion_lines()} * v.words_a_line * 8 * (leaves_per_segment - 1), "portions",
+                 8);
     s.name_words(v.portion_summary, 8 * (leaves_per_segment - 1), "portion_summary", 8);
     s.name_words(v.portion_records, std::size_t{v.segments} * leaves_per_segment * sizeof(device::portion_record),
                  "portion_record", sizeof(device::portion_record));
@@ -100,14 +104,44 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
 arena::arena(std::size_t bytes) : base_{static_cast<char*>(map(bytes))}, bytes_{bytes} {}
 arena::~arena() { ::munmap(base_, bytes_); }
 
-absl::Status slow_backing::commit(segment_run run) {
+commit_outcome slow_backing::commit(segment_run run) {
     simt::pause(commit_ns);
     if (failures_left > 0) {
         --failures_left;
-        return absl::ResourceExhaustedError("a commit that fails");
+        return {absl::ResourceExhaustedError("a commit that fails"), memory_tier::device,
+                failure_reason::commit_failed};
     }
     committed += run.count;
+    extents_[to_underlying(run.first)] = run.count;
+    return {};
+}
+absl::Status slow_backing::decommit(segment_run run) {
+    simt::pause(commit_ns);
+    const auto found = extents_.find(to_underlying(run.first));
+    if (found == extents_.end() || found->second != run.count) {
+        return absl::FailedPreconditionError("it was not committed so");
+    }
+    extents_.erase(found);
+    committed -= run.count;
     return absl::OkStatus();
+}
+bool slow_backing::has(segment_run run) const {
+    const auto has_one = [&](std::uint32_t i) {
+        const auto next = extents_.upper_bound(i);
+        return i < at_start_ || (next != extents_.begin() && i < std::prev(next)->first + std::prev(next)->second);
+    };
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+        if (!has_one(to_underlying(run.first) + i)) {
+            return false;
+        }
+    }
+    return true;
+}
+memory_use slow_backing::use() const {
+    memory_use now;
+    now.device_bytes = std::uint64_t{at_start_ + committed} << segment_shift;
+    now.device_budget = std::uint64_t{segments_} << segment_shift;
+    return now;
 }
 absl::StatusOr<void*> slow_backing::allocate_metadata(std::size_t) { return absl::UnimplementedError("not here"); }
 absl::StatusOr<void*> slow_backing::allocate_host_visible(std::size_t) { return absl::UnimplementedError("not here"); }
@@ -140,14 +174,17 @@ heap_world::heap_world(world& w, const heap_setup& u)
     view.self = &view;
     ref = heap_ref(view);
     name_words(s, view);
-    s.name_words(&grower.line(0).committed, 4, "growth.committed");
-    s.name_words(&grower.line(0).wanted, 4, "growth.wanted");
+    s.name_words(&grower.line(0).committed, 8, "growth.committed");
+    s.name_words(&grower.line(0).wanted, 8, "growth.wanted");
     s.name_words(&grower.line(0).failed, 4, "growth.failed");
     if (u.service_lives) {
         service_actor = s.add_daemon("service", [this] {
             for (;;) {
                 if (service.poll_once() == 0) {
                     simt::pause(500);
+                }
+                if (setup.gives_back && s.pick(8) == 0) {
+                    service.release_unused(s.pick(3));
                 }
             }
         });
@@ -188,6 +225,7 @@ failure_reason heap_world::take_run(simt::lane_mask mask, std::uint32_t k, segme
     const failure_reason why = device::acquire_segments(view, mask, k, run);
     if (why == failure_reason::none && device::is_leader(mask)) {
         s.check(run->count == k, "a run is not as long as was asked for");
+        s.check(memory.has(*run), "a run has no memory");
         mark(view.address(to_underlying(run->first)), std::uint64_t{k} << segment_shift);
     }
     return why;
@@ -244,7 +282,7 @@ request_counts heap_world::requests() {
 std::uint64_t heap_world::failures() const { return view.state->failure.count.load<simt::order::relaxed>(); }
 
 failure_reason heap_world::first_failure() const {
-    return static_cast<failure_reason>(view.state->failure.reason.get());
+    return static_cast<failure_reason>(view.state->failure.reason.load<simt::order::relaxed>());
 }
 
 std::uint32_t heap_world::slots_claimed() const {

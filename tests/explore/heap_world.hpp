@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -52,7 +53,10 @@ public:
     [[nodiscard]] char* base() const override { return base_; }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return at_start_; }
-    absl::Status commit(segment_run run) override;
+    commit_outcome commit(segment_run run) override;
+    [[nodiscard]] bool can_decommit() const override { return true; }
+    absl::Status decommit(segment_run run) override;
+    [[nodiscard]] memory_use use() const override;
     absl::StatusOr<void*> allocate_metadata(std::size_t) override;
     absl::StatusOr<void*> allocate_host_visible(std::size_t) override;
     [[nodiscard]] void* stream() const override { return nullptr; }
@@ -63,10 +67,14 @@ public:
     std::uint32_t commit_ns = 20'000;  ///< logical time that a commit takes
     std::uint32_t committed = 0;       ///< segments, beyond those of the start
 
+    /// Whether all of a run has memory now.
+    [[nodiscard]] bool has(segment_run run) const;
+
 private:
     char* base_;
     std::uint32_t segments_;
     std::uint32_t at_start_;
+    std::map<std::uint32_t, std::uint32_t> extents_;  // first -> count
 };
 
 /// What a heap of a simulation is like.
@@ -83,6 +91,7 @@ struct heap_setup {
     std::uint64_t lost_after_ns = 20'000;    ///< of a courier
     std::uint64_t reclaim_patience_ns = 200'000;
     bool service_lives = true;  ///< otherwise nobody answers
+    bool gives_back = false;    ///< the service gives up unused extents now and then
 };
 
 class heap_world {
@@ -128,7 +137,7 @@ public:
     [[nodiscard]] std::uint32_t slots_claimed() const;
 
     simt::explore::simulation& s;
-    const heap_setup setup;
+    heap_setup setup;
 
 private:
     arena user_;

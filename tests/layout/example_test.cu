@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <checkout.hpp>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>

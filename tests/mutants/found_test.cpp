@@ -39,7 +39,7 @@ constexpr finder finders[] = {
     {fault::acknowledgement, "mailbox", 500},   {fault::epoch, "courier_handover", 500},
     {fault::answer_order, "grant_return", 500}, {fault::live_order, "arrays", 500},
     {fault::array_room, "arrays", 500},         {fault::array_after, "arrays", 500},
-    {fault::live_look, "stale_frees", 500},
+    {fault::live_look, "stale_frees", 500},     {fault::ring_end, "host_frees", 3000},
 };
 
 const char* name_of(fault f) {

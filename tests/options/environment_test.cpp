@@ -67,7 +67,7 @@ TEST(options_environment, an_error_names_the_variable_and_changes_nothing) {
     options values;
     const absl::Status status = apply_environment(values);
     EXPECT_TRUE(absl::IsOutOfRange(status));
-    EXPECT_EQ(status.message(), "ORCHARD_CAPACITY: \"3MiB\" is below the minimum of 4 MiB; give 4 MiB to 32 TiB");
+    EXPECT_EQ(status.message(), "ORCHARD_CAPACITY: \"3MiB\" is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB");
     EXPECT_EQ(values, options{});
     EXPECT_EQ(options::from_environment().status(), status);
 }

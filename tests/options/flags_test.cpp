@@ -118,7 +118,7 @@ TEST_F(options_flags, a_flag_wins_over_the_variable_and_the_variable_over_the_de
 
 TEST_F(options_flags, an_error_names_flag_value_and_remedy) {
     EXPECT_EQ(error_of({"--capacity", "3MiB"}),
-              "--capacity: \"3MiB\" is below the minimum of 4 MiB; give 4 MiB to 32 TiB");
+              "--capacity: \"3MiB\" is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB");
     EXPECT_EQ(error_of({"--shards", "two"}), "--shards: \"two\" is not a whole number of 32 bits; give 1 to 4");
     EXPECT_EQ(error_of({"--device", "gpu"}), "--device: \"gpu\" is not a device; give auto, cuda or emulated");
     EXPECT_EQ(error_of({"--device", ""}), "--device: \"\" is not a device; give auto, cuda or emulated");
@@ -139,7 +139,7 @@ TEST_F(options_flags, the_help_shows_default_and_range) {
         EXPECT_THAT(help, HasSubstr(info.flag));
         EXPECT_THAT(help, HasSubstr(info.is_switch ? "--no-hardened" : "=" + info.value));
     }
-    EXPECT_THAT(help, HasSubstr("(4 MiB to 32 TiB)"));
+    EXPECT_THAT(help, HasSubstr("(0, or 4 MiB to 32 TiB)"));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ absl::Status set_one(const std::string& name, const std::string& text) {
 TEST(options_defaults, are_those_of_the_documentation) {
     const options o;
     EXPECT_EQ(o.device, device_option::automatic);
-    EXPECT_EQ(o.capacity, 1ull << 30);
+    EXPECT_EQ(o.capacity, 0u);
     EXPECT_EQ(o.shards, 1);
     EXPECT_EQ(o.mailbox_slots, 16384);
     EXPECT_EQ(o.magazine_segments, 64);
@@ -51,7 +51,12 @@ struct range_case {
 
 // Written out again, so that a change of the table is seen.
 constexpr range_case ranges[] = {
-    {"capacity", "4MiB", "32TiB", "4194303", "35184372088833", "4 MiB to 32 TiB"},
+    {"capacity", "4MiB", "32TiB", "4194303", "35184372088833", "0, or 4 MiB to 32 TiB"},
+    {"capacity_share", "1", "100", "0", "101", "1 to 100"},
+    {"host_budget", "0", "32TiB", nullptr, "35184372088833", "0 B to 32 TiB"},
+    {"range", "4MiB", "32TiB", "4194303", "35184372088833", "0, or 4 MiB to 32 TiB"},
+    {"most_extent", "2MiB", "64GiB", "0", "68721573888", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
+    {"decay", "0", "24h", "-1ns", "24h1ns", "0 to 24h"},
     {"shards", "1", "4", "0", "5", "1 to 4"},
     {"mailbox_slots", "4", "16384", "2", "32768", "a power of two from 4 to 16384"},
     {"magazine_segments", "0", "65536", "-1", "65537", "0 to 65536"},
@@ -96,8 +101,9 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
         }
     }
     EXPECT_EQ(listed, std::size(ranges));
-    EXPECT_EQ(option_table().size(),
-              std::size(ranges) + 6);  // device, hardened, page_policy, portions, layout and lane_order have no range
+    // Switches and choices have none: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
+    // page_policy, portions, layout, lane_order.
+    EXPECT_EQ(option_table().size(), std::size(ranges) + 11);
 }
 
 TEST(options_set, writes_the_field_it_names) {
@@ -115,7 +121,13 @@ TEST(options_set, writes_the_field_it_names) {
     ASSERT_TRUE(set(o, "service-spin", "1.5ms").ok());
     ASSERT_TRUE(set(o, "emulated_workers", "2").ok());
     ASSERT_TRUE(set(o, "hardened", "yes").ok());
+    ASSERT_TRUE(set(o, "backing", "managed").ok());
+    ASSERT_TRUE(set(o, "advice", "cpu_resident").ok());
+    ASSERT_TRUE(set(o, "discard", "no").ok());
     options expected;
+    expected.backing = backing_option::managed;
+    expected.advice = managed_advice::cpu_resident;
+    expected.discard = false;
     expected.device = device_option::emulated;
     expected.capacity = 2'000'000'000;
     expected.shards = 2;

@@ -27,11 +27,12 @@ TEST(options_validate, the_defaults_are_valid_with_any_legal_capacity) {
 }
 
 TEST(options_validate, refuses_each_field_by_name_value_and_remedy) {
-    expect_refused(&options::capacity, 3 * mib, "capacity: 3 MiB is below the minimum of 4 MiB; give 4 MiB to 32 TiB");
+    expect_refused(&options::capacity, 3 * mib,
+                   "capacity: 3 MiB is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB");
     expect_refused(&options::capacity, std::uint64_t{5000},
-                   "capacity: 5000 B is below the minimum of 4 MiB; give 4 MiB to 32 TiB");
+                   "capacity: 5000 B is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB");
     expect_refused(&options::capacity, 33 * tib,
-                   "capacity: 33 TiB is above the maximum of 32 TiB; give 4 MiB to 32 TiB");
+                   "capacity: 33 TiB is above the maximum of 32 TiB; give 0, or 4 MiB to 32 TiB");
     expect_refused(&options::shards, 0, "shards: 0 is below the minimum of 1; give 1 to 4");
     expect_refused(&options::mailbox_slots, std::numeric_limits<int>::min(),
                    "mailbox_slots: -2147483648 is below the minimum of 4; give a power of two from 4 to 16384");
@@ -62,8 +63,8 @@ TEST(options_validate, refuses_each_field_by_name_value_and_remedy) {
 TEST(options_validate, names_the_first_of_several) {
     options values;
     values.refill_batch = 0;
-    values.capacity = 0;
-    EXPECT_EQ(validate(values).message(), "capacity: 0 B is below the minimum of 4 MiB; give 4 MiB to 32 TiB");
+    values.capacity = 1;
+    EXPECT_EQ(validate(values).message(), "capacity: 1 B is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB");
 }
 
 }  // namespace

@@ -61,7 +61,6 @@ public:
         EXPECT_TRUE(directory_.grant({*first, count}).ok());
         chunk c{*first, whole, std::nullopt};
         if (has_tail) {
-            EXPECT_TRUE(portions_.join(*first + whole));
             c.tail = portions_.take_leftmost(*first + whole, asked);
             EXPECT_TRUE(c.tail);
         }

@@ -71,6 +71,10 @@ private:
     }
     static void take_leftmost(std::uint32_t block, std::uint32_t asked, portion_tree& tree, portion_model& model) {
         const portion wanted = portion_at(block, 0, model.own(asked));
+        // A block that is not in the space joins, if the portion is one that blocks can have.
+        if (model.own(asked) != 0) {
+            (void)model.join(block);
+        }
         const auto p = tree.take_leftmost(segment_index{block}, leaf_count{asked});
         ASSERT_EQ(p.has_value(), model.allowed(wanted)) << asked << " leaves of block " << block;
         if (p) {

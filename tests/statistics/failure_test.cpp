@@ -33,7 +33,8 @@ TEST(failure_reason, names_are_those_of_the_enumeration) {
     EXPECT_EQ(name_of(failure_reason::closing), "closing");
     EXPECT_EQ(name_of(failure_reason::invalid_alignment), "invalid_alignment");
     EXPECT_EQ(name_of(failure_reason::commit_failed), "commit_failed");
-    EXPECT_EQ(static_cast<std::uint32_t>(failure_reason::commit_failed) + 1, failure_reasons);
+    EXPECT_EQ(name_of(failure_reason::out_of_memory_host_budget), "out_of_memory_host_budget");
+    EXPECT_EQ(static_cast<std::uint32_t>(failure_reason::out_of_memory_host_budget) + 1, failure_reasons);
 }
 
 TEST(failure_reason, each_has_a_meaning_and_a_remedy_of_its_own) {
@@ -87,6 +88,16 @@ TEST(failure_text, counts_further_failures) {
     EXPECT_THAT(to_text({.reason = failure_reason::too_large, .count = 1}), Not(HasSubstr("so far")));
     EXPECT_THAT(to_text({.reason = failure_reason::too_large, .count = 42}),
                 HasSubstr("; 42 requests failed so far; "));
+}
+
+TEST(failure_text, says_what_the_heap_holds) {
+    failure what{.reason = failure_reason::fragmented, .count = 1};
+    what.now = {.in_use = 6 << 20, .committed = 10 << 20, .largest_free = 2 << 20, .device_budget = 64 << 20};
+    EXPECT_THAT(to_text(what),
+                HasSubstr("; now 6 MiB are in use of 10 MiB committed, the largest free piece is 2 MiB, the budget 64 "
+                          "MiB; ask for"));
+    what.now.host_budget = 3 << 20;
+    EXPECT_THAT(to_text(what), HasSubstr("the budget 64 MiB and 3 MiB on the host; "));
 }
 
 TEST(failure_text, without_a_failure_says_so) { EXPECT_EQ(to_text(failure{}), "nothing failed"); }

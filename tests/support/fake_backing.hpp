@@ -23,15 +23,38 @@ public:
     [[nodiscard]] char* base() const override { return nullptr; }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return at_start_; }
-    absl::Status commit(segment_run run) override {
+    commit_outcome commit(segment_run run) override {
         entered_.fetch_add(1);
         entered_.notify_all();
         held_.wait(true);
         const std::scoped_lock lock(mutex_);
-        if (failure_.ok()) {
-            commits_.push_back(run);
+        if (!failure_.ok()) {
+            return {failure_, memory_tier::device, why_};
         }
-        return failure_;
+        if (run.count > largest_) {
+            return {absl::ResourceExhaustedError("not so much"), memory_tier::device, failure_reason::commit_failed};
+        }
+        commits_.push_back(run);
+        return {};
+    }
+    [[nodiscard]] bool can_decommit() const override { return true; }
+    /// Of what was committed, exactly as it was.
+    absl::Status decommit(segment_run run) override {
+        const std::scoped_lock lock(mutex_);
+        if (std::erase(commits_, run) == 0) {
+            return absl::FailedPreconditionError("it was not committed so");
+        }
+        return absl::OkStatus();
+    }
+    [[nodiscard]] memory_use use() const override {
+        const std::scoped_lock lock(mutex_);
+        memory_use now;
+        now.device_bytes = std::uint64_t{at_start_} << segment_shift;
+        for (const segment_run run : commits_) {
+            now.device_bytes += std::uint64_t{run.count} << segment_shift;
+        }
+        now.device_budget = std::uint64_t{segments_} << segment_shift;
+        return now;
     }
     absl::StatusOr<void*> allocate_metadata(std::size_t) override { return absl::UnimplementedError("a fake"); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t) override { return absl::UnimplementedError("a fake"); }
@@ -39,10 +62,16 @@ public:
     absl::Status read(void*, const void*, std::size_t) override { return absl::UnimplementedError("a fake"); }
     absl::Status write(void*, const void*, std::size_t) override { return absl::UnimplementedError("a fake"); }
 
-    /// From now on commits end like this.
-    void end_with(absl::Status status) {
+    /// From now on commits end like this; `why` is for those that fail.
+    void end_with(absl::Status status, failure_reason why = failure_reason::commit_failed) {
         const std::scoped_lock lock(mutex_);
+        why_ = why;
         (void)(failure_ = std::move(status));
+    }
+    /// From now on runs of more than `segments` fail.
+    void give_at_most(std::uint32_t segments) {
+        const std::scoped_lock lock(mutex_);
+        largest_ = segments;
     }
     /// From now on commits do not end before `let_go`.
     void hold() { held_.store(true); }
@@ -58,7 +87,7 @@ public:
     }
     /// Commits begun.
     [[nodiscard]] std::uint32_t entered() const { return entered_.load(); }
-    /// The commits that succeeded, in order.
+    /// The commits that succeeded and were not taken back, in order.
     [[nodiscard]] std::vector<segment_run> commits() const {
         const std::scoped_lock lock(mutex_);
         return commits_;
@@ -71,6 +100,8 @@ private:
     std::atomic<bool> held_{false};
     mutable std::mutex mutex_;
     absl::Status failure_;
+    std::uint32_t largest_ = max_segments;
+    failure_reason why_ = failure_reason::commit_failed;
     std::vector<segment_run> commits_;
 };
 

@@ -40,6 +40,7 @@ struct heap_case {
     int mailbox_slots;
     std::uint64_t capacity;
     device::page_policy policy = device::page_policy::default_walk;
+    backing_option backing = backing_option::automatic;
 
     /// Whether blocks are runs of units of 16 B, found at random: they do not fill a heap.
     [[nodiscard]] bool runs() const { return policy == device::page_policy::rw_malloc; }
@@ -50,6 +51,8 @@ struct heap_case {
         o.shards = shards;
         o.mailbox_slots = mailbox_slots;
         o.capacity = capacity;
+        o.backing = backing;
+        o.range = 4 * capacity;  // of an elastic heap; what is looked at after each test is less than with the default
         o.emulated_workers = 2;
         o.page_policy = policy;
         o.rw_malloc_unit = 16;
@@ -102,10 +105,21 @@ inline std::vector<heap_case> heap_cases() {
         const auto& name = names[static_cast<std::size_t>(prefix)];
         cases.push_back({name[0], device, 64, 1, all_slots, segments(32)});
         cases.push_back({name[1], device, 0, 1, 4, segments(32)});
-        cases.push_back({name[2], device, 64, 3, 4, segments(136)});
-        cases.push_back({name[3], device, 0, 3, all_slots, segments(136)});
+        // Not elastic: a service's share would be one of the addresses, and all could want all of the budget.
+        constexpr auto walk = device::page_policy::default_walk;
+        cases.push_back({name[2], device, 64, 3, 4, segments(136), walk, backing_option::fixed});
+        cases.push_back({name[3], device, 0, 3, all_slots, segments(136), walk, backing_option::fixed});
         cases.push_back({name[4], device, 64, 1, all_slots, segments(8)});
     }
+    // The one of the backings that a device has not by itself.
+    constexpr auto policy = device::page_policy::default_walk;
+    cases.push_back(
+        {"emulated_elastic", device_option::emulated, 64, 1, all_slots, segments(32), policy, backing_option::elastic});
+    cases.push_back({"cuda_fixed", device_option::cuda, 64, 1, all_slots, segments(32), policy, backing_option::fixed});
+    cases.push_back(
+        {"emulated_managed", device_option::emulated, 64, 1, all_slots, segments(32), policy, backing_option::managed});
+    cases.push_back(
+        {"cuda_managed", device_option::cuda, 64, 1, all_slots, segments(32), policy, backing_option::managed});
     return cases;
 }
 
@@ -137,12 +151,15 @@ protected:
         heap_.emplace(*std::move(made));
     }
 
+    /// Destroys the heap; there is none any more.
+    void drop() { heap_.reset(); }
+
     [[nodiscard]] heap& h() { return *heap_; }
-    [[nodiscard]] std::uint64_t heap_segments() { return device::heap_view(heap_->ref().view()).segments; }
+    [[nodiscard]] std::uint64_t heap_segments() { return device::heap_view(heap_->ref().view()).places; }
     /// The longest run that one service owns: a chunk does not reach from one into another.
     [[nodiscard]] std::uint64_t largest_chunk() {
         const device::heap_view view = heap_->ref().view();
-        return segments(std::min(view.segments, view.segments_per_shard));
+        return segments(std::min(view.places, view.segments_per_shard));
     }
 
     /// Runs a kernel that must not fail.

@@ -18,8 +18,9 @@ class heap_memory {
 public:
     explicit heap_memory(std::uint32_t segments) {
         view.segments = segments;
+        view.places = segments;
         view.segments_per_shard = segments;
-        device::for_each_array(view, [this](auto*& array, std::uint64_t count) {
+        device::for_each_array(view, [this](auto*& array, std::uint64_t count, std::uint64_t) {
             using value = std::remove_reference_t<decltype(*array)>;
             auto memory = std::make_shared<std::vector<value>>(count);
             array = memory->data();

@@ -15,13 +15,10 @@
 
 #include <absl/strings/match.h>
 #include <gtest/gtest.h>
+#include <checkout.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tests/graph/temporary_file.hpp"
-
-#ifndef ORCHARD_PROGRAM
-#define ORCHARD_PROGRAM "./orchard"
-#endif
 
 namespace orchard::examples {
 namespace {

@@ -9,14 +9,11 @@
 
 #include <absl/strings/match.h>
 #include <gtest/gtest.h>
+#include <checkout.hpp>
 
 #include "examples/graph/read_graph.hpp"
 #include "examples/graph/rmat.hpp"
 #include "tests/walk/graphs.hpp"
-
-#ifndef ORCHARD_SOURCE_DIR
-#define ORCHARD_SOURCE_DIR "."
-#endif
 
 namespace orchard::examples {
 namespace {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "device/simt/emulated/recorder.hpp"
 #include "device/simt/emulated/report.hpp"
 
 namespace orchard::simt::emulated {
@@ -52,6 +53,7 @@ void block_runner::work_off(launch_state& launch) {
     launch_ = &launch;
     costs_ = {};
     current_costs = &costs_;
+    current_recorder = launch.recorder();
     try {
         ensure_lanes(launch.shape().threads_per_block);
         for (std::uint64_t block = 0; !launch.stopping() && (block = launch.take_block()) < launch.shape().blocks;) {
@@ -62,6 +64,7 @@ void block_runner::work_off(launch_state& launch) {
         launch.fail(error.what());
     }
     current_costs = nullptr;
+    current_recorder = nullptr;
     launch.add_costs(costs_);
     launch_ = nullptr;
 }
@@ -190,6 +193,7 @@ std::uint64_t block_runner::meet(lane& l, const meeting& at, std::uint64_t opera
     const lane_mask released = l.group->arrive(l.id, at, operand, source);
     if (released != 0) {
         ++costs_.collectives;
+        record_meeting(*l.group, released);
         make_runnable(*l.group, released & ~(lane_mask{1} << l.id));  // the last to come goes on at once
     } else {
         release_converging(*l.group);
@@ -205,7 +209,7 @@ lane_mask block_runner::converge(lane& l, site where) {
     }
     l.group->arrive_at_converge(l.id, where);
     if (l.group->runnable() == 0) {
-        make_runnable(*l.group, l.group->converge_by_site() & ~own);
+        make_runnable(*l.group, converge_by_site(*l.group) & ~own);
     } else {
         suspend(l);
     }
@@ -243,7 +247,25 @@ void block_runner::make_runnable(const warp& of, lane_mask lanes) {
 
 void block_runner::release_converging(warp& of) {
     if (of.runnable() == 0 && of.converging() != 0) {
-        make_runnable(of, of.converge_by_site());
+        make_runnable(of, converge_by_site(of));
+    }
+}
+
+lane_mask block_runner::converge_by_site(warp& of) {
+    const lane_mask released = of.converge_by_site();
+    for (lane_mask rest = released; rest != 0 && current_recorder != nullptr;) {
+        const auto group = static_cast<lane_mask>(of.result_of(std::countr_zero(rest)));
+        record_meeting(of, group);
+        rest &= ~group;
+    }
+    return released;
+}
+
+/// Lanes that have met go on together.
+void block_runner::record_meeting(const warp& of, lane_mask lanes) {
+    if (current_recorder != nullptr) {
+        const auto first = static_cast<std::uint32_t>(&of - warps_.data()) * warp_size;
+        current_recorder->meet(position_of(lanes_[first]).global_warp(), lanes);
     }
 }
 

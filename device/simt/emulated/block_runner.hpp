@@ -24,10 +24,13 @@ namespace orchard::simt::emulated {
 /// One launch, shared by the host threads that work on it.
 class launch_state {
 public:
-    launch_state(grid shape, kernel_body body, const void* kernel) : shape_{shape}, body_{body}, kernel_{kernel} {}
+    launch_state(grid shape, kernel_body body, const void* kernel, access_recorder* recorder)
+        : shape_{shape}, body_{body}, kernel_{kernel}, recorder_{recorder} {}
 
     [[nodiscard]] grid shape() const { return shape_; }
     void call_kernel(thread_position at) const { body_(kernel_, at); }
+    /// Null where nothing is recorded.
+    [[nodiscard]] access_recorder* recorder() const { return recorder_; }
 
     /// Takes the next block. @returns its index, or `shape().blocks` or more when there is none
     std::uint64_t take_block() { return next_block_.fetch_add(1, std::memory_order_relaxed); }
@@ -45,6 +48,7 @@ private:
     const grid shape_;
     const kernel_body body_;
     const void* const kernel_;
+    access_recorder* const recorder_;
     alignas(64) std::atomic<std::uint64_t> next_block_{0};
     alignas(64) std::atomic<bool> stopping_{false};
     std::mutex mutex_;  // guards what follows
@@ -97,6 +101,8 @@ private:
     void suspend(lane& l);
     void make_runnable(const warp& of, lane_mask lanes);
     void release_converging(warp& of);
+    lane_mask converge_by_site(warp& of);
+    void record_meeting(const warp& of, lane_mask lanes);
     [[nodiscard]] bool acts_alone() const;
     [[noreturn]] void fail_in_lane(std::string error);
     [[nodiscard]] std::span<const warp> warps() const;

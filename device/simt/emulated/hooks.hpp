@@ -110,11 +110,19 @@ std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where);
 /// Called by a lane or by a host thread that waits. A lane lets the other lanes of its block go on.
 void pause(std::uint32_t nanoseconds, site where);
 
+class access_recorder;  // recorder.hpp
+
+/// What records the launch that this host thread works on; null where nothing does.
+extern constinit thread_local access_recorder* current_recorder;
+
+/// Has an access of the current lane recorded, if it is one of what is to be. Precondition: there is a recorder.
+void record(const volatile void* word, access kind);
+
 /// Ends the launch with the error `why`.
 [[noreturn]] void stop_kernel(const char* why);
 
-/// Counts an access of a lane; every shared access goes through here (the exploring scheduler's hook).
-inline void on_access(access kind, scope where) {
+/// Counts an access of a lane, and has it recorded; every shared access goes through here.
+inline void on_access(access kind, scope where, const volatile void* word) {
     costs* c = current_costs;
     if (c == nullptr) {
         return;
@@ -124,6 +132,9 @@ inline void on_access(access kind, scope where) {
         case access::load: ++(host ? c->host_words_read : c->device_loads); break;
         case access::store: ++(host ? c->host_words_written : c->device_stores); break;
         case access::read_modify_write: ++(host ? c->host_atomics : c->device_atomics); break;
+    }
+    if (current_recorder != nullptr) {
+        record(word, kind);
     }
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "device/simt/emulated/block_runner.hpp"
+#include "device/simt/emulated/recorder.hpp"
 #include "device/simt/launch.cuh"
 
 namespace orchard::simt::emulated {
@@ -164,7 +165,7 @@ std::string complaint_about(grid shape, unsigned workers) {
 
 }  // namespace
 
-launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers) {
+launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers, access_recorder* recorder) {
     std::string complaint = complaint_about(shape, workers);
     if (!complaint.empty()) {
         return {false, std::move(complaint), {}};
@@ -172,9 +173,13 @@ launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigne
     static const unsigned processors = std::clamp(std::thread::hardware_concurrency(), 1u, max_workers);
     const std::uint32_t wanted = std::min<std::uint32_t>(workers == 0 ? processors : workers, shape.blocks);
     try {
+        if (recorder != nullptr) {
+            recorder->begin_launch(std::uint64_t{shape.blocks} *
+                                   ((shape.threads_per_block + warp_size - 1) / warp_size));
+        }
         // The calling thread works too: a grid of one block involves no other.
         const std::vector<helper*> hired = helpers().take(wanted - 1);
-        launch_state launch(shape, body, kernel);
+        launch_state launch(shape, body, kernel, recorder);
         for (helper* h : hired) {
             h->start(launch);
         }
@@ -183,9 +188,14 @@ launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigne
             h->finish();
         }
         helpers().give_back(hired);
+        if (recorder != nullptr) {
+            recorder->end_launch();
+        }
         return launch.result();
     } catch (const std::system_error& error) {
         return {false, absl::StrFormat("cannot start %d host threads: %s", wanted, error.what()), {}};
+    } catch (const std::bad_alloc&) {
+        return {false, absl::StrFormat("no memory to launch a grid of %d blocks", shape.blocks), {}};
     }
 }
 

@@ -53,7 +53,7 @@ public:
             mask, to_underlying(portion_leaves(heap.setup.portions_by,
                                                leaf_count{1 + heap.s.pick(heap.s.pick(4) == 0 ? longest : 4)})));
         mailbox::grant got;
-        const failure_reason why = device::acquire(heap.view, mask, k, leaves, &got);
+        const failure_reason why = device::acquire(heap.view, mask, {k, leaves}, &got);
         heap.s.check(why == failure_reason::none || why == failure_reason::out_of_memory_device_budget ||
                          why == failure_reason::fragmented,
                      "no portion, for no reason");

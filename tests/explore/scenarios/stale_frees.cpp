@@ -41,6 +41,9 @@ void run_stale_frees(world& w) {
         if (!w.s.run()) {
             return;
         }
+        if (reinterpret_cast<std::uintptr_t>(stale) % big_page_bytes == 0) {
+            continue;  // the lanes got a chunk each: another's may begin at the same place
+        }
         std::vector<held_block> held;
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
             // The first two lanes of a warp ask together; the others free again what was freed.

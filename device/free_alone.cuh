@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Frees by one lane: of what is no page, and of what the host has freed.
+
+#include "device/chunk_free.cuh"
+#include "device/host_frees.cuh"
+#include "device/page_free.cuh"
+#include "device/page_units.cuh"
+
+namespace orchard::device {
+
+inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void* p) {
+    h.add(counter::invalid_frees, 1);
+    std::uint64_t expected = 0;
+    h.state->failure.first_invalid_free.compare_exchange<order::relaxed>(expected, reinterpret_cast<std::uintptr_t>(p));
+    if (h.hardened) {
+        simt::stop_kernel("orchard: free of what was not allocated, in a hardened heap");
+    }
+}
+
+/// Frees what is no page that is allocated: a block of a chunk, or nothing of the heap's. Any lane, alone.
+inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
+    block_search s(h, p);
+    if (free_from_chunk(s)) {
+        s.h.add(counter::frees, 1);
+    } else {
+        record_invalid_free(s.h, s.address());
+    }
+}
+
+/// As `heap_ref::free` where blocks are runs of units. Any lane, alone.
+inline ORCHARD_NOINLINE void free_by_units(const heap_view& h, const void* p) {
+    if (!free_block_of_units(h, p)) {
+        free_other(h, p);
+    }
+}
+
+/// As declared.
+inline ORCHARD_NOINLINE bool apply_host_free(const heap_view& h) {
+    std::uint64_t offset = 0;
+    if (!h.host_frees->take(&offset)) {
+        return false;
+    }
+    const void* p = h.base + offset;
+    const std::uint64_t d = h.descriptors[offset >> segment_shift].load<order::relaxed>();
+    if (!free_page(h, lane_mask{1} << simt::lane_id(), p, d)) {
+        free_other(h, p);
+    }
+    return true;
+}
+
+}  // namespace orchard::device

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Where device threads free what the host has freed (`host_free_ring`): where they ask for memory, now and then, and
+/// always before they are refused for want of it. Not deeper than that: what is called from a function that calls
+/// others takes registers on top of all of theirs.
+
+#include "device/heap_state.cuh"
+
+namespace orchard::device {
+
+/// Frees the next block that the host has freed; false where there is none. Any lane, alone. The heap's policy is the
+/// default. Defined in device/free_alone.cuh, which stands on all that frees.
+ORCHARD_FN bool apply_host_free(const heap_view& h);
+
+/// Frees what the host has freed, until there is nothing; whether this lane has freed any. Any lane, alone; several
+/// share.
+inline ORCHARD_NOINLINE bool free_for_host(const heap_view& h) {
+    bool any = false;
+    ORCHARD_NO_UNROLL
+    while (apply_host_free(h)) {
+        any = true;
+    }
+    return any;
+}
+
+}  // namespace orchard::device

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "device/simt/emulated/recorder.hpp"
+
+#include <algorithm>
+
+#include "device/simt/emulated/block_runner.hpp"
+
+namespace orchard::simt::emulated {
+
+constinit thread_local access_recorder* current_recorder = nullptr;
+
+void record(const volatile void* word, access kind) {
+    const lane* const l = current_lane;
+    if (l != nullptr) {
+        current_recorder->add(l->runner->position_of(*l).global_warp(), static_cast<std::uint32_t>(l->id), word, kind);
+    }
+}
+
+void access_recorder::begin_launch(std::uint64_t warps) {
+    if (warps > warps_.size()) {
+        warps_.resize(warps);
+    }
+    for (std::uint64_t w = 0; w < warps_.size(); ++w) {
+        meet(w, ~lane_mask{0});
+    }
+}
+
+void access_recorder::end_launch() {
+    for (warp_record& w : warps_) {
+        // By step and lane: a lane has one access in a step.
+        std::sort(w.accesses.begin() + static_cast<std::ptrdiff_t>(w.sorted), w.accesses.end(),
+                  [](const recorded_access& a, const recorded_access& b) {
+                      return a.step != b.step ? a.step < b.step : a.lane < b.lane;
+                  });
+        w.sorted = w.accesses.size();
+    }
+}
+
+void access_recorder::add(std::uint64_t warp, std::uint32_t lane, const volatile void* word, access kind) {
+    const std::uint64_t offset = reinterpret_cast<std::uint64_t>(word) - begin_;
+    if (offset < bytes_) {
+        warp_record& w = warps_[warp];
+        w.accesses.push_back({offset, w.next[lane], static_cast<std::uint8_t>(lane), kind});
+        ++w.next[lane];
+    }
+}
+
+void access_recorder::meet(std::uint64_t warp, lane_mask lanes) {
+    std::array<std::uint32_t, warp_size>& next = warps_[warp].next;
+    std::uint32_t latest = 0;
+    for_each_lane(lanes, [&](int l) { latest = std::max(latest, next[static_cast<std::size_t>(l)]); });
+    for_each_lane(lanes, [&](int l) { next[static_cast<std::size_t>(l)] = latest; });
+}
+
+}  // namespace orchard::simt::emulated

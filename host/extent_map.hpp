@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "host/run_ring.hpp"
+#include "host/word_runs.hpp"
+
+namespace orchard {
+
+/// Which extents are committed: they are decommitted as they were committed.
+///
+/// Not thread-safe: one owner, the service. Nothing is allocated after construction. 4.1 bytes a segment.
+class extent_map {
+public:
+    explicit extent_map(std::uint32_t segments) : begins_(detail::words_for(segments)), extents_(segments) {}
+
+    /// `e` is committed now; none of its segments was.
+    void add(const extent& e) {
+        const std::uint32_t first = to_underlying(e.run.first);
+        begins_[first / detail::word_bits] |= detail::bit_of(first);
+        extents_[first] = e.run.count << 1 | (e.tier == memory_tier::host ? 1u : 0u);
+        count_of(e.tier) += e.run.count;
+    }
+    /// `e` is no more; it was there.
+    void remove(const extent& e) {
+        const std::uint32_t first = to_underlying(e.run.first);
+        begins_[first / detail::word_bits] &= ~detail::bit_of(first);
+        count_of(e.tier) -= e.run.count;
+    }
+    /// The highest extent that begins below segment `end` and lies in `tier`; nothing where there is none. Cost: a word
+    /// for 64 segments, a step for each extent of the other tier.
+    [[nodiscard]] std::optional<extent> last_before(std::uint32_t end, memory_tier tier) const {
+        for (std::uint32_t w = detail::words_for(end); w-- != 0;) {
+            const std::uint32_t used = end - w * detail::word_bits;
+            std::uint64_t bits = begins_[w] & (used < detail::word_bits ? detail::bit_of(used) - 1 : ~std::uint64_t{0});
+            for (; bits != 0; bits &= ~std::bit_floor(bits)) {
+                const std::uint32_t first =
+                    w * detail::word_bits + static_cast<std::uint32_t>(std::bit_width(bits)) - 1;
+                const extent e{{segment_index{first}, extents_[first] >> 1},
+                               (extents_[first] & 1) != 0 ? memory_tier::host : memory_tier::device};
+                if (e.tier == tier) {
+                    return e;
+                }
+            }
+        }
+        return std::nullopt;
+    }
+    /// Segments of all extents of a tier.
+    [[nodiscard]] std::uint32_t segments(memory_tier tier) const {
+        return tier == memory_tier::host ? on_host_ : on_device_;
+    }
+
+private:
+    std::uint32_t& count_of(memory_tier tier) { return tier == memory_tier::host ? on_host_ : on_device_; }
+
+    std::vector<std::uint64_t> begins_;   ///< a bit for each segment with which an extent begins
+    std::vector<std::uint32_t> extents_;  ///< by that segment: the count, and a bit where it lies on the host
+    std::uint32_t on_device_ = 0;
+    std::uint32_t on_host_ = 0;
+};
+
+}  // namespace orchard

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "device/simt/atomic.cuh"
+#include "uvm/geometry.hpp"
+#include "uvm/memory_driver.hpp"
+
+namespace orchard {
+
+/// Segments that were committed in one call, or are to be decommitted in one.
+struct extent {
+    segment_run run{segment_index{0}, 0};
+    memory_tier tier = memory_tier::device;
+    friend bool operator==(const extent&, const extent&) = default;
+};
+
+/// Extents on their way from one thread to another: a ring with one writer and one reader, neither of which waits.
+///
+///     word   63        32 31        1 0
+///            |   first   |   count   | on the host
+class run_ring {
+public:
+    static constexpr std::uint32_t capacity = 32;
+
+    /// The writer: false where there is no room.
+    bool push(const extent& e) {
+        const std::uint32_t at = pushed_.load<simt::order::relaxed>();
+        if (at - popped_.load<simt::order::acquire>() == capacity) {  // pairs with `pop`: the word has been read
+            return false;
+        }
+        words_[at % capacity].store<simt::order::relaxed>(pack(e));
+        pushed_.store<simt::order::release>(at + 1);  // pairs with `pop`
+        return true;
+    }
+    /// The writer, or the reader: whether a push would find no room. To the reader it may look so for too long, to the
+    /// writer too.
+    [[nodiscard]] bool is_full() const {
+        return pushed_.load<simt::order::acquire>() - popped_.load<simt::order::acquire>() == capacity;
+    }
+    /// The reader: the next one, if there is one.
+    std::optional<extent> pop() {
+        const std::uint32_t at = popped_.load<simt::order::relaxed>();
+        if (at == pushed_.load<simt::order::acquire>()) {  // pairs with `push`
+            return std::nullopt;
+        }
+        const extent e = unpack(words_[at % capacity].load<simt::order::relaxed>());
+        popped_.store<simt::order::release>(at + 1);  // pairs with `push`
+        return e;
+    }
+
+private:
+    static std::uint64_t pack(const extent& e) {
+        return std::uint64_t{to_underlying(e.run.first)} << 32 | std::uint64_t{e.run.count} << 1 |
+               (e.tier == memory_tier::host ? 1u : 0u);
+    }
+    static extent unpack(std::uint64_t word) {
+        return {{segment_index{static_cast<std::uint32_t>(word >> 32)}, static_cast<std::uint32_t>(word) >> 1},
+                (word & 1) != 0 ? memory_tier::host : memory_tier::device};
+    }
+
+    simt::host_word<std::uint64_t> words_[capacity]{};
+    alignas(64) simt::host_word<std::uint32_t> pushed_{0};
+    alignas(64) simt::host_word<std::uint32_t> popped_{0};
+};
+
+}  // namespace orchard

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench chunks`: what a warp chunk from the host costs beside the request itself, and what it saves that the
+/// lanes count it while the answer travels.
+
+#include "device/chunk_path.cuh"
+#include "profiling/bench/bench.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t bytes_a_lane = 100 << 10;
+
+/// What of the chunk is done when.
+enum class way : std::uint32_t {
+    counted_meanwhile,  ///< as every chunk is
+    counted_behind,     ///< all of it once the answer is there
+    not_described,      ///< none of it: the memory alone
+};
+
+struct named_way {
+    way how;
+    const char* name;
+};
+constexpr named_way ways[] = {{way::counted_meanwhile, "counted while the answer travels"},
+                              {way::counted_behind, "counted behind the answer"},
+                              {way::not_described, "memory alone"}};
+
+/// Every warp asks `rounds` times for a chunk.
+struct chunk_kernel {
+    device::heap_view heap;
+    std::uint32_t rounds;
+    way how;
+    simt::device_word<std::uint64_t>* granted;
+
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        const simt::lane_mask mask = simt::converge();
+        std::uint64_t good = 0;
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t i = 0; i < rounds; ++i) {
+            device::chunk_request r{heap, mask, bytes_a_lane, device::chunk_block_alignment};
+            good += allocate(r) ? 1u : 0u;
+        }
+        if (device::is_leader(mask)) {
+            granted->fetch_add<simt::order::relaxed>(good);
+        }
+    }
+
+    ORCHARD_FN bool allocate(device::chunk_request& r) const {
+        if (how == way::counted_meanwhile) {
+            device::allocate_chunk(r);
+            return r.block != nullptr;
+        }
+        if (!device::place_blocks(r) ||
+            device::acquire(heap, r.mask, {r.k, r.leaves}, &r.got) != failure_reason::none) {
+            return false;
+        }
+        if (how == way::counted_behind) {
+            device::dealings d(heap, r.mask);
+            d.bytes = device::bytes_asked(r);
+            device::count_chunk(d, 1);
+            device::describe_chunk(r);
+        }
+        return true;
+    }
+};
+
+simt::grid grid_of(std::uint32_t warps) {
+    const std::uint32_t per_block = warps < 4 ? warps : 4;
+    return {warps / per_block, per_block * simt::warp_size};
+}
+
+/// Time of a launch in us, on a heap of its own that has no magazine. What is granted is not freed.
+absl::StatusOr<double> time_once(const settings& s, std::uint32_t warps, std::uint32_t rounds, way how) {
+    options values = s.heap;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    values.capacity = (std::uint64_t{warps} * (rounds + 1) + 16) * 2 * segment_bytes;
+    values.magazine_segments = 0;
+    auto h = heap::create(values);
+    if (!h.ok()) {
+        return h.status();
+    }
+    auto granted = device_array<simt::device_word<std::uint64_t>>::create(h->executor(), 1);
+    if (!granted.ok()) {
+        return granted.status();
+    }
+    simt::executor on = h->executor();
+    on.timed = true;
+    const device::heap_view view = h->ref().view();
+    const auto warm = simt::launch(on, grid_of(warps), chunk_kernel{view, 1, how, granted->data()});
+    const auto result = simt::launch(on, grid_of(warps), chunk_kernel{view, rounds, how, granted->data()});
+    std::uint64_t n = 0;
+    absl::Status status = copy_to_host(on, &n, granted->data(), sizeof(n));
+    if (!warm.ok || !result.ok) {
+        status.Update(absl::InternalError(warm.error + result.error));
+    } else if (n != std::uint64_t{warps} * (rounds + 1)) {
+        status.Update(absl::InternalError("the heap gave null"));
+    }
+    return status.ok() ? absl::StatusOr<double>(result.microseconds) : status;
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    struct point {
+        std::uint32_t warps;
+        std::uint32_t rounds;
+    };
+    const bool cuda = s.device == simt::device_kind::cuda && !s.quick;
+    const point points[] = {{1, cuda ? 300u : 8u}, {cuda ? 512u : 8u, 1}};
+    ordered_json rows = ordered_json::array();
+    for (const point& p : points) {
+        // The ways in turn, so that what changes on the machine meanwhile meets all of them.
+        std::vector<double> times[std::size(ways)];
+        for (int i = 0; i < s.repeats; ++i) {
+            for (std::size_t w = 0; w < std::size(ways); ++w) {
+                auto us = time_once(s, p.warps, p.rounds, ways[w].how);
+                if (!us.ok()) {
+                    return us.status();
+                }
+                times[w].push_back(*us);
+            }
+        }
+        for (std::size_t w = 0; w < std::size(ways); ++w) {
+            const double us = median(times[w]);
+            rows.push_back({{"what", ways[w].name},
+                            {"warps", p.warps},
+                            {"rounds", p.rounds},
+                            {"us", us},
+                            {"us_per_round", us / p.rounds}});
+        }
+    }
+    return rows;
+}
+
+const registrar registered{{"chunks", "chunks from the host: what describing them adds to the request", run}};
+
+}  // namespace
+}  // namespace orchard::bench

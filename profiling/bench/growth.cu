@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench growth`: what it costs that a heap begins with nothing and grows while kernels run; with extents of
+/// several sizes, on the device and beyond it.
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/growth_kernels.cuh"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+#include "uvm/memory_driver.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t block_bytes = 1 << 20;
+constexpr std::uint64_t mib = 1 << 20;
+constexpr std::uint64_t gib = 1 << 30;
+
+struct amounts {
+    std::uint64_t in_use;     ///< by blocks, in the end
+    std::uint64_t budget;     ///< of a heap with a host tier: of the device
+    std::uint64_t beyond;     ///< and of the host
+    std::uint64_t requested;  ///< of that heap
+};
+
+std::uint32_t blocks_of(const settings& s) { return s.device == simt::device_kind::cuda ? 264 : 2; }
+
+/// A heap, and blocks that kernels fill it with.
+class growing_heap {
+public:
+    static absl::StatusOr<growing_heap> make(const options& values, std::uint64_t bytes, std::uint32_t blocks) {
+        growing_heap g;
+        auto h = heap::create(values);
+        if (!h.ok()) {
+            return h.status();
+        }
+        g.heap_ = std::make_unique<heap>(*std::move(h));
+        g.on_ = g.heap_->executor();
+        g.on_.timed = true;
+        g.shape_ = {blocks, 256};
+        auto list = device_array<std::uint64_t*>::create(g.on_, bytes / block_bytes);
+        auto counts = device_array<growth_counts>::create(g.on_, 1);
+        if (!list.ok() || !counts.ok()) {
+            return list.ok() ? counts.status() : list.status();
+        }
+        g.blocks_ = *std::move(list);
+        g.counts_ = *std::move(counts);
+        absl::Status status = g.heap_->preload<take_and_write, check_blocks, free_blocks, ask_in_vain>();
+        if (!status.ok()) {
+            return status;
+        }
+        return g;
+    }
+
+    [[nodiscard]] heap& of() { return *heap_; }
+    absl::StatusOr<double> fill(bool asks_beside = false) {
+        return run(take_and_write{heap_->ref(), list(), counts_.data(), asks_beside});
+    }
+    absl::StatusOr<double> check() { return run(check_blocks{list(), counts_.data()}); }
+    absl::StatusOr<double> empty() { return run(free_blocks{heap_->ref(), list()}); }
+    absl::StatusOr<double> ask(std::uint64_t bytes, std::uint32_t times) {
+        return run(ask_in_vain{heap_->ref(), bytes, times, counts_.data()}, simt::grid{1, 32});
+    }
+    /// What was counted since the last call.
+    struct numbers {
+        std::uint64_t nulls;
+        std::uint64_t wrong;
+        double latest_us;
+        double beside_us;
+    };
+    absl::StatusOr<numbers> take_counts() {
+        growth_counts c;
+        absl::Status status = copy_to_host(on_, &c, counts_.data(), sizeof(c));
+        status.Update(counts_.zero());
+        if (!status.ok()) {
+            return status;
+        }
+        using simt::order;
+        return numbers{c.nulls.load<order::relaxed>(), c.wrong.load<order::relaxed>(),
+                       static_cast<double>(c.latest_ns.load<order::relaxed>()) / 1000,
+                       static_cast<double>(c.beside_ns.load<order::relaxed>()) / 1000};
+    }
+
+private:
+    growing_heap() = default;
+    [[nodiscard]] block_list list() const {
+        return {blocks_.data(), blocks_.size(), block_bytes / sizeof(std::uint64_t)};
+    }
+    template <class Kernel>
+    absl::StatusOr<double> run(const Kernel& kernel, std::optional<simt::grid> shape = std::nullopt) {
+        const simt::launch_result result = simt::launch(on_, shape.value_or(shape_), kernel);
+        if (!result.ok) {
+            return absl::InternalError(result.error);
+        }
+        return result.microseconds;
+    }
+
+    std::unique_ptr<heap> heap_;
+    simt::executor on_;
+    simt::grid shape_{1, 32};
+    device_array<std::uint64_t*> blocks_;
+    device_array<growth_counts> counts_;
+};
+
+options elastic(const settings& s) {
+    options values = s.heap;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    values.backing = backing_option::elastic;
+    return values;
+}
+
+std::uint64_t device_bytes_in_use(const settings& s) {
+    auto driver = s.device == simt::device_kind::cuda ? make_cuda_driver() : make_emulated_driver();
+    const auto memory = driver.ok() ? (*driver)->device_memory() : driver.status();
+    return memory.ok() ? memory->total - memory->free : 0;
+}
+
+/// What a heap of a large range costs before anybody asks for anything.
+absl::Status time_creation(const settings& s, ordered_json& rows) {
+    options values = elastic(s);
+    values.range = s.device == simt::device_kind::cuda ? 1024 * gib : 16 * gib;
+    values.capacity = s.device == simt::device_kind::cuda ? 0 : 4 * gib;
+    values.commit_ahead = 0;
+    std::vector<double> times;
+    std::uint64_t bytes = 0;
+    for (int i = -1; i < s.repeats; ++i) {
+        const std::uint64_t before = device_bytes_in_use(s);
+        const absl::Time began = absl::Now();
+        auto h = heap::create(values);
+        const double ms = absl::ToDoubleMilliseconds(absl::Now() - began);
+        if (!h.ok()) {
+            return h.status();
+        }
+        if (i >= 0) {
+            times.push_back(ms);
+            bytes = std::max(bytes, device_bytes_in_use(s) - before);
+        }
+    }
+    rows.push_back({{"what", "creation"},
+                    {"range_gib", values.range / gib},
+                    {"ms", median(times)},
+                    {"device_mib", static_cast<double>(bytes) / mib}});
+    return absl::OkStatus();
+}
+
+double ratio(std::uint64_t a, std::uint64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
+
+/// From an empty heap until `bytes` are in use; `reserved`: all of it is committed before.
+absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes, const options& values, bool reserved) {
+    std::vector<double> times;
+    ordered_json row;
+    for (int i = -1; i < s.repeats; ++i) {
+        auto g = growing_heap::make(values, bytes, blocks_of(s));
+        if (!g.ok()) {
+            return g.status();
+        }
+        if (absl::Status status = reserved ? g->of().reserve(bytes + bytes / 32) : absl::OkStatus(); !status.ok()) {
+            return status;
+        }
+        const auto us = g->fill();
+        const auto full = g->of().stats();
+        const auto checked = g->check();
+        const auto counts = g->take_counts();
+        const auto freed = g->empty();
+        absl::Status status = us.ok() ? g->of().trim() : us.status();
+        const auto trimmed = g->of().stats();
+        for (const absl::Status& one :
+             {full.status(), checked.status(), counts.status(), freed.status(), trimmed.status()}) {
+            status.Update(one);
+        }
+        if (!status.ok()) {
+            return status;
+        }
+        if (counts->nulls != 0 || counts->wrong != 0) {
+            return absl::InternalError(absl::StrFormat("%d blocks were null, %d words wrong: %s", counts->nulls,
+                                                       counts->wrong, status.message()));
+        }
+        if (i >= 0) {
+            times.push_back(*us);
+        }
+        row = {{"committed_to_in_use", ratio(full->committed_bytes, bytes)},
+               {"metadata_to_committed", ratio(full->metadata_bytes, full->committed_bytes)},
+               {"trimmed_mib", static_cast<double>(trimmed->committed_bytes) / mib},
+               {"latest_us", counts->latest_us}};
+    }
+    row["ms"] = median(times) / 1000;
+    row["gb_per_s"] = static_cast<double>(bytes) / median(times) / 1000;
+    return row;
+}
+
+absl::Status time_extents(const settings& s, std::uint64_t bytes, ordered_json& rows) {
+    options values = elastic(s);
+    if (values.capacity == 0) {
+        values.capacity = bytes * 5 / 4 + 64 * mib;
+    }
+    const auto add = [&](const char* what, std::uint64_t extent, bool reserved) -> absl::Status {
+        if (extent != 0) {
+            values.extent = values.most_extent = extent;
+        }
+        auto row = time_growth(s, bytes, values, reserved);
+        if (!row.ok()) {
+            return row.status();
+        }
+        ordered_json all{{"what", what}, {"bytes_gib", ratio(bytes, gib)}, {"extent_mib", extent / mib}};
+        all.update(*row);
+        rows.push_back(all);
+        return absl::OkStatus();
+    };
+    absl::Status status = add("committed before", 0, true);
+    status.Update(add("growing, extents as by default", 0, false));
+    for (std::uint64_t extent = 2 * mib; extent <= (s.quick ? 8 : 1024) * mib; extent *= s.quick ? 4 : 2) {
+        if (status.ok()) {
+            status.Update(add("growing, extents of one size", extent, false));
+        }
+    }
+    return status;
+}
+
+/// More than the device's budget, and then more than both budgets.
+absl::Status time_spill(const settings& s, const amounts& a, ordered_json& rows) {
+    options values = elastic(s);
+    values.capacity = a.budget;
+    values.host_budget = a.beyond;
+    auto g = growing_heap::make(values, a.requested, blocks_of(s));
+    if (!g.ok()) {
+        return g.status();
+    }
+    const auto filled = g->fill(true);
+    const auto full = g->of().stats();
+    const auto checked = g->check();
+    const auto counts = g->take_counts();
+    const auto asked = g->ask(a.budget / 2, 10);
+    const auto failures = g->take_counts();
+    const auto why = g->of().last_failure();
+    absl::Status status = filled.status();
+    for (const absl::Status& one :
+         {full.status(), checked.status(), counts.status(), asked.status(), failures.status(), g->of().validate()}) {
+        status.Update(one);
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    rows.push_back({{"what", "spill: written as it grows"},
+                    {"bytes_gib", ratio(a.requested, gib)},
+                    {"host_gib", ratio(full->host_bytes, gib)},
+                    {"ms", *filled / 1000},
+                    {"nulls", counts->nulls},
+                    {"wrong", counts->wrong},
+                    {"latest_us", counts->latest_us},
+                    {"beside_us", counts->beside_us}});
+    rows.push_back({{"what", "spill: read"},
+                    {"bytes_gib", ratio(a.requested, gib)},
+                    {"host_gib", ratio(full->host_bytes, gib)},
+                    {"ms", *checked / 1000},
+                    {"host_gb_per_s", static_cast<double>(full->host_bytes) / *checked / 1000}});
+    rows.push_back({{"what", "both budgets spent: nulls"},
+                    {"nulls", failures->nulls},
+                    {"latest_us", failures->latest_us},
+                    {"reason", why ? std::string(name_of(why->reason)) : "none"}});
+    return absl::OkStatus();
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    const bool cuda = s.device == simt::device_kind::cuda && !s.quick;
+    const amounts a =
+        cuda ? amounts{64 * gib, 8 * gib, 17 * gib, 24 * gib} : amounts{64 * mib, 16 * mib, 34 * mib, 48 * mib};
+    settings few = s;
+    few.repeats = std::min(s.repeats, 3);
+    ordered_json rows = ordered_json::array();
+    absl::Status status = time_creation(few, rows);
+    if (status.ok()) {
+        status.Update(time_extents(few, a.in_use, rows));
+    }
+    if (status.ok()) {
+        status.Update(time_spill(few, a, rows));
+    }
+    return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
+}
+
+const registrar registered{
+    {"growth", "kernels that fill a heap which begins with nothing, and spill to the host", run}};
+
+}  // namespace
+}  // namespace orchard::bench

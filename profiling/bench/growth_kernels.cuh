@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Kernels of `orchard bench growth`: warps that ask for large blocks and write all of them.
+
+#include "device/heap_ref.cuh"
+
+namespace orchard::bench {
+
+/// What a launch counts.
+struct growth_counts {
+    simt::device_word<std::uint64_t> nulls;
+    simt::device_word<std::uint64_t> wrong;      ///< words that are not what was written
+    simt::device_word<std::uint64_t> latest_ns;  ///< the longest that a request took
+    simt::device_word<std::uint64_t> beside_ns;  ///< the longest that a request took which needs no growth
+    simt::device_word<std::uint64_t> finished;   ///< warps
+};
+
+/// Blocks that warps share out among them, 32 at a time, one for each lane.
+struct block_list {
+    std::uint64_t** blocks;  ///< null: there is none
+    std::uint64_t count;     ///< a multiple of 32
+    std::uint64_t words;     ///< of 8 B, in each; a multiple of 32
+
+    /// Calls `act(i)` for each 32 blocks of this warp's with the index of the lane's own. All lanes.
+    template <class Act>
+    ORCHARD_INLINE void each(simt::thread_position at, Act act) const {
+        ORCHARD_NO_UNROLL
+        for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
+            act(i);
+        }
+    }
+    /// Calls `act(words, i)` for the block of each lane in turn, with its index; null where the lane has none. All
+    /// lanes, and each for its part of the words.
+    template <class Act>
+    ORCHARD_INLINE void each_block(std::uint64_t* own, std::uint64_t i, Act act) const {
+        const auto address = reinterpret_cast<std::uint64_t>(own);
+        ORCHARD_NO_UNROLL
+        for (int lane = 0; lane < static_cast<int>(simt::warp_size); ++lane) {
+            auto* const block = reinterpret_cast<std::uint64_t*>(simt::shuffle(~simt::lane_mask{0}, address, lane));
+            if (block != nullptr) {
+                act(block, i - static_cast<std::uint64_t>(simt::lane_id()) + static_cast<std::uint64_t>(lane));
+            }
+        }
+    }
+};
+
+/// Asks for a block for each lane, and writes them. Meanwhile, where it is to, the last warp asks again and again for
+/// what needs no growth.
+struct take_and_write {
+    heap_ref heap;
+    block_list list;
+    growth_counts* counts;
+    bool asks_beside;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t last = at.threads() / simt::warp_size - 1;
+        if (asks_beside && at.global_warp() == last) {
+            return ask_beside(last);
+        }
+        take(at);
+        simt::sync(~simt::lane_mask{0});
+        if (simt::lane_id() == 0) {
+            counts->finished.fetch_add<simt::order::relaxed>(1);
+        }
+    }
+
+    ORCHARD_INLINE void ask_beside(std::uint64_t others) const {
+        constexpr std::uint32_t warm = 16;
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t i = 0; simt::lane_id() == 0 && counts->finished.load<simt::order::relaxed>() < others; ++i) {
+            const std::uint64_t began = simt::clock_ns();
+            void* const p = heap.malloc(48 << 10);
+            if (i >= warm) {
+                counts->beside_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
+            }
+            heap.free(p);
+            simt::pause(1000);
+        }
+    }
+
+    ORCHARD_INLINE void take(simt::thread_position at) const {
+        list.each(at, [&](std::uint64_t i) {
+            const std::uint64_t began = simt::clock_ns();
+            auto* const mine = static_cast<std::uint64_t*>(heap.malloc(list.words * sizeof(std::uint64_t)));
+            counts->latest_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
+            list.blocks[i] = mine;
+            if (mine == nullptr) {
+                counts->nulls.fetch_add<simt::order::relaxed>(1);
+            }
+            simt::sync(~simt::lane_mask{0});
+            list.each_block(mine, i, [&](std::uint64_t* block, std::uint64_t of) {
+                const auto lane = static_cast<std::uint64_t>(simt::lane_id());
+                ORCHARD_UNROLL
+                for (std::uint64_t w = lane; w < list.words; w += simt::warp_size) {
+                    block[w] = of ^ w;
+                }
+            });
+        });
+    }
+};
+
+/// Checks what was written.
+struct check_blocks {
+    block_list list;
+    growth_counts* counts;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        std::uint64_t wrong = 0;
+        list.each(at, [&](std::uint64_t i) {
+            list.each_block(list.blocks[i], i, [&](const std::uint64_t* block, std::uint64_t of) {
+                ORCHARD_UNROLL
+                for (auto w = static_cast<std::uint64_t>(simt::lane_id()); w < list.words; w += simt::warp_size) {
+                    wrong += block[w] != (of ^ w) ? 1 : 0;
+                }
+            });
+        });
+        if (wrong != 0) {
+            counts->wrong.fetch_add<simt::order::relaxed>(wrong);
+        }
+    }
+};
+
+/// Frees them.
+struct free_blocks {
+    heap_ref heap;
+    block_list list;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        list.each(at, [&](std::uint64_t i) { heap.free(list.blocks[i]); });
+    }
+};
+
+/// One lane asks for what there is no memory for, `times` times.
+struct ask_in_vain {
+    heap_ref heap;
+    std::uint64_t bytes;
+    std::uint32_t times;
+    growth_counts* counts;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t i = 0; at.thread == 0 && i < times; ++i) {
+            const std::uint64_t began = simt::clock_ns();
+            if (heap.malloc(bytes) == nullptr) {
+                counts->nulls.fetch_add<simt::order::relaxed>(1);
+            }
+            counts->latest_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
+        }
+    }
+};
+
+}  // namespace orchard::bench

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+"""Draws what `orchard uvm --json` wrote: bytes moved, modelled time and faults, pattern by pattern.
+
+    orchard uvm --pattern same-index --pattern random --layout linear --layout interleaved:4KiB --json uvm.json
+    profiling/report/plot_uvm.py uvm.json --output-dir pictures
+
+One picture for each pattern: a group of bars for each layout and placement, a bar for each capacity. Needs matplotlib
+(package python3-matplotlib). The same version of it writes the same bytes again.
+
+Exit codes: 0 done; 1 matplotlib is not installed; 2 the file cannot be used (one line on standard error).
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+INSTALL = "sudo apt-get install python3-matplotlib"
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "orchard", "font.size": 8}
+# What is drawn: the key of a row, its title, what it is divided by.
+PANELS = (("bytes_in", "moved to the GPU (MB)", 1e6), ("bytes_out", "moved back (MB)", 1e6),
+          ("seconds", "modelled time (ms)", 1e-3), ("faults", "faults", 1))
+
+
+class Unusable(Exception):
+    """The file is no result; the message says why."""
+
+
+def main(arguments=None, load_pyplot=None):
+    parser = argparse.ArgumentParser(description="Draw what `orchard uvm --json` wrote.")
+    parser.add_argument("file", type=Path, help="what it wrote")
+    parser.add_argument("--output-dir", type=Path, default=Path("."), metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    try:
+        rows = read_rows(options.file)
+        pyplot = (load_pyplot or _pyplot)()
+    except Unusable as error:
+        print(f"plot_uvm.py: {error}", file=sys.stderr)
+        return 2
+    except ImportError as error:
+        print(f"plot_uvm.py: {error}; matplotlib draws: {INSTALL}", file=sys.stderr)
+        return 1
+    options.output_dir.mkdir(parents=True, exist_ok=True)
+    for source in dict.fromkeys(row["source"] for row in rows):
+        with pyplot.rc_context(STYLE):
+            figure = draw(pyplot, source, [row for row in rows if row["source"] == source])
+            path = options.output_dir / f"uvm-{file_name(source)}.svg"
+            figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+            pyplot.close(figure)
+        print(path)
+    return 0
+
+
+def read_rows(path):
+    """The rows of a result. Raises Unusable."""
+    try:
+        rows = json.loads(path.read_text())["rows"]
+    except OSError as error:
+        raise Unusable(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise Unusable(f"{path} is no result of `orchard uvm --json`") from None
+    needed = {"source", "layout", "placement", "capacity", *(key for key, _, _ in PANELS)}
+    if not rows or any(needed - row.keys() for row in rows):
+        raise Unusable(f"{path} has no rows, or rows without {', '.join(sorted(needed))}")
+    return rows
+
+
+def file_name(source):
+    """A source's name as part of a file's name: a trace's may be a path."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", source).strip("-") or "trace"
+
+
+def bars_of(rows, key, unit):
+    """(groups, capacities, {capacity: heights, one for each group}) of one panel."""
+    groups = list(dict.fromkeys((row["layout"], row["placement"]) for row in rows))
+    capacities = list(dict.fromkeys(row["capacity"] for row in rows))
+    found = {(row["layout"], row["placement"], row["capacity"]): row[key] / unit for row in rows}
+    return groups, capacities, {c: [found.get((*g, c), 0) for g in groups] for c in capacities}
+
+
+def draw(pyplot, source, rows):
+    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(3.2 * len(PANELS), 2.8))
+    placements = {row["placement"] for row in rows}
+    for axes, (key, title, unit) in zip(panels, PANELS):
+        groups, capacities, heights = bars_of(rows, key, unit)
+        width = 0.8 / len(capacities)
+        for i, capacity in enumerate(capacities):
+            at = [g + (i - (len(capacities) - 1) / 2) * width for g in range(len(groups))]
+            axes.bar(at, heights[capacity], width, label=capacity)
+        names = [layout if len(placements) == 1 else f"{layout}\n{placement}" for layout, placement in groups]
+        axes.set_xticks(range(len(groups)), names, rotation=30, ha="right")
+        axes.set_title(title)
+    panels[0].legend(title="capacity")
+    figure.suptitle(source)
+    return figure
+
+
+def _pyplot():
+    import matplotlib
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+    return pyplot
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Lookups in a B+ tree whose nodes lie in the memory of all threads: every lookup goes from the root to a leaf.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "profiling/uvm/applications/session.hpp"
+#include "profiling/uvm/applications/values.hpp"
+
+namespace orchard::applications {
+namespace {
+
+constexpr std::uint64_t keys_of_scale = 64;  // of a thread
+constexpr std::uint64_t lookups = 32;        // of a thread
+constexpr std::uint64_t key_spacing = 8;     // the i-th key is one of as many numbers
+constexpr std::uint32_t absent = ~std::uint32_t{0};
+
+// A node, in words. Children: those of an inner node, whose keys 1 to count - 1 are the least ones below children 1 to
+// count - 1; or the values of a leaf, for its keys 0 to count - 1.
+//
+//      0       1 ... 15   16       17 ... 31
+//     | count | keys     | unused | children or values |
+constexpr std::uint64_t node_words = 32;
+constexpr std::uint64_t first_key = 1;
+constexpr std::uint64_t first_child = 17;
+constexpr std::uint64_t filled = 12;  // children or keys of a node as it is built
+
+struct tree {
+    std::vector<std::uint32_t> words;
+    std::uint32_t root = 0;
+    std::uint32_t levels = 0;  ///< of inner nodes
+
+    /// Of ascending keys: leaves first, then a level of inner nodes above them, until there is one node.
+    tree(const std::vector<std::uint32_t>& keys, const std::vector<std::uint32_t>& values) {
+        std::vector<std::uint32_t> least = keys;
+        std::vector<std::uint32_t> below = values;
+        for (bool leaves = true;; leaves = false) {
+            std::vector<std::uint32_t> nodes;
+            std::vector<std::uint32_t> least_of_nodes;
+            for (std::size_t i = 0; i < below.size(); i += filled) {
+                const std::size_t count = std::min<std::size_t>(filled, below.size() - i);
+                nodes.push_back(static_cast<std::uint32_t>(words.size() / node_words));
+                least_of_nodes.push_back(least[i]);
+                words.resize(words.size() + node_words);
+                std::uint32_t* const node = &words[words.size() - node_words];
+                node[0] = static_cast<std::uint32_t>(count);
+                for (std::size_t k = 0; k < count; ++k) {
+                    node[first_key + k] = least[i + k];
+                    node[first_child + k] = below[i + k];
+                }
+            }
+            levels += leaves ? 0 : 1;
+            below = nodes;
+            least = least_of_nodes;
+            if (below.size() == 1) {
+                root = below.front();
+                return;
+            }
+        }
+    }
+};
+
+struct look_up {
+    parts<index> nodes;
+    parts<index> wanted;
+    parts<index> found;
+    std::uint64_t threads;
+    std::uint32_t root;
+    std::uint32_t levels;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t t = at.global_thread();
+        for (std::uint64_t i = t * lookups; t < threads && i < (t + 1) * lookups; ++i) {
+            const std::uint32_t key = wanted[i].get();
+            std::uint32_t node = root;
+            for (std::uint32_t level = 0; level < levels; ++level) {
+                node = word(node, first_child + place_of(node, key));
+            }
+            const std::uint32_t place = place_of(node, key);
+            const std::uint32_t answer =
+                word(node, first_key + place) == key ? word(node, first_child + place) : absent;
+            reconverge();
+            found[i].set(answer);
+        }
+    }
+    ORCHARD_FN std::uint32_t word(std::uint32_t node, std::uint64_t at) const {
+        return nodes[node * node_words + at].get();
+    }
+    /// The last of the node's keys that is not above `key`; 0 where all are.
+    ORCHARD_FN std::uint32_t place_of(std::uint32_t node, std::uint32_t key) const {
+        const std::uint32_t count = word(node, 0);
+        std::uint32_t place = 0;
+        while (place + 1 < count && word(node, first_key + place + 1) <= key) {
+            ++place;
+        }
+        reconverge();
+        return place;
+    }
+};
+
+void search(session& s, const parameters& p) {
+    const std::uint64_t count = p.threads * keys_of_scale * p.scale;
+    std::vector<std::uint32_t> keys(count);
+    std::vector<std::uint32_t> values(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        keys[i] = static_cast<std::uint32_t>(i * key_spacing) + static_cast<std::uint32_t>(value(p, 1, i, key_spacing));
+        values[i] = static_cast<std::uint32_t>(value(p, 2, i, absent));
+    }
+    const auto of_wanted = [&](std::uint64_t i) {  // half of them are there
+        const auto any = static_cast<std::uint64_t>(value(p, 3, i, count * key_spacing));
+        return i % 2 == 0 ? keys[any / key_spacing] : static_cast<std::uint32_t>(any);
+    };
+    const tree t(keys, values);
+    const auto nodes = s.array<index>(t.words.size(), node_words,
+                                      [&](std::uint64_t i) { return i < t.words.size() ? t.words[i] : 0; });
+    const auto wanted = s.array<index>(p.threads * lookups, lookups, of_wanted);
+    const auto found = s.array<index>(p.threads * lookups, lookups, [](std::uint64_t) { return 0; });
+    s.launch(look_up{nodes.view(), wanted.view(), found.view(), p.threads, t.root, t.levels});
+    std::vector<std::int64_t> right;
+    for (std::uint64_t i = 0; i < p.threads * lookups; ++i) {
+        const std::uint32_t key = of_wanted(i);
+        right.push_back(keys[key / key_spacing] == key ? values[key / key_spacing] : absent);
+    }
+    s.expect("b-plus-tree", s.contents(found, right.size()), right);
+}
+
+}  // namespace
+
+absl::StatusOr<uvm_model::trace> b_plus_tree(const parameters& p) {
+    const std::uint64_t keys = p.threads * keys_of_scale * p.scale;
+    if (keys * key_spacing > absent) {
+        return absl::InvalidArgumentError("b-plus-tree: too many keys for 32 bits: fewer threads, or a smaller scale");
+    }
+    return run_session(p, 2 * node_words * 4 * (keys / filled + 1) + 8 * p.threads * lookups,
+                       [&](session& s) { search(s, p); });
+}
+
+}  // namespace orchard::applications

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// C = A B: a thread has a row of A and of C; B, of eight columns, lies in the memory of all. A streams by once, B is
+/// read again and again.
+
+#include <cstdint>
+#include <vector>
+
+#include "profiling/uvm/applications/session.hpp"
+#include "profiling/uvm/applications/values.hpp"
+
+namespace orchard::applications {
+namespace {
+
+constexpr std::uint64_t columns = 8;  // of B and C
+constexpr std::uint64_t inner_of_scale = 128;
+
+struct multiply {
+    parts<number> a;
+    parts<number> b;
+    parts<number> c;
+    std::uint64_t rows;
+    std::uint64_t inner;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t row = at.global_thread();
+        if (row >= rows) {
+            return;
+        }
+        std::int32_t sums[columns] = {};
+        for (std::uint64_t k = 0; k < inner; ++k) {
+            const std::int32_t factor = a[row * inner + k].get();
+            for (std::uint64_t j = 0; j < columns; ++j) {
+                sums[j] += factor * b[k * columns + j].get();
+            }
+        }
+        for (std::uint64_t j = 0; j < columns; ++j) {
+            c[row * columns + j].set(sums[j]);
+        }
+    }
+};
+
+}  // namespace
+
+absl::StatusOr<uvm_model::trace> gemm(const parameters& p) {
+    const std::uint64_t inner = inner_of_scale * p.scale;
+    const auto of_a = [&](std::uint64_t i) { return signed_value(p, 1, i); };
+    const auto of_b = [&](std::uint64_t i) { return signed_value(p, 2, i); };
+    const std::uint64_t bytes = 4 * (p.threads * (inner + columns) + inner * columns);
+    return run_session(p, bytes, [&](session& s) {
+        const auto a = s.array<number>(p.threads * inner, inner, of_a);
+        const auto b = s.array<number>(inner * columns, columns, of_b);
+        const auto c = s.array<number>(p.threads * columns, columns, [](std::uint64_t) { return 0; });
+        s.launch(multiply{a.view(), b.view(), c.view(), p.threads, inner});
+        std::vector<std::int64_t> right(p.threads * columns);
+        for (std::uint64_t row = 0; row < p.threads; ++row) {
+            for (std::uint64_t k = 0; k < inner; ++k) {
+                for (std::uint64_t j = 0; j < columns; ++j) {
+                    right[row * columns + j] += of_a(row * inner + k) * of_b(k * columns + j);
+                }
+            }
+        }
+        s.expect("gemm", s.contents(c, p.threads * columns), right);
+    });
+}
+
+}  // namespace orchard::applications

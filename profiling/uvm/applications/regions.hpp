@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Which thread's byte of which array lies at an address of a heap.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "device/lane_array.cuh"
+#include "uvm/model/access.hpp"
+#include "uvm/model/placement.hpp"
+
+namespace orchard::applications {
+
+/// The arrays of an application, each of as many parts as there are threads; and the space in which they lie one after
+/// another, each as `uvm_model::placement` places it.
+class regions {
+public:
+    explicit regions(const uvm_model::thread_memory& like) : like_{like} {}
+
+    /// Takes note of the parts of a further array. Errors: those of `placement::create`.
+    template <class T>
+    absl::Status add(std::span<const lane_array<T>> parts) {
+        std::vector<part> all;
+        for (const lane_array<T>& a : parts) {
+            all.push_back({reinterpret_cast<std::uint64_t>(a.chunk()), a.map(), a.position()});
+        }
+        return add(all, parts.front().size() * sizeof(T), sizeof(T));
+    }
+    template <class T>
+    absl::Status add(std::span<lane_array<T>> parts) {
+        return add(std::span<const lane_array<T>>(parts));
+    }
+
+    /// `from`, whose addresses count from `base` in the heap, in the space of the arrays. Both outlive the result. An
+    /// access of no array has the address `bytes()` of the result: it is refused where a trace is made of it.
+    [[nodiscard]] std::unique_ptr<uvm_model::access_source> in_order(uvm_model::access_source& from,
+                                                                     std::uint64_t base) const;
+
+private:
+    friend class in_order_source;
+
+    struct part {
+        std::uint64_t chunk;
+        lane_map map;
+        std::uint32_t position;
+    };
+    /// Memory of one part, or of all that share a chunk.
+    struct region {
+        std::uint64_t bytes;
+        std::size_t array;
+        lane_map map;
+        std::array<std::uint32_t, most_lanes> thread_at;  // by position
+    };
+    struct placed_array {
+        std::uint64_t begin;
+        uvm_model::placement where;
+    };
+
+    absl::Status add(std::span<const part> parts, std::uint64_t bytes_per_thread, std::uint64_t element_bytes);
+    /// Where the byte at an address of the heap lies in the space; `end_` where it is in no array.
+    [[nodiscard]] std::uint64_t find(std::uint64_t address) const;
+
+    uvm_model::thread_memory like_;
+    std::map<std::uint64_t, region> at_;  // by where it begins
+    std::vector<placed_array> arrays_;
+    std::uint64_t end_ = 0;  // bytes of the space
+};
+
+}  // namespace orchard::applications

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "profiling/uvm/applications/session.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_format.h"
+#include "uvm/geometry.hpp"
+#include "uvm/model/recorded.hpp"
+
+namespace orchard::applications {
+
+namespace {
+
+constexpr std::uint64_t most_threads = 1u << 20;
+constexpr std::uint64_t most_scale = 1u << 20;
+
+/// A heap that has room for `bytes` in any layout: padded portions take up to four times what is asked for; of each
+/// array a warp takes at least two leaves, padded four, and no application has more than eight arrays.
+absl::StatusOr<options> options_for(const parameters& p, std::uint64_t bytes) {
+    if (p.threads == 0 || p.threads > most_threads) {
+        return absl::InvalidArgumentError(absl::StrFormat("%d threads: 1 to %d are allowed", p.threads, most_threads));
+    }
+    if (p.scale == 0 || p.scale > most_scale) {
+        return absl::InvalidArgumentError(absl::StrFormat("scale %d: 1 to %d are allowed", p.scale, most_scale));
+    }
+    if (p.how.which == layout::choice::automatic) {
+        return absl::InvalidArgumentError("the layout auto says nothing here: choose linear, or a tile");
+    }
+    constexpr std::uint64_t least = 32 * segment_bytes;
+    const std::uint64_t warps = (p.threads + most_lanes - 1) / most_lanes;
+    options o;
+    o.device = device_option::emulated;
+    o.capacity = (least + 5 * bytes + warps * segment_bytes) / segment_bytes * segment_bytes;
+    o.emulated_workers = 1;  // so that what races is decided alike each time
+    o.lane_order = p.order;
+    o.portions = p.portions;
+    return o;
+}
+
+uvm_model::thread_memory memory_of(const parameters& p) {
+    return {.threads = p.threads, .how = p.how, .order = p.order, .portions = p.portions};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<session>> session::create(const parameters& p, std::uint64_t bytes) {
+    const absl::StatusOr<options> values = options_for(p, bytes);
+    if (!values.ok()) {
+        return values.status();
+    }
+    absl::StatusOr<heap> made = heap::create(*values);
+    if (!made.ok()) {
+        return made.status();
+    }
+    return std::unique_ptr<session>(new session(p, *std::move(made)));
+}
+
+session::session(const parameters& p, heap h)
+    : parameters_{p},
+      heap_{std::move(h)},
+      recorder_{heap_.ref().view().base, std::uint64_t{heap_.ref().view().segments} * segment_bytes},
+      regions_{memory_of(p)} {}
+
+absl::Status session::failure_of_heap() {
+    const std::optional<failure> first = heap_.last_failure();
+    return first.has_value() ? absl::ResourceExhaustedError(to_text(*first)) : absl::OkStatus();
+}
+
+void session::expect(const char* what, const std::vector<std::int64_t>& found, const std::vector<std::int64_t>& right) {
+    if (!status_.ok()) {
+        return;
+    }
+    const auto differs = std::mismatch(found.begin(), found.end(), right.begin(), right.end());
+    if (differs.first != found.end() || differs.second != right.end()) {
+        const auto at = differs.first - found.begin();
+        fail(found.size() != right.size()
+                 ? absl::InternalError(absl::StrFormat("%s: %d results, not %d", what, found.size(), right.size()))
+                 : absl::InternalError(
+                       absl::StrFormat("%s: result %d is %d, not %d", what, at, *differs.first, *differs.second)));
+    }
+}
+
+absl::StatusOr<uvm_model::trace> session::trace() {
+    if (!status_.ok()) {
+        return status_;
+    }
+    const auto recorded = uvm_model::recorded(recorder_);
+    if (parameters_.which == addresses::of_heap) {
+        return uvm_model::trace::from(*recorded);
+    }
+    // The heap begins at a VA block, as do the recorded addresses.
+    return uvm_model::trace::from(*regions_.in_order(*recorded, recorder_.begin()));
+}
+
+}  // namespace orchard::applications

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What the applications share: a heap on the emulated device, arrays in parts, recorded launches, and their trace.
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/simt/emulated/recorder.hpp"
+#include "profiling/uvm/applications/application.hpp"
+#include "profiling/uvm/applications/parts.cuh"
+#include "profiling/uvm/applications/regions.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::applications {
+
+/// An array in parts, and the memory that names its parts; `view` is for kernels.
+template <class T>
+struct dealt_array {
+    device_array<lane_array<T>> of_thread;
+    std::uint64_t per_thread = 0;
+
+    [[nodiscard]] parts<T> view() const { return {of_thread.data(), per_thread}; }
+};
+
+/// One run of an application. The first error stays: what is called after it does nothing.
+class session {
+public:
+    /// `bytes`: what all arrays together will need. Errors: InvalidArgument; those of `heap::create`.
+    static absl::StatusOr<std::unique_ptr<session>> create(const parameters& p, std::uint64_t bytes);
+
+    [[nodiscard]] std::uint64_t threads() const { return parameters_.threads; }
+    [[nodiscard]] const absl::Status& status() const { return status_; }
+    void fail(absl::Status why) { status_.Update(std::move(why)); }
+
+    /// An array of at least `elements` elements: each thread allocates an equal part, rounded up to a multiple of
+    /// `together`, so that no run of as many lies in two. `initial(i)` is what element i holds at first; for all that
+    /// there are.
+    template <class T, class Initial>
+    dealt_array<T> array(std::uint64_t elements, std::uint64_t together, Initial initial) {
+        dealt_array<T> made = allocate<T>(elements, together);
+        for (std::uint64_t i = 0; status_.ok() && i < made.per_thread * threads(); ++i) {
+            put(made.view()[i], initial(i));
+        }
+        return made;
+    }
+    /// The elements of an array, as numbers.
+    template <class T>
+    std::vector<std::int64_t> contents(const dealt_array<T>& of, std::uint64_t elements) const {
+        std::vector<std::int64_t> found(status_.ok() ? elements : 0);
+        for (std::uint64_t i = 0; i < found.size(); ++i) {
+            found[i] = take(of.view()[i]);
+        }
+        return found;
+    }
+
+    /// Runs `kernel`, recorded, with as many threads as there are; it need not look whether it is one of them where
+    /// their number is a multiple of 64.
+    template <class Kernel>
+    void launch(const Kernel& kernel) {
+        run(kernel, &recorder_);
+    }
+
+    /// Records an error where `found` differs from `right`. `what`: for the text.
+    void expect(const char* what, const std::vector<std::int64_t>& found, const std::vector<std::int64_t>& right);
+
+    /// What was recorded; the first error where there was one.
+    absl::StatusOr<uvm_model::trace> trace();
+
+private:
+    session(const parameters& p, heap h);
+
+    template <class T>
+    dealt_array<T> allocate(std::uint64_t elements, std::uint64_t together) {
+        dealt_array<T> made;
+        const std::uint64_t whole = (elements + together - 1) / together;
+        made.per_thread = (whole + threads() - 1) / threads() * together;
+        if (status_.ok()) {
+            auto table = device_array<lane_array<T>>::create(heap_.executor(), threads());
+            fail(table.status());
+            if (table.ok()) {
+                made.of_thread = *std::move(table);
+                run(allocate_parts<T>{heap_.ref(), made.of_thread.data(), threads(), made.per_thread, parameters_.how},
+                    nullptr);
+            }
+        }
+        if (status_.ok()) {
+            fail(regions_.add(std::span(made.of_thread.data(), threads())));
+        }
+        return made;
+    }
+    template <class Kernel>
+    void run(const Kernel& kernel, simt::emulated::access_recorder* recorder) {
+        if (!status_.ok()) {
+            return;
+        }
+        simt::executor on = heap_.executor();
+        on.recorder = recorder;
+        const simt::launch_result done = simt::launch(on, simt::grid_for(threads(), threads_per_block), kernel);
+        fail(done.ok ? absl::OkStatus() : absl::InternalError(done.error));
+        fail(failure_of_heap());
+    }
+    absl::Status failure_of_heap();
+
+    static constexpr std::uint32_t threads_per_block = 64;
+
+    template <class T>
+    static void put(simt::plain<T>& element, std::int64_t value) {
+        element.set(static_cast<T>(value));
+    }
+    static void put(counter& element, std::int64_t value) {
+        element.store<simt::order::relaxed>(static_cast<std::uint32_t>(value));  // before the launch
+    }
+    template <class T>
+    static std::int64_t take(const simt::plain<T>& element) {
+        return element.get();
+    }
+    static std::int64_t take(const counter& element) { return element.load<simt::order::relaxed>(); }  // after it
+
+    parameters parameters_;
+    heap heap_;
+    simt::emulated::access_recorder recorder_;
+    regions regions_;
+    absl::Status status_;
+};
+
+/// `body(session)` in a session with room for `bytes`: it fills, launches and compares. The trace, or the first error.
+template <class Body>
+absl::StatusOr<uvm_model::trace> run_session(const parameters& p, std::uint64_t bytes, Body body) {
+    absl::StatusOr<std::unique_ptr<session>> s = session::create(p, bytes);
+    if (!s.ok()) {
+        return s.status();
+    }
+    body(**s);
+    return (*s)->trace();
+}
+
+}  // namespace orchard::applications

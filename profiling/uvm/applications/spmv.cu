@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// A sparse matrix times a vector, twice: a thread has some rows; the elements of the vector that they need lie
+/// anywhere.
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "profiling/uvm/applications/session.hpp"
+#include "profiling/uvm/applications/values.hpp"
+
+namespace orchard::applications {
+namespace {
+
+constexpr std::uint64_t rows_of_scale = 16;  // of a thread
+constexpr int rounds = 2;
+// What is kept of a result as the next round's factor, so that sums stay small.
+constexpr std::int32_t kept_bits = 15;
+
+struct multiply_rows {
+    graph_view matrix;  // row r has elements in the columns of its list
+    parts<number> values;
+    parts<number> from;
+    parts<number> to;
+    std::uint64_t threads;
+    std::uint64_t each;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t t = at.global_thread();
+        for (std::uint64_t row = t * each; t < threads && row < (t + 1) * each; ++row) {
+            std::int32_t sum = 0;
+            const std::uint32_t end = matrix.begin[row + 1].get();
+            for (std::uint32_t e = matrix.begin[row].get(); e < end; ++e) {
+                sum += values[e].get() * from[matrix.to[e].get()].get();
+            }
+            reconverge();
+            to[row].set(sum & kept_bits);
+        }
+    }
+};
+
+void multiply(session& s, const parameters& p, const uvm_model::csr& matrix) {
+    const auto of_values = [&](std::uint64_t i) { return signed_value(p, 1, i); };
+    const auto of_vector = [&](std::uint64_t i) { return signed_value(p, 2, i); };
+    const dealt_graph dealt(s, matrix);
+    const auto values = s.array<number>(matrix.edges(), 1, of_values);
+    auto from = s.array<number>(matrix.vertices(), 1, of_vector);
+    auto to = s.array<number>(matrix.vertices(), 1, [](std::uint64_t) { return 0; });
+    std::vector<std::int64_t> right(matrix.vertices());
+    for (std::uint64_t i = 0; i < right.size(); ++i) {
+        right[i] = of_vector(i);
+    }
+    for (int i = 0; i < rounds; ++i) {
+        s.launch(
+            multiply_rows{dealt.view(), values.view(), from.view(), to.view(), p.threads, rows_of_scale * p.scale});
+        std::swap(from, to);
+        const std::vector<std::int64_t> before = right;
+        for (std::uint64_t row = 0; row < right.size(); ++row) {
+            std::int64_t sum = 0;
+            for (std::uint64_t e = matrix.begin[row]; e < matrix.begin[row + 1]; ++e) {
+                sum += of_values(e) * before[matrix.to[e]];
+            }
+            right[row] = sum & kept_bits;
+        }
+    }
+    s.expect("spmv", s.contents(from, matrix.vertices()), right);
+}
+
+}  // namespace
+
+absl::StatusOr<uvm_model::trace> spmv(const parameters& p) {
+    const absl::StatusOr<uvm_model::csr> matrix = make_graph(p, rows_of_scale * p.scale);
+    if (!matrix.ok()) {
+        return matrix.status();
+    }
+    const std::uint64_t bytes = bytes_of(*matrix) + 4 * matrix->edges() + 8 * matrix->vertices();
+    return run_session(p, bytes, [&](session& s) { multiply(s, p, *matrix); });
+}
+
+}  // namespace orchard::applications

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// A five-point stencil over a grid, a row a thread: each sweep reads its own row and its neighbours' and writes
+/// another grid.
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "profiling/uvm/applications/session.hpp"
+#include "profiling/uvm/applications/values.hpp"
+
+namespace orchard::applications {
+namespace {
+
+constexpr std::uint64_t columns_of_scale = 256;
+constexpr int sweeps = 4;
+
+/// The mean of a place, which counts four times, and its neighbours; at the border a place is its own neighbour.
+/// `at(row, column)` is the grid.
+template <class Grid>
+ORCHARD_FN std::int32_t smoothed(const Grid& at, std::uint64_t row, std::uint64_t column, std::uint64_t rows,
+                                 std::uint64_t columns) {
+    const std::int32_t up = at(row == 0 ? row : row - 1, column);
+    const std::int32_t down = at(row + 1 == rows ? row : row + 1, column);
+    const std::int32_t left = at(row, column == 0 ? column : column - 1);
+    const std::int32_t right = at(row, column + 1 == columns ? column : column + 1);
+    return (4 * at(row, column) + up + down + left + right) / 8;
+}
+
+struct sweep {
+    parts<number> from;
+    parts<number> to;
+    std::uint64_t rows;
+    std::uint64_t columns;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t row = at.global_thread();
+        if (row >= rows) {
+            return;
+        }
+        const auto grid = [&](std::uint64_t r, std::uint64_t c) { return from[r * columns + c].get(); };
+        for (std::uint64_t c = 0; c < columns; ++c) {
+            to[row * columns + c].set(smoothed(grid, row, c, rows, columns));
+        }
+    }
+};
+
+}  // namespace
+
+absl::StatusOr<uvm_model::trace> stencil(const parameters& p) {
+    const std::uint64_t columns = columns_of_scale * p.scale;
+    const std::uint64_t size = p.threads * columns;
+    const auto initial = [&](std::uint64_t i) { return value(p, 1, i, 1000); };
+    return run_session(p, 8 * size, [&](session& s) {
+        auto from = s.array<number>(size, columns, initial);
+        auto to = s.array<number>(size, columns, [](std::uint64_t) { return 0; });
+        std::vector<std::int64_t> right(size);
+        for (std::uint64_t i = 0; i < size; ++i) {
+            right[i] = initial(i);
+        }
+        for (int i = 0; i < sweeps; ++i) {
+            s.launch(sweep{from.view(), to.view(), p.threads, columns});
+            std::swap(from, to);
+            const std::vector<std::int64_t> before = right;
+            const auto grid = [&](std::uint64_t r, std::uint64_t c) {
+                return static_cast<std::int32_t>(before[r * columns + c]);
+            };
+            for (std::uint64_t at = 0; at < size; ++at) {
+                right[at] = smoothed(grid, at / columns, at % columns, p.threads, columns);
+            }
+        }
+        s.expect("stencil", s.contents(from, size), right);
+    });
+}
+
+}  // namespace orchard::applications

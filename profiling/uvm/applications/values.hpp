@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Numbers and graphs that the applications begin with.
+
+#include <cstdint>
+
+#include "profiling/uvm/applications/session.hpp"
+#include "uvm/model/graph.hpp"
+#include "uvm/model/random.hpp"
+
+namespace orchard::applications {
+
+/// Number `i` of `stream`, from 0 to `bound` - 1. Whole numbers everywhere, so that results do not depend on the order
+/// of sums.
+inline std::int64_t value(const parameters& p, std::uint64_t stream, std::uint64_t i, std::uint64_t bound) {
+    return static_cast<std::int64_t>(uvm_model::below(uvm_model::random_bits(p.seed, stream, i), bound));
+}
+/// The same, from -8 to 8.
+inline std::int64_t signed_value(const parameters& p, std::uint64_t stream, std::uint64_t i) {
+    return value(p, stream, i, 17) - 8;
+}
+
+/// A graph in parts, for kernels: the list of vertex v is `to[begin[v]]` to `to[begin[v + 1] - 1]`.
+struct graph_view {
+    parts<index> begin;
+    parts<index> to;
+};
+
+/// A graph in the threads' memory.
+struct dealt_graph {
+    dealt_array<index> begin;
+    dealt_array<index> to;
+
+    dealt_graph(session& s, const uvm_model::csr& graph)
+        : begin{s.array<index>(graph.vertices() + 1, 1,
+                               [&](std::uint64_t v) { return v <= graph.vertices() ? graph.begin[v] : 0; })},
+          to{s.array<index>(graph.edges(), 1, [&](std::uint64_t e) { return e < graph.edges() ? graph.to[e] : 0; })} {}
+    [[nodiscard]] graph_view view() const { return {begin.view(), to.view()}; }
+};
+
+/// A power-law graph in which each thread has `vertices_per_thread` vertices, of 8 edges on average. Errors: those of
+/// `uvm_model::power_law`.
+inline absl::StatusOr<uvm_model::csr> make_graph(const parameters& p, std::uint64_t vertices_per_thread) {
+    const std::uint64_t vertices = p.threads * vertices_per_thread;
+    return uvm_model::power_law(vertices, 8 * vertices, p.seed);
+}
+/// Bytes of such a graph.
+inline std::uint64_t bytes_of(const uvm_model::csr& graph) { return 4 * (graph.vertices() + 1 + graph.edges()); }
+
+}  // namespace orchard::applications

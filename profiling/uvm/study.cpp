@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "profiling/uvm/study.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "profiling/uvm/applications/application.hpp"
+#include "uvm/model/paging_model.hpp"
+#include "uvm/model/patterns.hpp"
+#include "uvm/model/trace_file.hpp"
+
+namespace orchard::uvm_study {
+namespace {
+
+using uvm_model::access_source;
+using uvm_model::paging_model;
+
+/// Accesses that can be run again and again.
+struct replay {
+    std::function<absl::StatusOr<std::unique_ptr<access_source>>()> open;
+    std::uint64_t bytes = 0;  ///< that the threads have
+};
+
+bool is_pattern(const std::string& name) {
+    return std::ranges::any_of(uvm_model::patterns(), [&](const auto& p) { return p.name == name; });
+}
+
+replay of_trace(const uvm_model::trace& t, std::uint64_t bytes) {
+    return {[t]() -> absl::StatusOr<std::unique_ptr<access_source>> { return t.source(); }, bytes};
+}
+
+absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, const arrangement& a,
+                                    portion_policy placed) {
+    if (is_pattern(name)) {
+        uvm_model::pattern_parameters p;
+        p.memory = {s.threads, s.bytes_per_thread, s.element_bytes, a.how, a.order, placed};
+        p.accesses_per_thread = s.accesses;
+        p.seed = s.seed;
+        p.stride = s.stride;
+        const auto which = uvm_model::pattern_named(name);
+        if (!which.ok()) {
+            return which.status();
+        }
+        return replay{[p, which = *which] { return uvm_model::make_pattern(which, p); },
+                      s.threads * s.bytes_per_thread};
+    }
+    const auto application = applications::application_named(name);
+    if (!application.ok()) {
+        std::vector<std::string> known;
+        for (const auto& p : uvm_model::patterns()) {
+            known.emplace_back(p.name);
+        }
+        for (const auto& one : applications::applications()) {
+            known.emplace_back(one.name);
+        }
+        return absl::InvalidArgumentError(
+            absl::StrCat("there is no pattern \"", name, "\"; choose one of: ", absl::StrJoin(known, ", ")));
+    }
+    applications::parameters p;
+    p.threads = s.threads;
+    p.scale = s.scale;
+    p.how = a.how;
+    p.order = a.order;
+    p.portions = placed;
+    p.seed = s.seed;
+    const auto recorded = application->run(p);
+    if (!recorded.ok()) {
+        return recorded.status();
+    }
+    return of_trace(*recorded, recorded->source()->bytes());
+}
+
+absl::Status advise(paging_model& model, std::uint64_t bytes, told advice) {
+    using uvm_model::advice::prefer_cpu;
+    using uvm_model::advice::prefer_gpu;
+    using uvm_model::advice::read_mostly;
+    switch (advice) {
+        case told::nothing: break;
+        case told::prefer_gpu: return model.advise({0, bytes}, prefer_gpu);
+        case told::prefer_cpu: return model.advise({0, bytes}, prefer_cpu);
+        case told::read_mostly: return model.advise({0, bytes}, read_mostly);
+    }
+    return absl::OkStatus();
+}
+
+std::uint64_t bytes_of(const capacity& c, std::uint64_t in_use) {
+    if (c.is_unlimited()) {
+        return 0;
+    }
+    const std::uint64_t bytes = c.share ? static_cast<std::uint64_t>(*c.share * static_cast<double>(in_use)) : *c.bytes;
+    return std::max(segment_bytes, bytes / segment_bytes * segment_bytes);
+}
+
+/// One cell; the outcome's names are the caller's.
+absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capacity& c) {
+    auto source = what.open();
+    if (!source.ok()) {
+        return source.status();
+    }
+    outcome o;
+    o.bytes = what.bytes;
+    o.memory = text_of(c);
+    o.capacity = bytes_of(c, what.bytes);
+    const std::uint64_t space = (*source)->bytes();
+    auto model = paging_model::create({space, o.capacity != 0 ? std::optional(o.capacity) : std::nullopt, s.machine});
+    if (!model.ok()) {
+        return model.status();
+    }
+    absl::Status status = advise(*model, space, s.advice);
+    if (status.ok() && s.contents == before::cpu) {
+        status = model->populate({0, space}, uvm_model::processor::cpu);
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    const auto counts = model->run(**source);
+    if (!counts.ok()) {
+        return counts.status();
+    }
+    o.counts = *counts;
+    return o;
+}
+
+/// The product, as it is run.
+class running {
+public:
+    running(const study& s, const progress& tell) : study_{s}, tell_{tell} {
+        const std::size_t placed = s.patterns.size() * s.layouts.size() * s.placements.size();
+        all_ = (placed + s.traces.size()) * s.capacities.size();
+    }
+
+    absl::Status run_patterns() {
+        for (const std::string& name : study_.patterns) {
+            for (const arrangement& a : study_.layouts) {
+                for (const portion_policy placed : study_.placements) {
+                    const auto what = open_pattern(study_, name, a, placed);
+                    absl::Status s = what.status();
+                    s.Update(s.ok() ? run_capacities(*what, name, text_of(a),
+                                                     placed == portion_policy::packed ? "packed" : "padded")
+                                    : absl::OkStatus());
+                    if (!s.ok()) {
+                        return s;
+                    }
+                }
+            }
+        }
+        return absl::OkStatus();
+    }
+    absl::Status run_traces() {
+        for (const std::string& file : study_.traces) {
+            const auto loaded = uvm_model::trace::load(file);
+            if (!loaded.ok()) {
+                return loaded.status();
+            }
+            const replay what = of_trace(*loaded, loaded->header().space_bytes);
+            if (absl::Status s = run_capacities(what, file, "recorded", "recorded"); !s.ok()) {
+                return s;
+            }
+        }
+        return absl::OkStatus();
+    }
+    std::vector<outcome> take() { return std::move(done_); }
+
+private:
+    absl::Status run_capacities(const replay& what, const std::string& source, const std::string& how,
+                                const std::string& placed) {
+        for (const capacity& c : study_.capacities) {
+            if (tell_) {
+                tell_(done_.size(), all_);
+            }
+            auto o = run_cell(study_, what, c);
+            if (!o.ok()) {
+                return o.status();
+            }
+            o->source = source;
+            o->how = how;
+            o->placement = placed;
+            done_.push_back(*std::move(o));
+        }
+        return absl::OkStatus();
+    }
+
+    const study& study_;
+    const progress& tell_;
+    std::size_t all_ = 0;
+    std::vector<outcome> done_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<outcome>> run(const study& s, const progress& tell) {
+    if (s.patterns.empty() && s.traces.empty()) {
+        return absl::InvalidArgumentError("nothing to run; name a pattern with --pattern, or a file with --trace");
+    }
+    running all(s, tell);
+    absl::Status status = all.run_patterns();
+    status.Update(status.ok() ? all.run_traces() : absl::OkStatus());
+    if (!status.ok()) {
+        return status;
+    }
+    return all.take();
+}
+
+}  // namespace orchard::uvm_study

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "profiling/uvm/study.hpp"
+
+namespace orchard::uvm_study {
+
+/// A table for people: a line for each cell; times are the model's, shares of OS pages and of big pages.
+std::string to_table(const std::vector<outcome>& cells);
+
+/// For each pattern and capacity the cell that took the least modelled time (of several the first), in order.
+std::vector<outcome> fastest(const std::vector<outcome>& cells);
+
+/// All counts, in a document with a version, what was asked for and the machine's constants.
+/// @param command  as it was typed
+std::string to_json(const study& s, const std::vector<outcome>& cells, const std::string& command);
+
+}  // namespace orchard::uvm_study

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What a study is told, from text and as text.
+
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "profiling/uvm/study.hpp"
+#include "runtime/byte_size.hpp"
+#include "uvm/layout_text.hpp"
+
+namespace orchard::uvm_study {
+namespace {
+
+absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
+std::string_view view(absl::string_view text) { return {text.data(), text.size()}; }
+
+absl::Status refused(std::string_view text, const char* what, const char* allowed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", absl::CEscape(view(text)), "\" is no ", what, "; give ", allowed));
+}
+
+}  // namespace
+
+absl::StatusOr<arrangement> parse_arrangement(std::string_view text) {
+    constexpr const char* allowed =
+        "linear, or interleaved:TILE or interleaved:TILE:ORDER, with a tile from 4 B to 64KiB that is a power of two, "
+        "and the order ascending or prefetch_first";
+    if (text == "linear") {
+        return arrangement{};
+    }
+    const std::vector<absl::string_view> parts = absl::StrSplit(view(text), ':');
+    if (parts.size() < 2 || parts.size() > 3 || parts[0] != "interleaved") {
+        return refused(text, "layout", allowed);
+    }
+    arrangement a;
+    if (const auto known = layout_from(absl::StrCat("interleaved:", parts[1]))) {
+        a.how = *known;
+    } else if (const auto bytes = parse_bytes(view(parts[1])); bytes.ok() && is_tile(*bytes)) {
+        a.how = layout::interleaved(tile_of(*bytes));
+    } else {
+        return refused(text, "layout", allowed);
+    }
+    if (parts.size() == 3) {
+        const auto order = lane_order_from(view(parts[2]));
+        if (!order) {
+            return refused(text, "layout", allowed);
+        }
+        a.order = *order;
+    }
+    return a;
+}
+
+std::string text_of(const arrangement& a) {
+    const std::string text = orchard::text_of(a.how);
+    return a.order == lane_order::ascending ? text : absl::StrCat(text, ":", orchard::text_of(a.order));
+}
+
+absl::StatusOr<capacity> parse_capacity(std::string_view text) {
+    constexpr const char* allowed = "a share such as 50%, bytes such as 4GiB (at least 2MiB), or unlimited";
+    if (text == "unlimited") {
+        return capacity{};
+    }
+    if (absl::string_view number = view(text); absl::ConsumeSuffix(&number, "%")) {
+        double percent = 0;
+        if (!absl::SimpleAtod(number, &percent) || !(percent > 0) || percent > 1e6) {
+            return refused(text, "capacity", allowed);
+        }
+        return capacity{percent / 100, std::nullopt};
+    }
+    const auto bytes = parse_bytes(text);
+    if (!bytes.ok() || *bytes < segment_bytes) {
+        return refused(text, "capacity", allowed);
+    }
+    return capacity{std::nullopt, *bytes};
+}
+
+std::string text_of(const capacity& c) {
+    return c.share ? absl::StrFormat("%g%%", *c.share * 100) : c.bytes ? format_bytes(*c.bytes) : "unlimited";
+}
+
+}  // namespace orchard::uvm_study

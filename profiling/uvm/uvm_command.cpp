@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard uvm`: what the UVM driver would do with a kernel's accesses, by the model, on any machine.
+
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+#include <checkout.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "profiling/uvm/applications/application.hpp"
+#include "profiling/uvm/study.hpp"
+#include "profiling/uvm/study_report.hpp"
+#include "runtime/byte_size.hpp"
+#include "runtime/command_line.hpp"
+#include "uvm/model/patterns.hpp"
+
+namespace orchard::uvm_study {
+namespace {
+
+/// What was typed.
+struct arguments {
+    study what;
+    std::vector<std::string> layouts;
+    std::vector<std::string> placements;
+    std::vector<std::string> capacities;
+    std::string bytes_per_thread = "256KiB";
+    std::string stride = "64KiB";
+    std::string machine = "h200";
+    std::string json;
+    std::string plot;
+    bool best = false;
+    bool quiet = false;
+};
+
+absl::Status named(const absl::Status& s, const char* flag) {
+    return s.ok() ? s : absl::Status(s.code(), absl::StrCat(flag, ": ", s.message()));
+}
+
+/// Parses each text of a list; `into` keeps its default where there is none.
+template <class T, class Parse>
+absl::Status parse_each(const std::vector<std::string>& texts, const char* flag, Parse parse, std::vector<T>& into) {
+    if (texts.empty()) {
+        return absl::OkStatus();
+    }
+    into.clear();
+    for (const std::string& text : texts) {
+        auto value = parse(text);
+        if (!value.ok()) {
+            return named(value.status(), flag);
+        }
+        into.push_back(*std::move(value));
+    }
+    return absl::OkStatus();
+}
+
+absl::StatusOr<portion_policy> parse_placement(std::string_view text) {
+    if (text == "packed" || text == "padded") {
+        return text == "packed" ? portion_policy::packed : portion_policy::padded;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", absl::string_view(text.data(), text.size()), "\" is no placement; give packed or padded"));
+}
+
+absl::Status complete(arguments& a) {
+    absl::Status status = parse_each(a.layouts, "--layout", parse_arrangement, a.what.layouts);
+    status.Update(parse_each(a.placements, "--placement", parse_placement, a.what.placements));
+    status.Update(parse_each(a.capacities, "--capacity", parse_capacity, a.what.capacities));
+    const auto bytes = parse_bytes(a.bytes_per_thread);
+    const auto stride = parse_bytes(a.stride);
+    const auto machine = uvm_model::parse_calibration(a.machine);
+    status.Update(named(bytes.status(), "--bytes-per-thread"));
+    status.Update(named(stride.status(), "--stride"));
+    status.Update(named(machine.status(), "--machine"));
+    if (status.ok()) {
+        a.what.bytes_per_thread = *bytes;
+        a.what.stride = *stride;
+        a.what.machine = *machine;
+    }
+    return status;
+}
+
+absl::Status write(const std::string& path, const std::string& text) {
+    std::ofstream out(path, std::ios::binary);
+    out << text;
+    return out.flush() ? absl::OkStatus()
+                       : absl::InvalidArgumentError(absl::StrCat("cannot write ", path, "; choose another file"));
+}
+
+/// Draws by profiling/report/plot_uvm.py, which needs Python and matplotlib.
+absl::Status plot(const std::string& folder, const std::string& json) {
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    const std::string data = folder + "/uvm.json";
+    if (absl::Status s = write(data, json); !s.ok()) {
+        return s;
+    }
+    const std::string script = ORCHARD_SOURCE_DIR "/profiling/report/plot_uvm.py";
+    const std::string command = absl::StrFormat("python3 -B '%s' '%s' --output-dir '%s'", script, data, folder);
+    if (std::system(command.c_str()) != 0) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("the pictures were not drawn; the numbers are in ", data, "; try: ", command));
+    }
+    return absl::OkStatus();
+}
+
+absl::Status run_command(arguments& a) {
+    if (absl::Status s = complete(a); !s.ok()) {
+        return s;
+    }
+    const bool shows = !a.quiet && isatty(STDERR_FILENO) != 0;
+    const auto cells = run(a.what, [&](std::size_t done, std::size_t all) {
+        if (shows) {
+            absl::FPrintF(stderr, "\r%d of %d", done, all);
+        }
+    });
+    if (shows) {
+        absl::FPrintF(stderr, "\r%s\r", std::string(24, ' '));
+    }
+    if (!cells.ok()) {
+        return cells.status();
+    }
+    if (!a.quiet) {
+        std::cout << to_table(a.best ? fastest(*cells) : *cells);
+    }
+    const std::string json = to_json(a.what, *cells, command_line::typed());
+    absl::Status status = a.json.empty() ? absl::OkStatus() : write(a.json, json);
+    status.Update(status.ok() && !a.plot.empty() ? plot(a.plot, json) : absl::OkStatus());
+    return status;
+}
+
+std::string pattern_help() {
+    std::string help = "What the threads access; may be repeated:";
+    for (const auto& p : uvm_model::patterns()) {
+        absl::StrAppend(&help, "\n", std::string(p.name), ": ", std::string(p.help));
+    }
+    for (const auto& one : applications::applications()) {
+        absl::StrAppend(&help, "\n", std::string(one.name), ": ", std::string(one.help));
+    }
+    return help;
+}
+
+void declare(CLI::App& app, arguments& a) {
+    app.add_option("--pattern", a.what.patterns, pattern_help())->type_name("NAME");
+    app.add_option("--trace", a.what.traces, "A recorded trace; may be repeated (docs/uvm_traces.md)")
+        ->type_name("FILE");
+    app.add_option("--layout", a.layouts,
+                   "linear or interleaved:TILE[:ORDER], such as interleaved:4KiB; may be repeated")
+        ->type_name("LAYOUT");
+    app.add_option("--placement", a.placements, "packed or padded: how the warps' memory lies; may be repeated")
+        ->type_name("PLACEMENT");
+    app.add_option("--capacity", a.capacities,
+                   "GPU memory: a share of what the threads have (50%), bytes (4GiB) or unlimited; may be repeated")
+        ->type_name("CAPACITY");
+    app.add_option("--threads", a.what.threads, "Threads, 32 a warp")->capture_default_str();
+    app.add_option("--bytes-per-thread", a.bytes_per_thread, "Memory of each thread, of a pattern")
+        ->capture_default_str();
+    app.add_option("--accesses", a.what.accesses, "Accesses of each thread, of a pattern")->capture_default_str();
+    app.add_option("--element", a.what.element_bytes, "Bytes of an element")->capture_default_str();
+    app.add_option("--stride", a.stride, "Bytes from access to access, of the pattern strided")->capture_default_str();
+    app.add_option("--scale", a.what.scale, "Size of an application, in units of its own")->capture_default_str();
+    app.add_option("--seed", a.what.seed, "Seed of what is random")->capture_default_str();
+    app.add_option("--machine", a.machine,
+                   "h200 or titan_v, and constants as NAME=VALUE, with commas between (docs/uvm_model.md)")
+        ->capture_default_str();
+    const std::map<std::string, before> contents{{"cpu", before::cpu}, {"nowhere", before::nowhere}};
+    app.add_option("--contents", a.what.contents, "Where the memory's contents are before: cpu or nowhere")
+        ->transform(CLI::CheckedTransformer(contents))
+        ->type_name("cpu|nowhere");
+    const std::map<std::string, told> advice{{"none", told::nothing},
+                                             {"prefer_gpu", told::prefer_gpu},
+                                             {"prefer_cpu", told::prefer_cpu},
+                                             {"read_mostly", told::read_mostly}};
+    app.add_option("--advice", a.what.advice, "What the driver is told of the memory")
+        ->transform(CLI::CheckedTransformer(advice))
+        ->type_name("none|prefer_gpu|prefer_cpu|read_mostly");
+    app.add_flag("--best", a.best, "Print the fastest layout and placement of each pattern and capacity alone");
+    app.add_option("--json", a.json, "Write all counts to this file")->type_name("FILE");
+    app.add_option("--plot", a.plot, "Draw pictures into this folder (needs python3-matplotlib)")->type_name("DIR");
+    app.add_flag("--quiet", a.quiet, "Print no table and no progress");
+}
+
+command_line::subcommand uvm_command() {
+    const auto a = std::make_shared<arguments>();
+    return {"uvm", "What the UVM driver would do with managed memory, by a model of it", "Measurements",
+            [a](CLI::App& app) { declare(app, *a); }, [a] { return command_line::exit_code(run_command(*a)); }};
+}
+
+const command_line::registrar registered{uvm_command()};
+
+}  // namespace
+}  // namespace orchard::uvm_study

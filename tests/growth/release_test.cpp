@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Extents that are given up, and addresses that are committed again.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "host/growth.hpp"
+#include "tests/support/fake_backing.hpp"
+
+namespace orchard {
+namespace {
+
+using rig::fake_backing;
+
+segment_run run_at(std::uint32_t first, std::uint32_t count) { return {segment_index{first}, count}; }
+extent extent_at(std::uint32_t first, std::uint32_t count) { return {run_at(first, count), memory_tier::device}; }
+
+class GrowthRelease : public ::testing::Test {
+protected:
+    /// Commits until `segments` were, and takes the extents up.
+    std::vector<extent> commit(std::uint32_t segments) {
+        std::vector<extent> all;
+        grower_.want(0, segments);
+        while (grower_.step()) {
+            while (const auto e = grower_.line(0).ready.pop()) {
+                all.push_back(*e);
+            }
+        }
+        return all;
+    }
+
+    fake_backing memory_{100};
+    growth grower_{memory_, {run_at(10, 90)}, 8};
+};
+
+TEST_F(GrowthRelease, TakesBackWhatWasGivenUp) {
+    EXPECT_EQ(commit(24), (std::vector{extent_at(0, 8), extent_at(8, 8), extent_at(16, 8)}));
+    EXPECT_TRUE(grower_.release(0, extent_at(8, 8)));
+    EXPECT_TRUE(grower_.step());
+    EXPECT_FALSE(grower_.step());
+    EXPECT_EQ(memory_.commits(), (std::vector{run_at(10, 8), run_at(26, 8)}));
+    EXPECT_EQ(grower_.line(0).decommitted.load<simt::order::acquire>(), 8u);
+}
+
+TEST_F(GrowthRelease, CommitsTheLowestAddressesThatHaveNone) {
+    commit(32);
+    EXPECT_TRUE(grower_.release(0, extent_at(8, 8)));
+    EXPECT_TRUE(grower_.release(0, extent_at(0, 8)));
+    EXPECT_TRUE(grower_.step());
+    EXPECT_EQ(commit(32 + 24), (std::vector{extent_at(0, 8), extent_at(8, 8), extent_at(32, 8)}))
+        << "the two lie side by side, and are committed as any addresses are";
+}
+
+TEST_F(GrowthRelease, WhatCannotBeTakenBackGoesBackToTheService) {
+    commit(8);
+    EXPECT_TRUE(grower_.release(0, extent_at(3, 2)));  // never committed so
+    EXPECT_TRUE(grower_.step());
+    EXPECT_EQ(grower_.line(0).ready.pop(), extent_at(3, 2));
+    EXPECT_EQ(grower_.line(0).taken_again.load<simt::order::acquire>(), 2u);
+    EXPECT_EQ(grower_.last_error().message(), "it was not committed so");
+}
+
+TEST_F(GrowthRelease, TakesNoMoreThanTheRingHolds) {
+    for (std::uint32_t i = 0; i < run_ring::capacity; ++i) {
+        EXPECT_TRUE(grower_.release(0, extent_at(i, 1)));
+    }
+    EXPECT_FALSE(grower_.release(0, extent_at(60, 1)));
+}
+
+TEST(GrowthSizes, ExtentsGrowWithWhatIsCommittedWithinTheirLimits) {
+    fake_backing memory(2000);
+    growth g(memory, {run_at(0, 2000)}, {4, 64});
+    std::vector<std::uint32_t> sizes;
+    for (std::uint64_t wanted = 1; wanted < 1000; wanted = g.line(0).committed.load<simt::order::relaxed>() + 1) {
+        g.want(0, wanted);
+        EXPECT_TRUE(g.step());
+        sizes.push_back(g.line(0).ready.pop()->run.count);
+    }
+    EXPECT_EQ(sizes.front(), 4u);
+    EXPECT_EQ(sizes.back(), 64u);
+    EXPECT_TRUE(std::ranges::is_sorted(sizes));
+}
+
+TEST(GrowthSizes, AsMuchAsIsMissingIsCommittedAtOnce) {
+    fake_backing memory(2000);
+    growth g(memory, {run_at(0, 2000)}, {4, 64});
+    g.want(0, 40);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(memory.commits(), std::vector{run_at(0, 40)});
+}
+
+TEST(GrowthSizes, WhereTheMachineHasNotSoMuchLessIsCommitted) {
+    fake_backing memory(2000);
+    memory.give_at_most(5);
+    growth g(memory, {run_at(0, 2000)}, {32, 64});
+    g.want(0, 12);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 4), run_at(4, 4), run_at(8, 4)}));
+    memory.give_at_most(0);
+    g.want(0, 13);
+    EXPECT_TRUE(g.step());
+    EXPECT_FALSE(g.step());
+    EXPECT_EQ(static_cast<failure_reason>(g.line(0).failed.load<simt::order::acquire>()),
+              failure_reason::commit_failed);
+}
+
+// What was wanted when a commit failed is not gone on with when less is wanted later.
+TEST(GrowthSizes, AfterAFailureAsMuchIsCommittedAsIsWantedThen) {
+    fake_backing memory(2000);
+    memory.give_at_most(0);
+    growth g(memory, {run_at(0, 2000)}, {2, 64});
+    g.want(0, 1000);
+    EXPECT_TRUE(g.step());
+    memory.give_at_most(1000);
+    g.want(0, 3);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), std::vector{run_at(0, 3)});
+}
+
+// The backing's budget has room for 20 more segments only: these are committed, and then nothing.
+TEST(GrowthSizes, WhatIsLeftOfABudgetIsUsed) {
+    fake_backing memory(20);
+    growth g(memory, {run_at(0, 100)}, 16);
+    g.want(0, 40);
+    EXPECT_TRUE(g.step());
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 16), run_at(16, 4)}));
+}
+
+TEST(GrowthPreparation, ComesBeforeTheCommitAndMayFail) {
+    fake_backing memory(100);
+    std::vector<segment_run> prepared;
+    absl::Status answer;
+    growth g(memory, {run_at(20, 80)}, 8, [&](segment_run run) {
+        EXPECT_TRUE(memory.commits().empty());
+        prepared.push_back(run);
+        return answer;
+    });
+    answer = absl::ResourceExhaustedError("no room for metadata");
+    g.want(0, 8);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(memory.entered(), 0u);
+    EXPECT_EQ(g.last_error().message(), "no room for metadata");
+    EXPECT_EQ(static_cast<failure_reason>(g.line(0).failed.load<simt::order::acquire>()),
+              failure_reason::commit_failed);
+    answer = absl::OkStatus();
+    g.want(0, 8);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(prepared, (std::vector{run_at(20, 8), run_at(20, 8)}));
+    EXPECT_EQ(memory.commits(), std::vector{run_at(20, 8)});
+}
+
+TEST(RunRing, KeepsTheOrderBetweenTwoThreads) {
+    run_ring ring;
+    constexpr std::uint32_t count = 20'000;
+    std::thread writer([&] {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            while (!ring.push({run_at(i, i + 1), i % 3 == 0 ? memory_tier::host : memory_tier::device})) {
+                std::this_thread::yield();
+            }
+        }
+    });
+    for (std::uint32_t i = 0; i < count;) {
+        if (const auto e = ring.pop()) {
+            ASSERT_EQ(e->run, run_at(i, i + 1));
+            ASSERT_EQ(e->tier, i % 3 == 0 ? memory_tier::host : memory_tier::device);
+            ++i;
+        }
+    }
+    writer.join();
+    EXPECT_FALSE(ring.pop().has_value());
+}
+
+}  // namespace
+}  // namespace orchard

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A heap that begins with nothing: it grows within its budgets, says why it does not grow further, and gives memory
+// back.
+
+#include "absl/time/clock.h"
+#include "tests/support/heap_fixture.hpp"
+
+namespace orchard::test {
+namespace {
+
+/// On both devices, whatever else a case says.
+std::vector<heap_case> elastic_cases() {
+    std::vector<heap_case> cases;
+    for (heap_case c : heap_cases()) {
+        const std::string name = c.name;
+        if (name == "emulated" || name == "cuda") {
+            c.backing = backing_option::elastic;
+            cases.push_back(c);
+        }
+    }
+    return cases;
+}
+
+class heap_elastic : public heap_contract {
+protected:
+    /// A heap with these budgets, in segments.
+    void remake_with(std::uint64_t device, std::uint64_t host) {
+        options values = GetParam().values();
+        values.capacity = segments(device);
+        values.host_budget = segments(host);
+        values.range = segments(4 * (device + host));
+        values.extent = values.most_extent = segments(2);
+        values.commit_ahead = 0;
+        values.magazine_segments = 0;
+        remake(values);
+    }
+    /// Blocks of a segment each, until there are no more; how many.
+    std::uint64_t fill() {
+        heads_ = array<std::uint64_t>(1);
+        const auto counts = array<std::uint64_t>(1);
+        launch({1, 1}, fill_heap{h().ref(), segments(1), 10'000, heads_.data(), counts.data()});
+        return to_host(counts).front();
+    }
+    void empty() {
+        const auto errors = array<simt::device_word<std::uint32_t>>(1);
+        launch({1, 1}, free_chains{h().ref(), heads_.data(), errors.data()});
+        EXPECT_EQ(to_host(errors).front().load<simt::order::relaxed>(), 0u);
+    }
+    statistics stats() {
+        auto s = h().stats();
+        EXPECT_TRUE(s.ok()) << s.status();
+        return s.ok() ? *s : statistics{};
+    }
+
+    device_array<std::uint64_t> heads_;
+};
+INSTANTIATE_TEST_SUITE_P(all, heap_elastic, ::testing::ValuesIn(elastic_cases()), case_name);
+
+TEST_P(heap_elastic, begins_with_nothing_and_grows_to_its_budget) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(21, 0));
+    EXPECT_EQ(stats().committed_bytes, 0u);
+    EXPECT_EQ(stats().range_bytes, segments(84));
+    EXPECT_EQ(stats().capacity_bytes, segments(21));
+    EXPECT_EQ(fill(), 21u) << "also what is left of the budget and is less than an extent";
+    EXPECT_EQ(stats().committed_bytes, segments(21));
+    EXPECT_EQ(stats().host_bytes, 0u);
+    ASSERT_TRUE(h().last_failure().has_value());
+    EXPECT_EQ(h().last_failure()->reason, failure_reason::out_of_memory_device_budget);
+    const memory_levels expected{segments(21), segments(21), 0, segments(21), 0};
+    EXPECT_EQ(h().last_failure()->now, expected);
+}
+
+TEST_P(heap_elastic, spills_to_the_host_once_the_device_budget_is_spent) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(8, 6));
+    EXPECT_EQ(fill(), 14u);
+    EXPECT_EQ(stats().committed_bytes, segments(14));
+    EXPECT_EQ(stats().host_bytes, segments(6));
+    EXPECT_EQ(h().last_failure()->reason, failure_reason::out_of_memory_host_budget);
+    EXPECT_TRUE(h().validate().ok()) << h().validate();
+    empty();
+    EXPECT_EQ(fill(), 14u) << "all of it is free again";
+}
+
+TEST_P(heap_elastic, gives_everything_back_when_it_is_trimmed) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(16, 4));
+    for (int round = 0; round < 3; ++round) {
+        EXPECT_EQ(fill(), 20u);
+        EXPECT_TRUE(h().trim().ok()) << "nothing of it is unused";
+        EXPECT_EQ(stats().committed_bytes, segments(20));
+        empty();
+        EXPECT_TRUE(h().trim().ok());
+        EXPECT_EQ(stats().committed_bytes, 0u);
+        EXPECT_EQ(stats().host_bytes, 0u);
+    }
+    EXPECT_EQ(stats().peak_committed_bytes, segments(20));
+    EXPECT_EQ(stats().released_bytes, segments(60));
+}
+
+TEST_P(heap_elastic, keeps_what_is_in_use_when_it_is_trimmed) {
+    const std::vector<block> all = allocate({segments(1), 100, segments(3), 5000, segments(2)}, 1);
+    ASSERT_NO_FATAL_FAILURE(stamp(all));
+    free_all({all[2]});
+    ASSERT_TRUE(h().trim().ok());
+    const std::uint64_t committed = stats().committed_bytes;
+    EXPECT_GE(committed, segments(5)) << "a slab for each of two classes, and three segments";
+    const std::vector<block> others = allocate({segments(2), 100, segments(3), 5000}, 1);
+    ASSERT_NO_FATAL_FAILURE(
+        expect_disjoint({all[0], all[1], all[3], all[4], others[0], others[1], others[2], others[3]}));
+    free_all({all[0], all[1], all[3], all[4]});
+    free_all(others);
+}
+
+TEST_P(heap_elastic, commits_ahead_what_is_reserved) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(20, 10));
+    EXPECT_TRUE(h().reserve(segments(9) - 5).ok());
+    EXPECT_GE(stats().committed_bytes, segments(9));
+    EXPECT_LE(stats().committed_bytes, segments(10));
+    EXPECT_TRUE(h().reserve(segments(3)).ok()) << "that much is committed already";
+    EXPECT_TRUE(h().reserve(segments(30)).ok());
+    EXPECT_EQ(stats().committed_bytes, segments(30));
+    EXPECT_EQ(stats().host_bytes, segments(10));
+    const absl::Status refused = h().reserve(segments(30) + 1);
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_EQ(stats().segments_granted, 0u);
+}
+
+TEST_P(heap_elastic, gives_back_what_nobody_asks_for_any_more) {
+    options values = GetParam().values();
+    values.decay = absl::Milliseconds(30);
+    values.commit_ahead = 0;
+    values.magazine_segments = 0;
+    ASSERT_NO_FATAL_FAILURE(remake(values));
+    EXPECT_TRUE(h().reserve(segments(20)).ok());
+    for (int i = 0; i < 1000 && stats().committed_bytes != 0; ++i) {
+        absl::SleepFor(absl::Milliseconds(10));
+    }
+    EXPECT_EQ(stats().committed_bytes, 0u);
+    EXPECT_GT(fill(), 10u);
+}
+
+TEST_P(heap_elastic, a_request_beyond_both_budgets_is_too_large) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(8, 4));
+    EXPECT_EQ(allocate_one(segments(12) + 1).address, 0u);
+    EXPECT_EQ(h().last_failure()->reason, failure_reason::too_large);
+    const block whole = allocate_one(segments(12));
+    EXPECT_NE(whole.address, 0u) << "partly on the device, partly on the host";
+    free_all({whole});
+}
+
+}  // namespace
+}  // namespace orchard::test

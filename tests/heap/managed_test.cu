@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A heap in memory that the UVM driver moves. At most 64 MiB of it.
+
+#include "absl/time/clock.h"
+#include "tests/support/heap_fixture.hpp"
+
+namespace orchard::test {
+namespace {
+
+std::vector<heap_case> managed_cases() {
+    std::vector<heap_case> cases;
+    for (const heap_case& c : heap_cases()) {
+        if (c.backing == backing_option::managed) {
+            cases.push_back(c);
+        }
+    }
+    return cases;
+}
+
+class heap_managed : public heap_contract {
+protected:
+    /// Without a magazine, so that what is freed goes to the host.
+    void remake_bare(bool discard = true) {
+        options values = GetParam().values();
+        values.magazine_segments = 0;
+        values.discard = discard;
+        remake(values);
+    }
+    statistics stats() {
+        auto s = h().stats();
+        EXPECT_TRUE(s.ok()) << s.status();
+        return s.ok() ? *s : statistics{};
+    }
+};
+INSTANTIATE_TEST_SUITE_P(all, heap_managed, ::testing::ValuesIn(managed_cases()), case_name);
+
+TEST_P(heap_managed, gives_up_what_comes_back) {
+    ASSERT_NO_FATAL_FAILURE(remake_bare());
+    std::uint64_t released = 0;
+    for (int round = 0; round < 3; ++round) {
+        const std::vector<block> blocks = allocate({segments(3), segments(5)}, 1);
+        EXPECT_GE(stats().committed_bytes, segments(8));
+        stamp(blocks);
+        expect_stamped(blocks);
+        free_all(blocks);
+        // The next request hands back what was freed.
+        free_all({allocate_one(segments(1))});
+        expect_valid();
+        for (int i = 0; i < 1000 && stats().committed_bytes > segments(1); ++i) {
+            absl::SleepFor(absl::Milliseconds(10));
+        }
+        EXPECT_LE(stats().committed_bytes, segments(1)) << "without a trim";
+        EXPECT_GT(stats().released_bytes, released);
+        released = stats().released_bytes;
+    }
+}
+
+TEST_P(heap_managed, keeps_what_is_freed_where_it_is_told_so) {
+    ASSERT_NO_FATAL_FAILURE(remake_bare(false));
+    free_all(allocate({segments(3)}, 1));
+    expect_valid();
+    EXPECT_EQ(stats().committed_bytes, segments(3));
+    EXPECT_EQ(stats().released_bytes, 0u);
+    EXPECT_EQ(h().configuration().backing, backing_option::managed);
+}
+
+TEST_P(heap_managed, moves_what_it_is_asked_to) {
+    const block b = allocate_one(segments(2));
+    auto* const p = reinterpret_cast<char*>(b.address);
+    ASSERT_NE(b.address, 0u);
+    stamp({b});
+    for (const memory_tier to : {memory_tier::host, memory_tier::device}) {
+        const absl::Status moved = h().prefetch(p, segments(2), to);
+        EXPECT_TRUE(moved.ok()) << moved;
+        expect_stamped({b});
+    }
+    EXPECT_TRUE(h().prefetch(p, 0, memory_tier::host).ok());
+    for (const auto& [at, bytes] :
+         {std::pair{b.address, segments(100)}, {b.address - segments(100), 1}, {b.address, ~std::uint64_t{0}}}) {
+        const absl::Status refused = h().prefetch(reinterpret_cast<void*>(at), bytes, memory_tier::host);
+        EXPECT_TRUE(absl::IsOutOfRange(refused)) << refused;
+    }
+    free_all({b});
+}
+
+TEST_P(heap_managed, is_not_oversubscribed_unasked) {
+    options values = GetParam().values();
+    values.capacity = std::uint64_t{32} << 40;  // refused by the numbers: nothing of it is ever allocated
+    const auto refused = heap::create(values);
+    EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
+    EXPECT_NE(refused.status().message().find("allow_oversubscription"), absl::string_view::npos) << refused.status();
+}
+
+class heap_not_managed : public heap_contract {};
+INSTANTIATE_TEST_SUITE_P(all, heap_not_managed, ::testing::Values(heap_cases().front()), case_name);
+
+TEST_P(heap_not_managed, does_not_move) {
+    const block b = allocate_one(segments(1));
+    const absl::Status refused = h().prefetch(reinterpret_cast<void*>(b.address), segments(1), memory_tier::host);
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    free_all({b});
+}
+
+}  // namespace
+}  // namespace orchard::test

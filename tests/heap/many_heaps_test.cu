@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// Many heaps: in one process, one after another, in two processes at once, and alive when the process ends.
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/heap_fixture.hpp"
+#include "uvm/memory_driver.hpp"
+
+namespace orchard::test {
+namespace {
+
+class heaps : public ::testing::TestWithParam<heap_case> {
+protected:
+    void SetUp() override {
+        if (const auto choice = choose_device(GetParam().device); !choice.ok()) {
+            GTEST_SKIP() << "needs a GPU: " << choice.status().message();
+        }
+    }
+    static heap make() {
+        auto made = heap::create(GetParam().values());
+        EXPECT_TRUE(made.ok()) << made.status();
+        return *std::move(made);
+    }
+    /// 256 threads allocate in `h`, write, and free; false where something was wrong.
+    static bool use(heap& h) {
+        constexpr std::uint64_t n = 256;
+        auto sizes = device_array<std::uint64_t>::create(h.executor(), n);
+        auto blocks = device_array<block>::create(h.executor(), n);
+        auto errors = device_array<simt::device_word<std::uint32_t>>::create(h.executor(), 1);
+        if (!sizes.ok() || !blocks.ok() || !errors.ok()) {
+            return false;
+        }
+        std::vector<std::uint64_t> each(n);
+        for (std::uint64_t i = 0; i < n; ++i) {
+            each[i] = 16 << i % 10;
+        }
+        bool ok = sizes->upload(each).ok();
+        const simt::grid shape = simt::grid_for(n, 64);
+        ok = ok && simt::launch(h.executor(), shape, allocate_each{h.ref(), sizes->data(), blocks->data(), n}).ok;
+        ok = ok && simt::launch(h.executor(), shape, stamp_each{blocks->data(), n}).ok;
+        ok = ok && simt::launch(h.executor(), shape, verify_each{blocks->data(), n, errors->data()}).ok;
+        ok = ok && simt::launch(h.executor(), shape, free_each{h.ref(), blocks->data(), n}).ok;
+        std::array<simt::device_word<std::uint32_t>, 1> wrong{};
+        ok = ok && errors->download(wrong).ok() && wrong[0].load<simt::order::relaxed>() == 0;
+        return ok && h.validate().ok();
+    }
+};
+std::vector<heap_case> cases_of_many() {
+    std::vector<heap_case> cases;
+    for (const heap_case& c : heap_cases()) {
+        const std::string name = c.name;
+        if (name == "emulated" || name == "emulated_elastic" || name == "emulated_managed" || name == "cuda" ||
+            name == "cuda_fixed" || name == "cuda_managed") {
+            cases.push_back(c);
+        }
+    }
+    return cases;
+}
+INSTANTIATE_TEST_SUITE_P(all, heaps, ::testing::ValuesIn(cases_of_many()), case_name);
+
+TEST_P(heaps, live_side_by_side_and_end_in_any_order) {
+    std::vector<heap> all;
+    for (int i = 0; i < 5; ++i) {
+        all.push_back(make());
+        EXPECT_TRUE(use(all.back()));
+    }
+    for (const std::size_t gone : {std::size_t{2}, std::size_t{0}, std::size_t{2}}) {
+        all.erase(all.begin() + static_cast<std::ptrdiff_t>(gone));
+        for (heap& h : all) {
+            EXPECT_TRUE(use(h));
+        }
+    }
+}
+
+/// What a process holds that heaps may leave behind.
+struct held {
+    std::uint64_t threads = 0;
+    std::uint64_t mappings = 0;
+    std::uint64_t files = 0;
+    std::uint64_t device_free = 0;
+};
+held held_now(bool cuda) {
+    held now;
+    for ([[maybe_unused]] const auto& t : std::filesystem::directory_iterator("/proc/self/task")) {
+        ++now.threads;
+    }
+    for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator("/proc/self/fd")) {
+        ++now.files;
+    }
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        ++now.mappings;
+    }
+    if (cuda) {
+        if (const auto memory = cuda_device_memory(); memory.ok()) {
+            now.device_free = memory->free;
+        }
+    }
+    return now;
+}
+
+TEST_P(heaps, a_thousand_of_them_leave_nothing_behind) {
+    const bool cuda = GetParam().device == device_option::cuda;
+    const auto some = [](std::uint64_t n) {
+        for (std::uint64_t i = 0; i < n; ++i) {
+            heap h = make();
+            if (i % 100 == 0) {
+                EXPECT_TRUE(use(h));
+            }
+        }
+    };
+    some(20);  // what is allocated once is there
+    const held before = held_now(cuda);
+    some(scaled(1000, 100));
+    const held after = held_now(cuda);
+    EXPECT_EQ(after.threads, before.threads);
+    EXPECT_EQ(after.files, before.files);
+    EXPECT_LE(after.mappings, before.mappings + 20) << "one for each heap would be many more";
+    EXPECT_GE(after.device_free + (std::uint64_t{64} << 20), before.device_free);
+}
+
+/// Runs the tests of this program that match `filter` in two processes at once; how each ended.
+std::array<int, 2> run_twice(const std::string& filter) {
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    std::string which = "--gtest_filter=" + filter;
+    std::string also = "--gtest_also_run_disabled_tests";
+    std::string name = self;
+    std::array<char*, 4> arguments{name.data(), which.data(), also.data(), nullptr};
+    std::array<pid_t, 2> children{};
+    for (pid_t& child : children) {
+        EXPECT_EQ(posix_spawn(&child, self.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
+    }
+    std::array<int, 2> ended{-1, -1};
+    for (std::size_t i = 0; i < children.size(); ++i) {
+        int status = 0;
+        if (waitpid(children[i], &status, 0) == children[i] && WIFEXITED(status)) {
+            ended[i] = WEXITSTATUS(status);
+        }
+    }
+    return ended;
+}
+
+// What each of the two processes does.
+TEST_P(heaps, DISABLED_of_a_child) {
+    heap h = make();
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_TRUE(use(h));
+    }
+    ASSERT_TRUE(h.trim().ok());
+}
+
+TEST_P(heaps, of_two_processes_share_a_device) {
+    const std::string child = std::string("all/heaps.DISABLED_of_a_child/") + GetParam().name;
+    EXPECT_EQ(run_twice(child), (std::array<int, 2>{0, 0}));
+}
+
+using heaps_DeathTest = heaps;
+INSTANTIATE_TEST_SUITE_P(all, heaps_DeathTest, ::testing::ValuesIn(cases_of_many()), case_name);
+
+TEST_P(heaps_DeathTest, a_process_may_end_with_a_heap_that_lives) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            static heap never_destroyed = make();
+            // Destroyed last of all, or never: by then the device's runtime may have gone.
+            static heap* const leaked = new heap(make());
+            std::exit(use(never_destroyed) && use(*leaked) ? 0 : 1);
+        },
+        ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace orchard::test

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// Committed memory that nobody has is given up, and committed again when it is asked for.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/service_rig.hpp"
+
+namespace orchard {
+namespace {
+
+using mailbox::answer_status;
+using rig::ring_client;
+using rig::service_rig;
+using rig::service_setup;
+
+service_setup nothing_committed() {
+    service_setup s;
+    s.committed_at_start = 0;
+    s.extent = 8;
+    return s;
+}
+
+class ServiceRelease : public ::testing::Test {
+protected:
+    /// The first of `count` segments.
+    std::uint32_t take(std::uint32_t count) {
+        client_.ask(count);
+        for (int i = 0; i < 100; ++i) {
+            work();
+            if (const auto a = client_.take()) {
+                EXPECT_EQ(a->status, answer_status::granted);
+                return to_underlying(a->run.first);
+            }
+        }
+        ADD_FAILURE() << "no answer";
+        return 0;
+    }
+    void give(std::uint32_t first, std::uint32_t count) {
+        client_.give_back(first, count);
+        work();
+        const auto a = client_.take();
+        ASSERT_TRUE(a.has_value());
+        EXPECT_EQ(a->status, answer_status::acknowledged);
+    }
+    void work() {
+        host_.service.poll_once();
+        while (host_.grower.step()) {
+        }
+        host_.service.poll_once();
+    }
+    void expect_committed(std::uint32_t segments) {
+        work();
+        EXPECT_EQ(host_.service.counters().segments_committed.get(), segments);
+        EXPECT_EQ(host_.memory.use().device_bytes, std::uint64_t{segments} << segment_shift);
+        EXPECT_TRUE(host_.service.has_released_all());
+        EXPECT_TRUE(host_.service.validate().ok()) << host_.service.validate();
+    }
+
+    service_rig host_{nothing_committed()};
+    ring_client client_{host_.box};
+};
+
+TEST_F(ServiceRelease, GivesUpAllThatNobodyHas) {
+    const auto first = take(20);
+    expect_committed(24);
+    EXPECT_EQ(host_.service.release_unused(0), 0u);
+    give(first, 20);
+    EXPECT_EQ(host_.service.release_unused(0), 24u);
+    EXPECT_FALSE(host_.service.has_released_all()) << "the growth thread has not yet taken it back";
+    expect_committed(0);
+    EXPECT_EQ(host_.service.counters().segments_released.get(), 24u);
+    EXPECT_EQ(host_.service.counters().peak_segments_committed.get(), 24u);
+    EXPECT_EQ(host_.service.release_unused(0), 0u);
+}
+
+TEST_F(ServiceRelease, KeepsExtentsOfWhichSomethingIsUsed) {
+    for (std::uint32_t i = 0; i < 24; ++i) {
+        EXPECT_EQ(take(1), i);
+    }
+    for (std::uint32_t i = 0; i < 24; ++i) {
+        if (i != 9) {
+            give(i, 1);
+        }
+    }
+    EXPECT_EQ(host_.service.release_unused(0), 16u);
+    expect_committed(8);
+    EXPECT_EQ(take(1), 8u) << "what is committed comes first";
+}
+
+TEST_F(ServiceRelease, KeepsAsManyFreeSegmentsAsItIsTold) {
+    const auto first = take(8);
+    const auto second = take(8);
+    const auto third = take(8);
+    give(second, 8);
+    give(first, 8);
+    give(third, 8);
+    EXPECT_EQ(host_.service.release_unused(9), 8u) << "the highest goes first";
+    expect_committed(16);
+    EXPECT_EQ(host_.service.release_unused(9), 0u);
+    EXPECT_EQ(take(16), first);
+}
+
+TEST_F(ServiceRelease, WhatWasGivenUpIsCommittedAgainWhenItIsAskedFor) {
+    for (int round = 0; round < 5; ++round) {
+        const auto first = take(30);
+        EXPECT_EQ(first, 0u);
+        give(first, 30);
+        EXPECT_EQ(host_.service.release_unused(0), 32u);
+        expect_committed(0);
+    }
+}
+
+// More extents than can be under way at once: the rest goes with the next call.
+TEST_F(ServiceRelease, GivesUpManyExtentsInSeveralCalls) {
+    for (std::uint32_t i = 0; i < 256; ++i) {
+        EXPECT_EQ(take(1), i);
+    }
+    for (std::uint32_t i = 0; i < 256; ++i) {
+        give(i, 1);
+    }
+    std::uint32_t released = 0;
+    for (int calls = 0; calls < 10 && released < 256; ++calls) {
+        released += host_.service.release_unused(0);
+        work();
+    }
+    EXPECT_EQ(released, 256u);
+    expect_committed(0);
+}
+
+// What lies committed from the start was not committed by growth, and this backing does not take it back.
+TEST(ServiceReleaseAtStart, WhatIsRefusedStaysInUse) {
+    service_setup s;
+    s.committed_at_start = 16;
+    service_rig host{s};
+    host.service.poll_once();
+    EXPECT_EQ(host.service.release_unused(0), 16u);
+    while (host.grower.step()) {
+    }
+    EXPECT_TRUE(host.service.has_released_all());
+    host.service.poll_once();
+    EXPECT_EQ(host.service.counters().segments_committed.get(), 16u);
+    EXPECT_EQ(host.service.counters().segments_free.get(), 16u);
+    EXPECT_TRUE(host.service.validate().ok()) << host.service.validate();
+}
+
+}  // namespace
+}  // namespace orchard

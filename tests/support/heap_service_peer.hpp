@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Reaches the threads of a heap, for tests of what happens when one does not run.
+
+#include <cstddef>
+#include <utility>
+
+#include "runtime/heap_impl.hpp"
+
+namespace orchard {
+
+struct heap_service_peer {
+    static std::size_t services(heap& h) { return h.impl_->shards_.size(); }
+    /// Runs `job` on a service's thread, which does nothing else meanwhile; waits for it.
+    template <class Job>
+    static void run(heap& h, std::size_t service, Job job) {
+        h.impl_->shards_[service].thread->run(std::move(job));
+    }
+    /// Ends a service's thread: nothing is answered any more.
+    static void stop(heap& h, std::size_t service) { h.impl_->shards_[service].thread->stop(); }
+};
+
+}  // namespace orchard

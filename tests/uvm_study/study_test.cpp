@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A study is the product of what it is told, and each cell of it is what the model says of that alone.
+
+#include "profiling/uvm/study.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+#include "profiling/uvm/study_report.hpp"
+#include "uvm/model/patterns.hpp"
+#include "uvm/model/trace_file.hpp"
+
+namespace orchard::uvm_study {
+namespace {
+
+study small() {
+    study s;
+    s.patterns = {"same-index"};
+    s.threads = 128;
+    s.bytes_per_thread = 256 << 10;
+    s.accesses = 20;
+    s.machine = *uvm_model::calibration_of("h200");
+    return s;
+}
+
+TEST(uvm_study, layouts_are_read_as_they_are_written) {
+    for (const char* text :
+         {"linear", "interleaved:4K", "interleaved:64K", "interleaved:16", "interleaved:4K:prefetch_first"}) {
+        const auto a = parse_arrangement(text);
+        ASSERT_TRUE(a.ok()) << a.status();
+        EXPECT_EQ(text_of(*a), text);
+    }
+    EXPECT_EQ(*parse_arrangement("interleaved:4KiB"), *parse_arrangement("interleaved:4K"));
+    EXPECT_EQ(*parse_arrangement("interleaved:4KiB:ascending"), *parse_arrangement("interleaved:4096"));
+    for (const char* text : {"", "linear:4K", "interleaved", "interleaved:", "interleaved:3000", "interleaved:1MiB",
+                             "interleaved:4K:descending", "interleaved:4K:ascending:x", "automatic"}) {
+        const auto s = parse_arrangement(text).status();
+        EXPECT_TRUE(absl::IsInvalidArgument(s)) << text;
+        EXPECT_NE(s.message().find("give linear, or interleaved:TILE"), absl::string_view::npos) << s;
+    }
+}
+
+TEST(uvm_study, capacities_are_read_as_they_are_written) {
+    for (const char* text : {"50%", "12.5%", "200%", "4 GiB", "unlimited"}) {
+        const auto c = parse_capacity(text);
+        ASSERT_TRUE(c.ok()) << c.status();
+        EXPECT_EQ(text_of(*c), text);
+    }
+    for (const char* text : {"", "0%", "-5%", "x%", "nan%", "1MiB", "4G"}) {
+        EXPECT_TRUE(absl::IsInvalidArgument(parse_capacity(text).status())) << text;
+    }
+}
+
+TEST(uvm_study, is_the_product_of_all_lists) {
+    study s = small();
+    s.patterns = {"same-index", "sequential"};
+    s.layouts = {*parse_arrangement("linear"), *parse_arrangement("interleaved:64K"),
+                 *parse_arrangement("interleaved:4K")};
+    s.placements = {portion_policy::packed, portion_policy::padded};
+    s.capacities = {*parse_capacity("unlimited"), *parse_capacity("50%")};
+    std::size_t told = 0;
+    const auto cells = run(s, [&](std::size_t done, std::size_t all) {
+        EXPECT_EQ(done, told++);
+        EXPECT_EQ(all, 24u);
+    });
+    ASSERT_TRUE(cells.ok()) << cells.status();
+    ASSERT_EQ(cells->size(), 24u);
+    EXPECT_EQ(told, 24u);
+    for (const outcome& o : *cells) {
+        EXPECT_EQ(o.counts.accesses, s.threads * s.accesses) << o.source << o.how;
+        EXPECT_EQ(o.bytes, s.threads * s.bytes_per_thread);
+        EXPECT_EQ(o.capacity, o.memory == "unlimited" ? 0 : o.bytes / 2);
+        EXPECT_GT(o.counts.bytes_in(), 0u) << "all of it was on the CPU";
+        EXPECT_EQ(o.counts.evictions == 0, o.memory == "unlimited" || o.counts.chunks_used * segment_bytes < o.capacity)
+            << o.source << " " << o.how << " " << o.memory;
+    }
+    // One cell alone says the same.
+    s.patterns = {"sequential"};
+    s.layouts = {*parse_arrangement("interleaved:4K")};
+    s.placements = {portion_policy::padded};
+    s.capacities = {*parse_capacity("50%")};
+    const auto one = run(s);
+    ASSERT_TRUE(one.ok());
+    EXPECT_EQ(one->front().counts, cells->back().counts);
+}
+
+TEST(uvm_study, shows_what_layout_is_worth) {
+    study s = small();
+    s.bytes_per_thread = 4 << 20;
+    s.accesses = 100;
+    s.layouts = {*parse_arrangement("linear"), *parse_arrangement("interleaved:4K")};
+    const auto cells = run(s);
+    ASSERT_TRUE(cells.ok()) << cells.status();
+    EXPECT_GT((*cells)[0].counts.bytes_in(), 5 * (*cells)[1].counts.bytes_in())
+        << "lanes that share a sparse index: docs/uvm.md, section 5";
+    EXPECT_GT((*cells)[1].counts.useful_pages(), 0.9);
+}
+
+TEST(uvm_study, names_the_fastest_of_each_pattern_and_capacity) {
+    const auto cell = [](const char* source, const char* how, const char* memory, double seconds) {
+        outcome o;
+        o.source = source;
+        o.how = how;
+        o.memory = memory;
+        o.counts.seconds = seconds;
+        return o;
+    };
+    const std::vector<outcome> best =
+        fastest({cell("a", "linear", "50%", 3), cell("a", "linear", "unlimited", 2), cell("a", "tiles", "50%", 1),
+                 cell("a", "tiles", "unlimited", 2), cell("b", "linear", "50%", 9)});
+    ASSERT_EQ(best.size(), 3u);
+    EXPECT_EQ(best[0].how, "tiles");
+    EXPECT_EQ(best[1].how, "linear") << "of equals the first";
+    EXPECT_EQ(best[2].source, "b");
+}
+
+TEST(uvm_study, runs_applications_and_traces) {
+    study s = small();
+    s.patterns = {"stencil"};
+    s.threads = 64;
+    const std::string file = testing::TempDir() + "/study_test.trace";
+    uvm_model::pattern_parameters p;
+    p.memory.threads = 64;
+    p.accesses_per_thread = 10;
+    const auto source = uvm_model::make_pattern(uvm_model::pattern::random, p);
+    ASSERT_TRUE(source.ok()) << source.status();
+    const auto recorded = uvm_model::trace::from(**source);
+    ASSERT_TRUE(recorded.ok() && recorded->save(file).ok());
+    s.traces = {file};
+    const auto cells = run(s);
+    std::remove(file.c_str());
+    ASSERT_TRUE(cells.ok()) << cells.status();
+    ASSERT_EQ(cells->size(), 2u);
+    EXPECT_EQ((*cells)[0].source, "stencil");
+    EXPECT_GT((*cells)[0].counts.accesses, 0u);
+    EXPECT_EQ((*cells)[1].how, "recorded");
+    EXPECT_EQ((*cells)[1].counts.accesses, 640u);
+}
+
+TEST(uvm_study, says_what_it_cannot_run) {
+    study s = small();
+    s.patterns = {"backwards"};
+    const auto unknown = run(s).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(unknown));
+    EXPECT_NE(unknown.message().find("same-index"), absl::string_view::npos) << unknown;
+    EXPECT_NE(unknown.message().find("gemm"), absl::string_view::npos) << unknown;
+    s.patterns.clear();
+    EXPECT_TRUE(absl::IsInvalidArgument(run(s).status()));
+    s.traces = {"/nowhere/x.trace"};
+    EXPECT_FALSE(run(s).ok());
+}
+
+TEST(uvm_study, is_reported_in_full) {
+    const study s = small();
+    const auto cells = run(s);
+    ASSERT_TRUE(cells.ok());
+    const std::string table = to_table(*cells);
+    EXPECT_NE(table.find("same-index  linear"), std::string::npos) << table;
+    const std::string json = to_json(s, *cells, "orchard uvm");
+    for (const char* key :
+         {"\"faults\"", "\"batches\"", "\"bytes_in\"", "\"useful_page_share\"", "\"useful_big_page_share\"",
+          "\"prefetched_used_pages\"", "\"peak_active_blocks\"", "\"evictions\"", "\"seconds\"", "batch_ns"}) {
+        EXPECT_NE(json.find(key), std::string::npos) << key;
+    }
+}
+
+}  // namespace
+}  // namespace orchard::uvm_study

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The CUDA driver's calls for virtual memory, and its words when one fails.
+
+#if ORCHARD_HAS_CUDA
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+
+namespace orchard::detail {
+
+/// The driver's calls, found at run time: the program starts without a driver.
+struct driver_calls {
+    decltype(cuDeviceGet)* device_get = nullptr;
+    decltype(cuDeviceGetAttribute)* attribute = nullptr;
+    decltype(cuGetErrorName)* error_name = nullptr;
+    decltype(cuGetErrorString)* error_string = nullptr;
+    decltype(cuMemGetAllocationGranularity)* granularity = nullptr;
+    decltype(cuMemAddressReserve)* reserve = nullptr;
+    decltype(cuMemAddressFree)* unreserve = nullptr;
+    decltype(cuMemCreate)* create = nullptr;
+    decltype(cuMemRelease)* release = nullptr;
+    decltype(cuMemMap)* map = nullptr;
+    decltype(cuMemUnmap)* unmap = nullptr;
+    decltype(cuMemSetAccess)* set_access = nullptr;
+
+    template <class Function>
+    static absl::Status find(const char* name, Function*& call) {
+        constexpr unsigned version = 12000;  // the signatures since CUDA 12.0
+        void* address = nullptr;
+        cudaDriverEntryPointQueryResult found{};
+        cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault, &found);
+        call = reinterpret_cast<Function*>(address);
+        return call != nullptr ? absl::OkStatus()
+                               : absl::FailedPreconditionError(absl::StrFormat("the CUDA driver has no %s", name));
+    }
+
+    absl::Status find_all() {
+        absl::Status status;  // the first that is missing
+        status.Update(find("cuDeviceGet", device_get));
+        status.Update(find("cuDeviceGetAttribute", attribute));
+        status.Update(find("cuGetErrorName", error_name));
+        status.Update(find("cuGetErrorString", error_string));
+        status.Update(find("cuMemGetAllocationGranularity", granularity));
+        status.Update(find("cuMemAddressReserve", reserve));
+        status.Update(find("cuMemAddressFree", unreserve));
+        status.Update(find("cuMemCreate", create));
+        status.Update(find("cuMemRelease", release));
+        status.Update(find("cuMemMap", map));
+        status.Update(find("cuMemUnmap", unmap));
+        status.Update(find("cuMemSetAccess", set_access));
+        return status;
+    }
+
+    /// The driver's own words. Out of memory is ResourceExhausted, all else Internal.
+    [[nodiscard]] absl::Status check(CUresult result, const std::string& call) const {
+        if (result == CUDA_SUCCESS) {
+            return absl::OkStatus();
+        }
+        const char* name = nullptr;
+        const char* text = nullptr;
+        error_name(result, &name);
+        error_string(result, &text);
+        const std::string message =
+            absl::StrFormat("CUDA driver: %s: %s: %s", call, name != nullptr ? name : "an unknown error",
+                            text != nullptr ? text : "no description");
+        return result == CUDA_ERROR_OUT_OF_MEMORY ? absl::ResourceExhaustedError(message)
+                                                  : absl::InternalError(message);
+    }
+    [[nodiscard]] absl::Status check(CUresult result, const char* call, std::size_t bytes) const {
+        return result == CUDA_SUCCESS ? absl::OkStatus()
+                                      : check(result, absl::StrFormat("%s of %d bytes", call, bytes));
+    }
+};
+
+}  // namespace orchard::detail
+
+#endif

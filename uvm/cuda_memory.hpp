@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What all CUDA backings and drivers need: plain device memory, pinned host memory, and copies beside running kernels.
+
+#if ORCHARD_HAS_CUDA
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace orchard::detail {
+
+/// The runtime's own words for an error.
+absl::Status to_status(cudaError_t error, const char* call);
+
+/// Makes a device current for the calling thread, and afterwards the one that was: the caller may be the application.
+class current_device {
+public:
+    explicit current_device(int device) : device_{device}, before_{device} {
+        cudaGetDevice(&before_);
+        if (before_ != device_) {
+            cudaSetDevice(device_);
+        }
+    }
+    ~current_device() {
+        if (before_ != device_) {
+            cudaSetDevice(before_);
+        }
+    }
+    current_device(const current_device&) = delete;
+    current_device& operator=(const current_device&) = delete;
+
+private:
+    int device_;
+    int before_;
+};
+
+/// Memory on one GPU and beside it, given back with this. Any thread.
+class cuda_memory {
+public:
+    cuda_memory() = default;
+    ~cuda_memory();
+    cuda_memory(const cuda_memory&) = delete;
+    cuda_memory& operator=(const cuda_memory&) = delete;
+
+    /// For the calling thread's current GPU. Before all others.
+    absl::Status initialize();
+
+    [[nodiscard]] int device() const { return device_; }
+    [[nodiscard]] cudaStream_t stream() const { return stream_; }
+
+    /// One `cudaMalloc`. @param what what it is for, for the error's text
+    absl::StatusOr<void*> allocate(std::uint64_t bytes, const char* what);
+    /// As `allocate`, filled with zeros.
+    absl::StatusOr<void*> allocate_zeroed(std::uint64_t bytes, const char* what);
+    /// Pinned memory, zero-filled.
+    absl::StatusOr<void*> allocate_host_visible(std::size_t bytes);
+
+    /// Fills with zeros, and waits for it; not for running kernels. Cost: as a copy from the host.
+    absl::Status clear(void* at, std::size_t bytes);
+    /// Copies through pinned memory, so that neither waits for running kernels.
+    absl::Status read(void* to, const void* from, std::size_t bytes);
+    absl::Status write(void* to, const void* from, std::size_t bytes);
+
+private:
+    absl::Status copy(void* to, const void* from, std::size_t bytes);
+
+    int device_ = 0;
+    cudaStream_t stream_ = nullptr;  ///< for kernels
+    cudaStream_t copies_ = nullptr;  ///< waits for no kernel
+    std::mutex owned_mutex_;
+    std::vector<void*> device_memory_;
+    std::vector<void*> host_memory_;
+    std::mutex staging_mutex_;
+    void* staging_ = nullptr;
+    void* zeros_ = nullptr;
+};
+
+}  // namespace orchard::detail
+
+#endif

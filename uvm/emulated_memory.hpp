@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Ordinary memory from `mmap`, for what plays a device's memory on the host.
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+
+namespace orchard::detail {
+
+/// Anonymous pages, zero, given physical memory when touched.
+class mapping {
+public:
+    mapping() = default;
+    mapping(std::size_t bytes, int protection)
+        : bytes_{bytes},
+          address_{mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)} {}
+    mapping(mapping&& other) noexcept : bytes_{other.bytes_}, address_{std::exchange(other.address_, MAP_FAILED)} {}
+    mapping& operator=(mapping&& other) noexcept {
+        std::swap(bytes_, other.bytes_);
+        std::swap(address_, other.address_);
+        return *this;
+    }
+    ~mapping() {
+        if (address_ != MAP_FAILED) {
+            munmap(address_, bytes_);
+        }
+    }
+    [[nodiscard]] bool ok() const { return address_ != MAP_FAILED; }
+    [[nodiscard]] char* data() const { return static_cast<char*>(address_); }
+    /// The caller unmaps it from now on.
+    char* release() { return static_cast<char*>(std::exchange(address_, MAP_FAILED)); }
+
+private:
+    std::size_t bytes_ = 0;
+    void* address_ = MAP_FAILED;
+};
+
+/// What `errno` says about a call for memory that has just failed.
+inline absl::Status exhausted(const char* what, std::uint64_t bytes) {
+    const int error = errno;
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("cannot %s %d bytes of host memory: %s; ask for a smaller "
+                        "capacity",
+                        what, bytes, std::strerror(error)));
+}
+
+/// Lets everybody read and write pages of a mapping.
+inline absl::Status make_accessible(char* at, std::size_t bytes) {
+    return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0 ? absl::OkStatus() : exhausted("commit", bytes);
+}
+
+/// Takes pages' contents and everybody's access, and keeps their addresses.
+inline absl::Status make_inaccessible(char* at, std::size_t bytes) {
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    return mmap(at, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED ? absl::OkStatus() : exhausted("take back", bytes);
+}
+
+/// Copies word by word, since lanes and services may read and write the same words meanwhile.
+inline void copy_words(void* to, const void* from, std::size_t bytes) {
+    auto* t = static_cast<char*>(to);
+    auto* f = static_cast<const char*>(from);
+    const auto copy = [&]<class Word>(Word) {
+        const auto aligned = [](const char* p) { return reinterpret_cast<std::uintptr_t>(p) % sizeof(Word) == 0; };
+        for (; bytes >= sizeof(Word) && aligned(t) && aligned(f);
+             t += sizeof(Word), f += sizeof(Word), bytes -= sizeof(Word)) {
+            std::atomic_ref source(*reinterpret_cast<Word*>(const_cast<char*>(f)));
+            // As a copy that is waited for: what was written before is seen before.
+            std::atomic_ref(*reinterpret_cast<Word*>(t))
+                .store(source.load(std::memory_order_acquire), std::memory_order_release);
+        }
+    };
+    copy(std::uint64_t{});
+    copy(std::uint32_t{});
+    if (bytes != 0) {
+        std::memcpy(t, f, bytes);
+    }
+}
+
+/// Fills whole words, as a GPU's memory is cleared: what happens before a mapping is handed on, and no access of a
+/// lane.
+inline void fill_words(char* at, std::size_t bytes, std::uint64_t word) {
+    for (std::size_t done = 0; done < bytes; done += sizeof(word)) {
+        std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at + done)).store(word, std::memory_order_relaxed);
+    }
+}
+
+/// Zero-filled pieces that live as long as this. Any thread.
+class owned_pieces {
+public:
+    absl::StatusOr<void*> allocate(std::size_t bytes) {
+        mapping m(bytes, PROT_READ | PROT_WRITE);
+        if (!m.ok()) {
+            return exhausted("allocate", bytes);
+        }
+        const std::scoped_lock lock(mutex_);
+        pieces_.push_back(std::move(m));
+        return pieces_.back().data();
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<mapping> pieces_;
+};
+
+}  // namespace orchard::detail

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+namespace orchard::detail {
+
+/// Bytes of metadata that a backing has handed out. Any thread; a count, which orders nothing.
+class metadata_count {
+public:
+    void add(std::size_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+    /// Counts `bytes` where there is memory, and passes it on.
+    absl::StatusOr<void*> add(absl::StatusOr<void*> memory, std::size_t bytes) {
+        if (memory.ok()) {
+            add(bytes);
+        }
+        return memory;
+    }
+    [[nodiscard]] std::uint64_t get() const { return bytes_.load(std::memory_order_relaxed); }
+
+private:
+    std::atomic<std::uint64_t> bytes_{0};
+};
+
+}  // namespace orchard::detail

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What the model of the driver's paging is driven by: the accesses of a kernel's warps, step by step.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "uvm/layout.hpp"
+
+namespace orchard::uvm_model {
+
+enum class access_kind : std::uint8_t { read, write, atomic };
+
+/// One lane's access in one step of its warp.
+struct access {
+    std::uint64_t address;  ///< bytes from the beginning of the managed space, which is aligned to 2 MiB
+    std::uint8_t lane;      ///< 0 to 31
+    access_kind kind;
+};
+
+/// A warp's accesses in one step: the lanes that access something, ascending.
+using step_buffer = std::span<access, most_lanes>;
+
+/// The accesses of a kernel: of each warp a sequence of steps, in each of which each lane accesses at most one place.
+/// Patterns compute them, recorded traces have them. Deterministic.
+class access_source {
+public:
+    access_source() = default;
+    access_source(const access_source&) = delete;
+    access_source& operator=(const access_source&) = delete;
+    virtual ~access_source() = default;
+
+    /// Bytes of the managed space: every address is below it.
+    [[nodiscard]] virtual std::uint64_t bytes() const = 0;
+    /// How many warps there are.
+    [[nodiscard]] virtual std::uint32_t warps() const = 0;
+    /// Writes what `warp` accesses in its step `index` to `out` and returns how many those are; 0: it has ended. Each
+    /// warp's steps are asked for in order from 0; the one asked for last may be asked for again.
+    virtual std::size_t step(std::uint32_t warp, std::uint64_t index, step_buffer out) = 0;
+};
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The 2 MiB chunks of GPU memory in use, by when they were last serviced. Rule E2 of docs/uvm.md.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace orchard::uvm_model {
+
+/// A 2 MiB chunk of GPU memory.
+enum class chunk_index : std::uint32_t {};
+/// No chunk.
+inline constexpr chunk_index no_chunk{0xffffffffu};
+
+/// A list of chunks from old to young, and those that are free. A chunk is added at the young end, `mark_used` moves
+/// it there, and nothing else moves it: a hit does not.
+/// Source: `uvm_pmm_gpu.c: uvm_pmm_gpu_mark_root_chunk_used`, `pick_root_chunk_to_evict`.
+/// Cost: a few words an operation; 8 bytes a chunk that was ever in use.
+class chunk_list {
+public:
+    /// @param capacity  chunks that there are; memory is taken only for those that are used
+    explicit chunk_list(std::uint64_t capacity) : capacity_{capacity} {}
+
+    /// A free chunk, at the young end from now on; nothing where all are in use.
+    std::optional<chunk_index> take() {
+        if (!free_.empty()) {
+            const chunk_index chunk = free_.back();
+            free_.pop_back();
+            link(to_number(chunk));
+            return chunk;
+        }
+        if (links_.size() - 1 >= capacity_) {
+            return std::nullopt;
+        }
+        links_.push_back({});
+        const auto number = static_cast<std::uint32_t>(links_.size() - 1);
+        link(number);
+        return chunk_index{number - 1};
+    }
+
+    /// Gives a chunk in use back.
+    void give_back(chunk_index chunk) {
+        unlink(to_number(chunk));
+        free_.push_back(chunk);
+    }
+
+    /// A fault service or a migration has used the chunk.
+    void mark_used(chunk_index chunk) {
+        unlink(to_number(chunk));
+        link(to_number(chunk));
+    }
+
+    /// The chunk serviced longest ago, other than `spared`; nothing where there is none.
+    [[nodiscard]] std::optional<chunk_index> oldest(chunk_index spared = no_chunk) const {
+        std::uint32_t number = links_[0].younger;
+        if (number != 0 && chunk_index{number - 1} == spared) {
+            number = links_[number].younger;
+        }
+        return number == 0 ? std::nullopt : std::optional{chunk_index{number - 1}};
+    }
+
+    /// The next younger one; nothing after the youngest.
+    [[nodiscard]] std::optional<chunk_index> younger(chunk_index chunk) const {
+        const std::uint32_t number = links_[to_number(chunk)].younger;
+        return number == 0 ? std::nullopt : std::optional{chunk_index{number - 1}};
+    }
+
+    /// Chunks in use.
+    [[nodiscard]] std::uint64_t used() const { return used_; }
+    [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+
+private:
+    struct links {
+        std::uint32_t older = 0;
+        std::uint32_t younger = 0;
+    };
+    // Number 0 is the head of the ring, chunk i has number i + 1.
+    [[nodiscard]] static std::uint32_t to_number(chunk_index chunk) { return static_cast<std::uint32_t>(chunk) + 1; }
+    void link(std::uint32_t number) {
+        const std::uint32_t youngest = links_[0].older;
+        links_[number] = {youngest, 0};
+        links_[youngest].younger = number;
+        links_[0].older = number;
+        ++used_;
+    }
+    void unlink(std::uint32_t number) {
+        links_[links_[number].older].younger = links_[number].younger;
+        links_[links_[number].younger].older = links_[number].older;
+        --used_;
+    }
+
+    std::uint64_t capacity_;
+    std::uint64_t used_ = 0;
+    std::vector<links> links_{1};
+    std::vector<chunk_index> free_;
+};
+
+}  // namespace orchard::uvm_model

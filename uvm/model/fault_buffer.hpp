@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The fault buffer between GPU and driver: raw entries in the order in which they arrive, fetched in batches, flushed.
+/// Rules F1, F2 and F4 of docs/uvm.md.
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace orchard::uvm_model {
+
+/// Model time in nanoseconds from the model's beginning.
+using nanoseconds = std::int64_t;
+/// Later than all.
+inline constexpr nanoseconds never = std::numeric_limits<nanoseconds>::max();
+/// The nearest whole number of nanoseconds.
+[[nodiscard]] inline nanoseconds whole(double ns) { return static_cast<nanoseconds>(std::llround(ns)); }
+
+/// One raw entry.
+struct fault {
+    nanoseconds arrival;  ///< when it is in the buffer
+    std::uint64_t page;   ///< OS page of the managed space
+    bool write;           ///< a write or an atomic
+};
+
+/// What one batch holds.
+struct fault_batch {
+    std::vector<fault> faults;     ///< ascending by page, duplicates next to each other
+    std::uint32_t duplicates = 0;  ///< entries whose page an entry before them has
+};
+
+/// A buffer without a limit (the hardware's holds thousands of entries and the micro-TLBs' limits keep it from
+/// filling).
+///
+/// The driver does not see how far the GPU has written until it reads the buffer's *put* pointer, which it does only
+/// when it has used up all entries that it knew of, or when a flush asks for it.
+class fault_buffer {
+public:
+    /// An entry that arrives at `f.arrival`, which may be in the future.
+    void push(const fault& f) { entries_.push_back(f); }
+
+    [[nodiscard]] bool empty() const { return entries_.empty(); }
+    [[nodiscard]] std::size_t size() const { return entries_.size(); }
+    /// When the first entry arrives; `never` where there is none.
+    [[nodiscard]] nanoseconds first_arrival() const;
+
+    /// Takes up to `most` entries that have arrived by `now`, oldest first, and sorts them by page. Empty where none
+    /// has. Source: `uvm_gpu_replayable_faults.c: fetch_fault_buffer_entries`, `preprocess_fault_batch`.
+    void fetch(nanoseconds now, std::uint32_t most, fault_batch& out);
+
+    /// Drops the entries that the driver knew of at the last fetch and did not take (`CACHED_PUT`), or with
+    /// `update_put` all that have arrived by `now`; entries that arrive later stay. Answers how many it has dropped.
+    /// Source: `uvm_gpu_replayable_faults.c: fault_buffer_flush_locked`.
+    std::uint64_t flush(nanoseconds now, bool update_put);
+
+private:
+    void sort();
+
+    std::vector<fault> entries_;  ///< by arrival up to sorted_, as they were pushed from there on
+    std::size_t sorted_ = 0;
+    std::size_t known_ = 0;  ///< of entries_, those before the put pointer that the driver has read
+};
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The GPU's side: resident warps that go through their steps, wait where they miss, and put faults into the buffer.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "uvm/model/access.hpp"
+#include "uvm/model/calibration.hpp"
+#include "uvm/model/fault_buffer.hpp"
+#include "uvm/model/managed_space.hpp"
+
+namespace orchard::uvm_model {
+
+/// The warps of one kernel.
+///
+/// There are sms x sm_warps slots, each with a clock of its own. Warps go into slots in order, first all slots, then
+/// whenever one ends. Slots are dealt to SMs by blocks of `block_warps`, round robin, and SMs to micro-TLBs likewise,
+/// so that few blocks use as many micro-TLBs as possible, as the hardware spreads them.
+///
+/// A step whose accesses all go through takes `step_ns`. Otherwise each distinct page that is missing becomes one raw
+/// fault, in the order of the lanes, as long as the micro-TLB has room for it; the others wait unseen. The warp goes on
+/// when a replay finds all its pages accessible; those that still are not fault again.
+class gpu_warps {
+public:
+    gpu_warps(const calibration& machine, managed_space& space, fault_buffer& buffer, access_source& source,
+              nanoseconds start);
+
+    /// Whether any warp has not ended.
+    [[nodiscard]] bool alive() const { return !running_.empty() || !waiting_.empty(); }
+    /// When the first of the warps that do not wait goes on; `never` where all wait. Cost: O(slots).
+    [[nodiscard]] nanoseconds next_ready() const;
+    /// When the last warp that has ended did so.
+    [[nodiscard]] nanoseconds end() const { return end_; }
+
+    /// Lets every warp that does not wait go on up to `until`. Between services nothing that one warp does changes what
+    /// another sees, so they run one after another. `InvalidArgument`: an access outside the space.
+    absl::Status advance(nanoseconds until);
+
+    /// A replay at `now`: all that wait try again.
+    void replay(nanoseconds now);
+
+    /// Steps that went through so far.
+    [[nodiscard]] std::uint64_t steps() const { return steps_; }
+    /// Adds accesses, hits and steps.
+    void add_to(result& r) const;
+
+private:
+    struct slot {
+        std::uint32_t warp;
+        std::uint32_t utlb;
+        std::uint64_t step = 0;
+        nanoseconds ready;
+        std::uint32_t missing = 0;  ///< pages in missing_
+    };
+    struct utlb {
+        std::uint32_t outstanding = 0;
+        nanoseconds last = 0;  ///< when its last entry arrives
+    };
+    /// A page that a waiting warp needs.
+    struct need {
+        std::uint64_t page;
+        bool write;
+    };
+    using needs = std::array<need, most_lanes>;
+
+    [[nodiscard]] bool run(std::uint32_t index, nanoseconds until, absl::Status& status);
+    std::uint32_t attempt(slot& s, needs& missing, std::size_t lanes, absl::Status& status);
+    static void add_missing(slot& s, needs& missing, std::uint64_t page, bool write);
+    void send_faults(slot& s, const needs& missing, nanoseconds now);
+    void finish_step(slot& s, nanoseconds now, std::uint32_t remote);
+    [[nodiscard]] bool next_warp(slot& s);
+
+    const calibration& machine_;
+    managed_space& space_;
+    fault_buffer& buffer_;
+    access_source& source_;
+    std::uint64_t pages_;
+    nanoseconds step_ns_;
+
+    std::vector<slot> slots_;
+    std::vector<needs> missing_;          ///< by slot
+    std::vector<std::uint32_t> running_;  ///< slots that do not wait
+    std::vector<std::uint32_t> waiting_;  ///< slots that do
+    std::vector<utlb> utlbs_;
+    std::array<access, most_lanes> lanes_{};
+    std::uint32_t next_warp_ = 0;
+    nanoseconds end_ = 0;
+
+    // The way to host memory, shared by all: from `link_start_` on it is busy for `link_busy_`.
+    double link_start_ = 0;
+    double link_busy_ = 0;
+
+    std::uint64_t steps_ = 0;
+    std::uint64_t accesses_ = 0;
+    std::uint64_t missed_ = 0;
+    std::uint64_t remote_ = 0;
+};
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "uvm/model/graph.hpp"
+
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "uvm/model/random.hpp"
+
+namespace orchard::uvm_model {
+
+namespace {
+
+// Streams of random numbers.
+constexpr std::uint64_t of_order = 1;
+constexpr std::uint64_t of_ends = 2;
+
+/// Number r < `n` with a probability in proportion to (r + 1)^(-2/3): n times the cube of a uniform number.
+std::uint64_t skewed(std::uint64_t bits, std::uint64_t n) { return below(below(below(bits, bits), bits), n); }
+
+/// Which vertex is the r-th.
+std::vector<std::uint32_t> shuffled(std::uint64_t n, std::uint64_t seed) {
+    std::vector<std::uint32_t> order(n);
+    std::iota(order.begin(), order.end(), 0u);
+    for (std::uint64_t i = n - 1; i > 0; --i) {
+        std::swap(order[i], order[below(random_bits(seed, of_order, i), i + 1)]);
+    }
+    return order;
+}
+
+}  // namespace
+
+absl::Status validate(const csr& graph) {
+    if (graph.to.empty() || graph.begin.size() < 2 || graph.begin.front() != 0 || graph.begin.back() != graph.edges()) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "a graph of %d vertices and %d edges whose lists do not cover them", graph.vertices(), graph.edges()));
+    }
+    for (std::uint64_t v = 0; v < graph.vertices(); ++v) {
+        if (graph.begin[v] > graph.begin[v + 1]) {
+            return absl::InvalidArgumentError(absl::StrFormat("the list of vertex %d ends before it begins", v));
+        }
+    }
+    for (std::uint64_t e = 0; e < graph.edges(); ++e) {
+        if (graph.to[e] >= graph.vertices()) {
+            return absl::InvalidArgumentError(
+                absl::StrFormat("edge %d leads to vertex %d, and there are %d", e, graph.to[e], graph.vertices()));
+        }
+    }
+    return absl::OkStatus();
+}
+
+absl::StatusOr<csr> power_law(std::uint64_t vertices, std::uint64_t edges, std::uint64_t seed) {
+    if (vertices < 2 || vertices >= ~std::uint32_t{0}) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("a graph of %d vertices: 2 to 2^32 - 2 can be made", vertices));
+    }
+    if (edges < 2 || edges > most_generated_edges) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("a graph of %d edges: 2 to %d can be made; with larger "
+                            "elements there are fewer",
+                            edges, most_generated_edges));
+    }
+    const std::vector<std::uint32_t> order = shuffled(vertices, seed);
+    const auto ends_of = [&](std::uint64_t i) {
+        const std::uint64_t from = skewed(random_bits(seed, of_ends, 2 * i), vertices);
+        const std::uint64_t to = skewed(random_bits(seed, of_ends, 2 * i + 1), vertices);
+        return std::pair{order[from], order[to != from ? to : (to + 1) % vertices]};
+    };
+    // Drawn twice, rather than kept: once for the lengths of the lists, once to fill them.
+    csr graph;
+    graph.begin.assign(vertices + 1, 0);
+    for (std::uint64_t i = 0; i < edges / 2; ++i) {
+        const auto [a, b] = ends_of(i);
+        ++graph.begin[a + std::uint64_t{1}];
+        ++graph.begin[b + std::uint64_t{1}];
+    }
+    std::partial_sum(graph.begin.begin(), graph.begin.end(), graph.begin.begin());
+    std::vector<std::uint64_t> next(graph.begin.begin(), graph.begin.end() - 1);
+    graph.to.resize(edges / 2 * 2);
+    for (std::uint64_t i = 0; i < edges / 2; ++i) {
+        const auto [a, b] = ends_of(i);
+        graph.to[next[a]++] = b;
+        graph.to[next[b]++] = a;
+    }
+    return graph;
+}
+
+}  // namespace orchard::uvm_model

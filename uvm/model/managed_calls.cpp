@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// The calls that move memory, or give it up, without a fault.
+
+#include <bit>
+
+#include "uvm/model/managed_space.hpp"
+#include "uvm/model/managed_space_each.hpp"
+
+namespace orchard::uvm_model {
+
+absl::StatusOr<work> managed_space::prefetch(byte_range range, processor to) {
+    if (const absl::Status status = check(range); !status.ok()) {
+        return status;
+    }
+    work done;
+    each_block(range, [&](std::uint32_t index, const page_mask& pages) {
+        if (to == processor::gpu) {
+            prefetch_to_gpu(index, pages, done);
+        } else {
+            prefetch_to_cpu(index, pages, done);
+        }
+    });
+    return done;
+}
+
+void managed_space::prefetch_to_gpu(std::uint32_t index, const page_mask& pages, work& done) {
+    provide(index, pages, done);
+    va_block& block = blocks_[index];
+    page_states* states = states_of(block);
+    page_mask moved;
+    std::uint32_t came = 0;
+    for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+        page_states& s = states[w];
+        const std::uint64_t in = pages.words[w];
+        const std::uint64_t coming = in & ~s.gpu;
+        moved.words[w] = coming & s.cpu & ~s.discarded;
+        came += static_cast<std::uint32_t>(std::popcount(coming));
+        s.cpu &= ~(coming & ~(block.advised.read_mostly ? moved.words[w] : 0));
+        s.gpu |= coming;
+        s.discarded &= ~in;
+        s.readable |= in;
+        s.writable |= in & ~s.cpu;
+        s.writable &= ~(in & s.cpu);
+    }
+    arrive(block, came);
+    done.pages_in += moved.count();
+    done.copies_in += moved.runs();
+    counts_.explicit_pages += moved.count();
+    counts_.copies_in += moved.runs();
+    counts_.populated_pages += came - moved.count();
+}
+
+void managed_space::prefetch_to_cpu(std::uint32_t index, const page_mask& pages, work& done) {
+    va_block& block = blocks_[index];
+    page_states* states = states_of(block);
+    if (block.advised.read_mostly) {
+        page_mask copied;
+        for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+            page_states& s = states[w];
+            const std::uint64_t in = pages.words[w];
+            copied.words[w] = in & s.gpu & ~s.cpu & ~s.discarded;
+            s.discarded &= ~in;
+            s.cpu |= in;
+            s.readable |= in & s.gpu;
+            s.writable &= ~(in & s.gpu);
+        }
+        done.pages_out += copied.count();
+        done.copies_out += copied.runs();
+        counts_.written_back_pages += copied.count();
+        counts_.copies_out += copied.runs();
+        counts_.copied_out_pages += copied.count();
+    } else {
+        remove(index, pages, done);
+        for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+            states[w].cpu |= pages.words[w];
+            states[w].discarded &= ~pages.words[w];
+        }
+    }
+    map_remote(block, pages);
+}
+
+absl::Status managed_space::discard(byte_range range) {
+    if (const absl::Status status = check(range); !status.ok()) {
+        return status;
+    }
+    each_block(range, [&](std::uint32_t index, const page_mask& pages) {
+        page_states* states = states_of(blocks_[index]);
+        for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+            page_states& s = states[w];
+            const std::uint64_t in = pages.words[w];
+            s.discarded |= in & (s.gpu | s.cpu);
+            s.readable &= ~in;
+            s.writable &= ~in;
+        }
+    });
+    return absl::OkStatus();
+}
+
+absl::StatusOr<work> managed_space::populate(byte_range range, processor at) {
+    if (const absl::Status status = check(range); !status.ok()) {
+        return status;
+    }
+    work done;
+    each_block(range, [&](std::uint32_t index, const page_mask& pages) {
+        const page_mask there =
+            mask(blocks_[index].segment, &page_states::gpu) | mask(blocks_[index].segment, &page_states::cpu);
+        const page_mask fresh = pages.without(there);
+        if (at == processor::gpu && !fresh.empty()) {
+            provide(index, fresh, done);
+        }
+        va_block& block = blocks_[index];
+        page_states* states = states_of(block);
+        for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+            page_states& s = states[w];
+            const std::uint64_t in = fresh.words[w];
+            (at == processor::gpu ? s.gpu : s.cpu) |= in;
+            s.readable |= at == processor::gpu ? in : 0;
+            s.writable |= at == processor::gpu ? in : 0;
+        }
+        if (at == processor::gpu) {
+            arrive(block, fresh.count());
+            counts_.populated_pages += fresh.count();
+        } else {
+            map_remote(block, fresh);
+        }
+    });
+    return done;
+}
+
+}  // namespace orchard::uvm_model

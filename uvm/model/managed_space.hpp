@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Managed memory as the driver keeps it: which page is where, which VA block has which memory, and what one service of
+/// a VA block changes. No time, no batches: those are `paging_model`.
+
+#include <cstdint>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "uvm/model/chunk_list.hpp"
+#include "uvm/model/page_mask.hpp"
+#include "uvm/model/result.hpp"
+#include "uvm/model/va_block.hpp"
+
+namespace orchard::uvm_model {
+
+/// What one service, or one call, did: what it costs is computed from this.
+struct work {
+    std::uint32_t pages = 0;  ///< pages that faulted and were seen to
+    std::uint64_t pages_in = 0;
+    std::uint64_t pages_out = 0;
+    std::uint32_t copies_in = 0;   ///< runs of consecutive pages, those that faulted and those prefetched apart
+    std::uint32_t copies_out = 0;  ///< runs of consecutive pages
+    std::uint32_t evictions = 0;
+
+    work& operator+=(const work& other);
+};
+
+/// The faults of one batch in one VA block.
+struct block_faults {
+    page_mask read;   ///< pages that only reads faulted on
+    page_mask write;  ///< pages that a write or an atomic faulted on
+    [[nodiscard]] page_mask all() const { return read | write; }
+    [[nodiscard]] block_faults without(const block_faults& other) const {
+        return {read.without(other.read), write.without(other.write)};
+    }
+};
+
+/// A managed space that begins at a multiple of 2 MiB, and the memory of one GPU.
+///
+/// Nothing is on the GPU or the CPU at first. Every function that is given a range takes whole OS pages inside the
+/// space; `InvalidArgument` otherwise, and nothing has changed. 608 bytes a segment (24 GB: 7.5 MB).
+class managed_space {
+public:
+    /// @param bytes  of the space: whole OS pages, above 0
+    /// @param chunks  2 MiB chunks of GPU memory; at least 1
+    managed_space(std::uint64_t bytes, std::uint64_t chunks);
+
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    [[nodiscard]] std::uint64_t capacity_chunks() const { return chunks_.capacity(); }
+
+    /// The states of the 64 pages with numbers [64 `word`, 64 `word` + 64): what accesses are checked against.
+    [[nodiscard]] page_states& states(std::uint64_t word) { return states_[word]; }
+    [[nodiscard]] const page_states& states(std::uint64_t word) const { return states_[word]; }
+
+    /// The index of the VA block that OS page `page` of the space is in. Cost: a list of the segment's blocks.
+    [[nodiscard]] std::uint32_t block_of(std::uint64_t page) const;
+    [[nodiscard]] const va_block& block(std::uint32_t index) const { return blocks_[index]; }
+    [[nodiscard]] std::uint32_t blocks() const { return static_cast<std::uint32_t>(blocks_.size()); }
+    /// The first page of a segment, by its number in the space.
+    [[nodiscard]] static std::uint64_t first_page(std::uint32_t segment) {
+        return std::uint64_t{segment} * pages_per_segment;
+    }
+    /// One kind of state of all pages of a segment.
+    [[nodiscard]] page_mask mask(std::uint32_t segment, std::uint64_t page_states::*kind) const;
+
+    /// Services the faults of a batch in one VA block: rules P1 to P5, F3, E1 to E3 and section 4 of docs/uvm.md.
+    /// Pages in `faults` are of the block. Faults that need nothing any more are counted as stale.
+    /// Source: `uvm_gpu_replayable_faults.c: service_fault_batch_block`, `uvm_va_block.c: uvm_va_block_service_locked`,
+    /// `uvm_va_block_select_residency`, `uvm_va_block_make_resident`.
+    work service(std::uint32_t block, const block_faults& faults);
+
+    /// `cudaMemAdvise`. A border of the range inside a VA block truncates the block, unless the advice changes nothing
+    /// there. Pages stay where they are; what is on the CPU becomes accessible at once by `accessed_by`. Source:
+    /// `uvm_policy.c: split_as_needed`, `uvm_set_preferred_location`, `uvm_set_accessed_by`,
+    /// `uvm_va_range_set_read_duplication`.
+    absl::Status advise(byte_range range, advice what);
+
+    /// `cudaMemPrefetchAsync`: brings all of the range `to` there, without the tree, and marks chunks young. With
+    /// read-mostly it makes copies. Source: `uvm_migrate.c: uvm_va_block_migrate_locked`.
+    absl::StatusOr<work> prefetch(byte_range range, processor to);
+
+    /// `cudaMemDiscardBatchAsync`: what is in the range is given up. It is not written back when it is evicted, moves
+    /// without bytes, and faults once more at its next access. A write, or `prefetch`, makes it count again.
+    absl::Status discard(byte_range range);
+
+    /// The range has been written to by `at`: pages that are nowhere come to be there, others stay. The work: only what
+    /// had to be evicted.
+    absl::StatusOr<work> populate(byte_range range, processor at);
+
+    /// Counts what is on the GPU now as brought and used or not, and fills in what is counted at an end.
+    void close(result& r);
+    /// The counts; steps, accesses, batches and time are the caller's.
+    [[nodiscard]] result& counts() { return counts_; }
+
+    /// Checks every page's state, every block's memory and every chunk against each other. `Internal` says the first
+    /// thing that is wrong. Cost: O(space).
+    [[nodiscard]] absl::Status validate() const;
+
+private:
+    friend struct managed_space_peer;
+
+    /// What a chunk of memory holds: a complete block, or regions of truncated ones.
+    struct chunk_content {
+        std::uint32_t block = no_index;
+        struct part {
+            std::uint32_t block;
+            std::uint32_t region;
+        };
+        std::vector<part> parts;
+    };
+
+    // managed_space.cpp
+    [[nodiscard]] absl::Status check(byte_range range) const;
+    template <class F>
+    void each_block(byte_range range, F&& f);
+    void split(std::uint32_t block, std::uint32_t page);
+    void split_at(std::uint64_t page);
+    void become_truncated(std::uint32_t index, const va_block& whole, const std::vector<chunk_index>& chunks);
+    void set_policy(std::uint32_t block, policy p);
+    void map_remote(const va_block& block, const page_mask& pages);
+    page_states* states_of(const va_block& block) { return &states_[first_page(block.segment) / 64]; }
+
+    // managed_service.cpp
+    [[nodiscard]] block_faults open_of(const va_block& block, const block_faults& faults) const;
+    [[nodiscard]] block_faults remote_of(const va_block& block, const block_faults& open) const;
+    void map_host_memory(std::uint32_t index, const block_faults& faults);
+    void bring(std::uint32_t index, const block_faults& faults, const page_mask& prefetched, work& done);
+    [[nodiscard]] page_mask prefetch_for(const va_block& block, const page_mask& faulted) const;
+
+    // managed_memory.cpp
+    void provide(std::uint32_t block, const page_mask& pages, work& done);
+    void provide_region(std::uint32_t block, std::uint32_t region, work& done);
+    chunk_index take_chunk(work& done);
+    void evict(chunk_index chunk, work& done);
+    void release_empty(std::uint32_t block);
+    void release(std::uint32_t block);
+    void release_region(std::uint32_t block, std::uint32_t region);
+    void remove(std::uint32_t block, const page_mask& pages, work& done);
+    void count_use(const va_block& block, const page_mask& pages);
+    void arrive(va_block& block, std::uint32_t pages);
+    void leave(va_block& block, std::uint32_t pages);
+
+    // managed_calls.cpp
+    void prefetch_to_gpu(std::uint32_t block, const page_mask& pages, work& done);
+    void prefetch_to_cpu(std::uint32_t block, const page_mask& pages, work& done);
+
+    // managed_validate.cpp
+    [[nodiscard]] absl::Status validate_pages(const va_block& block) const;
+    [[nodiscard]] absl::Status validate_memory(std::uint32_t index) const;
+    [[nodiscard]] absl::Status validate_chunks() const;
+
+    std::uint64_t bytes_;
+    std::vector<page_states> states_;              ///< 8 a segment
+    std::vector<std::uint64_t> touched_;           ///< like a word of `states_`: accessed, as far as counted
+    std::vector<va_block> blocks_;                 ///< block i < segments is the first of segment i
+    std::vector<std::vector<chunk_index>> parts_;  ///< of truncated blocks: the chunk of each region
+    chunk_list chunks_;
+    std::vector<chunk_content> contents_;  ///< by chunk
+    std::vector<chunk_index> shared_;      ///< chunks of truncated blocks
+    std::uint64_t active_ = 0;
+    std::uint64_t peak_active_ = 0;
+    result counts_;
+};
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Going through the VA blocks of a range; for the sources of `managed_space` only.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "uvm/model/managed_space.hpp"
+
+namespace orchard::uvm_model {
+
+/// Calls `f(block, pages)` for each VA block that has pages in `range`, with those pages.
+template <class F>
+void managed_space::each_block(byte_range range, F&& f) {
+    const std::uint64_t end = (range.offset + range.bytes) / os_page_bytes;
+    for (std::uint64_t page = range.offset / os_page_bytes; page < end;) {
+        const std::uint32_t index = block_of(page);
+        const std::uint64_t base = first_page(blocks_[index].segment);
+        const page_range part{
+            static_cast<std::uint32_t>(page - base),
+            static_cast<std::uint32_t>(std::min(end - base, std::uint64_t{blocks_[index].pages.end}))};
+        f(index, page_mask(part));
+        page = base + part.end;
+    }
+}
+
+}  // namespace orchard::uvm_model

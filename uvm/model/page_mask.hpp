@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A set of the OS pages of a 2 MiB segment: 512 bits.
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "uvm/geometry.hpp"
+
+namespace orchard::uvm_model {
+
+/// OS pages of a segment: 512.
+inline constexpr std::uint32_t pages_per_segment = static_cast<std::uint32_t>(segment_bytes / os_page_bytes);
+/// OS pages of a big page: 16.
+inline constexpr std::uint32_t pages_per_big_page = static_cast<std::uint32_t>(big_page_bytes / os_page_bytes);
+/// Words of 64 pages in a segment: 8.
+inline constexpr std::uint32_t words_per_segment = pages_per_segment / 64;
+
+/// OS pages [first, end) of a segment, by their place in it; empty where `end` <= `first`.
+struct page_range {
+    std::uint32_t first = 0;
+    std::uint32_t end = 0;
+    [[nodiscard]] constexpr std::uint32_t size() const { return end > first ? end - first : 0; }
+    friend constexpr bool operator==(const page_range&, const page_range&) = default;
+};
+
+/// A set of pages of one segment. All operations are at most 8 words.
+class page_mask {
+public:
+    constexpr page_mask() = default;
+    constexpr explicit page_mask(page_range range) { add(range); }
+
+    [[nodiscard]] constexpr bool test(std::uint32_t page) const { return (words[page / 64] >> (page % 64) & 1) != 0; }
+    constexpr void add(std::uint32_t page) { words[page / 64] |= std::uint64_t{1} << (page % 64); }
+    constexpr void add(page_range range) {
+        for (std::uint32_t w = range.first / 64; w < words_per_segment && w * 64 < range.end; ++w) {
+            words[w] |= bits_in(range, w);
+        }
+    }
+
+    [[nodiscard]] constexpr bool empty() const {
+        std::uint64_t any = 0;
+        for (const std::uint64_t word : words) {
+            any |= word;
+        }
+        return any == 0;
+    }
+    [[nodiscard]] constexpr std::uint32_t count() const {
+        std::uint32_t n = 0;
+        for (const std::uint64_t word : words) {
+            n += static_cast<std::uint32_t>(std::popcount(word));
+        }
+        return n;
+    }
+    /// Pages of the set in `range`.
+    [[nodiscard]] constexpr std::uint32_t count(page_range range) const {
+        std::uint32_t n = 0;
+        for (std::uint32_t w = range.first / 64; w < words_per_segment && w * 64 < range.end; ++w) {
+            n += static_cast<std::uint32_t>(std::popcount(words[w] & bits_in(range, w)));
+        }
+        return n;
+    }
+    /// Runs of consecutive pages: what a copy engine moves in one copy each.
+    [[nodiscard]] constexpr std::uint32_t runs() const {
+        std::uint32_t n = 0;
+        std::uint64_t before = 0;  // whether the page before this word's first is in the set
+        for (const std::uint64_t word : words) {
+            n += static_cast<std::uint32_t>(std::popcount(word & ~(word << 1 | before)));
+            before = word >> 63;
+        }
+        return n;
+    }
+
+    /// Calls `f(page)` for each page, ascending, until it answers false.
+    template <class F>
+    constexpr void each_while(F&& f) const {
+        for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+            for (std::uint64_t rest = words[w]; rest != 0; rest &= rest - 1) {
+                if (!f(w * 64 + static_cast<std::uint32_t>(std::countr_zero(rest)))) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Without the pages of `other`.
+    [[nodiscard]] constexpr page_mask without(const page_mask& other) const {
+        page_mask result = *this;
+        for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+            result.words[w] &= ~other.words[w];
+        }
+        return result;
+    }
+    constexpr page_mask& operator|=(const page_mask& other) {
+        for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+            words[w] |= other.words[w];
+        }
+        return *this;
+    }
+    constexpr page_mask& operator&=(const page_mask& other) {
+        for (std::uint32_t w = 0; w < words_per_segment; ++w) {
+            words[w] &= other.words[w];
+        }
+        return *this;
+    }
+    friend constexpr page_mask operator|(page_mask a, const page_mask& b) { return a |= b; }
+    friend constexpr page_mask operator&(page_mask a, const page_mask& b) { return a &= b; }
+    friend constexpr bool operator==(const page_mask&, const page_mask&) = default;
+
+    /// The pages of `range` in word `w`.
+    [[nodiscard]] static constexpr std::uint64_t bits_in(page_range range, std::uint32_t w) {
+        const std::uint32_t first = range.first > w * 64 ? range.first - w * 64 : 0;
+        const std::uint32_t end = range.end < w * 64 + 64 ? range.end - w * 64 : 64;
+        if (range.end <= w * 64 || first >= end) {
+            return 0;
+        }
+        return (~std::uint64_t{0} >> (64 - (end - first))) << first;
+    }
+
+    std::array<std::uint64_t, words_per_segment> words{};  ///< lowest page in the least significant bit
+};
+
+/// How many big pages hold a page of `mask`.
+[[nodiscard]] constexpr std::uint32_t big_pages_of(const page_mask& mask) {
+    std::uint32_t n = 0;
+    for (const std::uint64_t word : mask.words) {
+        for (std::uint32_t b = 0; b < 64; b += pages_per_big_page) {
+            n += (word >> b & 0xffff) != 0 ? 1 : 0;
+        }
+    }
+    return n;
+}
+
+}  // namespace orchard::uvm_model

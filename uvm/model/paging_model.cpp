@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/model/paging_model.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "uvm/model/gpu_warps.hpp"
+
+namespace orchard::uvm_model {
+namespace {
+
+/// More chunks than any space has.
+constexpr std::uint64_t unlimited_chunks = max_segments;
+/// How far the GPU runs before the model looks for faults where the driver sleeps, ns. Warps may run ahead of a fault
+/// of another by this much.
+constexpr nanoseconds idle_slice = 10'000;
+
+}  // namespace
+
+absl::StatusOr<paging_model> paging_model::create(const configuration& c) {
+    const std::uint64_t most = std::uint64_t{max_segments} * segment_bytes;
+    if (c.bytes == 0 || c.bytes % os_page_bytes != 0 || c.bytes > most) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("paging model: a managed space of %u bytes: give whole pages of %u bytes, at most %u bytes",
+                            c.bytes, os_page_bytes, most));
+    }
+    if (c.capacity && (*c.capacity == 0 || *c.capacity % segment_bytes != 0)) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("paging model: GPU memory of %u bytes: give whole chunks of %u bytes, at least one",
+                            *c.capacity, segment_bytes));
+    }
+    if (const absl::Status status = check(c.machine); !status.ok()) {
+        return status;
+    }
+    return paging_model(c, c.capacity ? std::min(*c.capacity / segment_bytes, unlimited_chunks) : unlimited_chunks);
+}
+
+paging_model::paging_model(const configuration& c, std::uint64_t chunks)
+    : machine_{c.machine}, space_{std::make_unique<managed_space>(c.bytes, chunks)} {}
+
+double paging_model::cost_of(const work& w) const {
+    return machine_.page_ns * w.pages + machine_.copy_ns * (w.copies_in + w.copies_out) +
+           machine_.eviction_ns * w.evictions +
+           1e9 * static_cast<double>(w.pages_in * os_page_bytes) / machine_.in_bytes_per_s +
+           1e9 * static_cast<double>(w.pages_out * os_page_bytes) / machine_.out_bytes_per_s;
+}
+
+absl::Status paging_model::prefetch(byte_range range, processor to) {
+    const absl::StatusOr<work> done = space_->prefetch(range, to);
+    if (done.ok()) {
+        const std::uint64_t blocks = segments_for(range.offset % segment_bytes + range.bytes);
+        extra_ns_ += cost_of(*done) + machine_.block_ns * static_cast<double>(blocks);
+    }
+    return done.status();
+}
+
+absl::Status paging_model::populate(byte_range range, processor at) {
+    const absl::StatusOr<work> done = space_->populate(range, at);
+    if (done.ok()) {
+        extra_ns_ += cost_of(*done);
+    }
+    return done.status();
+}
+
+absl::StatusOr<result> paging_model::run(access_source& source) {
+    if (source.bytes() > space_->bytes()) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "paging model: the accesses are to %u bytes, the managed space has %u: create the model with as many",
+            source.bytes(), space_->bytes()));
+    }
+    const nanoseconds start = now_;
+    buffer_ = {};
+    awake_ = false;
+    gpu_warps warps(machine_, *space_, buffer_, source, start);
+    std::uint64_t steps = 0;
+    std::uint64_t in_vain = 0;
+    while (warps.alive()) {
+        absl::Status status;
+        if (buffer_.empty()) {
+            awake_ = false;
+            status = warps.advance(std::max(now_, warps.next_ready()) + idle_slice);
+        } else {
+            status = serve_batch(warps);
+        }
+        if (!status.ok()) {
+            return status;
+        }
+        in_vain = warps.steps() == steps ? in_vain + 1 : 0;
+        steps = warps.steps();
+        if (in_vain > most_batches_in_vain) {
+            return absl::AbortedError(absl::StrFormat(
+                "paging model: %u batches without progress: a step needs more memory than there is (%u chunks)",
+                most_batches_in_vain, space_->capacity_chunks()));
+        }
+    }
+    result r;
+    now_ = warps.end();
+    space_->counts().seconds = (static_cast<double>(now_ - start) + std::exchange(extra_ns_, 0.0)) * 1e-9;
+    warps.add_to(space_->counts());
+    space_->close(r);
+    return r;
+}
+
+// `uvm_gpu_replayable_faults.c: uvm_parent_gpu_service_replayable_faults`: F1, F4.
+absl::Status paging_model::serve_batch(gpu_warps& warps) {
+    // After a replay the driver looks once more; it sleeps where nothing is there, until an interrupt.
+    const nanoseconds first = buffer_.first_arrival();
+    const nanoseconds look = now_ + whole(machine_.refetch_ns);
+    now_ = awake_ && first <= look ? look : std::max(now_, first + whole(machine_.wake_ns));
+    if (absl::Status status = warps.advance(now_); !status.ok()) {
+        return status;
+    }
+    buffer_.fetch(now_, machine_.batch_entries, batch_);
+    result& counts = space_->counts();
+    ++counts.batches;
+    counts.raw_faults += batch_.faults.size();
+    if (absl::Status status = serve_blocks(warps); !status.ok()) {
+        return status;
+    }
+    const bool update_put =
+        batch_.duplicates * std::uint64_t{100} > batch_.faults.size() * std::uint64_t{machine_.update_put_percent};
+    counts.flushed_faults += buffer_.flush(now_, update_put);
+    warps.replay(now_);
+    awake_ = true;
+    return absl::OkStatus();
+}
+
+// F3, `uvm_gpu_replayable_faults.c: service_fault_batch`: each VA block once, in the order of addresses.
+absl::Status paging_model::serve_blocks(gpu_warps& warps) {
+    double cost = machine_.batch_ns;
+    const std::vector<fault>& faults = batch_.faults;
+    for (std::size_t i = 0; i < faults.size();) {
+        const std::uint32_t index = space_->block_of(faults[i].page);
+        const va_block& block = space_->block(index);
+        const std::uint64_t base = managed_space::first_page(block.segment);
+        block_faults in_block;
+        for (; i < faults.size() && faults[i].page < base + block.pages.end; ++i) {
+            const auto page = static_cast<std::uint32_t>(faults[i].page - base);
+            if (faults[i].write) {
+                in_block.write.add(page);
+            } else if (!in_block.write.test(page)) {
+                in_block.read.add(page);
+            }
+        }
+        cost += machine_.block_ns + cost_of(space_->service(index, in_block));
+        // What came is there once its block has been served: warps that run meanwhile do not see it before.
+        const nanoseconds taken = whole(cost);
+        cost -= static_cast<double>(taken);
+        now_ += taken;
+        if (absl::Status status = warps.advance(now_); !status.ok()) {
+            return status;
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace orchard::uvm_model

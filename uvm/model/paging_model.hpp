@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A model of the UVM driver's demand paging: what a kernel's accesses to managed memory cost, without a GPU.
+/// What it models and what not: docs/uvm_model.md. The rules: docs/uvm.md.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "uvm/model/access.hpp"
+#include "uvm/model/calibration.hpp"
+#include "uvm/model/fault_buffer.hpp"
+#include "uvm/model/managed_space.hpp"
+#include "uvm/model/result.hpp"
+
+namespace orchard::uvm_model {
+
+/// What a model is made of.
+struct configuration {
+    std::uint64_t bytes = 0;  ///< of the managed space: whole OS pages, at most 32 TiB
+    /// Bytes of GPU memory: whole 2 MiB chunks, at least one; nothing: unlimited.
+    std::optional<std::uint64_t> capacity = std::nullopt;
+    calibration machine = {};  ///< `calibration_of`, `parse_calibration`
+};
+
+/// Managed memory, one GPU and the driver between them.
+///
+///     absl::StatusOr<paging_model> model = paging_model::create({.bytes = 1ull << 30, .capacity = 512ull << 20,
+///                                                                .machine = *calibration_of("h200")});
+///     model->populate({0, 1ull << 30}, processor::cpu);   // written by the CPU before
+///     absl::StatusOr<result> r = model->run(source);      // one kernel
+///
+/// Deterministic: the same calls give the same results, on every machine that rounds as IEEE 754 says. Not thread-safe.
+/// Pages stay where they are from run to run.
+class paging_model {
+public:
+    /// `InvalidArgument`: bytes or capacity as above, or a constant out of range.
+    static absl::StatusOr<paging_model> create(const configuration& c);
+
+    /// `managed_space::advise`. Takes no modelled time.
+    absl::Status advise(byte_range range, advice what) { return space_->advise(range, what); }
+    /// `managed_space::prefetch`. Its time counts towards the next run.
+    absl::Status prefetch(byte_range range, processor to);
+    /// `managed_space::discard`. Takes no modelled time.
+    absl::Status discard(byte_range range) { return space_->discard(range); }
+    /// `managed_space::populate`. Takes no modelled time, but for what it evicts.
+    absl::Status populate(byte_range range, processor at);
+
+    /// Runs a kernel to its end and answers all counts since the last run ended. `InvalidArgument`: the source's space
+    /// is larger than the model's, or an access lies outside it. `Aborted`: `most_batches_in_vain` batches went by
+    /// without one step of any warp. After an error the model's memory is valid, but the counts are of half a run.
+    /// Cost: a few nanoseconds for each access that hits, beside what the source takes; for a batch about 10 us a VA
+    /// block, and a few nanoseconds for each page that any warp waits for.
+    absl::StatusOr<result> run(access_source& source);
+
+    /// What memory holds.
+    [[nodiscard]] const managed_space& space() const { return *space_; }
+    /// `managed_space::validate`.
+    [[nodiscard]] absl::Status validate() const { return space_->validate(); }
+    [[nodiscard]] const calibration& machine() const { return machine_; }
+
+    /// Batches without progress after which `run` gives up.
+    static constexpr std::uint64_t most_batches_in_vain = 100'000;
+
+private:
+    paging_model(const configuration& c, std::uint64_t chunks);
+
+    [[nodiscard]] double cost_of(const work& w) const;
+    absl::Status serve_batch(class gpu_warps& warps);
+    absl::Status serve_blocks(class gpu_warps& warps);
+
+    calibration machine_;
+    std::unique_ptr<managed_space> space_;
+    fault_buffer buffer_;
+    fault_batch batch_;
+    nanoseconds now_ = 0;  ///< the driver's clock
+    double extra_ns_ = 0;  ///< of calls since the last run
+    bool awake_ = false;   ///< the driver has just replayed and looks again before it sleeps
+};
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Patterns of access that are computed as they are asked for: docs/uvm_traces.md.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "uvm/model/access.hpp"
+#include "uvm/model/graph.hpp"
+#include "uvm/model/offsets.hpp"
+#include "uvm/model/placement.hpp"
+
+namespace orchard::uvm_model {
+
+/// Which pattern. `name` as on the command line.
+enum class pattern : std::uint8_t { random, same_index, sequential, strided, graph_walk, growth };
+
+struct pattern_entry {
+    pattern which;
+    std::string_view name;
+    std::string_view help;
+};
+/// All patterns, in the order of the enumeration.
+std::span<const pattern_entry> patterns();
+/// The pattern called `name`. Errors: InvalidArgument with the names that there are.
+absl::StatusOr<pattern> pattern_named(std::string_view name);
+
+/// What a pattern is made for.
+struct pattern_parameters {
+    thread_memory memory;
+    std::uint64_t accesses_per_thread = 1000;
+    std::uint64_t seed = 1;
+    std::uint64_t stride = 4096;       ///< `strided`: bytes, a multiple of the element's
+    std::uint64_t vertices = 0;        ///< `graph_walk`, where no graph is given: 0 takes one for 16 elements
+    std::shared_ptr<const csr> graph;  ///< `graph_walk`: null makes one that fills the memory
+};
+
+/// The pattern's offsets. Errors: those of `placement::create`; InvalidArgument for 0 accesses, for a stride of 0 or
+/// between elements; of a graph: those of `validate` and `power_law`, InvalidArgument where it does not fit into the
+/// threads' memory. Cost: O(1), but for a graph: its edges, and 8 B for each thread.
+absl::StatusOr<std::unique_ptr<offset_source>> make_offsets(pattern which, const pattern_parameters& of);
+
+/// The same, placed: `placed(make_offsets(...), placement::create(of.memory))`.
+absl::StatusOr<std::unique_ptr<access_source>> make_pattern(pattern which, const pattern_parameters& of);
+
+}  // namespace orchard::uvm_model

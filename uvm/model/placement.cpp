@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "uvm/model/placement.hpp"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "uvm/geometry.hpp"
+#include "uvm/model/trace_coding.hpp"
+
+namespace orchard::uvm_model {
+
+namespace {
+
+constexpr std::uint64_t most_threads = std::uint64_t{most_trace_warps} * most_lanes;
+constexpr std::uint64_t most_thread_bytes = 1ull << 43;  // as a lane of a warp chunk may have
+constexpr std::uint64_t most_space_bytes = 1ull << 55;
+
+absl::Status check(const thread_memory& m) {
+    if (m.threads == 0 || m.threads > most_threads) {
+        return absl::InvalidArgumentError(absl::StrFormat("%d threads: 1 to %d are allowed", m.threads, most_threads));
+    }
+    if (m.bytes_per_thread == 0 || m.bytes_per_thread > most_thread_bytes) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("%d bytes for each thread: 1 to %d are allowed", m.bytes_per_thread, most_thread_bytes));
+    }
+    const std::uint64_t e = m.element_bytes;
+    if (e == 0 || e > bytes_of(largest_tile) || (e & (e - 1)) != 0 || e > m.bytes_per_thread) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "elements of %d bytes: a power of two up to %d is needed, and at most what a thread has (%d)", e,
+            bytes_of(largest_tile), m.bytes_per_thread));
+    }
+    if (m.how.which == layout::choice::automatic) {
+        return absl::InvalidArgumentError("the layout auto says nothing here: choose linear, or a tile");
+    }
+    return absl::OkStatus();
+}
+
+constexpr std::uint64_t rounded_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+absl::StatusOr<placement> placement::create(const thread_memory& of) {
+    if (absl::Status s = check(of); !s.ok()) {
+        return s;
+    }
+    placement p;
+    p.memory_ = of;
+    p.warps_ = static_cast<std::uint32_t>((of.threads + most_lanes - 1) / most_lanes);
+    p.last_width_ = static_cast<std::uint32_t>(of.threads - (p.warps_ - std::uint64_t{1}) * most_lanes);
+    if (p.linear()) {
+        p.lane_bytes_ = rounded_up(of.bytes_per_thread, lane_alignment);
+        p.chunk_bytes_ = p.lane_bytes_ * most_lanes;
+    } else {
+        // As the heap: a tile holds an element, and rests lie in tail rows where elements are not above an OS page.
+        const tile t = std::max(of.how.turn, tile_of(std::max(of.element_bytes, bytes_of(smallest_tile))));
+        const auto map_of = [&](std::uint32_t width) {
+            return of.element_bytes <= os_page_bytes ? lane_map::with_tail_rows(t, width, of.bytes_per_thread)
+                                                     : lane_map::rows(t, width);
+        };
+        p.map_ = map_of(most_lanes);
+        p.last_map_ = map_of(p.last_width_);
+        p.chunk_bytes_ = p.map_.size(of.bytes_per_thread).bytes;
+    }
+    if (p.chunk_bytes_ > most_space_bytes / p.warps_ / 4) {
+        return absl::InvalidArgumentError(absl::StrFormat("%d warps of %d bytes: more than %d bytes in all", p.warps_,
+                                                          p.chunk_bytes_, most_space_bytes / 4));
+    }
+    p.place_chunks();
+    return p;
+}
+
+/// Groups of chunks that share a VA block, or one chunk of its own blocks.
+void placement::place_chunks() {
+    const std::uint64_t whole = chunk_bytes_ / segment_bytes;
+    const leaf_count own = portion_leaves(memory_.portions, leaves_for(chunk_bytes_ % segment_bytes));
+    if (whole == 0 && to_underlying(own) != 0) {
+        const std::uint32_t leaves = to_underlying(reserved_for(memory_.portions, own));
+        chunk_bytes_ = leaves * big_page_bytes;
+        chunks_per_group_ = leaves_per_segment / leaves;
+        group_bytes_ = segment_bytes;
+    } else {
+        group_bytes_ = rounded_up(chunk_bytes_, segment_bytes);
+    }
+    bytes_ = (warps_ + std::uint64_t{chunks_per_group_} - 1) / chunks_per_group_ * group_bytes_;
+}
+
+thread_byte placement::byte_at(std::uint64_t address) const {
+    const std::uint64_t group = address / group_bytes_;
+    const std::uint64_t in_group = address % group_bytes_;
+    const std::uint64_t chunk = std::min<std::uint64_t>(in_group / chunk_bytes_, chunks_per_group_ - 1);
+    const std::uint64_t warp = group * chunks_per_group_ + chunk;
+    const std::uint64_t offset = in_group - chunk * chunk_bytes_;
+    if (linear()) {
+        const std::uint64_t lane = std::min<std::uint64_t>(offset / lane_bytes_, most_lanes - 1);
+        return {warp * most_lanes + lane, offset - lane * lane_bytes_};
+    }
+    const lane_map& map = warp + 1 == warps_ ? last_map_ : map_;
+    if (offset >= map.size(memory_.bytes_per_thread).bytes) {
+        return {warp * most_lanes, ~std::uint64_t{0}};
+    }
+    const lane_byte found = map.byte_at(offset);
+    return {warp * most_lanes + lane_at(memory_.order, map.width, found.position), found.offset};
+}
+
+}  // namespace orchard::uvm_model

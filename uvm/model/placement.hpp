@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Where the bytes of threads lie in a managed space, when every thread has the same number of them: the layout within
+/// a warp chunk, and the chunks one after another as the heap's service places them.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "uvm/lane_order.hpp"
+#include "uvm/layout.hpp"
+#include "uvm/portion.hpp"
+
+namespace orchard::uvm_model {
+
+/// The memory of a kernel's threads.
+struct thread_memory {
+    std::uint64_t threads = 1024;
+    std::uint64_t bytes_per_thread = 64 << 10;
+    std::uint64_t element_bytes = 4;  ///< a power of two, to 64 KiB: no element lies in two tiles
+    layout how = layout::linear();    ///< `linear` or `interleaved`
+    lane_order order = lane_order::ascending;
+    portion_policy portions = portion_policy::packed;
+};
+
+/// A byte of a thread's memory.
+struct thread_byte {
+    std::uint64_t thread;
+    std::uint64_t offset;
+    friend constexpr bool operator==(const thread_byte&, const thread_byte&) = default;
+};
+
+/// Offsets of threads to addresses, and back.
+///
+/// 32 threads are a warp, and have one chunk: `linear` one lane's bytes after another's, each aligned to 16 B;
+/// `interleaved` as `heap_ref::allocate_array` has it, tail rows included. The last warp may have fewer lanes.
+///
+/// Chunks lie as the service places them from an empty heap on, warp after warp: whole VA blocks first, the rest as a
+/// portion at the beginning of the next block. So chunks under 2 MiB share VA blocks, `packed` side by side in leaves
+/// of 64 KiB, `padded` in twice the next power of two of them; of larger ones each begins a block of its own.
+class placement {
+public:
+    /// Errors: InvalidArgument with the number for 0 or more than 2^27 threads, 0 or more than 2^43 bytes each, a space
+    /// of more than 2^55 bytes, elements that are no power of two up to 64 KiB or do not fill a thread's bytes once,
+    /// and the layout `automatic`.
+    static absl::StatusOr<placement> create(const thread_memory& of);
+
+    [[nodiscard]] const thread_memory& memory() const { return memory_; }
+    /// Bytes of the space: whole VA blocks.
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    [[nodiscard]] std::uint32_t warps() const { return warps_; }
+    /// Lanes of a warp.
+    [[nodiscard]] std::uint32_t width(std::uint32_t warp) const {
+        return warp + 1 == warps_ ? last_width_ : most_lanes;
+    }
+
+    /// Where a warp's chunk begins. Cost: a division.
+    [[nodiscard]] std::uint64_t chunk(std::uint32_t warp) const {
+        return warp / chunks_per_group_ * group_bytes_ + warp % chunks_per_group_ * chunk_bytes_;
+    }
+    /// Where a byte of a lane lies in its warp's chunk. Cost: as `lane_map::offset_of`.
+    [[nodiscard]] std::uint64_t in_chunk(std::uint32_t warp, std::uint32_t lane, std::uint64_t offset) const {
+        if (linear()) {
+            return lane * lane_bytes_ + offset;
+        }
+        const lane_map& map = warp + 1 == warps_ ? last_map_ : map_;
+        return map.offset_of(position_of(memory_.order, map.width, lane), offset);
+    }
+    /// Where byte `offset` < `bytes_per_thread` of `thread` lies.
+    [[nodiscard]] std::uint64_t address(std::uint64_t thread, std::uint64_t offset) const {
+        const auto warp = static_cast<std::uint32_t>(thread / most_lanes);
+        return chunk(warp) + in_chunk(warp, static_cast<std::uint32_t>(thread % most_lanes), offset);
+    }
+    /// Whose byte lies at `address`: the inverse of `address`. Of what is no thread's, some thread and an offset that
+    /// is not below `bytes_per_thread`. Cost: some divisions.
+    [[nodiscard]] thread_byte byte_at(std::uint64_t address) const;
+
+private:
+    placement() = default;
+    [[nodiscard]] bool linear() const { return memory_.how.which == layout::choice::linear; }
+    void place_chunks();
+
+    thread_memory memory_;
+    std::uint64_t bytes_ = 0;
+    std::uint32_t warps_ = 0;
+    std::uint32_t last_width_ = 0;
+    std::uint64_t lane_bytes_ = 0;  // linear: from lane to lane
+    lane_map map_;
+    lane_map last_map_;
+    std::uint64_t chunk_bytes_ = 0;       // from chunk to chunk in a group
+    std::uint32_t chunks_per_group_ = 1;  // that share a VA block
+    std::uint64_t group_bytes_ = 0;
+};
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/model/prefetch_tree.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace orchard::uvm_model {
+namespace {
+
+/// The tree of one service: set T of rule P2, in pages of the segment; leaf = page - block.first + ghosts.
+struct tree {
+    page_range block;
+    std::uint32_t ghosts = 0;
+    std::uint32_t leaves = 0;
+    std::uint32_t levels = 0;
+    page_mask pages;
+
+    tree(page_range of, const page_mask& resident, const page_mask& faulted) : block{of} {
+        const page_range big = big_pages_in(block);
+        if (big.end != 0 && big.first > block.first) {
+            ghosts = pages_per_big_page - (big.first - block.first);
+        }
+        leaves = block.size() + ghosts;
+        levels = static_cast<std::uint32_t>(std::bit_width(std::bit_ceil(leaves)));
+        pages = (resident | faulted) & page_mask(block);
+        grow(big, faulted);
+    }
+
+    /// `grow_fault_granularity`: the head, each big page and the tail as wholes; a block without a big page at once.
+    void grow(page_range big, const page_mask& faulted) {
+        if (big.end == 0) {
+            grow_one(block, faulted);
+            return;
+        }
+        grow_one({block.first, big.first}, faulted);
+        for (std::uint32_t page = big.first; page < big.end; page += pages_per_big_page) {
+            grow_one({page, page + pages_per_big_page}, faulted);
+        }
+        grow_one({big.end, block.end}, faulted);
+    }
+    void grow_one(page_range region, const page_mask& faulted) {
+        if (faulted.count(region) != 0) {
+            pages.add(region);
+        }
+    }
+
+    /// `compute_prefetch_region`: the largest node over `page` that passes; in pages of the segment. A node smaller
+    /// than the page's region may fail where a larger one passes, so the walk always goes on to the root.
+    [[nodiscard]] page_range region_of(std::uint32_t page, std::uint32_t threshold) const {
+        const std::uint32_t leaf = page - block.first + ghosts;
+        page_range best;
+        for (std::uint32_t level = 0; level < levels; ++level) {
+            const std::uint32_t first = leaf >> level << level;
+            const std::uint32_t end = std::min(first + (1u << level), leaves);
+            if (pages.count(pages_of(first, end)) * 100 > (end - first) * threshold) {
+                best = {first, end};
+            }
+        }
+        if (best.end == 0) {
+            return {};
+        }
+        // The driver clamps before it takes the ghosts off, so a node that reaches into them starts at `ghosts` pages.
+        const std::uint32_t begin = best.first < ghosts ? ghosts : best.first - ghosts;
+        return {block.first + begin, block.first + best.end - ghosts};
+    }
+
+    /// The pages of leaves [first, end), without ghosts.
+    [[nodiscard]] page_range pages_of(std::uint32_t first, std::uint32_t end) const {
+        return {block.first + (first > ghosts ? first - ghosts : 0), block.first + (end > ghosts ? end - ghosts : 0)};
+    }
+};
+
+}  // namespace
+
+page_mask prefetch_mask(page_range block, const page_mask& resident, const page_mask& faulted,
+                        std::uint32_t threshold) {
+    const tree t(block, resident, faulted);
+    page_mask result;
+    // P4: T stays as it is while nodes are added to the result.
+    (faulted & page_mask(block)).each_while([&](std::uint32_t page) {
+        const page_range region = t.region_of(page, threshold);
+        result.add(region);
+        return region.end != block.end;  // pages after this one could only repeat what reaches the block's end
+    });
+    return result.without(faulted);
+}
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Random numbers that are a function of their place and not of a state: the same on every machine, in any order.
+
+#include <cstdint>
+
+namespace orchard::uvm_model {
+
+/// A bijection of 64-bit words whose output looks random.
+/// Source: Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (OOPSLA 2014), the finalizer of SplitMix.
+constexpr std::uint64_t mix(std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+/// 64 random bits for place `index` of `stream`; `seed` is the whole generator's.
+constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+    return mix(mix(mix(seed) ^ stream) ^ index);
+}
+
+/// A number below `bound`, which is not 0, from 64 random bits: the upper word of the product. The bias is at most
+/// bound / 2^64.
+constexpr std::uint64_t below(std::uint64_t bits, std::uint64_t bound) {
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(bits) * bound >> 64);
+}
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "uvm/model/trace_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace orchard::uvm_model {
+
+namespace {
+
+absl::Status damaged(std::string_view what) {
+    return absl::DataLossError(absl::StrFormat("no valid trace: %s; record it again", what));
+}
+
+/// Errors of what can be said before the body is read.
+absl::Status check_header(std::string_view bytes) {
+    if (bytes.substr(0, trace_magic.size()) != trace_magic) {
+        return damaged(absl::StrFormat("it does not begin with %s", trace_magic));
+    }
+    if (bytes.size() < trace_header_bytes) {
+        return damaged(absl::StrFormat("%d bytes, and a header has %d", bytes.size(), trace_header_bytes));
+    }
+    const trace_header h = header_from(bytes);
+    if (h.version != trace_version) {
+        return absl::UnimplementedError(absl::StrFormat(
+            "a trace of format version %d; this program reads version %d: record it again", h.version, trace_version));
+    }
+    if (h.body_bytes == unfinished_body) {
+        return damaged("its writer did not finish it");
+    }
+    const std::size_t body = bytes.size() - trace_header_bytes;
+    if (h.body_bytes != body) {
+        return damaged(absl::StrFormat("a body of %d bytes; its header says %d", body, h.body_bytes));
+    }
+    const std::string_view before_checksum = bytes.substr(0, trace_header_bytes - 8);
+    const std::uint64_t sum = checksum(before_checksum, checksum(bytes.substr(trace_header_bytes)));
+    if (sum != get_u64(bytes.substr(before_checksum.size()))) {
+        return damaged("its checksum is wrong");
+    }
+    if (h.warps == 0 || h.warps > most_trace_warps) {
+        return damaged(absl::StrFormat("%d warps; there are 1 to %d", h.warps, most_trace_warps));
+    }
+    return absl::OkStatus();
+}
+
+absl::Status system_error(std::string_view what, const std::string& path) {
+    const int error = errno;
+    const std::string text = absl::StrFormat("%s: %s: %s", path, what, std::strerror(error));
+    return error == ENOENT ? absl::NotFoundError(text) : absl::UnavailableError(text);
+}
+
+}  // namespace
+
+/// The bytes, and where each warp's steps are among them.
+struct trace::image {
+    struct block {
+        std::uint32_t warp;
+        std::uint64_t steps;
+        std::string_view bytes;
+    };
+
+    std::string bytes;
+    trace_header header;
+    std::vector<block> blocks;         // by warp; those of one in order
+    std::vector<std::uint32_t> first;  // of each warp, and their end
+
+    /// Finds the blocks. Errors: of what stands around the steps.
+    absl::Status find_blocks();
+    /// Goes through all steps. Errors: of those.
+    [[nodiscard]] absl::Status check_steps() const;
+};
+
+absl::Status trace::image::find_blocks() {
+    trace_bytes in(std::string_view(bytes).substr(trace_header_bytes));
+    while (!in.empty()) {
+        const std::uint64_t warp = in.number();
+        const std::uint64_t steps = in.number();
+        const std::string_view of_block = in.take(in.number());
+        if (in.fault() != nullptr) {
+            return damaged(in.fault());
+        }
+        if (warp >= header.warps) {
+            return damaged(absl::StrFormat("steps of warp %d; it has %d warps", warp, header.warps));
+        }
+        blocks.push_back({static_cast<std::uint32_t>(warp), steps, of_block});
+    }
+    std::stable_sort(blocks.begin(), blocks.end(), [](const block& a, const block& b) { return a.warp < b.warp; });
+    first.assign(header.warps + std::size_t{1}, 0);
+    for (const block& b : blocks) {
+        ++first[b.warp + 1];
+    }
+    for (std::size_t w = 0; w < header.warps; ++w) {
+        first[w + 1] += first[w];
+    }
+    return absl::OkStatus();
+}
+
+absl::Status trace::image::check_steps() const {
+    std::uint64_t steps = 0;
+    std::uint64_t accesses = 0;
+    warp_history history;
+    std::array<access, most_lanes> buffer;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+        if (b == 0 || blocks[b].warp != blocks[b - 1].warp) {
+            history = {};
+        }
+        trace_bytes in(blocks[b].bytes);
+        std::uint64_t here = 0;
+        for (; !in.empty(); ++here) {
+            const std::size_t count = decode_step(history, header.space_bytes, in, buffer);
+            if (count == 0) {
+                return damaged(absl::StrFormat("warp %d: %s", blocks[b].warp, in.fault()));
+            }
+            accesses += count;
+        }
+        if (here != blocks[b].steps) {
+            return damaged(absl::StrFormat("warp %d: a block of %d steps, not %d", blocks[b].warp, here,  //
+                                           blocks[b].steps));
+        }
+        steps += here;
+    }
+    if (steps != header.steps || accesses != header.accesses) {
+        return damaged(absl::StrFormat("%d accesses in %d steps; its header says %d in %d", accesses, steps,
+                                       header.accesses, header.steps));
+    }
+    return absl::OkStatus();
+}
+
+/// Decodes each warp's steps as they are asked for.
+class trace::reader final : public access_source {
+public:
+    explicit reader(std::shared_ptr<const image> of) : image_{std::move(of)}, warps_(image_->header.warps) {}
+
+    [[nodiscard]] std::uint64_t bytes() const override { return image_->header.space_bytes; }
+    [[nodiscard]] std::uint32_t warps() const override { return image_->header.warps; }
+    std::size_t step(std::uint32_t warp, std::uint64_t index, step_buffer out) override {
+        if (image_->first[warp] == image_->first[warp + 1]) {
+            return 0;
+        }
+        std::unique_ptr<cursor>& at = warps_[warp];
+        if (at == nullptr || (index == 0 && at->next > 1)) {
+            at = std::make_unique<cursor>(image_->first[warp]);
+        }
+        if (index == at->next) {
+            advance(*at, image_->first[warp + 1]);
+        }
+        std::copy_n(at->step.begin(), at->count, out.begin());
+        return at->count;
+    }
+
+private:
+    struct cursor {
+        explicit cursor(std::uint32_t first_block) : block{first_block} {}
+
+        std::uint32_t block;     // the next one to be opened
+        std::uint64_t next = 0;  // index of the step after `step`
+        trace_bytes bytes{{}};   // of the open one
+        std::size_t count = 0;   // 0: the warp has ended
+        std::array<access, most_lanes> step{};
+        warp_history history;
+    };
+
+    void advance(cursor& c, std::uint32_t end) const {
+        while (c.bytes.empty() && c.block != end) {
+            c.bytes = trace_bytes(image_->blocks[c.block++].bytes);
+        }
+        c.count = c.bytes.empty() ? 0 : decode_step(c.history, image_->header.space_bytes, c.bytes, c.step);
+        ++c.next;
+    }
+
+    std::shared_ptr<const image> image_;
+    std::vector<std::unique_ptr<cursor>> warps_;
+};
+
+absl::StatusOr<trace> trace::parse(std::string bytes) {
+    if (absl::Status s = check_header(bytes); !s.ok()) {
+        return s;
+    }
+    const auto found = std::make_shared<image>();
+    found->bytes = std::move(bytes);
+    found->header = header_from(found->bytes);
+    absl::Status status = found->find_blocks();
+    if (status.ok()) {
+        status = found->check_steps();
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    return trace(found);
+}
+
+absl::StatusOr<trace> trace::load(const std::string& path) {
+    errno = 0;
+    std::ifstream in(path, std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    if (!in.good() && !in.eof()) {
+        return system_error("cannot read a trace", path);
+    }
+    absl::StatusOr<trace> found = parse(std::move(bytes));
+    if (!found.ok()) {
+        return absl::Status(found.status().code(), absl::StrFormat("%s: %s", path, found.status().message()));
+    }
+    return found;
+}
+
+absl::StatusOr<trace> trace::from(access_source& source) {
+    std::ostringstream out(std::ios::binary);
+    absl::StatusOr<trace_writer> writer = trace_writer::create(out, source.bytes(), source.warps());
+    if (!writer.ok()) {
+        return writer.status();
+    }
+    std::array<access, most_lanes> buffer;
+    for (std::uint32_t w = 0; w < source.warps(); ++w) {
+        std::size_t count = 0;
+        for (std::uint64_t i = 0; (count = source.step(w, i, buffer)) != 0; ++i) {
+            if (absl::Status s = writer->add(w, std::span(buffer).first(count)); !s.ok()) {
+                return s;
+            }
+        }
+    }
+    if (absl::Status s = writer->finish(); !s.ok()) {
+        return s;
+    }
+    return parse(std::move(out).str());
+}
+
+absl::Status trace::save(const std::string& path) const {
+    errno = 0;
+    std::ofstream out(path, std::ios::binary);
+    out.write(image_->bytes.data(), static_cast<std::streamsize>(image_->bytes.size()));
+    out.close();
+    return out.good() ? absl::OkStatus() : system_error("cannot write a trace", path);
+}
+
+const trace_header& trace::header() const { return image_->header; }
+const std::string& trace::encoded() const { return image_->bytes; }
+std::unique_ptr<access_source> trace::source() const { return std::make_unique<reader>(image_); }
+
+}  // namespace orchard::uvm_model

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What the model knows of a page and of a VA block.
+
+#include <cstdint>
+
+#include "uvm/model/chunk_list.hpp"
+#include "uvm/model/page_mask.hpp"
+
+namespace orchard::uvm_model {
+
+/// Bytes [offset, offset + bytes) of the managed space.
+struct byte_range {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+};
+
+/// Where memory is: the GPU's or the host's.
+enum class processor : std::uint8_t { gpu, cpu };
+
+/// What `cudaMemAdvise` can say; section 4 of docs/uvm.md.
+enum class advice : std::uint8_t {
+    prefer_gpu,      ///< preferred location = this GPU
+    prefer_cpu,      ///< preferred location = the CPU
+    prefer_none,     ///< preferred location unset, as it is at first
+    accessed_by,     ///< accessed by this GPU
+    no_accessed_by,  ///< unset, as at first
+    read_mostly,     ///< mostly read
+    no_read_mostly,  ///< unset, as at first
+};
+
+/// What has been advised for a VA block. Source: `uvm_policy.c`, `uvm_va_policy.h`.
+struct policy {
+    enum class place : std::uint8_t { none, gpu, cpu };
+    place preferred = place::none;
+    bool accessed_by = false;
+    bool read_mostly = false;
+    friend constexpr bool operator==(const policy&, const policy&) = default;
+};
+
+/// 64 pages: one bit a page in each word, the lowest page in the least significant bit. A cache line, so that an access
+/// that hits touches one.
+struct alignas(64) page_states {
+    std::uint64_t gpu = 0;         ///< resident on the GPU
+    std::uint64_t cpu = 0;         ///< resident on the CPU; both: read-duplicated; neither: never populated
+    std::uint64_t discarded = 0;   ///< the contents have been given up
+    std::uint64_t readable = 0;    ///< mapped on the GPU, here or remotely: a read goes through
+    std::uint64_t writable = 0;    ///< a write or an atomic goes through
+    std::uint64_t used = 0;        ///< accessed by the GPU since it came (or was last counted)
+    std::uint64_t arrived = 0;     ///< on the GPU because of a fault, and not counted yet
+    std::uint64_t prefetched = 0;  ///< of `arrived`, those that the prefetcher brought
+};
+static_assert(sizeof(page_states) == 64);
+
+/// No VA block, no list of regions.
+inline constexpr std::uint32_t no_index = 0xffffffffu;
+
+/// A VA block: the pages `pages` of segment `segment`, all 512 unless a policy boundary has truncated it.
+struct va_block {
+    std::uint32_t segment = 0;
+    page_range pages{0, pages_per_segment};
+    policy advised{};
+    std::uint32_t resident = 0;      ///< pages on the GPU
+    chunk_index chunk = no_chunk;    ///< a complete block's memory
+    std::uint32_t parts = no_index;  ///< a truncated block's memory: index of its regions' chunks
+    std::uint32_t next = no_index;   ///< the block after it in its segment
+
+    [[nodiscard]] bool complete() const { return pages.size() == pages_per_segment; }
+};
+
+/// A truncated block has memory by region: the part of it in one big page. Its regions are numbered from 0.
+/// Source: `uvm_va_block.c` (chunk sizes of a block); there the ragged first and last one are chunks of 4 KiB to
+/// 32 KiB, here every region takes a slot of 64 KiB.
+[[nodiscard]] constexpr std::uint32_t region_of(const va_block& block, std::uint32_t page) {
+    return page / pages_per_big_page - block.pages.first / pages_per_big_page;
+}
+/// How many regions the block has: 1 to 32.
+[[nodiscard]] constexpr std::uint32_t regions_of(const va_block& block) {
+    return region_of(block, block.pages.end - 1) + 1;
+}
+/// The pages of region `region`.
+[[nodiscard]] constexpr page_range pages_of_region(const va_block& block, std::uint32_t region) {
+    const std::uint32_t first = (block.pages.first / pages_per_big_page + region) * pages_per_big_page;
+    const std::uint32_t end = first + pages_per_big_page;
+    return {first < block.pages.first ? block.pages.first : first, end > block.pages.end ? block.pages.end : end};
+}
+
+}  // namespace orchard::uvm_model
