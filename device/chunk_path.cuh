@@ -24,6 +24,7 @@ struct chunk_request {
     mailbox::grant got{};
     failure_reason why = failure_reason::none;
     void* block = nullptr;  ///< this lane's
+    std::uint64_t host_frees_seen = 0;  ///< how many blocks of the host had been freed when it was refused
 };
 
 /// Most bytes of one chunk: what its record can say.

@@ -48,6 +48,7 @@ inline ORCHARD_NOINLINE bool apply_host_free(const heap_view& h) {
     if (!free_page(h, lane_mask{1} << simt::lane_id(), p, d)) {
         free_other(h, p);
     }
+    h.host_frees->freed.fetch_add<order::release>(1);  // what the block was is at hand for who acquires this
     return true;
 }
 

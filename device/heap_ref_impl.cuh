@@ -55,8 +55,9 @@ inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
 }
 
 /// Whether a lane that got nothing should ask again: something was freed meanwhile that the host had freed.
-inline ORCHARD_NOINLINE bool may_ask_again(const chunk_request& r) {
-    return r.block == nullptr && is_shortage(r.why) && r.h.host_frees->is_waiting() && free_for_host(r.h);
+inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
+    return r.block == nullptr && is_shortage(r.why) && r.h.host_frees->posted.load<simt::order::relaxed>() != 0 &&
+           free_for_host(r.h, &r.host_frees_seen);
 }
 
 /// Now and then frees what the host has freed, so that it does not wait for a shortage. Any lane, alone.

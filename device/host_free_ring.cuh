@@ -23,6 +23,7 @@ struct host_free_ring {
 
     alignas(128) simt::device_word<std::uint64_t> posted;  ///< so far, ever; written by the host
     alignas(128) simt::device_word<std::uint64_t> taken;   ///< so far, ever
+    alignas(128) simt::device_word<std::uint64_t> freed;   ///< of those taken, how many have been freed
     alignas(128) simt::device_word<std::uint64_t> offset[capacity];
 
     /// Whether there is something to take; a snapshot. Any lane, alone.

@@ -14,15 +14,25 @@ namespace orchard::device {
 /// default. Defined in device/free_alone.cuh, which stands on all that frees.
 ORCHARD_FN bool apply_host_free(const heap_view& h);
 
-/// Frees what the host has freed, until there is nothing; whether this lane has freed any. Any lane, alone; several
-/// share.
-inline ORCHARD_NOINLINE bool free_for_host(const heap_view& h) {
-    bool any = false;
+/// Frees what the host has freed, until there is nothing, and waits for others that are about to free some; but not for
+/// one that takes too long. Whether there is memory that somebody was refused who had seen `*seen` blocks freed; then
+/// `*seen` are all. Any lane, alone; several share.
+inline ORCHARD_NOINLINE bool free_for_host(const heap_view& h, std::uint64_t* seen) {
+    host_free_ring& ring = *h.host_frees;
     ORCHARD_NO_UNROLL
     while (apply_host_free(h)) {
-        any = true;
     }
-    return any;
+    const std::uint64_t taken = ring.taken.load<simt::order::relaxed>();
+    std::uint64_t freed = ring.freed.load<simt::order::acquire>();
+    const std::uint64_t began = simt::clock_ns();
+    ORCHARD_NO_UNROLL
+    while (freed < taken && simt::clock_ns() - began < h.reclaim_patience_ns) {
+        simt::pause(1000);
+        freed = ring.freed.load<simt::order::acquire>();
+    }
+    const bool more = freed != *seen;
+    *seen = freed;
+    return more;
 }
 
 }  // namespace orchard::device

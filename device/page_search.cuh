@@ -267,7 +267,8 @@ inline ORCHARD_NOINLINE void page_search::look_again(bool freed) {
 
 /// Looks at the slab table for the groups whose sweeps saw nothing.
 ORCHARD_INLINE void survey_tables(page_search& p) {
-    p.look_again(free_for_host(p.opening.h));
+    std::uint64_t freed = p.opening.h.host_frees->freed.load<order::relaxed>();
+    p.look_again(free_for_host(p.opening.h, &freed));
     ORCHARD_NO_UNROLL
     for (p.take_turns(p.surveys); p.turns != 0; p.end_turn()) {
         if (p.is_its_turn()) {

@@ -166,7 +166,8 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
     constexpr int most_in_vain = 8;
     rounds_seen seen[max_shards]{};
     dealings d(h, mask);
-    (void)free_for_host(h);
+    std::uint64_t freed = 0;
+    (void)free_for_host(h, &freed);
     simt::sync(mask);
     std::uint32_t least = ~0u;
     int in_vain = 0;

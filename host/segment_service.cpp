@@ -342,7 +342,11 @@ std::uint32_t segment_service::release_unused(std::uint32_t keep) {
     grower_.want_no_more(shard_, taken_up_);
     for (const memory_tier tier : {memory_tier::host, memory_tier::device}) {
         std::uint32_t end = line_.range.count;
-        while (const auto e = extents_.last_before(end, tier)) {
+        while (!line_.released.is_full()) {
+            const auto e = extents_.last_before(end, tier);
+            if (!e) {
+                break;
+            }
             end = to_underlying(e->run.first);
             if (tree_.free_count() >= keep + e->run.count && release(*e)) {
                 released += e->run.count;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "runtime/automatic_layout.hpp"
 #include "runtime/class_usage.hpp"
 #include "runtime/detail_kernels.hpp"
 #include "runtime/heap_counts.hpp"
@@ -87,6 +88,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
         return memory.status();
     }
     result->memory_ = *std::move(memory);
+    result->values.layout = automatic_layout(result->values);
     absl::Status status = result->lay_out_metadata();
     // Before any thread starts: loading a kernel later could wait for kernels that wait for a service.
     if (status.ok()) {

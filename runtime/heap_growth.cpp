@@ -97,12 +97,9 @@ absl::Status heap::impl::release_unused() {
         const growth_line& line = growth_->line(i);
         const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
         // As many at once as may be under way; beside kernels there can always be more.
-        bool more = true;
-        while (more) {
-            s.thread->run([&] {
-                s.service->release_unused(0);
-                more = line.released.is_full();
-            });
+        std::uint64_t left = s.service->counters().segments_committed.get();
+        for (std::uint64_t some = 1; some != 0 && left != 0; left -= std::min(left, some)) {
+            s.thread->run([&] { some = s.service->release_unused(0); });
             if (!wait_until(values.request_timeout, [&] { return s.service->has_released_all(); })) {
                 return absl::DeadlineExceededError(absl::StrFormat(
                     "memory was not given back within %s; a CUDA call of the application may be waiting for a kernel "

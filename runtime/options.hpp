@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "device/random_walk/policy.cuh"
 #include "runtime/byte_size.hpp"
+#include "uvm/access_pattern.hpp"
 #include "uvm/lane_order.hpp"
 #include "uvm/layout.hpp"
 #include "uvm/managed_memory.hpp"
@@ -41,6 +42,7 @@ using policy = orchard::device::page_policy;
 using portions = orchard::portion_policy;
 using arrays = orchard::layout;
 using order = orchard::lane_order;
+using pattern = orchard::access_pattern;
 }  // namespace detail::option_type
 
 /// What a heap is created with. A default-constructed value is valid; the fields, their ranges and their meaning:

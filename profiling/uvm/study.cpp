@@ -34,8 +34,9 @@ replay of_trace(const uvm_model::trace& t, std::uint64_t bytes) {
     return {[t]() -> absl::StatusOr<std::unique_ptr<access_source>> { return t.source(); }, bytes};
 }
 
+/// @param graph  of the pattern graph-walk, which is the same however memory lies: made where it is null
 absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, const arrangement& a,
-                                    portion_policy placed) {
+                                    portion_policy placed, std::shared_ptr<const uvm_model::csr>& graph) {
     if (is_pattern(name)) {
         uvm_model::pattern_parameters p;
         p.memory = {s.threads, s.bytes_per_thread, s.element_bytes, a.how, a.order, placed};
@@ -45,6 +46,16 @@ absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, con
         const auto which = uvm_model::pattern_named(name);
         if (!which.ok()) {
             return which.status();
+        }
+        if (*which == uvm_model::pattern::graph_walk) {
+            if (graph == nullptr) {
+                auto made = uvm_model::graph_for(p);
+                if (!made.ok()) {
+                    return made.status();
+                }
+                graph = *std::move(made);
+            }
+            p.graph = graph;
         }
         return replay{[p, which = *which] { return uvm_model::make_pattern(which, p); },
                       s.threads * s.bytes_per_thread};
@@ -129,7 +140,7 @@ absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capac
 /// The product, as it is run.
 class running {
 public:
-    running(const study& s, const progress& tell) : study_{s}, tell_{tell} {
+    running(const study& s, const progress& tell) : study_{s}, tell_{tell}, graph_{s.graph} {
         const std::size_t placed = s.patterns.size() * s.layouts.size() * s.placements.size();
         all_ = (placed + s.traces.size()) * s.capacities.size();
     }
@@ -138,7 +149,7 @@ public:
         for (const std::string& name : study_.patterns) {
             for (const arrangement& a : study_.layouts) {
                 for (const portion_policy placed : study_.placements) {
-                    const auto what = open_pattern(study_, name, a, placed);
+                    const auto what = open_pattern(study_, name, a, placed, graph_);
                     absl::Status s = what.status();
                     s.Update(s.ok() ? run_capacities(*what, name, text_of(a),
                                                      placed == portion_policy::packed ? "packed" : "padded")
@@ -187,6 +198,7 @@ private:
 
     const study& study_;
     const progress& tell_;
+    std::shared_ptr<const uvm_model::csr> graph_;
     std::size_t all_ = 0;
     std::vector<outcome> done_;
 };

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "uvm/lane_order.hpp"
 #include "uvm/layout.hpp"
 #include "uvm/model/calibration.hpp"
+#include "uvm/model/graph.hpp"
 #include "uvm/model/result.hpp"
 #include "uvm/portion.hpp"
 
@@ -67,6 +69,7 @@ struct study {
     before contents = before::cpu;
     told advice = told::nothing;
     uvm_model::calibration machine;
+    std::shared_ptr<const uvm_model::csr> graph;  ///< of the pattern graph-walk: null has one made (`graph_for`)
 };
 
 /// One cell of the product.

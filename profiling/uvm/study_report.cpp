@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "profiling/uvm/text_table.hpp"
 #include "runtime/version.hpp"
 
 namespace orchard::uvm_study {
@@ -73,22 +73,8 @@ std::string to_table(const std::vector<outcome>& cells) {
     for (const outcome& o : cells) {
         lines.push_back(line_of(o));
     }
-    std::vector<std::size_t> widths(lines.front().size());
-    for (const auto& line : lines) {
-        for (std::size_t i = 0; i < line.size(); ++i) {
-            widths[i] = std::max(widths[i], line[i].size());
-        }
-    }
     constexpr std::size_t names = 4;  // the first columns are words
-    std::string text;
-    for (const auto& line : lines) {
-        for (std::size_t i = 0; i < line.size(); ++i) {
-            const int width = static_cast<int>(widths[i]);
-            absl::StrAppend(&text, i == 0 ? "" : "  ", absl::StrFormat("%*s", i < names ? -width : width, line[i]));
-        }
-        text += '\n';
-    }
-    return text;
+    return in_columns(lines, names);
 }
 
 std::vector<outcome> fastest(const std::vector<outcome>& cells) {

@@ -8,12 +8,16 @@
 #include <checkout.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "profiling/uvm/applications/application.hpp"
+#include "profiling/uvm/recommend.hpp"
 #include "profiling/uvm/study.hpp"
 #include "profiling/uvm/study_report.hpp"
 #include "runtime/byte_size.hpp"
@@ -32,9 +36,14 @@ struct arguments {
     std::string bytes_per_thread = "256KiB";
     std::string stride = "64KiB";
     std::string machine = "h200";
+    std::string contents = "cpu";
+    std::string advice = "none";
     std::string json;
     std::string plot;
     bool best = false;
+    bool recommends = false;
+    bool header = false;
+    std::vector<const CLI::Option*> of_study;  ///< which say nothing to `--recommend`
     bool quiet = false;
 };
 
@@ -59,16 +68,48 @@ absl::Status parse_each(const std::vector<std::string>& texts, const char* flag,
     return absl::OkStatus();
 }
 
-absl::StatusOr<portion_policy> parse_placement(std::string_view text) {
-    if (text == "packed" || text == "padded") {
-        return text == "packed" ? portion_policy::packed : portion_policy::padded;
+/// One of a few, by its name. @param what  it is, and what to give: "no placement; give packed or padded"
+template <class T>
+absl::StatusOr<T> parse_choice(std::string_view text, const std::map<std::string_view, T>& all, const char* what) {
+    if (const auto found = all.find(text); found != all.end()) {
+        return found->second;
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", absl::string_view(text.data(), text.size()), "\" is no placement; give packed or padded"));
+        absl::StrCat("\"", absl::CEscape(absl::string_view(text.data(), text.size())), "\" is ", what));
+}
+absl::StatusOr<portion_policy> parse_placement(std::string_view text) {
+    return parse_choice<portion_policy>(text, {{"packed", portion_policy::packed}, {"padded", portion_policy::padded}},
+                                        "no placement; give packed or padded");
+}
+absl::StatusOr<before> parse_contents(std::string_view text) {
+    return parse_choice<before>(text, {{"cpu", before::cpu}, {"nowhere", before::nowhere}},
+                                "no place of contents; give cpu or nowhere");
+}
+absl::StatusOr<told> parse_advice(std::string_view text) {
+    return parse_choice<told>(text,
+                              {{"none", told::nothing},
+                               {"prefer_gpu", told::prefer_gpu},
+                               {"prefer_cpu", told::prefer_cpu},
+                               {"read_mostly", told::read_mostly}},
+                              "no advice; give none, prefer_gpu, prefer_cpu or read_mostly");
+}
+
+absl::Status check_flags(const arguments& a) {
+    if (a.header && !a.recommends) {
+        return absl::InvalidArgumentError("--header: it is for what --recommend says; give both");
+    }
+    for (const CLI::Option* other : a.of_study) {
+        if (a.recommends && other->count() != 0) {
+            return absl::InvalidArgumentError(
+                absl::StrCat(other->get_name(), ": --recommend runs a grid of its own; leave one of them out"));
+        }
+    }
+    return absl::OkStatus();
 }
 
 absl::Status complete(arguments& a) {
-    absl::Status status = parse_each(a.layouts, "--layout", parse_arrangement, a.what.layouts);
+    absl::Status status = check_flags(a);
+    status.Update(parse_each(a.layouts, "--layout", parse_arrangement, a.what.layouts));
     status.Update(parse_each(a.placements, "--placement", parse_placement, a.what.placements));
     status.Update(parse_each(a.capacities, "--capacity", parse_capacity, a.what.capacities));
     const auto bytes = parse_bytes(a.bytes_per_thread);
@@ -77,10 +118,16 @@ absl::Status complete(arguments& a) {
     status.Update(named(bytes.status(), "--bytes-per-thread"));
     status.Update(named(stride.status(), "--stride"));
     status.Update(named(machine.status(), "--machine"));
+    const auto contents = parse_contents(a.contents);
+    const auto advice = parse_advice(a.advice);
+    status.Update(named(contents.status(), "--contents"));
+    status.Update(named(advice.status(), "--advice"));
     if (status.ok()) {
         a.what.bytes_per_thread = *bytes;
         a.what.stride = *stride;
         a.what.machine = *machine;
+        a.what.contents = *contents;
+        a.what.advice = *advice;
     }
     return status;
 }
@@ -109,19 +156,57 @@ absl::Status plot(const std::string& folder, const std::string& json) {
     return absl::OkStatus();
 }
 
-absl::Status run_command(arguments& a) {
-    if (absl::Status s = complete(a); !s.ok()) {
-        return s;
+/// Shows on a terminal how far it is.
+class shown_progress {
+public:
+    explicit shown_progress(bool quiet) : shows_{!quiet && isatty(STDERR_FILENO) != 0} {}
+    shown_progress(const shown_progress&) = delete;
+    shown_progress& operator=(const shown_progress&) = delete;
+    ~shown_progress() {
+        if (shows_) {
+            absl::FPrintF(stderr, "\r%s\r", std::string(24, ' '));
+        }
     }
-    const bool shows = !a.quiet && isatty(STDERR_FILENO) != 0;
-    const auto cells = run(a.what, [&](std::size_t done, std::size_t all) {
-        if (shows) {
+    void operator()(std::size_t done, std::size_t all) const {
+        if (shows_) {
             absl::FPrintF(stderr, "\r%d of %d", done, all);
         }
-    });
-    if (shows) {
-        absl::FPrintF(stderr, "\r%s\r", std::string(24, ' '));
     }
+
+private:
+    bool shows_;
+};
+
+absl::StatusOr<std::vector<verdict>> run_grid(const arguments& a, const grid& g) {
+    const shown_progress shown(a.quiet);
+    return recommend(g, std::cref(shown));
+}
+absl::StatusOr<std::vector<outcome>> run_study(const arguments& a) {
+    const shown_progress shown(a.quiet);
+    return run(a.what, std::cref(shown));
+}
+
+absl::Status run_recommend(const arguments& a) {
+    grid g;
+    g.seed = a.what.seed;
+    g.contents = a.what.contents;
+    g.advice = a.what.advice;
+    g.machine = a.what.machine;
+    const auto verdicts = run_grid(a, g);
+    if (!verdicts.ok()) {
+        return verdicts.status();
+    }
+    if (!a.quiet) {
+        std::cout << (a.header ? to_header(*verdicts, a.machine) : to_table(*verdicts));
+    }
+    return a.json.empty() ? absl::OkStatus() : write(a.json, to_json(g, *verdicts, command_line::typed()));
+}
+
+absl::Status run_command(arguments& a) {
+    if (absl::Status s = complete(a); !s.ok() || a.recommends) {
+        return s.ok() ? run_recommend(a) : s;
+    }
+    const auto cells = run_study(a);
     if (!cells.ok()) {
         return cells.status();
     }
@@ -143,6 +228,18 @@ std::string pattern_help() {
         absl::StrAppend(&help, "\n", std::string(one.name), ": ", std::string(one.help));
     }
     return help;
+}
+
+void declare_recommend(CLI::App& app, arguments& a) {
+    app.add_flag("--recommend", a.recommends,
+                 "Run a grid of its own, and print which layout and placement to take for each pattern, where memory "
+                 "fits and where it does not (docs/uvm_model.md)");
+    app.add_flag("--header", a.header, "Print that as runtime/recommended_layouts.hpp");
+    for (const char* other :
+         {"--pattern", "--trace", "--layout", "--placement", "--capacity", "--threads", "--bytes-per-thread",
+          "--accesses", "--element", "--stride", "--scale", "--best", "--plot"}) {
+        a.of_study.push_back(app.get_option(other));
+    }
 }
 
 void declare(CLI::App& app, arguments& a) {
@@ -168,21 +265,16 @@ void declare(CLI::App& app, arguments& a) {
     app.add_option("--machine", a.machine,
                    "h200 or titan_v, and constants as NAME=VALUE, with commas between (docs/uvm_model.md)")
         ->capture_default_str();
-    const std::map<std::string, before> contents{{"cpu", before::cpu}, {"nowhere", before::nowhere}};
-    app.add_option("--contents", a.what.contents, "Where the memory's contents are before: cpu or nowhere")
-        ->transform(CLI::CheckedTransformer(contents))
-        ->type_name("cpu|nowhere");
-    const std::map<std::string, told> advice{{"none", told::nothing},
-                                             {"prefer_gpu", told::prefer_gpu},
-                                             {"prefer_cpu", told::prefer_cpu},
-                                             {"read_mostly", told::read_mostly}};
-    app.add_option("--advice", a.what.advice, "What the driver is told of the memory")
-        ->transform(CLI::CheckedTransformer(advice))
-        ->type_name("none|prefer_gpu|prefer_cpu|read_mostly");
+    app.add_option("--contents", a.contents, "Where the memory's contents are before: cpu or nowhere")
+        ->capture_default_str();
+    app.add_option("--advice", a.advice,
+                   "What the driver is told of the memory: none, prefer_gpu, prefer_cpu or read_mostly")
+        ->capture_default_str();
     app.add_flag("--best", a.best, "Print the fastest layout and placement of each pattern and capacity alone");
     app.add_option("--json", a.json, "Write all counts to this file")->type_name("FILE");
     app.add_option("--plot", a.plot, "Draw pictures into this folder (needs python3-matplotlib)")->type_name("DIR");
     app.add_flag("--quiet", a.quiet, "Print no table and no progress");
+    declare_recommend(app, a);
 }
 
 command_line::subcommand uvm_command() {

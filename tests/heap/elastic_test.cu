@@ -72,6 +72,16 @@ TEST_P(heap_elastic, begins_with_nothing_and_grows_to_its_budget) {
     EXPECT_EQ(h().last_failure()->now, expected);
 }
 
+TEST_P(heap_elastic, trim_gives_back_more_extents_than_can_be_under_way_at_once) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(400, 0));
+    for (int round = 0; round < 3; ++round) {
+        EXPECT_EQ(fill(), 400u);
+        empty();
+        EXPECT_TRUE(h().trim().ok());
+        EXPECT_EQ(stats().committed_bytes, 0u);
+    }
+}
+
 TEST_P(heap_elastic, spills_to_the_host_once_the_device_budget_is_spent) {
     ASSERT_NO_FATAL_FAILURE(remake_with(8, 6));
     EXPECT_EQ(fill(), 14u);

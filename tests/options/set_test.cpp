@@ -102,8 +102,8 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
     }
     EXPECT_EQ(listed, std::size(ranges));
     // Switches and choices have none: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
-    // page_policy, portions, layout, lane_order.
-    EXPECT_EQ(option_table().size(), std::size(ranges) + 11);
+    // page_policy, portions, layout, access_pattern, lane_order.
+    EXPECT_EQ(option_table().size(), std::size(ranges) + 12);
 }
 
 TEST(options_set, writes_the_field_it_names) {

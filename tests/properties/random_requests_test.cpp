@@ -81,6 +81,7 @@ private:
         options o;
         o.device = kind.device;
         o.capacity = kind.segments * segment_bytes;
+        o.range = o.capacity;  // so that what may be in use is what has addresses: the model knows one number
         o.magazine_segments = kind.magazine_segments;
         o.mailbox_slots = kind.mailbox_slots;
         o.emulated_workers = 2;

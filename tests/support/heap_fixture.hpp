@@ -75,7 +75,9 @@ inline std::vector<heap_case> heap_cases() {
         const bool cuda = on == device_option::cuda;
         const auto add = [&](const char* emulated_name, const char* cuda_name, int shards, std::uint64_t n,
                              page_policy p) {
-            cases.push_back({cuda ? cuda_name : emulated_name, on, 64, shards, slots, segments(n), p});
+            // Several services: not elastic, as below.
+            const auto backing = shards == 1 ? backing_option::automatic : backing_option::fixed;
+            cases.push_back({cuda ? cuda_name : emulated_name, on, 64, shards, slots, segments(n), p, backing});
         };
         add("emulated_rw", "cuda_rw", 1, 32, page_policy::rw);
         add("emulated_rw_bm32", "cuda_rw_bm32", 1, 32, page_policy::rw_bm32);

@@ -220,13 +220,11 @@ absl::StatusOr<std::unique_ptr<offset_source>> make_graph_walk(const pattern_par
     const std::uint64_t room = s.threads * s.elements;
     std::shared_ptr<const csr> graph = of.graph;
     if (graph == nullptr) {
-        constexpr std::uint64_t mean_degree = 16;
-        const std::uint64_t vertices = of.vertices != 0 ? of.vertices : std::max<std::uint64_t>(2, room / mean_degree);
-        absl::StatusOr<csr> made = power_law(vertices, room, of.seed);
+        absl::StatusOr<std::shared_ptr<const csr>> made = graph_for(of);
         if (!made.ok()) {
             return made.status();
         }
-        graph = std::make_shared<const csr>(*std::move(made));
+        graph = *std::move(made);
     } else if (absl::Status valid = validate(*graph); !valid.ok()) {
         return valid;
     }
@@ -252,6 +250,21 @@ absl::StatusOr<pattern> pattern_named(std::string_view name) {
         names += e.name;
     }
     return absl::InvalidArgumentError(absl::StrFormat("there is no pattern %s; there are: %s", name, names));
+}
+
+absl::StatusOr<std::shared_ptr<const csr>> graph_for(const pattern_parameters& of) {
+    if (absl::StatusOr<placement> p = placement::create(of.memory); !p.ok()) {
+        return p.status();
+    }
+    constexpr std::uint64_t mean_degree = 16;
+    const shape s(of);
+    const std::uint64_t room = s.threads * s.elements;
+    const std::uint64_t vertices = of.vertices != 0 ? of.vertices : std::max<std::uint64_t>(2, room / mean_degree);
+    absl::StatusOr<csr> made = power_law(vertices, room, of.seed);
+    if (!made.ok()) {
+        return made.status();
+    }
+    return std::make_shared<const csr>(*std::move(made));
 }
 
 absl::StatusOr<std::unique_ptr<offset_source>> make_offsets(pattern which, const pattern_parameters& of) {

@@ -40,6 +40,10 @@ struct pattern_parameters {
     std::shared_ptr<const csr> graph;  ///< `graph_walk`: null makes one that fills the memory
 };
 
+/// The graph that `graph_walk` makes where none is given. Errors: those of `placement::create` and of `power_law`.
+/// Cost: 0.1 us an edge.
+absl::StatusOr<std::shared_ptr<const csr>> graph_for(const pattern_parameters& of);
+
 /// The pattern's offsets. Errors: those of `placement::create`; InvalidArgument for 0 accesses, for a stride of 0 or
 /// between elements; of a graph: those of `validate` and `power_law`, InvalidArgument where it does not fit into the
 /// threads' memory. Cost: O(1), but for a graph: its edges, and 8 B for each thread.

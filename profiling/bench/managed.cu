@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench managed`: memory that the UVM driver moves. What layouts of lane arrays cost there, beside the same by
+/// hand; what giving up freed memory saves; what the first touch costs under each advice. At most 1 GiB of managed
+/// memory at a time, all of which fits the GPU.
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/managed_kernels.cuh"
+#include "profiling/bench/watched_memory.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+#include "uvm/layout_text.hpp"
+#include "uvm/managed_memory.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t kib = 1 << 10;
+constexpr std::uint64_t mib = 1 << 20;
+constexpr std::uint32_t reads_a_thread = 100;
+
+std::uint64_t all_bytes(const settings& s) {
+    return (s.device == simt::device_kind::cuda && !s.quick ? 512 : 8) * mib;
+}
+
+options managed(const settings& s) {
+    options values = s.heap;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    values.backing = backing_option::managed;
+    values.capacity = all_bytes(s) * 9 / 8;
+    values.advice = managed_advice::none;
+    values.prefetch = false;
+    return values;
+}
+
+/// What one launch of a cell gave.
+struct moved {
+    double ms;
+    std::uint64_t bytes;
+};
+
+/// The experiment of docs/limits.md: arrays of threads, all of them on the host, of which kernels read little.
+class layout_experiment {
+public:
+    layout_experiment(const settings& s, std::uint64_t thread_bytes)
+        : s_{s}, threads_{all_bytes(s) / thread_bytes}, count_{thread_bytes / sizeof(element)} {}
+
+    absl::Status run(ordered_json& rows) {
+        for (const layout how : {layout::linear(), layout::interleaved(tile::k64), layout::interleaved(tile::k4)}) {
+            absl::Status status = run_by_hand(how);
+            if (status.ok()) {
+                status.Update(run_by_heap(how));
+            }
+            if (!status.ok()) {
+                return status;
+            }
+        }
+        rows.insert(rows.end(), rows_.begin(), rows_.end());
+        return absl::OkStatus();
+    }
+
+private:
+    absl::Status run_by_heap(layout how) {
+        auto made = heap::create(managed(s_));
+        if (!made.ok()) {
+            return made.status();
+        }
+        heap h = *std::move(made);
+        auto arrays = device_array<lane_array<element>>::create(h.executor(), threads_);
+        if (!arrays.ok()) {
+            return arrays.status();
+        }
+        const simt::launch_result allocated = simt::launch(
+            h.executor(), shape(), allocate_arrays{h.ref(), how, arrays->data(), threads_, count_});
+        std::vector<lane_array<element>> got(threads_);
+        absl::Status status = allocated.ok ? arrays->download(got) : absl::InternalError(allocated.error);
+        if (!status.ok()) {
+            return status;
+        }
+        if (std::any_of(got.begin(), got.end(), [](const auto& a) { return a.empty(); })) {
+            return absl::InternalError("a thread got no array");
+        }
+        char* const base = h.ref().view().base;
+        return run_patterns(h.executor(), arrays_of_heap{arrays->data()}, "lane_array", how, base,
+                            h.configuration().capacity, [&] {
+                                return h.prefetch(base, h.configuration().capacity, memory_tier::host);
+                            });
+    }
+
+    absl::Status run_by_hand(layout how) {
+        auto memory = s_.device == simt::device_kind::cuda ? make_cuda_managed_memory() : make_emulated();
+        if (!memory.ok()) {
+            return memory.status();
+        }
+        const auto base = (*memory)->allocate(all_bytes(s_));
+        if (!base.ok()) {
+            return base.status();
+        }
+        auto h = heap::create(managed(s_));  // for its executor
+        if (!h.ok()) {
+            return h.status();
+        }
+        const std::uint32_t log_tile = how == layout::linear() ? 0 : log_of(how.turn) - 2;
+        return run_patterns(h->executor(), arrays_by_hand{reinterpret_cast<element*>(*base), count_, log_tile}, "hand",
+                            how, *base, all_bytes(s_),
+                            [&] { return (*memory)->prefetch(*base, all_bytes(s_), memory_tier::host); });
+    }
+    static absl::StatusOr<std::unique_ptr<managed_memory>> make_emulated() { return make_emulated_managed_memory(); }
+
+    [[nodiscard]] simt::grid shape() const {
+        return simt::grid_for(threads_, static_cast<std::uint32_t>(std::min<std::uint64_t>(256, threads_)));
+    }
+
+    template <class Arrays>
+    absl::Status run_patterns(const simt::executor& on, const Arrays& arrays, const char* by, layout how,
+                              const char* base, std::uint64_t bytes, const std::function<absl::Status()>& bring_home) {
+        for (const auto& [which, name] : {std::pair{places::same_in_warp, "same random offset in a warp"},
+                                          std::pair{places::stride_64k, "stride of 64 KiB"},
+                                          std::pair{places::own, "each lane its own random offset"}}) {
+            std::vector<double> times;
+            std::vector<double> megabytes;
+            for (int i = -1; i < s_.repeats; ++i) {
+                absl::Status status = map_on_host(base, bytes, bring_home);
+                const auto one = status.ok() ? read_once(on, arrays, which, base, bytes) : status;
+                if (!one.ok()) {
+                    return one.status();
+                }
+                if (i >= 0) {
+                    times.push_back(one->ms);
+                    megabytes.push_back(static_cast<double>(one->bytes) * 1e-6);
+                }
+            }
+            rows_.push_back({{"what", "reads of arrays on the host"},
+                             {"pattern", name},
+                             {"kib_a_thread", count_ * sizeof(element) / kib},
+                             {"layout", text_of(how)},
+                             {"by", by},
+                             {"ms", median(times)},
+                             {"moved_mb", median(megabytes)}});
+        }
+        return absl::OkStatus();
+    }
+
+    template <class Arrays>
+    absl::StatusOr<moved> read_once(simt::executor on, const Arrays& arrays, places which, const char* base,
+                                    std::uint64_t bytes) {
+        auto sums = device_array<element>::create(on, threads_);
+        if (!sums.ok()) {
+            return sums.status();
+        }
+        on.timed = true;
+        constexpr std::uint32_t seed = 1;
+        const simt::launch_result done = simt::launch(
+            on, shape(), read_places<Arrays>{arrays, which, reads_a_thread, seed, threads_, count_, sums->data()});
+        if (!done.ok) {
+            return absl::InternalError(done.error);
+        }
+        const auto gone = bytes_moved_away(base, bytes);
+        if (!gone.ok()) {
+            return gone.status();
+        }
+        return moved{done.microseconds / 1000, *gone};
+    }
+
+    const settings& s_;
+    std::uint64_t threads_;
+    std::uint64_t count_;
+    ordered_json rows_ = ordered_json::array();
+};
+
+/// A managed heap and large blocks of it.
+class large_blocks_run {
+public:
+    static absl::StatusOr<large_blocks_run> make(const settings& s, const options& values) {
+        large_blocks_run r;
+        auto h = heap::create(values);
+        if (!h.ok()) {
+            return h.status();
+        }
+        r.heap_ = std::make_unique<heap>(*std::move(h));
+        r.on_ = r.heap_->executor();
+        r.on_.timed = true;
+        auto blocks = device_array<char*>::create(r.on_, all_bytes(s) / mib);
+        if (!blocks.ok()) {
+            return blocks.status();
+        }
+        r.blocks_ = *std::move(blocks);
+        r.list_ = {r.blocks_.data(), all_bytes(s) / mib, mib};
+        return r;
+    }
+    absl::Status take() { return launch(take_blocks{heap_->ref(), list_}, list_.count).status(); }
+    absl::Status give() { return launch(give_blocks{heap_->ref(), list_}, list_.count).status(); }
+    /// Writes a word of each page; in ms.
+    absl::StatusOr<double> write() { return launch(write_pages{list_}, list_.count * list_.bytes / os_page_bytes); }
+    [[nodiscard]] heap& of() { return *heap_; }
+    [[nodiscard]] char* base() const { return heap_->ref().view().base; }
+    [[nodiscard]] std::uint64_t bytes() const { return heap_->configuration().capacity; }
+    absl::Status bring_home() {
+        return map_on_host(base(), bytes(), [&] { return heap_->prefetch(base(), bytes(), memory_tier::host); });
+    }
+
+private:
+    large_blocks_run() = default;
+    template <class Kernel>
+    absl::StatusOr<double> launch(const Kernel& kernel, std::uint64_t threads) {
+        const simt::launch_result done = simt::launch(on_, simt::grid_for(threads), kernel);
+        if (!done.ok) {
+            return absl::InternalError(done.error);
+        }
+        return done.microseconds / 1000;
+    }
+
+    std::unique_ptr<heap> heap_;
+    simt::executor on_;
+    device_array<char*> blocks_;
+    large_blocks list_{};
+};
+
+/// What it costs to move memory to the host whose blocks have been freed, by which its contents were given up or not.
+absl::Status time_discard(const settings& s, bool discard, ordered_json& rows) {
+    std::vector<double> times;
+    std::uint64_t bytes = 0;
+    for (int i = -1; i < s.repeats; ++i) {
+        options values = managed(s);
+        values.discard = discard;
+        auto r = large_blocks_run::make(s, values);
+        if (!r.ok()) {
+            return r.status();
+        }
+        absl::Status status = r->bring_home();
+        status.Update(r->take());
+        status.Update(r->write().status());
+        const auto gone = bytes_moved_away(r->base(), r->bytes());
+        status.Update(gone.status());
+        status.Update(r->give());
+        status.Update(r->of().trim());
+        const absl::Time began = absl::Now();
+        status.Update(r->of().prefetch(r->base(), r->bytes(), memory_tier::host));
+        if (!status.ok()) {
+            return status;
+        }
+        bytes = *gone;
+        if (i >= 0) {
+            times.push_back(absl::ToDoubleMilliseconds(absl::Now() - began));
+        }
+    }
+    rows.push_back({{"what", discard ? "freed memory, given up, back to the host" : "freed memory back to the host"},
+                    {"written_mb", static_cast<double>(bytes) * 1e-6},
+                    {"ms", median(times)}});
+    return absl::OkStatus();
+}
+
+/// What the first writes to pages cost that nobody has touched, and the next ones.
+absl::Status time_first_touch(const settings& s, managed_advice advice, const char* name, bool prefetch,
+                              ordered_json& rows) {
+    std::vector<double> first;
+    std::vector<double> again;
+    for (int i = -1; i < s.repeats; ++i) {
+        options values = managed(s);
+        values.advice = advice;
+        values.prefetch = prefetch;
+        auto r = large_blocks_run::make(s, values);
+        absl::Status status = r.status();
+        if (status.ok()) {
+            status.Update(r->take());
+        }
+        const auto one = status.ok() ? r->write() : status;
+        const auto two = one.ok() ? r->write() : one;
+        if (!two.ok()) {
+            return two.status();
+        }
+        if (i >= 0) {
+            first.push_back(*one);
+            again.push_back(*two);
+        }
+    }
+    rows.push_back({{"what", "first touch of new memory"},
+                    {"advice", name},
+                    {"prefetch", prefetch ? "on grant" : "no"},
+                    {"written_mb", static_cast<double>(all_bytes(s)) * 1e-6},
+                    {"ms", median(first)},
+                    {"again_ms", median(again)}});
+    return absl::OkStatus();
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    settings few = s;
+    few.repeats = std::min(s.repeats, 3);
+    ordered_json rows = ordered_json::array();
+    absl::Status status;
+    for (const std::uint64_t bytes : s.quick ? std::vector<std::uint64_t>{64 * kib, 256 * kib}
+                                             : std::vector<std::uint64_t>{512 * kib, 4 * mib}) {
+        if (status.ok()) {
+            status.Update(layout_experiment(few, bytes).run(rows));
+        }
+    }
+    for (const bool discard : {false, true}) {
+        if (status.ok()) {
+            status.Update(time_discard(few, discard, rows));
+        }
+    }
+    const auto touch = [&](managed_advice advice, const char* name, bool prefetch) {
+        if (status.ok()) {
+            status.Update(time_first_touch(few, advice, name, prefetch, rows));
+        }
+    };
+    touch(managed_advice::first_touch_gpu, "first_touch_gpu", false);
+    touch(managed_advice::none, "none", false);
+    touch(managed_advice::cpu_resident, "cpu_resident", false);
+    touch(managed_advice::first_touch_gpu, "first_touch_gpu", true);
+    return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
+}
+
+const registrar registered{
+    {"managed", "layouts, freed memory and first touches where the UVM driver moves memory", run}};
+
+}  // namespace
+}  // namespace orchard::bench

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Kernels of `orchard bench managed`: threads that read few places of large arrays, and threads that write pages.
+
+#include "device/heap_arrays_impl.cuh"
+#include "device/heap_ref.cuh"
+#include "device/lane_array.cuh"
+
+namespace orchard::bench {
+
+using element = std::uint32_t;
+
+/// Which places the threads read.
+enum class places : int { same_in_warp, stride_64k, own };
+
+/// Gives each thread an array, and keeps it in a list.
+struct allocate_arrays {
+    heap_ref heap;
+    layout how;
+    lane_array<element>* arrays;
+    std::uint64_t threads;
+    std::uint64_t count;  ///< elements of each
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i < threads) {
+            arrays[i] = heap.allocate_array<element>(count, how);
+        }
+    }
+};
+
+/// The arrays of such a list.
+struct arrays_of_heap {
+    const lane_array<element>* arrays;
+    [[nodiscard]] ORCHARD_INLINE lane_array<element> of(std::uint64_t i) const { return arrays[i]; }
+};
+
+/// Arrays in one piece of memory, by index arithmetic.
+struct arrays_by_hand {
+    element* base;
+    std::uint64_t count;          ///< elements of each array
+    std::uint32_t log_tile_size;  ///< elements of a tile; 0: linear
+
+    struct one {
+        element* first;
+        std::uint32_t log_tile_size;
+        [[nodiscard]] ORCHARD_INLINE element operator[](std::uint64_t i) const {
+            const std::uint64_t row = i >> log_tile_size << (log_tile_size + 5);
+            return log_tile_size == 0 ? first[i] : first[row | (i & ((std::uint64_t{1} << log_tile_size) - 1))];
+        }
+    };
+    [[nodiscard]] ORCHARD_INLINE one of(std::uint64_t i) const {
+        const std::uint64_t warp = i / simt::warp_size;
+        const std::uint64_t lane = i % simt::warp_size;
+        return log_tile_size == 0 ? one{base + i * count, 0}
+                                  : one{base + warp * simt::warp_size * count + (lane << log_tile_size), log_tile_size};
+    }
+};
+
+/// Each thread reads `reads` places, one after the other: all contents are 0, and each place depends on what was read.
+template <class Arrays>
+struct read_places {
+    Arrays arrays;
+    places which;
+    std::uint32_t reads;
+    std::uint32_t seed;
+    std::uint64_t threads;
+    std::uint64_t count;  ///< elements of each array, a power of two
+    element* sums;        ///< one a thread
+
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t place(std::uint64_t i, std::uint32_t read) const {
+        constexpr std::uint64_t stride = (64 << 10) / sizeof(element);
+        if (which == places::stride_64k) {
+            return read * stride & (count - 1);
+        }
+        const std::uint64_t who = which == places::own ? i : i / simt::warp_size;
+        return device::mix(static_cast<std::uint32_t>(who * reads + read) ^ device::mix(seed)) & (count - 1);
+    }
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i >= threads) {
+            return;
+        }
+        const auto mine = arrays.of(i);
+        element sum = 0;
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t read = 0; read < reads; ++read) {
+            sum += mine[place(i, read) + sum];
+        }
+        sums[i] = sum;
+    }
+};
+
+/// Blocks of `bytes` each.
+struct large_blocks {
+    char** blocks;
+    std::uint64_t count;
+    std::uint64_t bytes;  ///< a multiple of 4096
+};
+
+/// Asks for them, a thread each.
+struct take_blocks {
+    heap_ref heap;
+    large_blocks list;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (const std::uint64_t i = at.global_thread(); i < list.count) {
+            list.blocks[i] = static_cast<char*>(heap.malloc(list.bytes));
+        }
+    }
+};
+
+/// Writes a word of each page of theirs, a thread each.
+struct write_pages {
+    large_blocks list;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t pages = list.bytes / os_page_bytes;
+        const std::uint64_t i = at.global_thread();
+        if (i < list.count * pages && list.blocks[i / pages] != nullptr) {
+            *reinterpret_cast<std::uint64_t*>(list.blocks[i / pages] + i % pages * os_page_bytes) = i;
+        }
+    }
+};
+
+/// Frees them, a thread each.
+struct give_blocks {
+    heap_ref heap;
+    large_blocks list;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (const std::uint64_t i = at.global_thread(); i < list.count) {
+            heap.free(list.blocks[i]);
+        }
+    }
+};
+
+}  // namespace orchard::bench

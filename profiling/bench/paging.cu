@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench paging`: what the UVM driver does with faults, on a GPU: which pages it brings, how many faults it sees
+/// at a time, and what a batch, a VA block, a page, a copy and a byte cost. Of these come the constants of the model
+/// (docs/uvm_model.md). 512 MiB of managed memory, all of which fits the GPU.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/watched_memory.hpp"
+#include "runtime/device_memory.hpp"
+#include "uvm/geometry.hpp"
+#include "uvm/managed_memory.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t kib = 1 << 10;
+constexpr std::uint64_t mib = 1 << 20;
+constexpr std::uint64_t all_bytes = 512 * mib;
+
+/// Rounds of one warp: in each, its first lanes read one page each, `apart` bytes from lane to lane; the next round,
+/// `round_bytes` further, when all have theirs. All contents are 0.
+struct read_in_rounds {
+    const volatile std::uint32_t* memory;
+    std::uint64_t apart;
+    std::uint64_t round_bytes;
+    std::uint32_t lanes;
+    std::uint32_t rounds;
+    std::uint32_t* sum;
+
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        const auto lane = static_cast<std::uint32_t>(simt::lane_id());
+        std::uint32_t read = 0;
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t round = 0; round < rounds; ++round) {
+            const std::uint64_t at = round * round_bytes + lane * apart;
+            read += lane < lanes ? memory[at / sizeof(std::uint32_t) + read] : 0;
+            read = simt::shuffle(~simt::lane_mask{0}, read, 0);
+        }
+        if (lane == 0) {
+            *sum = read;
+        }
+    }
+};
+
+/// Each warp's first lanes read a page each, all of them others; when each warp had all of its own.
+struct read_at_once {
+    const volatile std::uint32_t* memory;
+    std::uint64_t apart;
+    std::uint32_t lanes;
+    std::uint64_t* had_ns;  ///< one a warp
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto lane = static_cast<std::uint32_t>(simt::lane_id());
+        const std::uint64_t warp = at.global_warp();
+        std::uint32_t read = 0;
+        if (lane < lanes) {
+            read = memory[(warp * lanes + lane) * apart / sizeof(std::uint32_t)];
+        }
+        read = simt::shuffle(~simt::lane_mask{0}, read, 0);
+        if (lane == 0) {
+            had_ns[warp] = simt::clock_ns() + read;
+        }
+    }
+};
+
+/// Managed memory on the host, and what kernels bring of it.
+class paging_run {
+public:
+    explicit paging_run(const settings& s) : s_{s} { on_.kind = s.device; }
+
+    absl::Status prepare() {
+        auto memory = make_cuda_managed_memory();
+        if (!memory.ok()) {
+            return memory.status();
+        }
+        memory_ = *std::move(memory);
+        auto base = memory_->allocate(all_bytes);
+        auto sum = device_array<std::uint32_t>::create(on_, 1);
+        auto had = device_array<std::uint64_t>::create(on_, 4096);
+        absl::Status status = base.status();
+        status.Update(sum.status());
+        status.Update(had.status());
+        if (status.ok()) {
+            base_ = *base;
+            sum_ = *std::move(sum);
+            had_ = *std::move(had);
+            on_.timed = true;
+        }
+        return status;
+    }
+
+    /// One lane reads one region of 64 KiB after the other; after each, which regions of the VA block are on the GPU.
+    absl::Status follow(const std::vector<int>& regions, ordered_json& rows) {
+        absl::Status status = bring_home();
+        for (std::size_t i = 0; i < regions.size() && status.ok(); ++i) {
+            const auto us = read(static_cast<std::uint64_t>(regions[i]) * 64 * kib, {1, 0, 0, 1});
+            const auto mapped = pages_mapped(base_, segment_bytes);
+            if (!us.ok() || !mapped.ok()) {
+                return us.ok() ? mapped.status() : us.status();
+            }
+            rows.push_back(
+                {{"what", absl::StrCat("regions read in turn: ", absl::StrJoin(regions, " "))},
+                 {"read", regions[i]},
+                 {"on_gpu", regions_away(*mapped)},
+                 {"pages_on_gpu", std::count(mapped->begin(), mapped->end(), false)},
+                 {"us", *us}});
+        }
+        return status;
+    }
+
+    /// In what portions warps get their pages, that ask at one time.
+    absl::Status watch_waves(std::uint32_t blocks, std::uint32_t warps, std::uint32_t lanes, ordered_json& rows) {
+        std::vector<std::uint64_t> had(blocks * warps);
+        for (int i = 0; i < 2; ++i) {  // the first to load the kernel
+            absl::Status status = bring_home();
+            const simt::launch_result done =
+                simt::launch(on_, {blocks, warps * simt::warp_size}, read_at_once{words(0), 128 * kib, lanes, had_.data()});
+            status.Update(done.ok ? had_.download(had) : absl::InternalError(done.error));
+            if (!status.ok()) {
+                return status;
+            }
+        }
+        std::sort(had.begin(), had.end());
+        std::vector<std::uint64_t> waves{1};
+        for (std::size_t i = 1; i < had.size(); ++i) {
+            constexpr std::uint64_t pause_ns = 8'000;  // shorter than a batch takes
+            had[i] - had[i - 1] > pause_ns ? waves.push_back(1) : (void)++waves.back();
+        }
+        std::vector<std::string> text;
+        for (const std::uint64_t warps_of_wave : waves) {
+            text.push_back(absl::StrCat(warps_of_wave * lanes));
+        }
+        rows.push_back({{"what", "faults at one time"},
+                        {"sms", blocks},
+                        {"warps", warps},
+                        {"lanes", lanes},
+                        {"faults", std::uint64_t{blocks} * warps * lanes},
+                        {"waves", absl::StrJoin(text, " ")},
+                        {"us", static_cast<double>(had.back() - had.front()) / 1000}});
+        return absl::OkStatus();
+    }
+
+    /// Rounds as in `read_in_rounds`: microseconds for one.
+    struct rounds_of {
+        std::uint32_t lanes;
+        std::uint64_t apart;
+        std::uint64_t round_bytes;
+        std::uint32_t rounds;
+    };
+    absl::StatusOr<double> time_rounds(const char* what, const rounds_of& r, ordered_json& rows) {
+        std::vector<double> times;
+        std::uint64_t moved = 0;
+        for (int i = -1; i < s_.repeats; ++i) {
+            if (auto s = bring_home(); !s.ok()) {
+                return s;
+            }
+            const auto us = read(0, r);
+            const auto away = bytes_moved_away(base_, all_bytes);
+            if (!us.ok() || !away.ok()) {
+                return us.ok() ? away.status() : us.status();
+            }
+            moved = *away;
+            if (i >= 0) {
+                times.push_back(*us / r.rounds);
+            }
+        }
+        rows.push_back({{"what", what},
+                        {"lanes", r.lanes},
+                        {"apart_kib", r.apart / kib},
+                        {"us", median(times)},
+                        {"moved_kib", static_cast<double>(moved) / static_cast<double>(kib * r.rounds)}});
+        return median(times);
+    }
+
+private:
+    [[nodiscard]] const volatile std::uint32_t* words(std::uint64_t offset) const {
+        return reinterpret_cast<const volatile std::uint32_t*>(base_ + offset);
+    }
+    absl::Status bring_home() {
+        return map_on_host(base_, all_bytes, [&] { return memory_->prefetch(base_, all_bytes, memory_tier::host); });
+    }
+    absl::StatusOr<double> read(std::uint64_t offset, const rounds_of& r) {
+        const simt::launch_result done = simt::launch(
+            on_, {1, simt::warp_size}, read_in_rounds{words(offset), r.apart, r.round_bytes, r.lanes, r.rounds, sum_.data()});
+        if (!done.ok) {
+            return absl::InternalError(done.error);
+        }
+        return done.microseconds;
+    }
+    static std::string regions_away(const std::vector<bool>& mapped) {
+        constexpr std::size_t pages = big_page_bytes / os_page_bytes;
+        std::vector<std::size_t> regions;
+        for (std::size_t i = 0; i < mapped.size(); i += pages) {
+            if (!mapped[i]) {
+                regions.push_back(i / pages);
+            }
+        }
+        return absl::StrJoin(regions, " ");
+    }
+
+    const settings& s_;
+    simt::executor on_;
+    std::unique_ptr<managed_memory> memory_;
+    char* base_ = nullptr;
+    device_array<std::uint32_t> sum_;
+    device_array<std::uint64_t> had_;
+};
+
+/// What one of each costs, of five kinds of rounds: each is a batch, of `blocks` VA blocks with `faults` pages in
+/// `copies` runs of `kib` KiB in all.
+absl::Status time_costs(paging_run& r, ordered_json& rows) {
+    const auto one = r.time_rounds("a page", {1, 0, 2 * mib, 64}, rows);
+    const auto blocks = r.time_rounds("a page of each of 16 VA blocks", {16, 2 * mib, 32 * mib, 16}, rows);
+    const auto copies = r.time_rounds("16 pages of a VA block, every other region", {16, 128 * kib, 2 * mib, 64}, rows);
+    const auto pages = r.time_rounds("16 pages of a region", {16, 4 * kib, 2 * mib, 64}, rows);
+    const auto all = r.time_rounds("a page of each region of a VA block", {32, 64 * kib, 2 * mib, 64}, rows);
+    for (const auto& each : {one, blocks, copies, pages, all}) {
+        if (!each.ok()) {
+            return each.status();
+        }
+    }
+    // one = batch + block + page + copy + 64 KiB; blocks = batch + 16 (the rest); copies = batch + block + 16 (page +
+    // copy + 64 KiB); pages = batch + block + 16 page + copy + 64 KiB; all = batch + block + 32 page + copy + 2 MiB
+    const double block_and_all = (*blocks - *one) / 15;
+    const double page_and_copy = (*copies - *one) / 15;
+    const double page = (*pages - *one) / 15;
+    const double kib_us = (*all - *one - 31 * page) / (2048 - 64);
+    rows.push_back({{"what", "costs of one"},
+                    {"batch_us", *one - block_and_all},
+                    {"block_us", block_and_all - page_and_copy},
+                    {"page_us", page},
+                    {"copy_us", page_and_copy - page - 64 * kib_us},
+                    {"gb_per_s", 1.024e-3 / kib_us}});
+    return absl::OkStatus();
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    if (s.device != simt::device_kind::cuda) {
+        return absl::FailedPreconditionError(
+            "the emulated device has no UVM driver: use --device cuda, or `orchard uvm`, which models it");
+    }
+    settings few = s;
+    few.repeats = std::min(s.repeats, 5);
+    ordered_json rows = ordered_json::array();
+    paging_run r(few);
+    absl::Status status = r.prepare();
+    // The first tells the driver's rule from one that counts what it has just prefetched; the second leaves five of
+    // eight regions until the next fault.
+    for (const std::vector<int>& regions : {std::vector<int>{1, 3, 4, 0, 5}, std::vector<int>{0, 1, 4, 2, 5}}) {
+        if (status.ok()) {
+            status.Update(r.follow(regions, rows));
+        }
+    }
+    for (const auto& [blocks, warps, lanes] :
+         {std::array<std::uint32_t, 3>{1, 32, 1}, {1, 32, 2}, {1, 32, 4}, {1, 32, 8}, {2, 32, 4}, {4, 32, 4}, {8, 32, 2}}) {
+        if (status.ok()) {
+            status.Update(r.watch_waves(blocks, warps, lanes, rows));
+        }
+    }
+    if (status.ok()) {
+        status.Update(time_costs(r, rows));
+    }
+    return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
+}
+
+const registrar registered{{"paging", "what the UVM driver brings for faults, and what they cost (CUDA)", run}};
+
+}  // namespace
+}  // namespace orchard::bench

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "profiling/bench/watched_memory.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "uvm/geometry.hpp"
+
+namespace orchard::bench {
+
+absl::StatusOr<std::vector<bool>> pages_mapped(const void* at, std::uint64_t bytes) {
+    constexpr std::uint64_t present = std::uint64_t{1} << 63;
+    std::vector<std::uint64_t> entries(bytes / os_page_bytes);
+    const std::size_t size = entries.size() * sizeof(std::uint64_t);
+    const auto first = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(at) / os_page_bytes * sizeof(std::uint64_t));
+    // Not by a stream, whose buffer would ask for parts of entries, which the system refuses.
+    const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    const ssize_t got = file >= 0 ? pread(file, entries.data(), size, first) : -1;
+    if (file >= 0) {
+        close(file);
+    }
+    if (got != static_cast<ssize_t>(size)) {
+        return absl::UnavailableError(
+            "/proc/self/pagemap cannot be read here, so that nobody knows where pages are; run it outside the sandbox");
+    }
+    std::vector<bool> mapped(entries.size());
+    std::transform(entries.begin(), entries.end(), mapped.begin(),
+                   [](std::uint64_t entry) { return (entry & present) != 0; });
+    return mapped;
+}
+
+absl::Status map_on_host(const void* at, std::uint64_t bytes, const std::function<absl::Status()>& bring_home) {
+    if (auto s = bring_home(); !s.ok()) {
+        return s;
+    }
+    const auto* const memory = static_cast<const volatile char*>(at);
+    for (std::uint64_t i = 0; i < bytes; i += os_page_bytes) {
+        (void)memory[i];
+    }
+    const auto left = bytes_moved_away(at, bytes);
+    if (left.ok() && *left != 0) {
+        return absl::InternalError(
+            absl::StrFormat("the host has read %d bytes of managed memory, and does not map %d of them", bytes, *left));
+    }
+    return left.status();
+}
+
+absl::StatusOr<std::uint64_t> bytes_moved_away(const void* at, std::uint64_t bytes) {
+    const auto mapped = pages_mapped(at, bytes);
+    if (!mapped.ok()) {
+        return mapped.status();
+    }
+    return static_cast<std::uint64_t>(std::count(mapped->begin(), mapped->end(), false)) * os_page_bytes;
+}
+
+}  // namespace orchard::bench

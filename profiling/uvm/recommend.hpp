@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Which layout and placement the model recommends for a pattern of access, where memory fits the GPU and where it does
+/// not: docs/uvm_model.md.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "profiling/uvm/study.hpp"
+#include "uvm/access_pattern.hpp"
+
+namespace orchard::uvm_study {
+
+/// What is tried.
+struct grid {
+    std::vector<access_pattern> patterns{access_pattern::same_index, access_pattern::random,
+                                         access_pattern::sequential, access_pattern::strided,
+                                         access_pattern::growth,     access_pattern::graph_walk};
+    std::vector<std::uint64_t> bytes_per_thread{16 << 10, 64 << 10, 512 << 10, 4 << 20};
+    std::uint64_t bytes = 256 << 20;  ///< of all threads
+    std::uint64_t accesses = 100;     ///< of each thread; of `sequential` and `growth`: all its elements
+    std::uint64_t stride = 64 << 10;  ///< of `strided`; a quarter of a thread's memory where that is less
+    std::uint64_t seed = 1;
+    before contents = before::cpu;
+    told advice = told::nothing;
+    uvm_model::calibration machine;
+};
+
+/// Bytes of an element of the grid's arrays: as much as one load of a lane takes.
+inline constexpr std::uint64_t grid_element_bytes = 16;
+
+/// A choice. `how` is `automatic` for a tile of one element.
+struct candidate {
+    layout how;
+    portion_policy placed;
+    friend bool operator==(const candidate&, const candidate&) = default;
+};
+
+/// All choices, the simplest first: packed before padded; linear, then tiles, small ones before large ones, as a tile
+/// of one element also coalesces, which the model does not see.
+inline constexpr std::array<candidate, 10> candidates{{
+    {layout::linear(), portion_policy::packed},
+    {layout::automatic(), portion_policy::packed},
+    {layout::interleaved(tile::b128), portion_policy::packed},
+    {layout::interleaved(tile::k4), portion_policy::packed},
+    {layout::interleaved(tile::k64), portion_policy::packed},
+    {layout::linear(), portion_policy::padded},
+    {layout::automatic(), portion_policy::padded},
+    {layout::interleaved(tile::b128), portion_policy::padded},
+    {layout::interleaved(tile::k4), portion_policy::padded},
+    {layout::interleaved(tile::k64), portion_policy::padded},
+}};
+
+/// A value for each candidate.
+using scores = std::array<double, candidates.size()>;
+
+/// What came out for a pattern, or for all of them (`unknown`).
+struct verdict {
+    access_pattern pattern = access_pattern::unknown;
+    bool fits = true;      ///< memory is unlimited; otherwise 75 % and 50 % of what the threads have
+    scores seconds{};      ///< geometric means of modelled times
+    std::size_t best = 0;  ///< which candidate is recommended
+};
+
+/// The candidate to recommend: the simplest of those whose score is within 2 % of the least.
+std::size_t choose(const scores& seconds);
+
+/// Runs the grid. Two verdicts for `unknown`, which are geometric means over the patterns, and for each pattern: where
+/// memory fits first. Errors: as `run`. Cost: about a minute for the whole grid, nearly all of it for `growth`.
+absl::StatusOr<std::vector<verdict>> recommend(const grid& g, const progress& tell = {});
+
+/// A table for people: a line for each verdict; how many times as long the other tiles take, packed, and the fastest of
+/// those padded.
+std::string to_table(const std::vector<verdict>& verdicts);
+/// All scores, in a document with a version and the grid.
+/// @param command  as it was typed
+std::string to_json(const grid& g, const std::vector<verdict>& verdicts, const std::string& command);
+/// The text of runtime/recommended_layouts.hpp; verdicts for all patterns.
+/// @param machine  as it was typed
+std::string to_header(const std::vector<verdict>& verdicts, std::string_view machine);
+
+}  // namespace orchard::uvm_study

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What the model of the UVM driver's paging recommends where memory moves between host and GPU: docs/layouts.md.
+///
+/// Made by `orchard uvm --recommend --header`, for the machine h200; a test holds the two together.
+
+#include <array>
+
+#include "uvm/access_pattern.hpp"
+#include "uvm/layout.hpp"
+#include "uvm/portion.hpp"
+
+namespace orchard {
+
+/// How arrays of lanes are to lie, and how warps share VA blocks.
+struct recommended_layout {
+    layout arrays;  ///< `automatic`: in a tile of one element
+    portion_policy portions;
+    friend constexpr bool operator==(const recommended_layout&, const recommended_layout&) = default;
+};
+
+/// Where all memory fits the GPU, and where it does not.
+struct recommendation {
+    recommended_layout fits;
+    recommended_layout oversubscribed;
+};
+
+/// By pattern, in the order of `access_pattern`.
+inline constexpr std::array<recommendation, access_pattern_names.size()> recommended_layouts{{
+    // unknown
+    {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
+    // same-index
+    {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
+    // random
+    {{layout::automatic(), portion_policy::packed}, {layout::automatic(), portion_policy::packed}},
+    // sequential
+    {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
+    // strided
+    {{layout::automatic(), portion_policy::packed}, {layout::automatic(), portion_policy::packed}},
+    // growth
+    {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
+    // graph-walk
+    {{layout::automatic(), portion_policy::packed}, {layout::automatic(), portion_policy::packed}},
+}};
+
+}  // namespace orchard

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// How the lanes of a warp access the arrays that they have: what a heap can be told, and what a layout is chosen by.
+/// The patterns are those of the model of the driver's paging: docs/uvm_traces.md.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace orchard {
+
+/// What is known of the accesses.
+enum class access_pattern : std::uint8_t {
+    unknown,
+    same_index,  ///< in each step the lanes access the same index, each of its own array, and indices are random
+    random,      ///< each lane at random
+    sequential,  ///< each lane from the first element to the last, in step
+    strided,     ///< each lane every n-th element, in step
+    growth,      ///< each lane fills its array from the first element on, at a pace of its own
+    graph_walk,  ///< each lane follows edges, in anybody's memory
+};
+
+/// The patterns' names in text, in the order of the enumeration; all but the first are names of `orchard uvm`, too.
+inline constexpr std::array<std::string_view, 7> access_pattern_names{
+    "unknown", "same-index", "random", "sequential", "strided", "growth", "graph-walk"};
+
+constexpr std::string_view name_of(access_pattern p) { return access_pattern_names[static_cast<std::size_t>(p)]; }
+
+}  // namespace orchard
