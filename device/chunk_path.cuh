@@ -23,7 +23,7 @@ struct chunk_request {
     std::uint32_t leaves = 0;  ///< and its tail
     mailbox::grant got{};
     failure_reason why = failure_reason::none;
-    void* block = nullptr;  ///< this lane's
+    void* block = nullptr;              ///< this lane's
     std::uint64_t host_frees_seen = 0;  ///< how many blocks of the host had been freed when it was refused
 };
 

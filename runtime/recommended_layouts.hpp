@@ -16,9 +16,8 @@ namespace orchard {
 
 /// How arrays of lanes are to lie, and how warps share VA blocks.
 struct recommended_layout {
-    layout arrays;  ///< `automatic`: in a tile of one element
+    layout arrays;  ///< `automatic`: in tiles of one element
     portion_policy portions;
-    friend constexpr bool operator==(const recommended_layout&, const recommended_layout&) = default;
 };
 
 /// Where all memory fits the GPU, and where it does not.
@@ -38,11 +37,11 @@ inline constexpr std::array<recommendation, access_pattern_names.size()> recomme
     // sequential
     {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
     // strided
-    {{layout::automatic(), portion_policy::packed}, {layout::automatic(), portion_policy::packed}},
+    {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
     // growth
     {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
     // graph-walk
-    {{layout::automatic(), portion_policy::packed}, {layout::automatic(), portion_policy::packed}},
+    {{layout::linear(), portion_policy::packed}, {layout::linear(), portion_policy::packed}},
 }};
 
 }  // namespace orchard

@@ -26,6 +26,7 @@ struct settings {
     int repeats = 20;
     bool quick = false;            ///< small sizes, to see that it works
     std::uint64_t operations = 0;  ///< of benchmarks that run for long; 0: what they choose
+    int seconds = 0;               ///< likewise
 };
 
 /// A benchmark: returns its rows, an array of flat objects. Errors: what kept it from being measured.

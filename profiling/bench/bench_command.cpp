@@ -76,22 +76,26 @@ absl::Status run(const arguments& a) {
 
 command_line::subcommand bench_command() {
     const auto a = std::make_shared<arguments>();
-    return {"bench", "Measure what requests cost, and what a heap holds", "Measurements",
-            [a](CLI::App& app) {
-                std::string help = "Which benchmark:";
-                for (const benchmark& b : all()) {
-                    absl::StrAppend(&help, "\n", b.name, ": ", b.help);
-                }
-                app.add_option("benchmark", a->name, help)->required();
-                app.add_option("--repeats", a->values.repeats, "Launches of which the median is taken")
-                    ->check(CLI::Range(1, 10000));
-                app.add_flag("--quick", a->values.quick, "Small sizes: only to see that it works");
-                app.add_option("--operations", a->values.operations,
-                               "soak: allocations in all; 0: 10,000,000,000 on CUDA, 1,000,000 on the emulated device");
-                app.add_option("--json", a->json, "Write the rows to this file");
-                add_to(app, a->values.heap);
-            },
-            [a] { return command_line::exit_code(run(*a)); }};
+    return {
+        "bench", "Measure what requests cost, and what a heap holds", "Measurements",
+        [a](CLI::App& app) {
+            std::string help = "Which benchmark:";
+            for (const benchmark& b : all()) {
+                absl::StrAppend(&help, "\n", b.name, ": ", b.help);
+            }
+            app.add_option("benchmark", a->name, help)->required();
+            app.add_option("--repeats", a->values.repeats, "Launches of which the median is taken")
+                ->check(CLI::Range(1, 10000));
+            app.add_flag("--quick", a->values.quick, "Small sizes: only to see that it works");
+            app.add_option(
+                "--operations", a->values.operations,
+                "soak, storm: allocations in all; soak, 0: 10,000,000,000 on CUDA, 1,000,000 on the emulated device");
+            app.add_option("--seconds", a->values.seconds, "storm: for how long; 0: ten minutes")
+                ->check(CLI::Range(0, 86'400));
+            app.add_option("--json", a->json, "Write the rows to this file");
+            add_to(app, a->values.heap);
+        },
+        [a] { return command_line::exit_code(run(*a)); }};
 }
 
 const command_line::registrar registered{bench_command()};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench managed`: memory that the UVM driver moves. What layouts of lane arrays cost there, beside the same by
-/// hand; what giving up freed memory saves; what the first touch costs under each advice. At most 1 GiB of managed
+/// `orchard bench managed`: memory that the UVM driver moves. What layouts of lane arrays cost there, beside the same
+/// by hand; what giving up freed memory saves; what the first touch costs under each advice. At most 1 GiB of managed
 /// memory at a time, all of which fits the GPU.
 
 #include <algorithm>
@@ -31,9 +31,7 @@ constexpr std::uint64_t kib = 1 << 10;
 constexpr std::uint64_t mib = 1 << 20;
 constexpr std::uint32_t reads_a_thread = 100;
 
-std::uint64_t all_bytes(const settings& s) {
-    return (s.device == simt::device_kind::cuda && !s.quick ? 512 : 8) * mib;
-}
+std::uint64_t all_bytes(const settings& s) { return (s.device == simt::device_kind::cuda && !s.quick ? 512 : 8) * mib; }
 
 options managed(const settings& s) {
     options values = s.heap;
@@ -82,8 +80,8 @@ private:
         if (!arrays.ok()) {
             return arrays.status();
         }
-        const simt::launch_result allocated = simt::launch(
-            h.executor(), shape(), allocate_arrays{h.ref(), how, arrays->data(), threads_, count_});
+        const simt::launch_result allocated =
+            simt::launch(h.executor(), shape(), allocate_arrays{h.ref(), how, arrays->data(), threads_, count_});
         std::vector<lane_array<element>> got(threads_);
         absl::Status status = allocated.ok ? arrays->download(got) : absl::InternalError(allocated.error);
         if (!status.ok()) {
@@ -94,9 +92,8 @@ private:
         }
         char* const base = h.ref().view().base;
         return run_patterns(h.executor(), arrays_of_heap{arrays->data()}, "lane_array", how, base,
-                            h.configuration().capacity, [&] {
-                                return h.prefetch(base, h.configuration().capacity, memory_tier::host);
-                            });
+                            h.configuration().capacity,
+                            [&] { return h.prefetch(base, h.configuration().capacity, memory_tier::host); });
     }
 
     absl::Status run_by_hand(layout how) {
@@ -300,8 +297,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     few.repeats = std::min(s.repeats, 3);
     ordered_json rows = ordered_json::array();
     absl::Status status;
-    for (const std::uint64_t bytes : s.quick ? std::vector<std::uint64_t>{64 * kib, 256 * kib}
-                                             : std::vector<std::uint64_t>{512 * kib, 4 * mib}) {
+    for (const std::uint64_t bytes :
+         s.quick ? std::vector<std::uint64_t>{64 * kib, 256 * kib} : std::vector<std::uint64_t>{512 * kib, 4 * mib}) {
         if (status.ok()) {
             status.Update(layout_experiment(few, bytes).run(rows));
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench paging`: what the UVM driver does with faults, on a GPU: which pages it brings, how many faults it sees
-/// at a time, and what a batch, a VA block, a page, a copy and a byte cost. Of these come the constants of the model
-/// (docs/uvm_model.md). 512 MiB of managed memory, all of which fits the GPU.
+/// `orchard bench paging`: what the UVM driver does with faults, on a GPU: which pages it brings, how many faults it
+/// sees at a time, and what a batch, a VA block, a page, a copy and a byte cost. Of these come the constants of the
+/// model (docs/uvm_model.md). 512 MiB of managed memory, all of which fits the GPU.
 
 #include <algorithm>
 #include <array>
@@ -111,12 +111,11 @@ public:
             if (!us.ok() || !mapped.ok()) {
                 return us.ok() ? mapped.status() : us.status();
             }
-            rows.push_back(
-                {{"what", absl::StrCat("regions read in turn: ", absl::StrJoin(regions, " "))},
-                 {"read", regions[i]},
-                 {"on_gpu", regions_away(*mapped)},
-                 {"pages_on_gpu", std::count(mapped->begin(), mapped->end(), false)},
-                 {"us", *us}});
+            rows.push_back({{"what", absl::StrCat("regions read in turn: ", absl::StrJoin(regions, " "))},
+                            {"read", regions[i]},
+                            {"on_gpu", regions_away(*mapped)},
+                            {"pages_on_gpu", std::count(mapped->begin(), mapped->end(), false)},
+                            {"us", *us}});
         }
         return status;
     }
@@ -126,8 +125,8 @@ public:
         std::vector<std::uint64_t> had(blocks * warps);
         for (int i = 0; i < 2; ++i) {  // the first to load the kernel
             absl::Status status = bring_home();
-            const simt::launch_result done =
-                simt::launch(on_, {blocks, warps * simt::warp_size}, read_at_once{words(0), 128 * kib, lanes, had_.data()});
+            const simt::launch_result done = simt::launch(on_, {blocks, warps * simt::warp_size},
+                                                          read_at_once{words(0), 128 * kib, lanes, had_.data()});
             status.Update(done.ok ? had_.download(had) : absl::InternalError(done.error));
             if (!status.ok()) {
                 return status;
@@ -193,8 +192,9 @@ private:
         return map_on_host(base_, all_bytes, [&] { return memory_->prefetch(base_, all_bytes, memory_tier::host); });
     }
     absl::StatusOr<double> read(std::uint64_t offset, const rounds_of& r) {
-        const simt::launch_result done = simt::launch(
-            on_, {1, simt::warp_size}, read_in_rounds{words(offset), r.apart, r.round_bytes, r.lanes, r.rounds, sum_.data()});
+        const simt::launch_result done =
+            simt::launch(on_, {1, simt::warp_size},
+                         read_in_rounds{words(offset), r.apart, r.round_bytes, r.lanes, r.rounds, sum_.data()});
         if (!done.ok) {
             return absl::InternalError(done.error);
         }
@@ -243,7 +243,7 @@ absl::Status time_costs(paging_run& r, ordered_json& rows) {
                     {"block_us", block_and_all - page_and_copy},
                     {"page_us", page},
                     {"copy_us", page_and_copy - page - 64 * kib_us},
-                    {"gb_per_s", 1.024e-3 / kib_us}});
+                    {"gb_per_s", 1.024 / kib_us}});
     return absl::OkStatus();
 }
 
@@ -264,8 +264,13 @@ absl::StatusOr<ordered_json> run(const settings& s) {
             status.Update(r.follow(regions, rows));
         }
     }
-    for (const auto& [blocks, warps, lanes] :
-         {std::array<std::uint32_t, 3>{1, 32, 1}, {1, 32, 2}, {1, 32, 4}, {1, 32, 8}, {2, 32, 4}, {4, 32, 4}, {8, 32, 2}}) {
+    for (const auto& [blocks, warps, lanes] : {std::array<std::uint32_t, 3>{1, 32, 1},
+                                               {1, 32, 2},
+                                               {1, 32, 4},
+                                               {1, 32, 8},
+                                               {2, 32, 4},
+                                               {4, 32, 4},
+                                               {8, 32, 2}}) {
         if (status.ok()) {
             status.Update(r.watch_waves(blocks, warps, lanes, rows));
         }

@@ -14,8 +14,8 @@
 
 namespace orchard::bench {
 
-/// For each page of 4 KiB of [at, at + bytes) whether this process has it mapped. `at` and `bytes` are multiples of 4096.
-/// Errors: Unavailable where the system does not say it (`/proc/self/pagemap`). Cost: 8 B read for each page.
+/// For each page of 4 KiB of [at, at + bytes) whether this process has it mapped. `at` and `bytes` are multiples of
+/// 4096. Errors: Unavailable where the system does not say it (`/proc/self/pagemap`). Cost: 8 B read for each page.
 absl::StatusOr<std::vector<bool>> pages_mapped(const void* at, std::uint64_t bytes);
 
 /// Has the host map [at, at + bytes), all of which is there: `bring_home` moves it, then each page is read. Errors:

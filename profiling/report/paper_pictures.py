@@ -193,10 +193,11 @@ PICTURES = {"paper_fig01": (draw_1, 1, (3.6, 2.6)), "paper_fig03": (draw_3, 3, (
             "paper_fig16": (draw_16, 2, (4.2, 2.8))}
 
 
-def draw_all(module, data, folder):
-    """Draws all pictures into `folder`; their paths, one after another."""
+def draw_all(module, data, folder, names=tuple(PICTURES)):
+    """Draws these pictures into `folder`; their paths, one after another."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (draw, panels, (width, height)) in PICTURES.items():
+    for name in names:
+        draw, panels, (width, height) = PICTURES[name]
         with module.rc_context(STYLE):
             figure, axes = module.subplots(1, panels, figsize=(width * panels, height), squeeze=False)
             draw(data, axes[0])

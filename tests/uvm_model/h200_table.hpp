@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The experiment of docs/limits.md, "Layout in managed memory": its accesses, and what was measured.
+/// What was measured on an H200 of the driver's paging, and the accesses of it.
 
 #include <array>
 #include <cstdint>
@@ -26,25 +26,50 @@ struct cell {
     std::uint64_t thread_bytes;
     arrays layout;
     double milliseconds;  ///< measured
-    double megabytes;     ///< counted, 10^6 bytes to the GPU
+    double megabytes;     ///< 10^6 bytes that moved to the GPU, counted page by page
 };
 
-inline constexpr std::array<cell, 15> h200_table = {{
-    {"same 512 KB", reads::same_in_warp, 512 * kib, arrays::linear, 66, 156},
-    {"same 512 KB", reads::same_in_warp, 512 * kib, arrays::tile_64k, 48, 227},
-    {"same 512 KB", reads::same_in_warp, 512 * kib, arrays::tile_4k, 78, 453},
-    {"same 4 MB", reads::same_in_warp, 4 * mib, arrays::linear, 83, 447},
-    {"same 4 MB", reads::same_in_warp, 4 * mib, arrays::tile_64k, 61, 234},
-    {"same 4 MB", reads::same_in_warp, 4 * mib, arrays::tile_4k, 17, 50},
-    {"stride 512 KB", reads::stride_64k, 512 * kib, arrays::linear, 46, 486},
-    {"stride 512 KB", reads::stride_64k, 512 * kib, arrays::tile_64k, 48, 211},
-    {"stride 512 KB", reads::stride_64k, 512 * kib, arrays::tile_4k, 9, 34},
-    {"stride 4 MB", reads::stride_64k, 4 * mib, arrays::linear, 36, 537},
-    {"stride 4 MB", reads::stride_64k, 4 * mib, arrays::tile_64k, 71, 182},
-    {"stride 4 MB", reads::stride_64k, 4 * mib, arrays::tile_4k, 12, 34},
-    {"own 4 MB", reads::own, 4 * mib, arrays::linear, 74, 457},
-    {"own 4 MB", reads::own, 4 * mib, arrays::tile_64k, 73, 439},
-    {"own 4 MB", reads::own, 4 * mib, arrays::tile_4k, 74, 442},
+/// As `orchard bench managed` measured it (profiling/results/managed.json); of each time the geometric mean of both
+/// ways.
+inline constexpr std::array<cell, 18> h200_table = {{
+    {"same 512 KiB", reads::same_in_warp, 512 * kib, arrays::linear, 59.9, 536.9},
+    {"same 512 KiB", reads::same_in_warp, 512 * kib, arrays::tile_64k, 24.3, 536.9},
+    {"same 512 KiB", reads::same_in_warp, 512 * kib, arrays::tile_4k, 85.2, 447.9},
+    {"same 4 MiB", reads::same_in_warp, 4 * mib, arrays::linear, 74.3, 536.9},
+    {"same 4 MiB", reads::same_in_warp, 4 * mib, arrays::tile_64k, 28.8, 432.0},
+    {"same 4 MiB", reads::same_in_warp, 4 * mib, arrays::tile_4k, 12.4, 50.5},
+    {"stride 512 KiB", reads::stride_64k, 512 * kib, arrays::linear, 44.6, 536.9},
+    {"stride 512 KiB", reads::stride_64k, 512 * kib, arrays::tile_64k, 29.2, 536.9},
+    {"stride 512 KiB", reads::stride_64k, 512 * kib, arrays::tile_4k, 10.3, 33.6},
+    {"stride 4 MiB", reads::stride_64k, 4 * mib, arrays::linear, 46.3, 536.9},
+    {"stride 4 MiB", reads::stride_64k, 4 * mib, arrays::tile_64k, 34.1, 536.9},
+    {"stride 4 MiB", reads::stride_64k, 4 * mib, arrays::tile_4k, 9.4, 33.6},
+    {"own 512 KiB", reads::own, 512 * kib, arrays::linear, 65.5, 536.9},
+    {"own 512 KiB", reads::own, 512 * kib, arrays::tile_64k, 65.2, 536.9},
+    {"own 512 KiB", reads::own, 512 * kib, arrays::tile_4k, 65.5, 536.9},
+    {"own 4 MiB", reads::own, 4 * mib, arrays::linear, 73.6, 536.9},
+    {"own 4 MiB", reads::own, 4 * mib, arrays::tile_64k, 68.6, 536.9},
+    {"own 4 MiB", reads::own, 4 * mib, arrays::tile_4k, 75.0, 536.9},
+}};
+
+/// Rounds of one warp, in each of which its first lanes read one page each, and what one took: `orchard bench paging`
+/// (profiling/results/paging.json).
+struct rounds {
+    const char* what;
+    std::uint32_t lanes;
+    std::uint64_t apart;  ///< bytes from lane to lane
+    std::uint64_t bytes;  ///< from round to round
+    std::uint64_t count;
+    double microseconds;  ///< measured, for one
+    double moved_kib;     ///< likewise
+};
+
+inline constexpr std::array<rounds, 5> h200_rounds = {{
+    {"a page", 1, 0, 2 * mib, 64, 29.6, 64},
+    {"a page of each of 16 VA blocks", 16, 2 * mib, 32 * mib, 16, 288, 1024},
+    {"16 pages of a VA block, every other region", 16, 128 * kib, 2 * mib, 64, 165.1, 1024},
+    {"16 pages of a region", 16, 4 * kib, 2 * mib, 64, 32.2, 64},
+    {"a page of each region of a VA block", 32, 64 * kib, 2 * mib, 64, 116.3, 2048},
 }};
 
 /// 512 MiB in arrays of `thread_bytes`, one a thread; each thread reads 4 bytes 100 times.
@@ -103,6 +128,16 @@ inline uvm_model::result run_cell(const cell& c, std::uint64_t seed) {
     uvm_model::paging_model model = model_of(table_source::all_bytes, std::nullopt, "h200");
     EXPECT_TRUE(model.populate({0, table_source::all_bytes}, uvm_model::processor::cpu).ok());
     table_source source(c, seed);
+    return run(model, source);
+}
+
+/// A run of the rounds, likewise.
+inline uvm_model::result run_rounds(const rounds& r) {
+    uvm_model::paging_model model = model_of(table_source::all_bytes, std::nullopt, "h200");
+    EXPECT_TRUE(model.populate({0, table_source::all_bytes}, uvm_model::processor::cpu).ok());
+    computed_source source(table_source::all_bytes, 1, r.count, [&r](auto, std::uint64_t round, std::uint32_t lane) {
+        return lane < r.lanes ? std::optional<std::uint64_t>(round * r.bytes + lane * r.apart) : std::nullopt;
+    });
     return run(model, source);
 }
 

@@ -71,17 +71,18 @@ constexpr calibration titan_v = {
     .block_warps = 8,
 };
 
-/// Fitted to docs/limits.md; docs/uvm_model.md says which constant comes from what.
+/// Measured by `orchard bench paging` and `orchard bench managed`; docs/uvm_model.md says which constant comes from
+/// what.
 constexpr calibration h200 = {
-    .batch_ns = 27'000,
-    .block_ns = 10'000,
-    .page_ns = 500,
-    .copy_ns = 2'500,
+    .batch_ns = 1'000,
+    .block_ns = 8'300,
+    .page_ns = 250,
+    .copy_ns = 5'600,
     .eviction_ns = 20'000,
-    .wake_ns = 10'000,
+    .wake_ns = 11'000,
     .refetch_ns = 2'000,
-    .in_bytes_per_s = 40e9,
-    .out_bytes_per_s = 40e9,
+    .in_bytes_per_s = 32.5e9,
+    .out_bytes_per_s = 32.5e9,
     .batch_entries = 256,
     .update_put_percent = 50,
     .fault_ns = 1'000,
@@ -90,8 +91,8 @@ constexpr calibration h200 = {
     .remote_ns = 1'500,
     .remote_bytes_per_s = 51e9,
     .remote_access_bytes = 32,
-    .utlbs = 66,
-    .utlb_faults = 56,  // as on a Titan V: on Hopper it is not known
+    .utlbs = 132,
+    .utlb_faults = 8,
     .sms = 132,
     .sm_warps = 64,
     .block_warps = 8,

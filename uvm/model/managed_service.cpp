@@ -131,11 +131,12 @@ void managed_space::bring(std::uint32_t index, const block_faults& faults, const
     }
     arrive(block, came);
     done.pages_in += demanded.count() + additional.count();
-    done.copies_in += demanded.runs() + additional.runs();
+    const std::uint32_t copies = (demanded | additional).runs();
+    done.copies_in += copies;
     counts_.demand_pages += demanded.count();
     counts_.prefetched_pages += additional.count();
     counts_.populated_pages += came - demanded.count() - additional.count();
-    counts_.copies_in += demanded.runs() + additional.runs();
+    counts_.copies_in += copies;
 }
 
 }  // namespace orchard::uvm_model

@@ -23,7 +23,7 @@ struct work {
     std::uint32_t pages = 0;  ///< pages that faulted and were seen to
     std::uint64_t pages_in = 0;
     std::uint64_t pages_out = 0;
-    std::uint32_t copies_in = 0;   ///< runs of consecutive pages, those that faulted and those prefetched apart
+    std::uint32_t copies_in = 0;   ///< runs of consecutive pages, whether they faulted or were prefetched
     std::uint32_t copies_out = 0;  ///< runs of consecutive pages
     std::uint32_t evictions = 0;
 
