@@ -31,15 +31,17 @@ inline constexpr std::array<recommendation, access_pattern_names.size()> recomme
     // unknown
     {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
     // same-index
-    {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
+    {{layout::interleaved(tile::k64), portion_policy::packed},
+     {layout::interleaved(tile::k64), portion_policy::packed}},
     // random
-    {{layout::automatic(), portion_policy::packed}, {layout::automatic(), portion_policy::packed}},
+    {{layout::linear(), portion_policy::packed}, {layout::linear(), portion_policy::packed}},
     // sequential
-    {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
+    {{layout::interleaved(tile::k64), portion_policy::packed},
+     {layout::interleaved(tile::k64), portion_policy::packed}},
     // strided
     {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
     // growth
-    {{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
+    {{layout::linear(), portion_policy::packed}, {layout::interleaved(tile::k64), portion_policy::packed}},
     // graph-walk
     {{layout::linear(), portion_policy::packed}, {layout::linear(), portion_policy::packed}},
 }};

@@ -20,7 +20,8 @@ sys.dont_write_bytecode = True  # the checkout stays as it is
 import google_benchmark
 import results
 
-TEXTS = ("title", "version", "commit", "date", "driver", "cuda", "command", "expected", "happened", "notes")
+TEXTS = ("title", "version", "commit", "date", "driver", "cuda", "command", "picture", "expected",
+         "happened", "notes")
 DESCRIBED = TEXTS + ("machine", "columns", "pivot", "hide", "targets", "order")
 
 

@@ -47,6 +47,8 @@ def _score(result):
 def _section(versions):
     result = versions[-1]
     parts = [f"## {result['title']}\n", _origin(result), _rows_table(result)]
+    if result["picture"]:
+        parts.append(f"![{result['title']}](pictures/{result['picture']})\n")
     if result["targets"]:
         lines = [[t["what"], *judge(result, t)] for t in result["targets"]]
         parts.append(_table(["Target", "Required", "Measured", "Outcome"], [False] * 4, lines))

@@ -21,7 +21,8 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _FORMAT = re.compile(r",?(\.\d{1,2})?[dfegs%]?")
 _REQUIRED = ("name", "commit", "date", "machine", "driver", "cuda", "command", "columns", "rows")
-_OPTIONAL = ("schema", "title", "version", "order", "pivot", "hide", "targets", "expected", "happened", "notes")
+_OPTIONAL = ("schema", "title", "version", "order", "pivot", "hide", "targets", "picture", "expected", "happened",
+             "notes")
 _COLUMN_FIELDS = ("key", "title", "unit", "format", "axis")
 _TARGET_FIELDS = ("what", "where", "key", "at_most", "at_least", "every")
 
@@ -73,8 +74,8 @@ def check(document, file):
     for field in document:
         if field not in _REQUIRED + _OPTIONAL:
             raise BadResult(f"{file}: field {field!r} is unknown")
-    result = {"title": document["name"], "version": "0", "order": 1000, "pivot": None, "hide": None, "targets": [], "expected": "",
-              "happened": "", "notes": "", **document, "file": file}
+    result = {"title": document["name"], "version": "0", "order": 1000, "pivot": None, "hide": None, "targets": [],
+              "picture": "", "expected": "", "happened": "", "notes": "", **document, "file": file}
     _check_scalars(result, file)
     _check_columns(result, file)
     _check_rows(result, file)

@@ -173,7 +173,10 @@ std::string to_header(const std::vector<verdict>& verdicts, std::string_view mac
                 of[v.fits ? 0 : 1] = cpp_of(candidates[v.best]);
             }
         }
-        absl::StrAppend(&text, "    // ", std::string(access_pattern_names[p]), "\n    {", of[0], ", ", of[1], "},\n");
+        constexpr std::size_t columns = 120;  // then clang-format breaks the line
+        const bool fits = of[0].size() + of[1].size() + std::string_view("    {, },").size() <= columns;
+        absl::StrAppend(&text, "    // ", std::string(access_pattern_names[p]), "\n    {", of[0],
+                        fits ? ", " : ",\n     ", of[1], "},\n");
     }
     return text + header_end;
 }

@@ -100,6 +100,12 @@ class Page(Folder):
                      "**Expected.** Less.", "**What happened.** More.", "**Notes.** Twice."):
             self.assertIn(line, page)
 
+    def test_a_picture_is_shown_where_there_is_one(self):
+        self.put(RESULT)
+        self.assertNotIn("pictures/", self.page())
+        self.put({**RESULT, "picture": "round_trip.svg"})
+        self.assertIn("![Round trip](pictures/round_trip.svg)\n", self.page())
+
     def test_targets_are_judged(self):
         self.put(RESULT)
         page = self.page()

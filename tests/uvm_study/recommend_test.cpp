@@ -124,6 +124,24 @@ TEST(uvm_recommend, is_reported_in_full) {
     EXPECT_NE(to_header(*verdicts, "titan_v").find("machine titan_v;"), std::string::npos);
 }
 
+// The header is held to the project's format as every source is.
+TEST(uvm_recommend, the_header_has_no_line_that_is_too_long) {
+    verdict fits{
+        access_pattern::same_index, true, {}, index_of(layout::interleaved(tile::k64), portion_policy::packed)};
+    verdict oversubscribed = fits;
+    oversubscribed.fits = false;
+    const std::string both = to_header({fits, oversubscribed}, "h200");
+    EXPECT_NE(both.find("{{layout::interleaved(tile::k64), portion_policy::packed},\n"
+                        "     {layout::interleaved(tile::k64), portion_policy::packed}},\n"),
+              std::string::npos)
+        << both;
+    fits.best = index_of(layout::automatic(), portion_policy::packed);
+    EXPECT_NE(to_header({fits, oversubscribed}, "h200")
+                  .find("{{layout::automatic(), portion_policy::packed}, {layout::interleaved(tile::k64), "
+                        "portion_policy::packed}},\n"),
+              std::string::npos);
+}
+
 TEST(uvm_recommend, says_what_it_cannot_run) {
     grid g = small();
     g.bytes = 1 << 10;  // less than a thread has
