@@ -105,13 +105,12 @@ private:
         if (!base.ok()) {
             return base.status();
         }
-        auto h = heap::create(managed(s_));  // for its executor
-        if (!h.ok()) {
-            return h.status();
-        }
+        simt::executor on;
+        on.kind = s_.device;
+        on.workers = static_cast<unsigned>(s_.heap.emulated_workers);
         const std::uint32_t log_tile = how == layout::linear() ? 0 : log_of(how.turn) - 2;
-        return run_patterns(h->executor(), arrays_by_hand{reinterpret_cast<element*>(*base), count_, log_tile}, "hand",
-                            how, *base, all_bytes(s_),
+        return run_patterns(on, arrays_by_hand{reinterpret_cast<element*>(*base), count_, log_tile}, "hand", how, *base,
+                            all_bytes(s_),
                             [&] { return (*memory)->prefetch(*base, all_bytes(s_), memory_tier::host); });
     }
     static absl::StatusOr<std::unique_ptr<managed_memory>> make_emulated() { return make_emulated_managed_memory(); }
