@@ -21,7 +21,7 @@ struct chunk_request {
     std::uint64_t total = 0;   ///< length of the chunk, in the same
     std::uint32_t k = 0;       ///< its whole segments
     std::uint32_t leaves = 0;  ///< and its tail
-    mailbox::grant got{};
+    memory_got got{};
     failure_reason why = failure_reason::none;
     void* block = nullptr;              ///< this lane's
     std::uint64_t host_frees_seen = 0;  ///< how many blocks of the host had been freed when it was refused

@@ -49,6 +49,13 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
     return s < h.shards ? s : h.shards - 1;
 }
 
+/// What a group got from magazine or host.
+struct memory_got : mailbox::grant {
+    /// How many clearances had begun when the group was refused first, and 1; 0: it was not yet. Who asks again with
+    /// the same keeps it.
+    std::uint64_t refused_at = 0;
+};
+
 /// What a group that deals with the host keeps in its memory meanwhile, for the reason that `mailbox_client.cuh` gives.
 struct dealings : errand_with<magazine_sink> {
     const heap_view& h;
@@ -67,7 +74,8 @@ struct dealings : errand_with<magazine_sink> {
     std::uint32_t attempt = 0;
     failure_reason why = failure_reason::none;
     failure_reason elsewhere;  ///< what the shards asked before have said
-    mailbox::grant* result = nullptr;
+    std::uint64_t vain;        ///< the last reclaim in vain, before this attempt's posts
+    memory_got* result = nullptr;
     // Of a reclaim.
     std::uint32_t page_class;
     std::uint32_t place;        ///< in the slab table, or the magazine's words: below it all lanes have looked
@@ -75,8 +83,12 @@ struct dealings : errand_with<magazine_sink> {
     lane_mask holders;          ///< lanes that have found something
     std::uint32_t segment;      ///< of the slab that may be empty
     std::uint32_t retired = 0;  ///< slabs
-    std::uint64_t bits;         ///< of the magazine's word that this lane has taken out
-    std::uint64_t left;         ///< of the word that is being handed back
+    std::uint32_t emptied = 0;  ///< runs and portions that the magazine had
+    // Of a clearance, as its leader knows.
+    std::uint64_t clearance = 0;  ///< its number, from 1 on; 0: there is none
+    bool alone = false;           ///< no other was going on when it began to look
+    std::uint64_t bits;           ///< of the magazine's word that this lane has taken out
+    std::uint64_t left;           ///< of the word that is being handed back
     std::uint32_t left_word;
 
     ORCHARD_FN dealings(const heap_view& heap, lane_mask m)
@@ -178,12 +190,41 @@ inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
     return found;
 }
 
+/// Begins a clearance: until its end the group may hold what neither the device nor the host has. Any lane, alone.
+inline ORCHARD_NOINLINE void begin_clearance(dealings& d) {
+    d.clearance = d.h.state->clearances_begun.word.fetch_add<order::acquire>(1) + 1;
+}
+
+/// Waits until as many clearances are over as had begun before this one, but not for too long. Any lane, alone.
+inline ORCHARD_NOINLINE void await_clearances(dealings& d) {
+    const std::uint64_t began = simt::clock_ns();
+    std::uint64_t ended = d.h.state->clearances_ended.word.load<order::acquire>();
+    ORCHARD_NO_UNROLL
+    while (ended + 1 < d.clearance && simt::clock_ns() - began < d.h.reclaim_patience_ns) {
+        simt::pause(1'000);
+        ended = d.h.state->clearances_ended.word.load<order::acquire>();
+    }
+    d.alone = ended + 1 == d.clearance;
+}
+
+/// Ends it, once all is posted that was taken out. Any lane, alone.
+inline ORCHARD_NOINLINE void end_clearance(dealings& d) {
+    if (d.clearance != 0) {
+        d.h.state->clearances_ended.word.fetch_add<order::release>(1);
+        d.clearance = 0;
+    }
+}
+
 /// Takes the next run that is to be handed back out of the magazine, where that has more than `d.keep`.
 inline ORCHARD_NOINLINE bool take_surplus(dealings& d) {
     if (d.returns == 0 || from_leader(d.mask, magazine_level(d.h)) <= d.keep) {
         return false;
     }
     --d.returns;
+    if (is_leader(d.mask) && d.clearance == 0) {
+        begin_clearance(d);
+    }
+    simt::sync(d.mask);
     return search_stock(d.h, 0, d.mask, 0, 0, &d.run);
 }
 
@@ -196,6 +237,7 @@ inline ORCHARD_FN void hand_back_surplus(dealings& d, std::uint32_t keep, std::u
     while (take_surplus(d)) {
         hand_back(d);
     }
+    end_clearance(d);
 }
 
 /// Chooses a length of which there are portions at hand, a random one: `d.drained`; 0 where there are none. All lanes.
@@ -376,6 +418,7 @@ inline ORCHARD_FN void drain(dealings& d) {
         }
         ORCHARD_NO_UNROLL
         while (next_drained(d)) {
+            ++d.emptied;
             hand_back(d);
         }
     }

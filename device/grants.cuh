@@ -120,11 +120,35 @@ struct request_of_memory {
     std::uint64_t bytes = 0;   ///< the lanes' blocks in a chunk, which is counted then; 0: it is for no chunk
 };
 
+/// Before an attempt of who was refused: which reclaim was the last in vain.
+inline ORCHARD_NOINLINE void look_at_reclaims(dealings& d) {
+    if (d.result->refused_at != 0) {
+        d.vain = from_leader(d.mask, d.h.state->vain_reclaim.word.load<order::acquire>());
+    }
+}
+
+/// After a refusal: whether there is nothing to be had. A whole reclaim has found nothing that began after the caller
+/// was refused, and the host has refused again since. What was freed meanwhile the caller may miss.
+inline ORCHARD_NOINLINE bool is_in_vain(dealings& d) {
+    if (d.result->refused_at == 0) {
+        // The newest value, or a clearance that is over would seem to have begun since; and released to who begins the
+        // next one, who is to see what was freed before.
+        std::uint64_t begun = 0;
+        if (is_leader(d.mask)) {
+            begun = d.h.state->clearances_begun.word.fetch_add<order::acq_rel>(0);
+        }
+        begun = from_leader(d.mask, begun);
+        d.result->refused_at = simt::mutation::is(fault::vain_age) ? begun : begun + 1;
+        return false;
+    }
+    return d.vain >= d.result->refused_at;
+}
+
 /// Gets segments with a tail: from the magazine, else from the host, on shortage after giving back what lies unused.
 /// All lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
 /// hit, two more for a tail; a round trip (3 to 5 us) otherwise.
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
-                                               mailbox::grant* got) {
+                                               memory_got* got) {
     constexpr std::uint32_t most_attempts = 6;
     // A run lies in one shard.
     const std::uint32_t whole = what.k + (what.leaves != 0 ? 1 : 0);
@@ -152,17 +176,19 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
         // The host should find in one piece what the magazine has in pieces, or never serves.
         const bool all = d.k > 64 || d.h.magazine_target == 0;
         hand_back_surplus(d, all ? d.h.magazine_target : d.h.magazine_most, returns_at_once + d.k / 32);
+        look_at_reclaims(d);
         request_anywhere(d);
         if (!may_be_elsewhere(d.why)) {
             break;
         }
         // After the last attempt the magazine is looked at once more: what was refused here may have come there.
-        if (++d.attempt != most_attempts) {
+        d.attempt = is_in_vain(d) ? most_attempts : d.attempt + 1;
+        if (d.attempt != most_attempts) {
             reclaim(d);
         }
     }
     if (d.why == failure_reason::none) {
-        *d.result = {d.run, d.leaf, leaf_count{d.leaves}};
+        static_cast<mailbox::grant&>(*d.result) = {d.run, d.leaf, leaf_count{d.leaves}};
         level_after(d);
     }
     return d.why;
@@ -170,7 +196,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
 
 /// Gets a run of `k` segments, as `acquire`.
 ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
-    mailbox::grant got;
+    memory_got got;
     const failure_reason why = acquire(h, mask, {k}, &got);
     *run = got;
     return why;

@@ -160,6 +160,9 @@ struct heap_state {
     lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
     lone_word refill_in_flight;                   ///< shard + 1 while a refill was posted there and not answered
     lone_word reclaiming;            ///< when the last reclaim began, in ns; a hint that keeps others from joining
+    lone_word clearances_begun;      ///< times that a group began to take out what lies unused, for the host
+    lone_word clearances_ended;      ///< and how many of these are over
+    lone_word vain_reclaim;          ///< the last of them that was a whole reclaim, alone, and found nothing; from 1 on
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_record failure;
     struct alignas(128) counters {

@@ -64,26 +64,26 @@ struct place_opening {
     failure_reason why = failure_reason::none;
     std::uint32_t refusals = 0;  ///< that the class had counted at first
     std::uint64_t started = 0;
-    segment_run run;
+    memory_got got;
 
     ORCHARD_FN place_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
         : h{heap}, group{mask}, page_class{of_class} {}
 };
 
-/// After `acquire_segments`: the bitmap of the segment, which may be no slab's yet. All lanes.
+/// After `acquire`: the bitmap of the segment, which may be no slab's yet. All lanes.
 inline ORCHARD_NOINLINE void clear_place(const place_opening& o) {
     if (o.why == failure_reason::none) {
-        clear_first(o.h, o.group, to_underlying(o.run.first));
+        clear_first(o.h, o.group, to_underlying(o.got.first));
     }
 }
 
-/// After `acquire_segments` for a place that the leader has reserved. All lanes.
+/// After `acquire` for a place that the leader has reserved. All lanes.
 inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
     if (is_leader(o.group)) {
         auto& refusal = o.h.state->slabs[o.page_class].refusal;
         const std::uint32_t before = refusal.load<order::relaxed>();
         if (o.why == failure_reason::none) {
-            const std::uint32_t segment = to_underlying(o.run.first);
+            const std::uint32_t segment = to_underlying(o.got.first);
             // Who comes too late to what the segment was before may hold bits for a moment.
             o.bits &= ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
             slab_publish(o.h, o.page_class, o.place, segment);
@@ -96,7 +96,7 @@ inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
         }
     }
     simt::sync(o.group);
-    o.entry = o.why == failure_reason::none ? to_underlying(o.run.first) + 1 : 0;
+    o.entry = o.why == failure_reason::none ? to_underlying(o.got.first) + 1 : 0;
 }
 
 /// Looks at the place, and waits while somebody else gets a slab for it. All lanes. True where the leader has reserved
@@ -136,12 +136,12 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
 }
 
 /// The slab at `o.place`: found, made, or waited for. All lanes of a converged group; the same result in all.
-/// Cost: a load where it is there; otherwise as `acquire_segments`, for one group, and the others' wait.
+/// Cost: a load where it is there; otherwise as `acquire`, for one group, and the others' wait.
 ORCHARD_INLINE void open_place(place_opening& o) {
     o.why = failure_reason::none;
     o.made = await_place(o);
     if (o.made) {
-        o.why = acquire_segments(o.h, o.group, 1, &o.run);
+        o.why = acquire(o.h, o.group, {1}, &o.got);
         clear_place(o);
         settle_place(o);
     }

@@ -224,8 +224,14 @@ inline ORCHARD_NOINLINE void page_search::take_turns(bool wanted) {
 /// Whether it is the turn of this lane's group.
 ORCHARD_INLINE bool page_search::is_its_turn() const { return (s.group >> simt::lowest_bit(turns) & 1) != 0; }
 
-/// Ends a turn.
+/// Ends a turn. What one class of a heap was refused the others need not wait to find out.
 inline ORCHARD_NOINLINE void page_search::end_turn() {
+    const int lane = simt::lowest_bit(turns);
+    const std::uint64_t refused_at = simt::shuffle(s.here, opening.got.refused_at, lane);
+    const std::uint64_t heap = simt::shuffle(s.here, reinterpret_cast<std::uintptr_t>(opening.h.state), lane);
+    if (opening.got.refused_at == 0 && heap == reinterpret_cast<std::uintptr_t>(opening.h.state)) {
+        opening.got.refused_at = refused_at;
+    }
     turns &= turns - 1;
     simt::sync(s.here);
 }
@@ -260,7 +266,11 @@ ORCHARD_INLINE void open_places(page_search& p) {
 
 /// After what the host had freed was freed: whoever is still without looks for a slab again.
 inline ORCHARD_NOINLINE void page_search::look_again(bool freed) {
-    if ((s.group & simt::ballot(s.here, freed)) != 0 && surveys) {
+    const lane_mask all = simt::ballot(s.here, freed);
+    if (all != 0) {
+        opening.got.refused_at = 0;  // that it was refused then says nothing any more
+    }
+    if ((s.group & all) != 0 && surveys) {
         why = failure_reason::none;
     }
 }

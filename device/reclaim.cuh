@@ -89,6 +89,11 @@ inline ORCHARD_NOINLINE bool begin_reclaim(dealings& d) {
         first = free && since.compare_exchange<order::relaxed>(began, now) ? 1 : 0;
     }
     if (from_leader(d.mask, first) != 0) {
+        if (is_leader(d.mask)) {
+            begin_clearance(d);
+            await_clearances(d);
+        }
+        simt::sync(d.mask);
         return true;
     }
     began = from_leader(d.mask, began);
@@ -101,21 +106,33 @@ inline ORCHARD_NOINLINE bool begin_reclaim(dealings& d) {
     return false;
 }
 
+/// Ends a reclaim, and says so where there was nothing to find: nobody else had anything in hand meanwhile.
+inline ORCHARD_NOINLINE void end_reclaim(dealings& d) {
+    if (is_leader(d.mask)) {
+        auto& begun = d.h.state->clearances_begun.word;
+        if (d.retired == 0 && d.emptied == 0 && d.alone && begun.fetch_add<order::acquire>(0) == d.clearance) {
+            d.h.state->vain_reclaim.word.raise<order::release>(d.clearance);
+        }
+        end_clearance(d);
+        d.h.state->reclaiming.word.store<order::relaxed>(0);
+    }
+}
+
 /// On shortage: retires empty slabs and hands the magazine back, so that the host can serve what it just could not.
 /// One group at a time does it, the others wait for it.
 inline ORCHARD_FN void reclaim(dealings& d) {
     if (!begin_reclaim(d)) {
         return;
     }
+    d.retired = 0;
+    d.emptied = 0;
     ORCHARD_NO_UNROLL
     for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
         retire_class(d);
     }
     collect_answers(d);
     drain(d);
-    if (is_leader(d.mask)) {
-        d.h.state->reclaiming.word.store<order::relaxed>(0);
-    }
+    end_reclaim(d);
 }
 
 /// Of the mailboxes of a heap, how many posts there were when somebody began to wait for their answers.

@@ -27,7 +27,7 @@ absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_vie
     absl::Status status = for_each_bitmap(
         view, memory,
         [&](std::uint32_t i) -> std::uint64_t { return class_at(i) < class_count ? class_words(class_at(i)) : 0; },
-        [&](std::uint32_t i, const std::vector<device::device_word<std::uint64_t>>& words) {
+        [&](std::uint32_t i, std::span<const device::device_word<std::uint64_t>> words) {
             class_usage& one = classes[class_at(i)];
             ++one.slabs;
             for (const auto& w : words) {

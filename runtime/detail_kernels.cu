@@ -5,6 +5,7 @@
 
 #include "device/free_alone.cuh"
 #include "device/page_path.cuh"
+#include "runtime/launch_status.hpp"
 
 namespace orchard::detail {
 namespace {
@@ -29,10 +30,6 @@ struct settle_kernel {
 constexpr simt::grid one_warp{1, simt::warp_size};
 
 }  // namespace
-
-absl::Status to_status(const simt::launch_result& result) {
-    return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
-}
 
 absl::Status preload_own_kernels(const simt::executor& on) {
     absl::Status status = to_status(simt::preload<retire_kernel>(on));

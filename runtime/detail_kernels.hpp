@@ -8,9 +8,6 @@
 
 namespace orchard::detail {
 
-/// `OkStatus`, or InternalError with the launch's own text.
-absl::Status to_status(const simt::launch_result& result);
-
 /// Loads the library's own kernels.
 absl::Status preload_own_kernels(const simt::executor& on);
 

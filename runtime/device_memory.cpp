@@ -13,6 +13,8 @@
 #endif
 #if ORCHARD_HAS_CUDA
 #include <cuda_runtime_api.h>
+
+#include "device/simt/current_device.hpp"
 #endif
 
 namespace orchard {
@@ -39,7 +41,8 @@ absl::Status finish(const simt::executor& on, cudaError_t error, const char* cal
     return status_of(error == cudaSuccess ? cudaStreamSynchronize(stream_of(on)) : error, call, bytes);
 }
 
-absl::StatusOr<void*> cuda_allocate(std::uint64_t bytes) {
+absl::StatusOr<void*> cuda_allocate(const simt::executor& on, std::uint64_t bytes) {
+    const simt::current_device here(on.device);
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, bytes);
     if (error != cudaSuccess) {
@@ -48,11 +51,13 @@ absl::StatusOr<void*> cuda_allocate(std::uint64_t bytes) {
     }
     return memory;
 }
-void cuda_free(void* memory) { cudaFree(memory); }
+void cuda_free(void* memory) { cudaFree(memory); }  // whichever GPU it is of
 absl::Status cuda_zero(const simt::executor& on, void* device, std::uint64_t bytes) {
+    const simt::current_device here(on.device);
     return finish(on, cudaMemsetAsync(device, 0, bytes, stream_of(on)), "cudaMemset", bytes);
 }
 absl::Status cuda_copy(const simt::executor& on, void* to, const void* from, std::uint64_t bytes, bool to_device) {
+    const simt::current_device here(on.device);
     const cudaMemcpyKind kind = to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     return finish(on, cudaMemcpyAsync(to, from, bytes, kind, stream_of(on)), "cudaMemcpy", bytes);
 }
@@ -60,7 +65,7 @@ absl::Status cuda_copy(const simt::executor& on, void* to, const void* from, std
 #else
 
 absl::Status no_cuda() { return absl::UnimplementedError("this build has no CUDA support; use the emulated device"); }
-absl::StatusOr<void*> cuda_allocate(std::uint64_t) { return no_cuda(); }
+absl::StatusOr<void*> cuda_allocate(const simt::executor&, std::uint64_t) { return no_cuda(); }
 void cuda_free(void*) {}
 absl::Status cuda_zero(const simt::executor&, void*, std::uint64_t) { return no_cuda(); }
 absl::Status cuda_copy(const simt::executor&, void*, const void*, std::uint64_t, bool) { return no_cuda(); }
@@ -85,7 +90,7 @@ absl::StatusOr<void*> allocate_device_memory(const simt::executor& on, std::uint
         return nullptr;
     }
     if (!is_emulated(on)) {
-        return cuda_allocate(bytes);
+        return cuda_allocate(on, bytes);
     }
     void* memory = ::operator new(bytes, alignment, std::nothrow);
     if (memory == nullptr) {

@@ -71,7 +71,6 @@ std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
 void heap::on_failure(std::function<void(const failure&)> report) { impl_->on_failure(std::move(report)); }
 std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
 absl::Status heap::close() { return impl_->close(); }
-absl::Status heap::to_status(const simt::launch_result& result) { return detail::to_status(result); }
 
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied) {
     auto choice = choose_device(values.device);
@@ -81,6 +80,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
     auto result = std::make_unique<impl>();
     result->values = values;
     result->executor.kind = choice->kind;
+    result->executor.device = choice->gpu;
     result->executor.workers = static_cast<unsigned>(values.emulated_workers);
     auto memory = supplied.at != nullptr ? make_backing_in(supplied, result->values, choice->kind)
                                          : make_backing(result->values, choice->kind);

@@ -13,6 +13,7 @@
 #include "device/simt/launch.cuh"
 #include "runtime/chunk_usage.hpp"
 #include "runtime/failure.hpp"
+#include "runtime/launch_status.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
 #include "uvm/memory_driver.hpp"
@@ -159,7 +160,6 @@ private:
     class impl;
     static absl::StatusOr<heap> make(const options& values, void* memory, std::uint64_t bytes, page_policies kernels);
     explicit heap(std::unique_ptr<impl> i);
-    static absl::Status to_status(const simt::launch_result& result);
 
     std::unique_ptr<impl> impl_;
 };

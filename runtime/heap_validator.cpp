@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -119,18 +120,24 @@ private:
         return absl::OkStatus();
     }
 
-    /// The words of one bitmap of the magazine, of which those of portions lie line by line.
+    /// The words of one bitmap of the magazine. Those of portions lie line by line among those of all lengths, which
+    /// are copied once.
     absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::stock& from) {
-        constexpr std::uint32_t line = heap_view::words_a_line;
+        const word64* begin = from.leaves != 0 ? view_.portions : from.words;
+        std::vector<word64>& all = from.leaves != 0 ? portions_ : segments_;
+        if (all.empty()) {
+            constexpr std::uint64_t lengths = leaves_per_segment - 1;
+            auto copy =
+                copy_of(memory_, begin,
+                        from.leaves != 0 ? lengths * heap_view::words_a_line * view_.portion_lines() : from.count);
+            if (!copy.ok()) {
+                return copy.status();
+            }
+            all = *std::move(copy);
+        }
         std::vector<std::uint64_t> words;
-        for (std::uint32_t w = 0; w < from.count; w += line) {
-            auto part = copy_of(memory_, &from.at(w), std::min(line, from.count - w));
-            if (!part.ok()) {
-                return part.status();
-            }
-            for (const word64& one : *part) {
-                words.push_back(one.load<order::relaxed>());
-            }
+        for (std::uint32_t w = 0; w < from.count; ++w) {
+            words.push_back(all[static_cast<std::size_t>(&from.at(w) - begin)].load<order::relaxed>());
         }
         return words;
     }
@@ -177,7 +184,7 @@ private:
         }
         return for_each_bitmap(
             view_, memory_, [&](std::uint32_t i) { return cleared[i] ? device::bitmap_words : 0; },
-            [this](std::uint32_t segment, const std::vector<word64>& words) {
+            [this](std::uint32_t segment, std::span<const word64> words) {
                 const std::uint64_t d = descriptors_[segment];
                 const bool slab = descriptor::kind(d) == segment_kind::slab;
                 const std::uint32_t c = descriptor::page_class(d);
@@ -215,6 +222,8 @@ private:
     backing& memory_;
     ownership owners_;
     std::vector<std::uint64_t> descriptors_;
+    std::vector<word64> segments_;  ///< in the magazine
+    std::vector<word64> portions_;  ///< likewise, of all lengths
 };
 
 }  // namespace

@@ -52,6 +52,7 @@ struct machine_info {
 struct device_choice {
     simt::device_kind kind = simt::device_kind::emulated;
     std::string reason;
+    int gpu = -1;  ///< of kind `cuda`: the calling thread's current GPU
 };
 
 /// Everything in `machine_info`. Free memory is known only within a CUDA context, so that this makes one on each GPU

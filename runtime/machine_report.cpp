@@ -121,7 +121,7 @@ absl::StatusOr<device_choice> choose_device(device_option wanted, const machine_
     }
     const obstacle found = cuda_obstacle(machine);
     if (found.what.empty()) {
-        return device_choice{simt::device_kind::cuda, gpu_reason(machine)};
+        return device_choice{simt::device_kind::cuda, gpu_reason(machine), machine.current_gpu};
     }
     if (wanted == device_option::automatic) {
         return device_choice{simt::device_kind::emulated, found.what};

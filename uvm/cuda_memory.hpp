@@ -15,33 +15,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "device/simt/current_device.hpp"
 
 namespace orchard::detail {
 
+using simt::current_device;
+
 /// The runtime's own words for an error.
 absl::Status to_status(cudaError_t error, const char* call);
-
-/// Makes a device current for the calling thread, and afterwards the one that was: the caller may be the application.
-class current_device {
-public:
-    explicit current_device(int device) : device_{device}, before_{device} {
-        cudaGetDevice(&before_);
-        if (before_ != device_) {
-            cudaSetDevice(device_);
-        }
-    }
-    ~current_device() {
-        if (before_ != device_) {
-            cudaSetDevice(before_);
-        }
-    }
-    current_device(const current_device&) = delete;
-    current_device& operator=(const current_device&) = delete;
-
-private:
-    int device_;
-    int before_;
-};
 
 /// Memory on one GPU and beside it, given back with this. Any thread.
 class cuda_memory {

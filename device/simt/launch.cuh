@@ -19,6 +19,8 @@
 #include "device/simt/lane.cuh"
 #if ORCHARD_CUDA_SOURCE
 #include <cuda_runtime_api.h>
+
+#include "device/simt/current_device.hpp"
 #endif
 
 namespace orchard::simt {
@@ -63,7 +65,8 @@ launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigne
 struct executor {
     device_kind kind = device_kind::emulated;
     unsigned workers = 0;    ///< emulated: host threads that run blocks; 0: as many as the machine has
-    void* stream = nullptr;  ///< CUDA: the `cudaStream_t` to launch on
+    int device = -1;         ///< CUDA: the ordinal of the GPU; negative: the calling thread's current one
+    void* stream = nullptr;  ///< CUDA: the `cudaStream_t` to launch on, of that GPU
     bool timed = false;      ///< take the kernel's time; costs some microseconds on the host
     emulated::access_recorder* recorder = nullptr;  ///< emulated: what records the lanes' accesses, or null
 };
@@ -136,6 +139,7 @@ private:
 template <class Kernel>
 launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kernel) {
     auto* stream = static_cast<cudaStream_t>(on.stream);
+    const current_device here(on.device);
     event_pair events(on.timed, stream);
     entry<Kernel><<<shape.blocks, shape.threads_per_block, 0, stream>>>(kernel);
     const cudaError_t launched = cudaGetLastError();
@@ -174,12 +178,13 @@ launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
 #endif
 }
 
-/// Loads `Kernel` on the current CUDA device now, so that its first launch does not wait for kernels that run
+/// Loads `Kernel` on the executor's GPU now, so that its first launch does not wait for kernels that run
 /// (the driver loads lazily). Nothing to do on the emulated device.
 template <class Kernel>
 launch_result preload(const executor& on) {
 #if ORCHARD_CUDA_SOURCE
     if (on.kind == device_kind::cuda) {
+        const current_device here(on.device);
         cudaFuncAttributes attributes{};
         return detail::to_result(cudaFuncGetAttributes(&attributes, detail::entry<Kernel>));
     }

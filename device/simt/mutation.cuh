@@ -40,7 +40,8 @@ namespace orchard::simt::mutation {
     X(live_order, "a lane frees its part of a chunk without releasing or acquiring")                                   \
     X(array_room, "a sub-array is as long as its smallest lane asks for")                                              \
     X(array_after, "a lane does not say where the sub-array behind its own begins")                                    \
-    X(ring_end, "a lane takes of the host's ring what it has not acquired")
+    X(ring_end, "a lane takes of the host's ring what it has not acquired")                                            \
+    X(vain_age, "who is refused trusts a reclaim in vain that had begun before")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/device_memory.hpp"
+#include "runtime/launch_status.hpp"
 
 namespace orchard::examples {
 
@@ -33,7 +34,7 @@ template <class Kernel>
 absl::Status run(heap& h, std::uint64_t threads, const Kernel& kernel) {
     const simt::launch_result done = simt::launch(h.executor(), simt::grid_for(threads), kernel);
     if (!done.ok) {
-        return absl::InternalError(done.error);
+        return to_status(done);
     }
     const std::optional<failure> first = h.last_failure();
     return first.has_value() ? absl::ResourceExhaustedError(to_text(*first)) : absl::OkStatus();

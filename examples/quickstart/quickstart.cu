@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "runtime/command_line.hpp"
 #include "runtime/device_memory.hpp"
+#include "runtime/launch_status.hpp"
 #include "runtime/options_cli.hpp"
 
 namespace orchard::examples {
@@ -71,10 +72,6 @@ struct sum_lists {
         heap.free(mine.items);
     }
 };
-
-absl::Status to_status(const simt::launch_result& result) {
-    return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
-}
 
 absl::Status quickstart(const options& values) {
     absl::StatusOr<heap> heap = heap::create(values);

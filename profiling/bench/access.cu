@@ -130,7 +130,7 @@ private:
     }
     double note(const simt::launch_result& result) {
         if (!result.ok) {
-            status_.Update(absl::InternalError(result.error));
+            status_.Update(to_status(result));
         }
         return result.microseconds;
     }

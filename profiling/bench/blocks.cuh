@@ -188,7 +188,7 @@ private:
     absl::StatusOr<double> launch(const Kernel& kernel) {
         const simt::launch_result result = simt::launch(on_, simt::grid_for(threads_), kernel);
         if (!result.ok) {
-            return absl::InternalError(result.error);
+            return to_status(result);
         }
         return result.microseconds;
     }

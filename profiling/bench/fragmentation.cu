@@ -101,8 +101,7 @@ struct bed {
 
     template <class Kernel>
     absl::Status launch(std::uint64_t threads, const Kernel& kernel) {
-        const simt::launch_result result = simt::launch(h.executor(), simt::grid_for(threads), kernel);
-        return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
+        return to_status(simt::launch(h.executor(), simt::grid_for(threads), kernel));
     }
 };
 

@@ -58,8 +58,9 @@ public:
     }
 
     [[nodiscard]] heap& of() { return *heap_; }
-    absl::StatusOr<double> fill(bool asks_beside = false) {
-        return run(take_and_write{heap_->ref(), list(), counts_.data(), asks_beside});
+    /// @param together  lanes of each warp that ask at once
+    absl::StatusOr<double> fill(std::uint32_t together, bool asks_beside = false) {
+        return run(take_and_write{heap_->ref(), list(), counts_.data(), together, asks_beside});
     }
     absl::StatusOr<double> check() { return run(check_blocks{list(), counts_.data()}); }
     absl::StatusOr<double> empty() { return run(free_blocks{heap_->ref(), list()}); }
@@ -95,7 +96,7 @@ private:
     absl::StatusOr<double> run(const Kernel& kernel, std::optional<simt::grid> shape = std::nullopt) {
         const simt::launch_result result = simt::launch(on_, shape.value_or(shape_), kernel);
         if (!result.ok) {
-            return absl::InternalError(result.error);
+            return to_status(result);
         }
         return result.microseconds;
     }
@@ -150,19 +151,29 @@ absl::Status time_creation(const settings& s, ordered_json& rows) {
 
 double ratio(std::uint64_t a, std::uint64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
-/// From an empty heap until `bytes` are in use; `reserved`: all of it is committed before.
-absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes, const options& values, bool reserved) {
+/// How a heap is filled.
+struct filling {
+    const char* what;
+    std::uint64_t extent = 0;     ///< 0: as by default
+    bool reserved = false;        ///< all of it is committed before
+    std::uint32_t together = 32;  ///< lanes of each warp that ask at once
+    int warm_ups = 1;             ///< 0 and no repeats: memory that the process has not had before
+};
+
+/// From an empty heap until `bytes` are in use.
+absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes, const options& values,
+                                         const filling& how) {
     std::vector<double> times;
     ordered_json row;
-    for (int i = -1; i < s.repeats; ++i) {
+    for (int i = -how.warm_ups; i < (how.warm_ups == 0 ? 1 : s.repeats); ++i) {
         auto g = growing_heap::make(values, bytes, blocks_of(s));
         if (!g.ok()) {
             return g.status();
         }
-        if (absl::Status status = reserved ? g->of().reserve(bytes + bytes / 32) : absl::OkStatus(); !status.ok()) {
+        if (absl::Status status = how.reserved ? g->of().reserve(bytes + bytes / 32) : absl::OkStatus(); !status.ok()) {
             return status;
         }
-        const auto us = g->fill();
+        const auto us = g->fill(how.together);
         const auto full = g->of().stats();
         const auto checked = g->check();
         const auto counts = g->take_counts();
@@ -198,27 +209,33 @@ absl::Status time_extents(const settings& s, std::uint64_t bytes, ordered_json& 
     if (values.capacity == 0) {
         values.capacity = bytes * 5 / 4 + 64 * mib;
     }
-    const auto add = [&](const char* what, std::uint64_t extent, bool reserved) -> absl::Status {
-        if (extent != 0) {
-            values.extent = values.most_extent = extent;
+    std::vector<filling> ways{
+        {.what = "growing, memory that the process never had", .warm_ups = 0},
+        {.what = "committed before", .reserved = true},
+        {.what = "growing, extents as by default"},
+        {.what = "committed before", .reserved = true, .together = 1},
+        {.what = "growing, extents as by default", .together = 1},
+    };
+    for (std::uint64_t extent = 2 * mib; extent <= (s.quick ? 8 : 1024) * mib; extent *= s.quick ? 4 : 2) {
+        ways.push_back({.what = "growing, extents of one size", .extent = extent});
+    }
+    for (const filling& how : ways) {
+        options one = values;
+        if (how.extent != 0) {
+            one.extent = one.most_extent = how.extent;
         }
-        auto row = time_growth(s, bytes, values, reserved);
+        auto row = time_growth(s, bytes, one, how);
         if (!row.ok()) {
             return row.status();
         }
-        ordered_json all{{"what", what}, {"bytes_gib", ratio(bytes, gib)}, {"extent_mib", extent / mib}};
+        ordered_json all{{"what", how.what},
+                         {"bytes_gib", ratio(bytes, gib)},
+                         {"extent_mib", how.extent / mib},
+                         {"lanes_at_once", how.together}};
         all.update(*row);
         rows.push_back(all);
-        return absl::OkStatus();
-    };
-    absl::Status status = add("committed before", 0, true);
-    status.Update(add("growing, extents as by default", 0, false));
-    for (std::uint64_t extent = 2 * mib; extent <= (s.quick ? 8 : 1024) * mib; extent *= s.quick ? 4 : 2) {
-        if (status.ok()) {
-            status.Update(add("growing, extents of one size", extent, false));
-        }
     }
-    return status;
+    return absl::OkStatus();
 }
 
 /// More than the device's budget, and then more than both budgets.
@@ -230,7 +247,7 @@ absl::Status time_spill(const settings& s, const amounts& a, ordered_json& rows)
     if (!g.ok()) {
         return g.status();
     }
-    const auto filled = g->fill(true);
+    const auto filled = g->fill(32, true);
     const auto full = g->of().stats();
     const auto checked = g->check();
     const auto counts = g->take_counts();

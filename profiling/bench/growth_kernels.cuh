@@ -46,23 +46,21 @@ struct block_list {
     }
 };
 
-/// Asks for a block for each lane, and writes them. Meanwhile, where it is to, the last warp asks again and again for
-/// what needs no growth.
+/// The first lanes of each warp ask for a block each, and the warp writes them; so on with the next. The last warp has
+/// none; where it is to, it asks again and again meanwhile for what needs no growth.
 struct take_and_write {
     heap_ref heap;
     block_list list;
     growth_counts* counts;
+    std::uint32_t together;  ///< lanes that ask at once
     bool asks_beside;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t last = at.threads() / simt::warp_size - 1;
-        if (asks_beside && at.global_warp() == last) {
-            return ask_beside(last);
-        }
-        take(at);
-        simt::sync(~simt::lane_mask{0});
-        if (simt::lane_id() == 0) {
-            counts->finished.fetch_add<simt::order::relaxed>(1);
+        const std::uint64_t others = at.threads() / simt::warp_size - 1;
+        if (at.global_warp() < others) {
+            take(at.global_warp(), others);
+        } else if (asks_beside) {
+            ask_beside(others);
         }
     }
 
@@ -80,24 +78,37 @@ struct take_and_write {
         }
     }
 
-    ORCHARD_INLINE void take(simt::thread_position at) const {
-        list.each(at, [&](std::uint64_t i) {
-            const std::uint64_t began = simt::clock_ns();
-            auto* const mine = static_cast<std::uint64_t*>(heap.malloc(list.words * sizeof(std::uint64_t)));
-            counts->latest_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
-            list.blocks[i] = mine;
-            if (mine == nullptr) {
-                counts->nulls.fetch_add<simt::order::relaxed>(1);
+    ORCHARD_INLINE void take(std::uint64_t warp, std::uint64_t warps) const {
+        ORCHARD_NO_UNROLL
+        for (std::uint64_t first = warp * together; first < list.count; first += warps * together) {
+            const auto lane = static_cast<std::uint64_t>(simt::lane_id());
+            std::uint64_t* own = nullptr;
+            if (lane < together && first + lane < list.count) {
+                own = ask();
+                list.blocks[first + lane] = own;
             }
             simt::sync(~simt::lane_mask{0});
-            list.each_block(mine, i, [&](std::uint64_t* block, std::uint64_t of) {
-                const auto lane = static_cast<std::uint64_t>(simt::lane_id());
+            list.each_block(own, first + lane, [&](std::uint64_t* block, std::uint64_t of) {
                 ORCHARD_UNROLL
                 for (std::uint64_t w = lane; w < list.words; w += simt::warp_size) {
                     block[w] = of ^ w;
                 }
             });
-        });
+        }
+        simt::sync(~simt::lane_mask{0});
+        if (simt::lane_id() == 0) {
+            counts->finished.fetch_add<simt::order::relaxed>(1);
+        }
+    }
+
+    ORCHARD_INLINE std::uint64_t* ask() const {
+        const std::uint64_t began = simt::clock_ns();
+        auto* const block = static_cast<std::uint64_t*>(heap.malloc(list.words * sizeof(std::uint64_t)));
+        counts->latest_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
+        if (block == nullptr) {
+            counts->nulls.fetch_add<simt::order::relaxed>(1);
+        }
+        return block;
     }
 };
 

@@ -41,7 +41,7 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     }
     const simt::launch_result result = simt::launch(h->executor(), simt::grid{1, 32}, request_once{h->ref()});
     if (!result.ok) {
-        return absl::InternalError(result.error);
+        return to_status(result);
     }
     ordered_json rows = ordered_json::array();
     for (const double after_s : {0.0, 1.0, 2.0}) {

@@ -203,7 +203,7 @@ absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std
         const simt::launch_result result = simt::launch(r->on, warps_grid(warps), kernel);
         const double us = result.microseconds;
         if (!result.ok) {
-            return absl::InternalError(result.error);
+            return to_status(result);
         }
         auto n = r->count_answered();
         if (!n.ok() || *n != std::uint64_t{warps} * rounds) {

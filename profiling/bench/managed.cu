@@ -6,6 +6,7 @@
 /// memory at a time, all of which fits the GPU.
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,7 +84,7 @@ private:
         const simt::launch_result allocated =
             simt::launch(h.executor(), shape(), allocate_arrays{h.ref(), how, arrays->data(), threads_, count_});
         std::vector<lane_array<element>> got(threads_);
-        absl::Status status = allocated.ok ? arrays->download(got) : absl::InternalError(allocated.error);
+        absl::Status status = allocated.ok ? arrays->download(got) : to_status(allocated);
         if (!status.ok()) {
             return status;
         }
@@ -161,7 +162,7 @@ private:
         const simt::launch_result done = simt::launch(
             on, shape(), read_places<Arrays>{arrays, which, reads_a_thread, seed, threads_, count_, sums->data()});
         if (!done.ok) {
-            return absl::InternalError(done.error);
+            return to_status(done);
         }
         const auto gone = bytes_moved_away(base, bytes);
         if (!gone.ok()) {
@@ -200,6 +201,31 @@ public:
     absl::Status give() { return launch(give_blocks{heap_->ref(), list_}, list_.count).status(); }
     /// Writes a word of each page; in ms.
     absl::StatusOr<double> write() { return launch(write_pages{list_}, list_.count * list_.bytes / os_page_bytes); }
+    /// Bytes of pages that hold what `write` wrote: of all the heap's as the host sees them, of the blocks as kernels
+    /// do.
+    [[nodiscard]] std::uint64_t written_on_host() const {
+        std::uint64_t pages = 0;
+        for (std::uint64_t at = 0; at < bytes(); at += os_page_bytes) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, base() + at, sizeof(word));
+            pages += was_written(word, list_.count * list_.bytes / os_page_bytes) ? 1 : 0;
+        }
+        return pages * os_page_bytes;
+    }
+    absl::StatusOr<std::uint64_t> written_on_device() {
+        auto found = device_array<simt::device_word<std::uint64_t>>::create(on_, 1);
+        if (!found.ok()) {
+            return found.status();
+        }
+        simt::device_word<std::uint64_t> pages{0};
+        absl::Status status =
+            launch(count_written_pages{list_, found->data()}, list_.count * list_.bytes / os_page_bytes).status();
+        status.Update(copy_to_host(on_, &pages, found->data(), sizeof(pages)));
+        if (!status.ok()) {
+            return status;
+        }
+        return pages.load<simt::order::relaxed>() * os_page_bytes;
+    }
     [[nodiscard]] heap& of() { return *heap_; }
     [[nodiscard]] char* base() const { return heap_->ref().view().base; }
     [[nodiscard]] std::uint64_t bytes() const { return heap_->configuration().capacity; }
@@ -213,7 +239,7 @@ private:
     absl::StatusOr<double> launch(const Kernel& kernel, std::uint64_t threads) {
         const simt::launch_result done = simt::launch(on_, simt::grid_for(threads), kernel);
         if (!done.ok) {
-            return absl::InternalError(done.error);
+            return to_status(done);
         }
         return done.microseconds / 1000;
     }
@@ -224,10 +250,12 @@ private:
     large_blocks list_{};
 };
 
-/// What it costs to move memory to the host whose blocks have been freed, by which its contents were given up or not.
+/// What it costs to move memory to the host whose blocks have been freed, and how much of their contents goes along:
+/// whether it was given up or not.
 absl::Status time_discard(const settings& s, bool discard, ordered_json& rows) {
     std::vector<double> times;
     std::uint64_t bytes = 0;
+    std::uint64_t arrived = 0;
     for (int i = -1; i < s.repeats; ++i) {
         options values = managed(s);
         values.discard = discard;
@@ -251,10 +279,38 @@ absl::Status time_discard(const settings& s, bool discard, ordered_json& rows) {
         if (i >= 0) {
             times.push_back(absl::ToDoubleMilliseconds(absl::Now() - began));
         }
+        arrived = r->written_on_host();
     }
     rows.push_back({{"what", discard ? "freed memory, given up, back to the host" : "freed memory back to the host"},
                     {"written_mb", static_cast<double>(bytes) * 1e-6},
+                    {"moved_mb", static_cast<double>(arrived) * 1e-6},
                     {"ms", median(times)}});
+    return absl::OkStatus();
+}
+
+/// The other way: blocks that the host has looked at are freed, and their memory is taken again by kernels.
+absl::Status count_reuse(const settings& s, bool discard, ordered_json& rows) {
+    options values = managed(s);
+    values.discard = discard;
+    auto r = large_blocks_run::make(s, values);
+    if (!r.ok()) {
+        return r.status();
+    }
+    absl::Status status = r->take();
+    const auto written = r->write();
+    status.Update(written.status());
+    status.Update(r->bring_home());
+    status.Update(r->give());
+    status.Update(r->of().trim());
+    status.Update(r->take());
+    const auto arrived = r->written_on_device();
+    status.Update(arrived.status());
+    if (!status.ok()) {
+        return status;
+    }
+    rows.push_back({{"what", discard ? "freed on the host, given up, taken again" : "freed on the host, taken again"},
+                    {"written_mb", static_cast<double>(all_bytes(s)) * 1e-6},
+                    {"moved_mb", static_cast<double>(*arrived) * 1e-6}});
     return absl::OkStatus();
 }
 
@@ -305,6 +361,9 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     for (const bool discard : {false, true}) {
         if (status.ok()) {
             status.Update(time_discard(few, discard, rows));
+        }
+        if (status.ok()) {
+            status.Update(count_reuse(few, discard, rows));
         }
     }
     const auto touch = [&](managed_advice advice, const char* name, bool prefetch) {

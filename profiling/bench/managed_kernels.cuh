@@ -111,14 +111,34 @@ struct take_blocks {
     }
 };
 
-/// Writes a word of each page of theirs, a thread each.
+/// Writes a word of each page of theirs, a thread each: its number, from 1 on.
 struct write_pages {
     large_blocks list;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t pages = list.bytes / os_page_bytes;
         const std::uint64_t i = at.global_thread();
         if (i < list.count * pages && list.blocks[i / pages] != nullptr) {
-            *reinterpret_cast<std::uint64_t*>(list.blocks[i / pages] + i % pages * os_page_bytes) = i;
+            *reinterpret_cast<std::uint64_t*>(list.blocks[i / pages] + i % pages * os_page_bytes) = i + 1;
+        }
+    }
+};
+
+/// Whether a page's first word is what `write_pages` wrote to one of `pages`.
+ORCHARD_FN constexpr bool was_written(std::uint64_t word, std::uint64_t pages) { return word - 1 < pages; }
+
+/// Counts the pages of theirs that hold such a word, a thread each.
+struct count_written_pages {
+    large_blocks list;
+    simt::device_word<std::uint64_t>* found;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t pages = list.bytes / os_page_bytes;
+        const std::uint64_t i = at.global_thread();
+        if (i < list.count * pages && list.blocks[i / pages] != nullptr) {
+            const auto* page =
+                reinterpret_cast<const std::uint64_t*>(list.blocks[i / pages] + i % pages * os_page_bytes);
+            if (was_written(*page, list.count * pages)) {
+                found->fetch_add<simt::order::relaxed>(1);
+            }
         }
     }
 };

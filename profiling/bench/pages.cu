@@ -61,7 +61,7 @@ public:
     double time(const Kernel& kernel, std::uint32_t threads) {
         const auto result = simt::launch(on_, simt::grid_for(threads), kernel);
         if (!result.ok) {
-            status_.Update(absl::InternalError(result.error));
+            status_.Update(to_status(result));
         }
         return result.microseconds;
     }

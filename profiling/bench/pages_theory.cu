@@ -12,6 +12,7 @@
 #include "device/random_walk/page_pool.cuh"
 #include "profiling/bench/random_walk_theory.hpp"
 #include "runtime/device_memory.hpp"
+#include "runtime/launch_status.hpp"
 
 namespace orchard::bench {
 namespace {
@@ -83,7 +84,7 @@ public:
                 const auto result =
                     simt::launch(on_, simt::grid_for(s.threads, 256),
                                  take_kernel<P, Word>{pool, taken_.data(), steps_.data(), s.threads, run});
-                status.Update(result.ok ? check(s) : absl::InternalError(result.error));
+                status.Update(result.ok ? check(s) : to_status(result));
             }
             std::vector<std::uint32_t> counts(s.threads);
             status.Update(steps_.download(counts));

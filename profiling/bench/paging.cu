@@ -18,6 +18,7 @@
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/watched_memory.hpp"
 #include "runtime/device_memory.hpp"
+#include "runtime/launch_status.hpp"
 #include "uvm/geometry.hpp"
 #include "uvm/managed_memory.hpp"
 
@@ -127,7 +128,7 @@ public:
             absl::Status status = bring_home();
             const simt::launch_result done = simt::launch(on_, {blocks, warps * simt::warp_size},
                                                           read_at_once{words(0), 128 * kib, lanes, had_.data()});
-            status.Update(done.ok ? had_.download(had) : absl::InternalError(done.error));
+            status.Update(done.ok ? had_.download(had) : to_status(done));
             if (!status.ok()) {
                 return status;
             }
@@ -196,7 +197,7 @@ private:
             simt::launch(on_, {1, simt::warp_size},
                          read_in_rounds{words(offset), r.apart, r.round_bytes, r.lanes, r.rounds, sum_.data()});
         if (!done.ok) {
-            return absl::InternalError(done.error);
+            return to_status(done);
         }
         return done.microseconds;
     }

@@ -87,6 +87,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
+    // All memory is there from the start: what is measured is the host's part, not the driver's.
+    values.backing = backing_option::fixed;
     const std::uint64_t threads = cuda && !s.quick ? 16384 : 64;
     // 3 MiB each on average; with what interleaving rounds up, and head-room for slabs of several classes.
     const std::uint64_t needed = threads * (3ull << 20) * 9 / 4 + (256ull << 20);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "profiling/bench/soak.hpp"
 #include "runtime/device_memory.hpp"
+#include "runtime/launch_status.hpp"
 
 namespace orchard::bench::soak {
 
@@ -81,7 +82,7 @@ private:
             result = simt::launch(on_, simt::grid_for(plan_.threads), kernel);
         }
         if (!result.ok) {
-            return absl::InternalError(result.error);
+            return to_status(result);
         }
         if (stuck.load(std::memory_order_relaxed)) {
             return absl::DeadlineExceededError(

@@ -79,7 +79,7 @@ absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_ra
     const policy_heap_ref<device::page_policy::rw_malloc> ref(made->any_ref().view());
     const auto result =
         simt::launch(made->executor(), shape, fill_kernel{ref, sizes.least, sizes.most, 1, totals->data()});
-    absl::Status status = result.ok ? made->validate() : absl::InternalError(result.error);
+    absl::Status status = result.ok ? made->validate() : to_status(result);
     std::vector<fill_totals> found(1);
     status.Update(totals->download(found));
     if (!status.ok()) {

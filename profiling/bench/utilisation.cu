@@ -126,7 +126,7 @@ public:
         const simt::grid shape = simt::grid_for(threads);
         auto launched =
             simt::launch(on_, shape, fill_kernel{heap_.ref(), bytes, heads_.data(), tally_.data(), threads});
-        status.Update(status_of(launched));
+        status.Update(to_status(launched));
         result.fill_us = launched.microseconds;
         fill_tally tally{};
         status.Update(tally_.download({&tally, 1}));
@@ -137,7 +137,7 @@ public:
             return status;
         }
         launched = simt::launch(on_, shape, free_kernel{heap_.ref(), heads_.data(), threads});
-        status.Update(status_of(launched));
+        status.Update(to_status(launched));
         result.free_us = launched.microseconds;
         status.Update(heap_.trim());
         status.Update(expect_pages(bytes, 0));
@@ -154,9 +154,6 @@ private:
     [[nodiscard]] std::uint32_t threads_for(std::uint32_t bytes) const {
         const std::uint64_t wanted = requests_that_fit(bytes, extent_) / 256 / simt::warp_size * simt::warp_size;
         return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, simt::warp_size, most_threads_));
-    }
-    static absl::Status status_of(const simt::launch_result& result) {
-        return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
     }
     /// That the heap agrees about what is allocated.
     absl::Status expect_pages(std::uint32_t bytes, std::uint64_t pages) {

@@ -85,5 +85,16 @@ TEST(bench_fragmentation, of_a_heap_used_for_some_time) {
     EXPECT_GT(held(5), 1.2 * held(3));
 }
 
+TEST(bench_shortage, refuses_nearly_all) {
+    const auto rows = run_quickly("shortage");
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    ASSERT_EQ(rows->size(), 4u * 2);
+    for (const auto& row : *rows) {
+        EXPECT_GT(row["nulls"], 0) << row;
+        EXPECT_LE(row["nulls"], row["threads"]) << row;
+    }
+    EXPECT_EQ(rows->back()["nulls"], rows->back()["threads"]) << "the largest blocks, at last";
+}
+
 }  // namespace
 }  // namespace orchard::bench

@@ -52,7 +52,7 @@ TEST(bench_managed, has_every_pattern_layout_and_way) {
     }
     EXPECT_EQ(layouts, 2 * 3 * 2 * 3);  // sizes, layouts, ways, patterns
     EXPECT_EQ(touches, 4);
-    EXPECT_EQ(rows->size(), static_cast<std::size_t>(layouts + touches + 2));
+    EXPECT_EQ(rows->size(), static_cast<std::size_t>(layouts + touches + 4));
 }
 
 TEST(bench_paging, is_refused_where_no_driver_pages) {

@@ -14,9 +14,20 @@
 
 #include "tests/support/heap_fixture.hpp"
 #include "uvm/memory_driver.hpp"
+#if ORCHARD_HAS_CUDA
+#include "device/simt/current_device.hpp"
+#endif
 
 namespace orchard::test {
 namespace {
+
+#if ORCHARD_HAS_CUDA
+using on_gpu = simt::current_device;
+#else
+struct on_gpu {
+    explicit on_gpu(int) {}
+};
+#endif
 
 class heaps : public ::testing::TestWithParam<heap_case> {
 protected:
@@ -25,7 +36,8 @@ protected:
             GTEST_SKIP() << "needs a GPU: " << choice.status().message();
         }
     }
-    static heap make() {
+    static heap make(int gpu = -1) {
+        const on_gpu here(gpu);
         auto made = heap::create(GetParam().values());
         EXPECT_TRUE(made.ok()) << made.status();
         return *std::move(made);
@@ -78,6 +90,31 @@ TEST_P(heaps, live_side_by_side_and_end_in_any_order) {
         for (heap& h : all) {
             EXPECT_TRUE(use(h));
         }
+    }
+}
+
+// The calling thread's current GPU is whichever it is: a heap knows its own.
+TEST_P(heaps, of_several_devices_are_used_in_turn) {
+    const bool cuda = GetParam().device == device_option::cuda;
+    if (const std::size_t gpus = describe_machine().gpus.size(); cuda && gpus < 2) {
+        GTEST_SKIP() << "needs two GPUs: this machine has " << gpus;
+    }
+    std::vector<heap> all;
+    for (const int gpu : {0, 1, 0, 1}) {
+        all.push_back(make(cuda ? gpu : -1));
+        EXPECT_EQ(all.back().executor().device, cuda ? gpu : -1);
+    }
+    for (const int current : {1, 0}) {
+        const on_gpu here(cuda ? current : -1);
+        for (heap& h : all) {
+            EXPECT_TRUE(use(h));
+            EXPECT_TRUE(h.trim().ok());
+            EXPECT_TRUE(h.reserve(std::uint64_t{8} << 20).ok());
+            EXPECT_TRUE(h.stats().ok());
+            void* const p = h.allocate_on_host(1000).value_or(nullptr);
+            EXPECT_TRUE(p == nullptr || h.free_on_host(p).ok());
+        }
+        all.erase(all.begin());
     }
 }
 

@@ -40,6 +40,7 @@ constexpr finder finders[] = {
     {fault::answer_order, "grant_return", 500}, {fault::live_order, "arrays", 500},
     {fault::array_room, "arrays", 500},         {fault::array_after, "arrays", 500},
     {fault::live_look, "stale_frees", 500},     {fault::ring_end, "host_frees", 3000},
+    {fault::vain_age, "shortage", 500},
 };
 
 const char* name_of(fault f) {

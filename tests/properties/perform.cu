@@ -3,6 +3,7 @@
 #include "tests/properties/perform.hpp"
 
 #include "runtime/device_memory.hpp"
+#include "runtime/launch_status.hpp"
 #include "tests/support/heap_kernels.cuh"
 
 namespace orchard::test {
@@ -99,10 +100,6 @@ absl::StatusOr<device_array<T>> array_of(heap& on, const std::vector<T>& from) {
     return made;
 }
 
-absl::Status status_of(const simt::launch_result& result) {
-    return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<answer>> perform(heap& on, const std::vector<request>& requests) {
@@ -114,7 +111,7 @@ absl::StatusOr<std::vector<answer>> perform(heap& on, const std::vector<request>
         }
     }
     absl::Status s =
-        status_of(simt::launch(on.executor(), {launch_warps / 2, 64},
+        to_status(simt::launch(on.executor(), {launch_warps / 2, 64},
                                make_requests{on.ref(), wanted->data(), got->data(), requests.size() / launch_threads}));
     std::vector<answer> answers(requests.size());
     s.Update(got->download(answers));
@@ -132,7 +129,7 @@ absl::StatusOr<std::uint64_t> count_changed(heap& on, const std::vector<held_blo
             return s;
         }
     }
-    absl::Status s = status_of(simt::launch(on.executor(), simt::grid_for(blocks.size(), 64),
+    absl::Status s = to_status(simt::launch(on.executor(), simt::grid_for(blocks.size(), 64),
                                             look_at_stamps{them->data(), blocks.size(), changed->data()}));
     std::vector<simt::device_word<std::uint64_t>> count(1);
     s.Update(changed->download(count));

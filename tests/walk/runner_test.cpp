@@ -21,7 +21,7 @@ namespace {
 
 using test::counted_heap;
 
-const simt::executor two_workers{simt::device_kind::emulated, 2, nullptr};
+const simt::executor two_workers{simt::device_kind::emulated, 2};
 
 class walk_kernels : public ::testing::Test {
 protected:

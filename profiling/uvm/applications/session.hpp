@@ -103,7 +103,7 @@ private:
         simt::executor on = heap_.executor();
         on.recorder = recorder;
         const simt::launch_result done = simt::launch(on, simt::grid_for(threads(), threads_per_block), kernel);
-        fail(done.ok ? absl::OkStatus() : absl::InternalError(done.error));
+        fail(to_status(done));
         fail(failure_of_heap());
     }
     absl::Status failure_of_heap();

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Which GPU the calls of a thread act on. In builds with CUDA only.
+
+#include <cuda_runtime_api.h>
+
+namespace orchard::simt {
+
+/// Makes a GPU current for the calling thread, and afterwards the one that was: the caller may be the application.
+/// A negative number: whichever is current stays so.
+class current_device {
+public:
+    explicit current_device(int device) : device_{device}, before_{device} {
+        if (device_ >= 0 && cudaGetDevice(&before_) == cudaSuccess && before_ != device_) {
+            cudaSetDevice(device_);
+        }
+    }
+    ~current_device() {
+        if (before_ != device_) {
+            cudaSetDevice(before_);
+        }
+    }
+    current_device(const current_device&) = delete;
+    current_device& operator=(const current_device&) = delete;
+
+private:
+    int device_;
+    int before_;
+};
+
+}  // namespace orchard::simt

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench shortage`: what it costs to be refused. A heap is filled until not even the least block is to be had;
+/// then many threads ask it for one block each.
+
+#include "device/heap_ref.cuh"
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/blocks.cuh"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t mib = 1 << 20;
+
+struct refusals {
+    simt::device_word<std::uint64_t> nulls;
+    simt::device_word<std::uint64_t> latest_ns;  ///< the longest that a null took
+};
+
+/// Each thread asks for a block, or for so many until it gets null. Nothing is freed.
+struct ask_in_shortage {
+    heap_ref heap;
+    size_range bytes;
+    bool until_null;
+    refusals* counts;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t n = bytes(at.global_thread());
+        for (;;) {
+            const std::uint64_t began = simt::clock_ns();
+            if (heap.malloc(n) == nullptr) {
+                counts->nulls.fetch_add<simt::order::relaxed>(1);
+                counts->latest_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
+                return;
+            }
+            if (!until_null) {
+                return;
+            }
+        }
+    }
+};
+
+/// Fills a heap, and asks it then.
+class full_heap {
+public:
+    static absl::StatusOr<full_heap> make(const options& values, std::uint32_t fillers) {
+        auto h = heap::create(values);
+        if (!h.ok()) {
+            return h.status();
+        }
+        auto counts = device_array<refusals>::create(h->executor(), 1);
+        if (!counts.ok()) {
+            return counts.status();
+        }
+        full_heap made(*std::move(h), *std::move(counts));
+        for (std::uint64_t bytes = 4 * mib; bytes >= 16; bytes /= 4) {
+            if (const auto row = made.ask({bytes, bytes}, fillers, true); !row.ok()) {
+                return row.status();
+            }
+        }
+        return made;
+    }
+
+    absl::StatusOr<ordered_json> ask(size_range bytes, std::uint32_t threads, bool until_null) {
+        simt::executor on = heap_.executor();
+        on.timed = true;
+        const simt::launch_result done = simt::launch(on, simt::grid_for(threads, std::min(threads, 256u)),
+                                                      ask_in_shortage{heap_.ref(), bytes, until_null, counts_.data()});
+        absl::Status status = to_status(done);
+        refusals seen;
+        status.Update(copy_to_host(on, &seen, counts_.data(), sizeof(seen)));
+        status.Update(counts_.zero());
+        if (!status.ok()) {
+            return status;
+        }
+        return ordered_json{
+            {"bytes_from", bytes.least},
+            {"bytes_to", std::max(bytes.least, bytes.below)},
+            {"threads", threads},
+            {"launch_us", done.microseconds},
+            {"latest_us", static_cast<double>(seen.latest_ns.load<simt::order::relaxed>()) / 1000},
+            {"nulls", seen.nulls.load<simt::order::relaxed>()},
+        };
+    }
+    absl::Status validate() { return heap_.validate(); }
+
+private:
+    full_heap(heap h, device_array<refusals> counts) : heap_{std::move(h)}, counts_{std::move(counts)} {}
+
+    heap heap_;
+    device_array<refusals> counts_;
+};
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    const bool cuda = s.device == simt::device_kind::cuda && !s.quick;
+    options values = s.heap;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    values.capacity = cuda ? 2048 * mib : 32 * mib;
+    auto full = full_heap::make(values, cuda ? 1024 : 32);
+    if (!full.ok()) {
+        return full.status();
+    }
+    ordered_json rows = ordered_json::array();
+    const std::vector<std::uint32_t> counts =
+        cuda ? std::vector<std::uint32_t>{32, 4'096, 131'072} : std::vector<std::uint32_t>{32, 64};
+    for (const size_range bytes :
+         {size_range{64, 64}, size_range{16, 8192}, size_range{64 << 10, 512 << 10}, size_range{mib, 8 * mib}}) {
+        for (const std::uint32_t threads : counts) {
+            auto row = full->ask(bytes, threads, false);
+            if (!row.ok()) {
+                return row.status();
+            }
+            rows.push_back(*std::move(row));
+        }
+    }
+    const absl::Status valid = full->validate();
+    return valid.ok() ? absl::StatusOr<ordered_json>(rows) : valid;
+}
+
+const registrar registered{{"shortage", "requests of a heap that has nothing left", run}};
+
+}  // namespace
+}  // namespace orchard::bench

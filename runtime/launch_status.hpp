@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include "absl/status/status.h"
+#include "device/simt/launch.cuh"
+
+namespace orchard {
+
+/// What became of a launch: `OkStatus`, or InternalError with the launch's own text.
+inline absl::Status to_status(const simt::launch_result& result) {
+    return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
+}
+
+}  // namespace orchard

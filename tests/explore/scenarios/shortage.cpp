@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// A heap has nothing left, and others ask for what it never has: they look for unused memory again and again, in vain.
+/// One lane frees its page, by which a slab is empty, and asks for a segment: it must get that one, although nobody has
+/// found it yet.
+
+#include "tests/explore/heap_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+constexpr std::uint64_t page = 512 << 10;
+
+void run_shortage(world& w) {
+    // Who clears the heap may stand still for long, with all that is unused in his hands: others wait for him.
+    constexpr std::uint64_t patience_ns = 100'000'000;
+    heap_world heap(w, {.segments = 2,
+                        .committed_at_start = 2,
+                        .extent = 1,
+                        .magazine_target = w.s.pick(2),
+                        .refill_batch = 1,
+                        .reclaim_patience_ns = patience_ns});
+    for (int round = 0; round < w.size.operations; ++round) {
+        void* segment = nullptr;
+        void* last = nullptr;
+        w.s.add_kernel({{1}}, [&](simt::thread_position) {
+            segment = heap.take(segment_bytes);
+            last = heap.take(page);
+            heap.s.check(segment != nullptr && last != nullptr, "null, although the heap has room for both");
+        });
+        if (!w.s.run()) {
+            return;
+        }
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
+            if (at.global_thread() != 0) {
+                heap.s.check(heap.take(2 * segment_bytes) == nullptr, "two segments, of which one was in use");
+                return;
+            }
+            heap.give(last, page);
+            last = heap.take(segment_bytes);
+            heap.s.check(last != nullptr, "null, although the lane itself had freed a segment before");
+        });
+        if (!w.s.run()) {
+            return;
+        }
+        w.s.add_kernel({{1}}, [&](simt::thread_position) {
+            heap.give(segment, segment_bytes);
+            heap.give(last, segment_bytes);
+        });
+        if (!w.s.run()) {
+            return;
+        }
+    }
+    if (heap.settle({class_of(page)})) {
+        heap.check_clean(0);
+        w.s.check(w.s.owned() == 0, "a block is still owned");
+    }
+}
+
+const registrar shortage{
+    {"shortage", "Who frees the last memory gets it, while others are refused.", {{{1}, {2}, {1}}, 2}, run_shortage}};
+
+}  // namespace
+}  // namespace orchard::explore

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A heap that has nothing left: who is refused finds out soon, and what is freed is served again.
+
+#include <algorithm>
+
+#include "tests/support/heap_fixture.hpp"
+
+namespace orchard::test {
+namespace {
+
+class heap_shortage : public heap_contract {
+protected:
+    /// Blocks of a segment each that are all of the heap.
+    std::vector<block> fill() {
+        std::vector<block> all = allocate(std::vector<std::uint64_t>(heap_segments(), segments(1)), 1);
+        expect_disjoint(all);
+        return all;
+    }
+    std::uint64_t posts() {
+        const auto stats = h().stats();
+        EXPECT_TRUE(stats.ok()) << stats.status();
+        return stats.ok() ? stats->posts : 0;
+    }
+    static std::size_t served(const std::vector<block>& blocks) {
+        return static_cast<std::size_t>(
+            std::count_if(blocks.begin(), blocks.end(), [](const block& b) { return b.address != 0; }));
+    }
+};
+INSTANTIATE_TEST_SUITE_P(all, heap_shortage,
+                         ::testing::Values(heap_cases()[0], heap_cases()[1], heap_cases()[5], heap_cases()[6]),
+                         case_name);
+
+// The lanes ask together, then by halves, quarters and so on: 63 times. The host is asked twice the first time, and
+// once for each part after that: no reclaim of this launch can find what the first one has not.
+TEST_P(heap_shortage, is_found_out_once_by_a_warp) {
+    const std::vector<block> all = fill();
+    const std::uint64_t before = posts();
+    const std::vector<block> refused = allocate(std::vector<std::uint64_t>(32, segments(1) / 2), 32);
+    EXPECT_EQ(served(refused), 0u);
+    EXPECT_LE(posts() - before, 66u);
+    free_all(all);
+    expect_empty();
+}
+
+// Pages of eight classes: each asks the host for a slab, one of them twice.
+TEST_P(heap_shortage, is_found_out_once_by_all_classes_of_a_warp) {
+    const std::vector<block> all = fill();
+    const std::uint64_t before = posts();
+    std::vector<std::uint64_t> sizes;
+    for (std::uint64_t i = 0; i < 32; ++i) {
+        sizes.push_back(std::uint64_t{16} << i % 8);
+    }
+    EXPECT_EQ(served(allocate(sizes, 32)), 0u);
+    EXPECT_LE(posts() - before, 18u) << "a class may ask again while others find out";
+    free_all(all);
+    expect_empty();
+}
+
+TEST_P(heap_shortage, ends_with_the_next_free) {
+    std::vector<block> all = fill();
+    for (const std::uint64_t bytes : {std::uint64_t{64}, segments(1) / 2, segments(1)}) {
+        EXPECT_EQ(served(allocate({bytes}, 1)), 0u) << bytes;
+        free_all({all.back()});
+        all.pop_back();
+        const std::vector<block> got = allocate({bytes}, 1);
+        ASSERT_EQ(served(got), 1u) << bytes;
+        // It fills the room again, if only by a slab or a portion that keeps a segment.
+        EXPECT_EQ(served(allocate({segments(1)}, 1)), 0u) << bytes;
+        free_all(got);
+        const std::vector<block> again = allocate({segments(1)}, 1);
+        ASSERT_EQ(served(again), 1u) << bytes;
+        all.push_back(again.front());
+    }
+    free_all(all);
+    expect_empty();
+}
+
+}  // namespace
+}  // namespace orchard::test
