@@ -204,6 +204,18 @@ absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes,
     return row;
 }
 
+/// Says of each row how long it took beside the one whose memory was all there before.
+void add_ratios(ordered_json& rows) {
+    for (ordered_json& row : rows) {
+        for (const ordered_json& before : rows) {
+            if (row.contains("lanes_at_once") && before["what"] == "committed before" &&
+                before["lanes_at_once"] == row["lanes_at_once"]) {
+                row["to_committed_before"] = row["ms"].get<double>() / before["ms"].get<double>();
+            }
+        }
+    }
+}
+
 absl::Status time_extents(const settings& s, std::uint64_t bytes, ordered_json& rows) {
     options values = elastic(s);
     if (values.capacity == 0) {
@@ -235,6 +247,7 @@ absl::Status time_extents(const settings& s, std::uint64_t bytes, ordered_json& 
         all.update(*row);
         rows.push_back(all);
     }
+    add_ratios(rows);
     return absl::OkStatus();
 }
 

@@ -50,7 +50,8 @@ def main(arguments=None, load_pyplot=None):
     for name, (draw, data) in figures.items():
         figure = draw(pyplot, data)
         path = options.output_dir / f"{name}.{options.format}"
-        figure.savefig(path, bbox_inches="tight")
+        # The same rows give the same file.
+        figure.savefig(path, bbox_inches="tight", metadata={"Date": None} if options.format == "svg" else None)
         pyplot.close(figure)
         print(path)
     return 0
@@ -202,6 +203,7 @@ def _log_sizes(axes, sizes):
 def _pyplot():
     import matplotlib
     matplotlib.use("Agg")  # files only: there may be no screen
+    matplotlib.rcParams["svg.hashsalt"] = "orchard"
     from matplotlib import pyplot
     return pyplot
 

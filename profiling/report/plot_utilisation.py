@@ -49,6 +49,7 @@ def draw(lines, output):
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "orchard"
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4.5))
@@ -62,7 +63,7 @@ def draw(lines, output):
     axes.grid(alpha=0.3)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)
     figure.tight_layout()
-    figure.savefig(output)
+    figure.savefig(output, metadata={"Date": None} if output.suffix == ".svg" else None)
 
 
 def main(arguments=None):
