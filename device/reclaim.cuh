@@ -5,8 +5,8 @@
 /// What is done on shortage, and before a heap is looked at: retires empty slabs, hands
 /// the magazine back, waits until nothing is under way.
 
-#include "device/dealings.cuh"
 #include "device/host_frees.cuh"
+#include "device/magazine_drain.cuh"
 
 namespace orchard::device {
 

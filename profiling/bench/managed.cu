@@ -201,25 +201,30 @@ public:
     absl::Status give() { return launch(give_blocks{heap_->ref(), list_}, list_.count).status(); }
     /// Writes a word of each page; in ms.
     absl::StatusOr<double> write() { return launch(write_pages{list_}, list_.count * list_.bytes / os_page_bytes); }
-    /// Bytes of pages that hold what `write` wrote: of all the heap's as the host sees them, of the blocks as kernels
-    /// do.
-    [[nodiscard]] std::uint64_t written_on_host() const {
+    /// Bytes of the heap's pages that hold what `write` wrote, as the host sees them. The host marks them.
+    std::uint64_t mark_on_host() {
+        const std::uint64_t all = list_.count * list_.bytes / os_page_bytes;
         std::uint64_t pages = 0;
         for (std::uint64_t at = 0; at < bytes(); at += os_page_bytes) {
             std::uint64_t word = 0;
             std::memcpy(&word, base() + at, sizeof(word));
-            pages += was_written(word, list_.count * list_.bytes / os_page_bytes) ? 1 : 0;
+            if (was_written(word, all)) {
+                ++pages;
+                word = marked_by_host(word, all);
+                std::memcpy(base() + at, &word, sizeof(word));
+            }
         }
         return pages * os_page_bytes;
     }
-    absl::StatusOr<std::uint64_t> written_on_device() {
+    /// Bytes of the blocks' pages that hold what the host has marked, as kernels see them.
+    absl::StatusOr<std::uint64_t> marked_on_device() {
         auto found = device_array<simt::device_word<std::uint64_t>>::create(on_, 1);
         if (!found.ok()) {
             return found.status();
         }
         simt::device_word<std::uint64_t> pages{0};
         absl::Status status =
-            launch(count_written_pages{list_, found->data()}, list_.count * list_.bytes / os_page_bytes).status();
+            launch(count_marked_pages{list_, found->data()}, list_.count * list_.bytes / os_page_bytes).status();
         status.Update(copy_to_host(on_, &pages, found->data(), sizeof(pages)));
         if (!status.ok()) {
             return status;
@@ -279,7 +284,7 @@ absl::Status time_discard(const settings& s, bool discard, ordered_json& rows) {
         if (i >= 0) {
             times.push_back(absl::ToDoubleMilliseconds(absl::Now() - began));
         }
-        arrived = r->written_on_host();
+        arrived = r->mark_on_host();
     }
     rows.push_back({{"what", discard ? "freed memory, given up, back to the host" : "freed memory back to the host"},
                     {"written_mb", static_cast<double>(bytes) * 1e-6},
@@ -288,7 +293,8 @@ absl::Status time_discard(const settings& s, bool discard, ordered_json& rows) {
     return absl::OkStatus();
 }
 
-/// The other way: blocks that the host has looked at are freed, and their memory is taken again by kernels.
+/// The other way: blocks that the host has written to are freed, and their memory is taken again by kernels. What
+/// kernels wrote before the GPU's memory may still hold: so it is the host's marks that are looked for.
 absl::Status count_reuse(const settings& s, bool discard, ordered_json& rows) {
     options values = managed(s);
     values.discard = discard;
@@ -300,10 +306,13 @@ absl::Status count_reuse(const settings& s, bool discard, ordered_json& rows) {
     const auto written = r->write();
     status.Update(written.status());
     status.Update(r->bring_home());
+    if (status.ok()) {
+        (void)r->mark_on_host();
+    }
     status.Update(r->give());
     status.Update(r->of().trim());
     status.Update(r->take());
-    const auto arrived = r->written_on_device();
+    const auto arrived = r->marked_on_device();
     status.Update(arrived.status());
     if (!status.ok()) {
         return status;

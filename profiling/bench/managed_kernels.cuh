@@ -126,8 +126,11 @@ struct write_pages {
 /// Whether a page's first word is what `write_pages` wrote to one of `pages`.
 ORCHARD_FN constexpr bool was_written(std::uint64_t word, std::uint64_t pages) { return word - 1 < pages; }
 
-/// Counts the pages of theirs that hold such a word, a thread each.
-struct count_written_pages {
+/// The host's mark: such a word, which no memory of the GPU has ever held.
+ORCHARD_FN constexpr std::uint64_t marked_by_host(std::uint64_t word, std::uint64_t pages) { return word + pages; }
+
+/// Counts the pages of theirs that hold such a word with the host's mark, a thread each.
+struct count_marked_pages {
     large_blocks list;
     simt::device_word<std::uint64_t>* found;
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -136,7 +139,8 @@ struct count_written_pages {
         if (i < list.count * pages && list.blocks[i / pages] != nullptr) {
             const auto* page =
                 reinterpret_cast<const std::uint64_t*>(list.blocks[i / pages] + i % pages * os_page_bytes);
-            if (was_written(*page, list.count * pages)) {
+            const std::uint64_t all = list.count * pages;
+            if (was_written(*page - marked_by_host(0, all), all)) {
                 found->fetch_add<simt::order::relaxed>(1);
             }
         }
