@@ -190,9 +190,13 @@ inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
     return found;
 }
 
-/// Begins a clearance: until its end the group may hold what neither the device nor the host has. Any lane, alone.
+/// Begins a clearance, if there is none: until its end the group may hold what neither the device nor the host has. All
+/// lanes.
 inline ORCHARD_NOINLINE void begin_clearance(dealings& d) {
-    d.clearance = d.h.state->clearances_begun.word.fetch_add<order::acquire>(1) + 1;
+    if (is_leader(d.mask) && d.clearance == 0) {
+        d.clearance = d.h.state->clearances_begun.word.fetch_add<order::acquire>(1) + 1;
+    }
+    simt::sync(d.mask);
 }
 
 /// Waits until as many clearances are over as had begun before this one, but not for too long. Any lane, alone.
@@ -207,7 +211,7 @@ inline ORCHARD_NOINLINE void await_clearances(dealings& d) {
     d.alone = ended + 1 == d.clearance;
 }
 
-/// Ends it, once all is posted that was taken out. Any lane, alone.
+/// Ends it, if there is one, once all is posted that was taken out. Any lane.
 inline ORCHARD_NOINLINE void end_clearance(dealings& d) {
     if (d.clearance != 0) {
         d.h.state->clearances_ended.word.fetch_add<order::release>(1);
@@ -221,10 +225,7 @@ inline ORCHARD_NOINLINE bool take_surplus(dealings& d) {
         return false;
     }
     --d.returns;
-    if (is_leader(d.mask) && d.clearance == 0) {
-        begin_clearance(d);
-    }
-    simt::sync(d.mask);
+    begin_clearance(d);
     return search_stock(d.h, 0, d.mask, 0, 0, &d.run);
 }
 
@@ -264,6 +265,7 @@ inline ORCHARD_NOINLINE bool take_surplus_portion(dealings& d) {
         return false;
     }
     --d.returns;
+    begin_clearance(d);
     choose_length(d);
     if (d.drained == 0 || !search_stock(d.h, d.drained, d.mask, 1, 0, &d.run)) {
         return false;
@@ -279,6 +281,7 @@ inline ORCHARD_FN void hand_back_portions(dealings& d, std::uint32_t most) {
     while (take_surplus_portion(d)) {
         hand_back(d);
     }
+    end_clearance(d);
 }
 
 /// Runs that one request hands back at most, beside those that it may itself have use for.

@@ -59,7 +59,9 @@ inline ORCHARD_FN void retire_class(dealings& d) {
 inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
     dealings d(h, mask);
     d.page_class = page_class;
+    begin_clearance(d);
     retire_class(d);
+    end_clearance(d);
     return d.retired;
 }
 
@@ -89,8 +91,8 @@ inline ORCHARD_NOINLINE bool begin_reclaim(dealings& d) {
         first = free && since.compare_exchange<order::relaxed>(began, now) ? 1 : 0;
     }
     if (from_leader(d.mask, first) != 0) {
+        begin_clearance(d);
         if (is_leader(d.mask)) {
-            begin_clearance(d);
             await_clearances(d);
         }
         simt::sync(d.mask);
@@ -190,7 +192,9 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
     int in_vain = 0;
     for (;;) {
         if (drain_too) {
+            begin_clearance(d);
             drain(d);
+            end_clearance(d);
         }
         const bool delivered = deliver_what_is_posted(d, seen);
         const std::uint32_t left = drain_too ? from_leader(mask, all_at_hand(h)) : 0;

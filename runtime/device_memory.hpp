@@ -6,8 +6,8 @@
 /// memory on the emulated device. Not part of any heap.
 ///
 /// Errors of all functions: `ResourceExhausted` where memory is short, `Internal` with the driver's own text,
-/// `Unimplemented` for a CUDA executor in a build without CUDA. On CUDA they act on the
-/// executor's GPU and stream, and return when the work is done; allocating and freeing wait for kernels that run there.
+/// `Unimplemented` for a CUDA executor in a build without CUDA. On CUDA they act on the executor's GPU and stream, and
+/// return when the work is done; allocating and freeing wait for kernels that run there.
 
 #include <cstddef>
 #include <cstdint>

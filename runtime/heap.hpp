@@ -32,7 +32,8 @@ enum class page_policies {
 /// All functions may be called from any thread, one call at a time.
 class heap {
 public:
-    /// Makes a heap as `values` say. Kernels of the library are loaded before any thread of it starts.
+    /// Makes a heap as `values` say; on CUDA, of the GPU that is the calling thread's current one. Kernels of the
+    /// library are loaded before any thread of it starts.
     ///
     /// `kernels`: which policies the caller's kernels are built for; nearly always the default one alone.
     ///
@@ -69,7 +70,7 @@ public:
     template <class Use>
     decltype(auto) visit(Use use) const;
 
-    /// Where this heap's kernels run: to be passed to `simt::launch`.
+    /// Where this heap's kernels run, and on which GPU: to be passed to `simt::launch`.
     [[nodiscard]] const simt::executor& executor() const;
 
     /// The options that the heap was made with.
