@@ -27,8 +27,11 @@ using mailbox::courier_word;
 using mailbox::slot_word;
 
 namespace courier {
-/// Words that each lane of a courier reads at once while there is traffic: 128 answers a full warp.
-inline constexpr std::uint32_t depth = 4;
+/// Words that each lane of a courier reads at once while there is traffic: 256 answers a full warp. A round costs the
+/// same however little it brings, also to a group of one lane.
+inline constexpr std::uint32_t depth = 8;
+/// Answers that a lane hands over side by side: as many as registers allow.
+inline constexpr std::uint32_t at_once = 2;
 /// Rounds that a courier stays for others once its own answer is there.
 inline constexpr std::uint32_t rounds_for_others = 8;
 /// Rounds after which a courier lets go, so that its word changes even while nothing arrives.
@@ -82,7 +85,8 @@ struct tenure {
     std::uint32_t for_others;
     bool last;
     std::uint32_t at;                     ///< which of its words this lane hands over
-    std::uint64_t handed;                 ///< and what that is
+    std::uint32_t others;                 ///< of it and those behind it, which found no waiter: a bit each
+    std::uint64_t handed;                 ///< the one that is for the sink
     std::uint64_t asked;                  ///< the slot's word: what its post asked for
     mailbox::grant granted;               ///< to it
     std::uint64_t words[courier::depth];  ///< of this lane; 0 where there is nothing to be delivered

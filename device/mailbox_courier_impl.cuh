@@ -130,17 +130,46 @@ inline ORCHARD_NOINLINE void end_reading(errand& e, bool took_own) {
     }
 }
 
-/// Hands the answer `e.turn.handed` over. Repeating it is harmless: the tag tells a slot's uses apart. Any lane, alone.
-/// True where nobody waits for it: it is for the sink then, with what was asked for in `e.turn.asked`.
+/// Hands `at_once` answers over, side by side, from `e.turn.at` on. Repeating it is harmless: the tag tells a slot's
+/// uses apart. Those that found no waiter are in `e.turn.others`.
+ORCHARD_INLINE void hand_over_some(errand& e) {
+    const std::uint64_t* words = e.turn.words + e.turn.at;
+    const std::uint32_t left = e.turn.deep - e.turn.at;
+    auto* slots = e.box->device->slots();
+    std::uint64_t waiting[at_once];
+    std::uint64_t found[at_once];
+    ORCHARD_UNROLL
+    for (std::uint32_t j = 0; j < at_once; ++j) {
+        const std::uint64_t packed = j < left ? words[j] : 0;
+        waiting[j] = slot_word::waiting(answer::tag_field::get(packed));
+        // Releases what the service's answer released to this courier (its fence lies between); pairs with the
+        // waiter's acquire.
+        found[j] = slots[answer::slot_field::get(packed)].compare_exchange_if<simt::store_after_fence>(
+            packed != 0, waiting[j], slot_word::delivered(answer::unpack(packed)));
+    }
+    std::uint32_t others = 0;
+    ORCHARD_UNROLL
+    for (std::uint32_t j = 0; j < at_once; ++j) {
+        others |= found[j] == waiting[j] ? 0 : 1u << j;
+    }
+    e.turn.others = others;
+}
+
+/// Hands the answer `e.turn.at` over, with those after it. Any lane, alone. True where nobody waits for it: it is for
+/// the sink then, with what was asked for in `e.turn.asked`.
 inline ORCHARD_NOINLINE bool hand_over(errand& e) {
-    const std::uint64_t packed = e.turn.handed;
-    auto& word = e.box->device->slots()[answer::slot_field::get(packed)];
-    std::uint64_t found = slot_word::waiting(answer::tag_field::get(packed));
-    // Releases what the service's answer released to this courier (its fence lies between); pairs with the waiter's
-    // acquire.
-    if (word.compare_exchange<simt::store_after_fence>(found, slot_word::delivered(answer::unpack(packed)))) {
+    if (e.turn.at % at_once == 0) {
+        hand_over_some(e);
+    }
+    const bool other = (e.turn.others & 1) != 0;
+    e.turn.others >>= 1;
+    if (!other) {
         return false;
     }
+    const std::uint64_t packed = e.turn.words[e.turn.at];
+    e.turn.handed = packed;
+    auto& word = e.box->device->slots()[answer::slot_field::get(packed)];
+    std::uint64_t found = word.load<simt::order::relaxed>();
     if (!slot_word::is_forsaken(found, answer::tag_field::get(packed))) {
         return false;  // delivered before, by a courier that was thought lost
     }
@@ -169,8 +198,7 @@ template <class Sink>
 ORCHARD_FN void deliver_batch(errand_with<Sink>& e) {
     ORCHARD_NO_UNROLL
     for (e.turn.at = 0; e.turn.at < e.turn.deep; ++e.turn.at) {
-        e.turn.handed = e.turn.words[e.turn.at];
-        if (e.turn.handed != 0 && hand_over(e)) {
+        if (hand_over(e)) {
             sink_answer(e);
         }
     }

@@ -126,6 +126,12 @@ commit_outcome growth::commit(segment_run* run) {
     }
     for (;;) {
         commit_outcome done = memory_.commit(*run);
+        if (done.ok()) {
+            if (absl::Status s = memory_.await_metadata(); !s.ok()) {
+                (void)memory_.decommit(*run);  // the first error is the one to report
+                return {std::move(s), memory_tier::device, failure_reason::commit_failed};
+            }
+        }
         if (done.ok() || done.why != failure_reason::commit_failed || !absl::IsResourceExhausted(done.status) ||
             run->count == 1) {
             return done;

@@ -166,29 +166,8 @@ void segment_service::handle_grant(const mailbox::post& p) {
         if (committed_ == line_.range.count || grower_.is_spent(shard_)) {
             return refuse_grant(request);
         }
-        counters_.parked.add(1);
-        parked_.push_back(request);
-        // At least what is missing; keep_ahead adds the margin. A commit that failed is tried again: memory may have
-        // become free elsewhere since.
-        want(committed_ + request.most_segments());
+        park(request);
     }
-}
-
-void segment_service::refuse_grant(const parked_post& p) {
-    const auto failed = static_cast<failure_reason>(line_.failed.load<simt::order::acquire>());
-    answer_status why = answer_status::out_of_memory;
-    if (is_closing()) {
-        why = answer_status::closing;
-    } else if (p.most_segments() == 0 || p.most_segments() > line_.range.count) {
-        why = answer_status::too_large;
-    } else if (failed == failure_reason::commit_failed) {
-        why = answer_status::commit_failed;
-    } else if (tree_.free_count() >= p.most_segments()) {
-        why = answer_status::fragmented;
-    } else if (failed == failure_reason::out_of_memory_host_budget) {
-        why = answer_status::out_of_host_budget;
-    }
-    server_.answer({why, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
 /// Segments are free again; false, and nothing has changed, where they were not granted or hold portions.
@@ -202,6 +181,7 @@ bool segment_service::take_back(segment_run local) {
         return false;
     }
     (void)tree_.give_back(local);  // cannot fail: the directory has checked every segment
+    may_fit_ = true;
     if (grower_.releases_at_once()) {
         release_at_once(local);
     }
@@ -223,6 +203,7 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
     if (!p) {
         return false;
     }
+    may_fit_ = true;
     if (portions_.release(*p) == portion_release::emptied) {
         (void)portions_.leave(block);
         (void)take_back({block, 1});
@@ -242,32 +223,6 @@ void segment_service::handle_give_back(const mailbox::post& p) {
     server_.answer({ok ? answer_status::acknowledged : answer_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
-void segment_service::retry_parked() {
-    // Before what was committed last is taken up: a failure says that no more came behind it.
-    const bool failed = line_.failed.load<simt::order::acquire>() != 0;
-    if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
-        take_up_growth();
-    }
-    const bool hopeless = is_closing() || committed_ == line_.range.count || failed;
-    std::erase_if(parked_, [&](const parked_post& p) {
-        if (!is_closing() && try_grant(p)) {
-            return true;
-        }
-        if (hopeless) {
-            refuse_grant(p);
-        }
-        return hopeless;
-    });
-    // What has been asked for and is still to come may do.
-    if (!parked_.empty() && line_.wanted.load<simt::order::relaxed>() <= taken_up_) {
-        want(committed_ + parked_.front().most_segments());
-    }
-    publish_counts();
-    if (parked_.empty() && grower_.releases_at_once()) {
-        release_unused(ahead());  // what came back while somebody waited
-    }
-}
-
 void segment_service::take_up_growth() {
     bool any = false;
     while (const auto e = line_.ready.pop()) {
@@ -280,6 +235,7 @@ void segment_service::take_up_growth() {
         }
     }
     if (any) {
+        may_fit_ = true;
         grower_.wake();  // it may have found no room in the ring
     }
     publish_counts();

@@ -127,6 +127,9 @@ private:
         leaf_count leaves;  ///< of the tail
         /// Segments that must be free at the worst.
         [[nodiscard]] std::uint32_t most_segments() const { return count + (to_underlying(leaves) != 0 ? 1 : 0); }
+        [[nodiscard]] std::uint64_t all_leaves() const {
+            return std::uint64_t{count} * leaves_per_segment + to_underlying(leaves);
+        }
     };
 
     [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
@@ -142,6 +145,8 @@ private:
     std::optional<portion> place_tail(leaf_count leaves);
     void answer(const parked_post& p, segment_index first, std::uint32_t count);
     void refuse_grant(const parked_post& p);
+    void park(const parked_post& p);
+    void want_for_parked(const parked_post& one);
     void retry_parked();
     void take_up_growth();
     bool release(const extent& e);
@@ -164,6 +169,8 @@ private:
     extent_map extents_;
     portion_tree portions_;
     std::vector<parked_post> parked_;  // capacity: all slots, from the start
+    std::uint64_t parked_leaves_ = 0;  ///< that they ask for, all together
+    bool may_fit_ = false;             ///< something has become free since they were last tried
     simt::host_word<std::uint32_t> closing_{0};
     service_counters counters_;
 };

@@ -207,8 +207,10 @@ absl::Status heap::impl::start_shards() {
         ranges.push_back({segment_index{first}, std::min(view.segments_per_shard, view.segments - first)});
     }
     // Of what is committed from the start, here; of what is committed later, by the growth thread.
-    if (absl::Status s = partial_.prepare(*memory_, {segment_index{0}, memory_->committed_at_start()}); !s.ok()) {
-        return s;
+    absl::Status prepared = partial_.prepare(*memory_, {segment_index{0}, memory_->committed_at_start()});
+    prepared.Update(memory_->await_metadata());
+    if (!prepared.ok()) {
+        return prepared;
     }
     growth_ = std::make_unique<growth>(*memory_, ranges,
                                        extent_sizes{segments_of(values.extent), segments_of(values.most_extent)},

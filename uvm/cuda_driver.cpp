@@ -44,6 +44,7 @@ public:
     absl::Status unmap(char* at, std::size_t bytes) override;
 
     absl::Status clear(char* at, std::size_t bytes) override { return memory_.clear(at, bytes); }
+    absl::Status await_clears() override { return memory_.await_clears(); }
     absl::StatusOr<void*> allocate(std::size_t bytes) override { return memory_.allocate_zeroed(bytes, "metadata"); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
         return memory_.allocate_host_visible(bytes);

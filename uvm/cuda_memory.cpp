@@ -123,6 +123,11 @@ absl::Status cuda_memory::clear(void* at, std::size_t bytes) {
             return s;
         }
     }
+    return absl::OkStatus();
+}
+
+absl::Status cuda_memory::await_clears() {
+    const current_device here(device_);
     return to_status(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
 }
 

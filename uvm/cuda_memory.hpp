@@ -45,8 +45,10 @@ public:
     /// Pinned memory, zero-filled.
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes);
 
-    /// Fills with zeros, and waits for it; not for running kernels. Cost: as a copy from the host.
+    /// Begins to fill with zeros; not behind running kernels. Cost: as a copy from the host.
     absl::Status clear(void* at, std::size_t bytes);
+    /// Waits until that is done.
+    absl::Status await_clears();
     /// Copies through pinned memory, so that neither waits for running kernels.
     absl::Status read(void* to, const void* from, std::size_t bytes);
     absl::Status write(void* to, const void* from, std::size_t bytes);

@@ -39,6 +39,9 @@ public:
     absl::StatusOr<void*> reserve_metadata(std::size_t bytes, bool zeroed) override;
     [[nodiscard]] bool zeroes_all() const override { return false; }
     absl::Status commit_metadata(void* at, std::size_t bytes) override;
+    absl::Status await_metadata() override {
+        return std::exchange(clears_, false) ? driver().await_clears() : absl::OkStatus();
+    }
     [[nodiscard]] bool has_metadata(const void* at) override {
         const std::scoped_lock lock(metadata_mutex_);
         const auto* p = static_cast<const char*>(at);
@@ -89,6 +92,7 @@ private:
     std::mutex metadata_mutex_;
     std::deque<metadata_range> metadata_;  // its elements stay where they are
     std::vector<piece> metadata_pieces_;
+    bool clears_ = false;  ///< some of it is being filled with zeros
 
     // Counts that `use` reads at any time; they order nothing, so every access is relaxed.
     std::atomic<std::uint64_t> device_bytes_{0};
@@ -96,6 +100,7 @@ private:
 };
 
 elastic_backing::~elastic_backing() {
+    (void)await_metadata();
     // What cannot be taken back goes with the process; a destructor has nobody to tell.
     runs_.for_each([&](const piece& p) { (void)take_back(p); });
     for (const piece& p : metadata_pieces_) {
@@ -318,9 +323,11 @@ absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t
         return s;
     }
     if (auto s = range.zeroed ? driver().clear(p.at, p.bytes) : absl::OkStatus(); !s.ok()) {
-        (void)take_back(p);  // the first error is the one to report
+        (void)driver().await_clears();  // of a part of it
+        (void)take_back(p);             // the first error is the one to report
         return s;
     }
+    clears_ = clears_ || range.zeroed;
     const std::scoped_lock lock(metadata_mutex_);
     std::fill_n(range.present.begin() + static_cast<std::ptrdiff_t>(first), count, true);
     range.count += count;

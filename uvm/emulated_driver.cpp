@@ -43,6 +43,7 @@ public:
     absl::Status set_access(char* at, std::size_t bytes) override;
     absl::Status unmap(char* at, std::size_t bytes) override;
     absl::Status clear(char* at, std::size_t bytes) override;
+    absl::Status await_clears() override { return absl::OkStatus(); }
 
     absl::StatusOr<void*> allocate(std::size_t bytes) override { return pieces_.allocate(bytes); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override { return pieces_.allocate(bytes); }

@@ -10,8 +10,8 @@
 ///     C answer rings [2N/C] words, host -> device        ticket counter, C courier words
 ///     heartbeat            word,  host -> device
 ///
-/// The answer to slot s goes into ring s mod C; each ring has a courier of its own, so that C of them work side by
-/// side.
+/// The answer to a slot goes into the ring that its number chooses (`shape::answer_ring`); each ring has a courier of
+/// its own, so that C of them work side by side.
 ///
 /// Life of a slot (tag counts its uses):
 ///
@@ -269,9 +269,13 @@ struct shape {
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_slots() const { return 2 * slots / couriers; }
     /// Most answers that one ring can owe at a time; a courier reads no further than that.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answers_owed() const { return slots / couriers; }
-    /// The answer ring of a slot.
+    /// The answer ring of a slot: as many slots for each. All bits of the slot's number count, since those of warps
+    /// that lead their thread blocks are multiples of a block's warps.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_ring(std::uint32_t slot) const {
-        return slot & (couriers - 1);
+        std::uint32_t folded = slot ^ slot >> 8;
+        folded ^= folded >> 4;
+        folded ^= folded >> 2;
+        return folded & (couriers - 1);
     }
     /// As `position`, of an answer ring; counted from the first word of the first ring.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_position(std::uint32_t ring, std::uint64_t number) const {

@@ -156,6 +156,22 @@ public:
 #endif
     }
 
+    /// Where `wanted`, as `compare_exchange`; otherwise nothing. The value that was found; `expected` where not
+    /// `wanted`. Cost on CUDA: several in a row are under way at once, as long as none of their results is looked at.
+    template <order O>
+    ORCHARD_INLINE T compare_exchange_if(bool wanted, T expected, T desired,
+                                         [[maybe_unused]] site where = site::here()) {
+#if ORCHARD_CUDA_PASS
+        return ptx::compare_exchange_if<S, O>(wanted, &value_, expected, desired);
+#else
+        T found = expected;
+        if (wanted) {
+            compare_exchange<O>(found, desired, where);
+        }
+        return found;
+#endif
+    }
+
     /// Host threads only: waits until the value is not `old`, as `std::atomic::wait`.
     void wait(T old, site where = site::here()) const {
 #if !ORCHARD_CUDA_PASS

@@ -158,6 +158,22 @@ __device__ __forceinline__ std::uint64_t compare_exchange(std::uint64_t* word, s
     return old;
 }
 
+/// The same where `wanted`, else nothing, and the old value is `expected`. No branch, so that several in a row are
+/// under way at once.
+template <scope S, order O>
+__device__ __forceinline__ std::uint64_t compare_exchange_if(bool wanted, std::uint64_t* word, std::uint64_t expected,
+                                                             std::uint64_t desired) {
+    std::uint64_t old = expected;
+#define ORCHARD_PTX(o, s)                                                                                              \
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %4, 0; @p atom." o "." s ".global.cas.b64 %0, [%1], %2, %3; }"        \
+                 : "+l"(old)                                                                                           \
+                 : "l"(__cvta_generic_to_global(word)), "l"(expected), "l"(desired), "r"(wanted ? 1u : 0u)             \
+                 : "memory")
+    ORCHARD_PTX_EACH(S, O, ORCHARD_PTX)
+#undef ORCHARD_PTX
+    return old;
+}
+
 #undef ORCHARD_PTX_EACH
 #undef ORCHARD_PTX_ORDER
 

@@ -154,18 +154,24 @@ double ratio(std::uint64_t a, std::uint64_t b) { return static_cast<double>(a) /
 /// How a heap is filled.
 struct filling {
     const char* what;
-    std::uint64_t extent = 0;     ///< 0: as by default
-    bool reserved = false;        ///< all of it is committed before
-    std::uint32_t together = 32;  ///< lanes of each warp that ask at once
-    int warm_ups = 1;             ///< 0 and no repeats: memory that the process has not had before
+    std::uint64_t extent = 0;    ///< 0: as by default
+    bool reserved = false;       ///< all of it is committed before
+    std::uint32_t together = 8;  ///< lanes of each warp that ask at once
+    bool rested = true;          ///< of memory that nobody has just given back, which the driver still clears
 };
+
+/// So long the driver clears what was given back, and longer.
+constexpr absl::Duration rest = absl::Milliseconds(1500);
 
 /// From an empty heap until `bytes` are in use.
 absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes, const options& values,
                                          const filling& how) {
     std::vector<double> times;
     ordered_json row;
-    for (int i = -how.warm_ups; i < (how.warm_ups == 0 ? 1 : s.repeats); ++i) {
+    for (int i = 0; i < s.repeats; ++i) {
+        if (how.rested && s.device == simt::device_kind::cuda && !s.quick) {
+            absl::SleepFor(rest);
+        }
         auto g = growing_heap::make(values, bytes, blocks_of(s));
         if (!g.ok()) {
             return g.status();
@@ -191,9 +197,7 @@ absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes,
             return absl::InternalError(absl::StrFormat("%d blocks were null, %d words wrong: %s", counts->nulls,
                                                        counts->wrong, status.message()));
         }
-        if (i >= 0) {
-            times.push_back(*us);
-        }
+        times.push_back(*us);
         row = {{"committed_to_in_use", ratio(full->committed_bytes, bytes)},
                {"metadata_to_committed", ratio(full->metadata_bytes, full->committed_bytes)},
                {"trimmed_mib", static_cast<double>(trimmed->committed_bytes) / mib},
@@ -221,14 +225,13 @@ absl::Status time_extents(const settings& s, std::uint64_t bytes, ordered_json& 
     if (values.capacity == 0) {
         values.capacity = bytes * 5 / 4 + 64 * mib;
     }
-    std::vector<filling> ways{
-        {.what = "growing, memory that the process never had", .warm_ups = 0},
-        {.what = "committed before", .reserved = true},
-        {.what = "growing, extents as by default"},
-        {.what = "committed before", .reserved = true, .together = 1},
-        {.what = "growing, extents as by default", .together = 1},
-    };
-    for (std::uint64_t extent = 2 * mib; extent <= (s.quick ? 8 : 1024) * mib; extent *= s.quick ? 4 : 2) {
+    std::vector<filling> ways;
+    for (const std::uint32_t together : {32u, 8u, 1u}) {
+        ways.push_back({.what = "growing", .together = together});
+        ways.push_back({.what = "committed before", .reserved = true, .together = together, .rested = false});
+    }
+    ways.push_back({.what = "growing, memory just given back", .rested = false});
+    for (std::uint64_t extent = 2 * mib; extent <= (s.quick ? 8 : 4096) * mib; extent *= s.quick ? 4 : 2) {
         ways.push_back({.what = "growing, extents of one size", .extent = extent});
     }
     for (const filling& how : ways) {

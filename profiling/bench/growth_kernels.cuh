@@ -10,6 +10,7 @@ namespace orchard::bench {
 
 /// What a launch counts.
 struct growth_counts {
+    simt::device_word<std::uint64_t> begun;  ///< blocks that a warp is to ask for, or has asked for
     simt::device_word<std::uint64_t> nulls;
     simt::device_word<std::uint64_t> wrong;      ///< words that are not what was written
     simt::device_word<std::uint64_t> latest_ns;  ///< the longest that a request took
@@ -46,8 +47,8 @@ struct block_list {
     }
 };
 
-/// The first lanes of each warp ask for a block each, and the warp writes them; so on with the next. The last warp has
-/// none; where it is to, it asks again and again meanwhile for what needs no growth.
+/// The first lanes of each warp ask for a block each, and the warp writes them; then for the next, until all are in
+/// use. The last warp has none; where it is to, it asks again and again meanwhile for what needs no growth.
 struct take_and_write {
     heap_ref heap;
     block_list list;
@@ -58,7 +59,7 @@ struct take_and_write {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t others = at.threads() / simt::warp_size - 1;
         if (at.global_warp() < others) {
-            take(at.global_warp(), others);
+            take();
         } else if (asks_beside) {
             ask_beside(others);
         }
@@ -78,9 +79,16 @@ struct take_and_write {
         }
     }
 
-    ORCHARD_INLINE void take(std::uint64_t warp, std::uint64_t warps) const {
+    /// The first of the blocks that this warp asks for next.
+    ORCHARD_INLINE std::uint64_t next() const {
+        const std::uint64_t first =
+            simt::lane_id() == 0 ? counts->begun.fetch_add<simt::order::relaxed>(together) : std::uint64_t{0};
+        return simt::shuffle(~simt::lane_mask{0}, first, 0);
+    }
+
+    ORCHARD_INLINE void take() const {
         ORCHARD_NO_UNROLL
-        for (std::uint64_t first = warp * together; first < list.count; first += warps * together) {
+        for (std::uint64_t first = next(); first < list.count; first = next()) {
             const auto lane = static_cast<std::uint64_t>(simt::lane_id());
             std::uint64_t* own = nullptr;
             if (lane < together && first + lane < list.count) {

@@ -26,8 +26,10 @@ TEST_F(ElasticMetadata, MetadataIsCommittedOnceAndZero) {
 
     ASSERT_TRUE(memory->commit_metadata(at + 3 * segment_bytes + 10, 20).ok());
     EXPECT_EQ(memory->use().metadata_bytes, segment_bytes);
+    ASSERT_TRUE(memory->await_metadata().ok());
     at[3 * segment_bytes] = 1;
     ASSERT_TRUE(memory->commit_metadata(at + segment_bytes - 1, 5 * segment_bytes).ok());
+    ASSERT_TRUE(memory->await_metadata().ok());
     EXPECT_EQ(script->count(driver_call::create), 3u) << "[0, 3) and [4, 6) in one call each";
     EXPECT_EQ(memory->use().metadata_bytes, 6 * segment_bytes);
     EXPECT_EQ(at[3 * segment_bytes], 1) << "it stays as it is";
@@ -85,7 +87,29 @@ TEST_F(ElasticMetadata, AFailedMetadataCommitLeavesNothing) {
         EXPECT_EQ(memory->use().metadata_bytes, 0u);
     }
     ASSERT_TRUE(memory->commit_metadata(*reserved, 3 * segment_bytes).ok());
+    ASSERT_TRUE(memory->await_metadata().ok());
     EXPECT_TRUE(all_zero(*reserved, 3 * segment_bytes));
+}
+
+TEST_F(ElasticMetadata, ZerosAreWaitedForOnce) {
+    const auto memory = make(0, 0);
+    const auto reserved = memory->reserve_metadata(4 * segment_bytes, true);
+    ASSERT_TRUE(reserved.ok());
+    char* at = static_cast<char*>(*reserved);
+    ASSERT_TRUE(memory->await_metadata().ok());
+    EXPECT_EQ(script->count(driver_call::await_clears), 0u) << "nothing was begun";
+    ASSERT_TRUE(memory->commit_metadata(at, 1).ok());
+    ASSERT_TRUE(memory->commit_metadata(at + segment_bytes, 1).ok());
+    EXPECT_FALSE(all_zero(at, 1)) << "the driver takes its time";
+    char seen = 1;
+    ASSERT_TRUE(memory->read(&seen, at, 1).ok());
+    EXPECT_EQ(seen, 0) << "what reads it comes behind";
+    ASSERT_TRUE(memory->await_metadata().ok());
+    ASSERT_TRUE(memory->await_metadata().ok());
+    EXPECT_EQ(script->count(driver_call::await_clears), 1u);
+    ASSERT_TRUE(memory->commit_metadata(at + 2 * segment_bytes, 1).ok());
+    script->fail(driver_call::await_clears, absl::InternalError("the driver's own words"));
+    EXPECT_EQ(memory->await_metadata(), absl::InternalError("the driver's own words"));
 }
 
 TEST_F(ElasticMetadata, OtherMetadataIsZeroAndCounted) {

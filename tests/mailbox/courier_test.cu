@@ -192,6 +192,34 @@ TEST_P(Courier, ReadsOnlyThoseAnswersThatHaveArrived) {
     expect_grant(a, 1);
 }
 
+TEST(ACourierOfOneLane, DeliversMoreAnswersThanItReadsAtOnceEachWhereItBelongs) {
+    constexpr std::uint32_t posts = 3 * device::courier::depth + 2;
+    scripted_mailbox box(mailbox::shape{64, 8});
+    const auto is_forsaken = [](std::uint32_t slot) { return slot % 3 == 1; };
+    for (std::uint32_t slot = 0; slot < posts; ++slot) {
+        box.set_slot(slot, is_forsaken(slot) ? slot_word::forsaken(0, slot + 1) : slot_word::waiting(0));
+        box.device->posted[0].word.fetch_add<simt::order::relaxed>(1);
+        box.server.answer({device::answer_status::granted, slot, 0, {segment_index{10 * slot}, 0}});
+    }
+    box.server.flush();
+    const device::outcome last = box.wait({posts - 1, 0, posts});
+    EXPECT_EQ(last.result.run, (segment_run{segment_index{10 * (posts - 1)}, posts}));
+    EXPECT_EQ(box.cursor(), posts);
+    std::uint64_t sunk = 0;
+    std::uint64_t segments = 0;
+    for (std::uint32_t slot = 0; slot + 1 < posts; ++slot) {
+        if (is_forsaken(slot)) {
+            ++sunk;
+            segments += slot + 1;
+            EXPECT_EQ(box.slot(slot), slot_word::idle(1)) << slot;
+        } else {
+            EXPECT_EQ(slot_word::unpack(box.slot(slot)).run.first, segment_index{10 * slot}) << slot;
+        }
+    }
+    EXPECT_EQ(box.sunk.get(&rig::sink_record::grants), sunk);
+    EXPECT_EQ(box.sunk.get(&rig::sink_record::segments), segments);
+}
+
 INSTANTIATE_TEST_SUITE_P(TagBits, Courier, ::testing::Values(2u, 3u, 8u));
 
 TEST(ACourierThatHoldsOffice, IsTheOnlyOneToReadHostMemory) {

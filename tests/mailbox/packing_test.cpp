@@ -218,6 +218,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LapTags,
                                     "_bits";
                          });
 
+TEST(AnswerRings, HaveAsManySlotsEachAlsoOfThoseThatLeadersOfBlocksTake) {
+    for (const std::uint32_t couriers : {1u, 2u, 4u}) {
+        const shape s{16384, 8, couriers};
+        for (std::uint32_t step = 1; step <= 64; step *= 2) {  // warps of a block
+            std::vector<std::uint32_t> slots(couriers);
+            for (std::uint32_t slot = 0; slot < s.slots; slot += step) {
+                ++slots.at(s.answer_ring(slot));
+            }
+            EXPECT_EQ(slots, std::vector<std::uint32_t>(couriers, s.slots / step / couriers)) << step;
+        }
+    }
+}
+
 TEST(Layout, PartsDoNotOverlapAndDeviceCountersShareNoLine) {
     for (const shape s : {shape{4, 2}, shape{16384, 8}}) {
         std::vector<std::uint64_t> memory(host_part::bytes(s) / 8);

@@ -115,6 +115,35 @@ TEST_F(ServiceGrowth, AnswersParkedGrantsInTheirOrderEachAsSoonAsItFits) {
     EXPECT_EQ(host_.service.counters().segments_granted.get(), 18u);
 }
 
+TEST_F(ServiceGrowth, HasAsMuchCommittedAsAllWhoWaitAskFor) {
+    for (const std::uint32_t count : {10u, 20u, 30u}) {
+        client_.ask(count);
+    }
+    poll();
+    EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 60u);
+    grow_all();
+    poll();
+    EXPECT_EQ(host_.service.counters().segments_granted.get(), 60u);
+    EXPECT_EQ(host_.service.counters().segments_committed.get(), 64u) << "extents of 8";
+    client_.ask(5);
+    poll();
+    EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 69u) << "those who were served wait no more";
+    expect_valid();
+}
+
+TEST_F(ServiceGrowth, OfTailsThatWaitCountsTheLeaves) {
+    for (std::uint32_t i = 0; i < 40; ++i) {
+        client_.ask_chunk(0, 1);
+    }
+    poll();
+    EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 2u) << "of 32 leaves each";
+    grow_all();
+    poll();
+    EXPECT_EQ(host_.service.counters().portions.get(), 40u);
+    EXPECT_EQ(host_.service.counters().segments_granted.get(), 2u);
+    expect_valid();
+}
+
 TEST_F(ServiceGrowth, GivesAParkedGrantWhatIsReturnedBeforeItIsCommitted) {
     const auto all = client_.ask(8);
     poll();
