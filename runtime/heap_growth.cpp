@@ -98,8 +98,8 @@ absl::Status heap::impl::release_unused() {
         const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
         // As many at once as may be under way; beside kernels there can always be more.
         std::uint64_t left = s.service->counters().segments_committed.get();
-        for (std::uint64_t some = 1; some != 0 && left != 0; left -= std::min(left, some)) {
-            s.thread->run([&] { some = s.service->release_unused(0); });
+        for (std::uint64_t some = 1; some != 0; left -= std::min(left, some)) {
+            // First, since so much may be under way already, given up when it came back, that there is no room for more.
             if (!wait_until(values.request_timeout, [&] { return s.service->has_released_all(); })) {
                 return absl::DeadlineExceededError(absl::StrFormat(
                     "memory was not given back within %s; a CUDA call of the application may be waiting for a kernel "
@@ -108,6 +108,10 @@ absl::Status heap::impl::release_unused() {
             }
             if (line.taken_again.load<simt::order::acquire>() != refused) {
                 return growth_->last_error();
+            }
+            some = 0;
+            if (left != 0) {
+                s.thread->run([&] { some = s.service->release_unused(0); });
             }
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A heap in memory that the UVM driver moves. At most 64 MiB of it.
+// A heap in memory that the UVM driver moves. At most 256 MiB of it.
 
 #include "absl/time/clock.h"
 #include "tests/support/heap_fixture.hpp"
@@ -54,6 +54,19 @@ TEST_P(heap_managed, gives_up_what_comes_back) {
         EXPECT_LE(stats().committed_bytes, segments(1)) << "without a trim";
         EXPECT_GT(stats().released_bytes, released);
         released = stats().released_bytes;
+    }
+}
+
+TEST_P(heap_managed, trim_gives_up_more_than_can_be_under_way_at_once) {
+    options values = GetParam().values();
+    values.capacity = segments(128);
+    remake(values);
+    for (int round = 0; round < 3; ++round) {
+        const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(100, segments(1)), 1);
+        stamp(blocks);
+        free_all(blocks);
+        ASSERT_TRUE(h().trim().ok());
+        EXPECT_EQ(stats().committed_bytes, 0u) << round;
     }
 }
 
