@@ -99,7 +99,8 @@ absl::Status heap::impl::release_unused() {
         // As many at once as may be under way; beside kernels there can always be more.
         std::uint64_t left = s.service->counters().segments_committed.get();
         for (std::uint64_t some = 1; some != 0; left -= std::min(left, some)) {
-            // First, since so much may be under way already, given up when it came back, that there is no room for more.
+            // First, since so much may be under way already, given up when it came back, that there is no room for
+            // more.
             if (!wait_until(values.request_timeout, [&] { return s.service->has_released_all(); })) {
                 return absl::DeadlineExceededError(absl::StrFormat(
                     "memory was not given back within %s; a CUDA call of the application may be waiting for a kernel "
