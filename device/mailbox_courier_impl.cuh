@@ -196,6 +196,9 @@ ORCHARD_NOINLINE void sink_answer(errand_with<Sink>& e) {
 /// Delivers the batch.
 template <class Sink>
 ORCHARD_FN void deliver_batch(errand_with<Sink>& e) {
+    if (e.turn.deep == 1 && e.turn.words[0] == 0) {
+        return;  // a lone group, which has taken its own
+    }
     ORCHARD_NO_UNROLL
     for (e.turn.at = 0; e.turn.at < e.turn.deep; ++e.turn.at) {
         if (hand_over(e)) {
