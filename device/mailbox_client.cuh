@@ -27,9 +27,8 @@ using mailbox::courier_word;
 using mailbox::slot_word;
 
 namespace courier {
-/// Words that each lane of a courier reads at once while there is traffic: 256 answers a full warp. A round costs the
-/// same however little it brings, also to a group of one lane.
-inline constexpr std::uint32_t depth = 8;
+/// Words that each lane of a courier reads at once while there is traffic: 128 answers a full warp.
+inline constexpr std::uint32_t depth = 4;
 /// Answers that a lane hands over side by side: as many as registers allow.
 inline constexpr std::uint32_t at_once = 2;
 /// Rounds that a courier stays for others once its own answer is there.
