@@ -8,6 +8,9 @@
 
 namespace orchard::bench {
 
+/// What the warp asks for that needs no growth.
+inline constexpr std::uint64_t beside_bytes = 48 << 10;
+
 /// What a launch counts.
 struct growth_counts {
     simt::device_word<std::uint64_t> begun;  ///< blocks that a warp is to ask for, or has asked for
@@ -15,6 +18,7 @@ struct growth_counts {
     simt::device_word<std::uint64_t> wrong;      ///< words that are not what was written
     simt::device_word<std::uint64_t> latest_ns;  ///< the longest that a request took
     simt::device_word<std::uint64_t> beside_ns;  ///< the longest that a request took which needs no growth
+    simt::device_word<std::uint64_t> beside;     ///< so many of them
     simt::device_word<std::uint64_t> finished;   ///< warps
 };
 
@@ -66,14 +70,12 @@ struct take_and_write {
     }
 
     ORCHARD_INLINE void ask_beside(std::uint64_t others) const {
-        constexpr std::uint32_t warm = 16;
         ORCHARD_NO_UNROLL
-        for (std::uint32_t i = 0; simt::lane_id() == 0 && counts->finished.load<simt::order::relaxed>() < others; ++i) {
+        while (simt::lane_id() == 0 && counts->finished.load<simt::order::relaxed>() < others) {
             const std::uint64_t began = simt::clock_ns();
-            void* const p = heap.malloc(48 << 10);
-            if (i >= warm) {
-                counts->beside_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
-            }
+            void* const p = heap.malloc(beside_bytes);
+            counts->beside_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
+            counts->beside.fetch_add<simt::order::relaxed>(1);
             heap.free(p);
             simt::pause(1000);
         }
@@ -117,6 +119,18 @@ struct take_and_write {
             counts->nulls.fetch_add<simt::order::relaxed>(1);
         }
         return block;
+    }
+};
+
+/// One lane has what such requests are served from committed, before any is timed.
+struct warm_up {
+    heap_ref heap;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        ORCHARD_NO_UNROLL
+        for (std::uint32_t i = 0; at.thread == 0 && i < 16; ++i) {
+            heap.free(heap.malloc(beside_bytes));
+        }
     }
 };
 
