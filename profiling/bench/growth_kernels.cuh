@@ -134,6 +134,22 @@ struct warm_up {
     }
 };
 
+/// Writes all of them again, as they are.
+struct write_blocks {
+    block_list list;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        list.each(at, [&](std::uint64_t i) {
+            list.each_block(list.blocks[i], i, [&](std::uint64_t* block, std::uint64_t of) {
+                ORCHARD_UNROLL
+                for (auto w = static_cast<std::uint64_t>(simt::lane_id()); w < list.words; w += simt::warp_size) {
+                    block[w] = of ^ w;
+                }
+            });
+        });
+    }
+};
+
 /// Checks what was written.
 struct check_blocks {
     block_list list;
