@@ -25,15 +25,17 @@ struct growth_counts {
 /// Blocks that warps share out among them, 32 at a time, one for each lane.
 struct block_list {
     std::uint64_t** blocks;  ///< null: there is none
-    std::uint64_t count;     ///< a multiple of 32
-    std::uint64_t words;     ///< of 8 B, in each; a multiple of 32
+    std::uint64_t count;
+    std::uint64_t words;  ///< of 8 B, in each; a multiple of 32
 
-    /// Calls `act(i)` for each 32 blocks of this warp's with the index of the lane's own. All lanes.
+    /// Calls `act(own, i)` for each 32 blocks of this warp's with the lane's own and its index; null where the lane has
+    /// none. All lanes.
     template <class Act>
     ORCHARD_INLINE void each(simt::thread_position at, Act act) const {
+        const auto lane = static_cast<std::uint64_t>(simt::lane_id());
         ORCHARD_NO_UNROLL
-        for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
-            act(i);
+        for (std::uint64_t first = at.global_thread() - lane; first < count; first += at.threads()) {
+            act(first + lane < count ? blocks[first + lane] : nullptr, first + lane);
         }
     }
     /// Calls `act(words, i)` for the block of each lane in turn, with its index; null where the lane has none. All
@@ -139,8 +141,8 @@ struct write_blocks {
     block_list list;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        list.each(at, [&](std::uint64_t i) {
-            list.each_block(list.blocks[i], i, [&](std::uint64_t* block, std::uint64_t of) {
+        list.each(at, [&](std::uint64_t* own, std::uint64_t i) {
+            list.each_block(own, i, [&](std::uint64_t* block, std::uint64_t of) {
                 ORCHARD_UNROLL
                 for (auto w = static_cast<std::uint64_t>(simt::lane_id()); w < list.words; w += simt::warp_size) {
                     block[w] = of ^ w;
@@ -157,8 +159,8 @@ struct check_blocks {
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         std::uint64_t wrong = 0;
-        list.each(at, [&](std::uint64_t i) {
-            list.each_block(list.blocks[i], i, [&](const std::uint64_t* block, std::uint64_t of) {
+        list.each(at, [&](std::uint64_t* own, std::uint64_t i) {
+            list.each_block(own, i, [&](const std::uint64_t* block, std::uint64_t of) {
                 ORCHARD_UNROLL
                 for (auto w = static_cast<std::uint64_t>(simt::lane_id()); w < list.words; w += simt::warp_size) {
                     wrong += block[w] != (of ^ w) ? 1 : 0;
@@ -177,7 +179,7 @@ struct free_blocks {
     block_list list;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        list.each(at, [&](std::uint64_t i) { heap.free(list.blocks[i]); });
+        list.each(at, [&](std::uint64_t* own, std::uint64_t) { heap.free(own); });
     }
 };
 
