@@ -19,6 +19,7 @@ ORCHARD_INLINE failure_reason reason_of(answer_status status) {
         case answer_status::closing: return failure_reason::closing;
         case answer_status::commit_failed: return failure_reason::commit_failed;
         case answer_status::out_of_host_budget: return failure_reason::out_of_memory_host_budget;
+        case answer_status::out_of_range: return failure_reason::out_of_memory_virtual_range;
         default: return failure_reason::out_of_memory_device_budget;
     }
 }
@@ -69,7 +70,8 @@ inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
 /// Whether there may be memory later, or for less: all that is wrong is that none is free now.
 ORCHARD_INLINE bool is_shortage(failure_reason why) {
     return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget ||
-           why == failure_reason::fragmented || why == failure_reason::commit_failed;
+           why == failure_reason::out_of_memory_virtual_range || why == failure_reason::fragmented ||
+           why == failure_reason::commit_failed;
 }
 
 /// Whether another shard, or the same one after a reclaim, may have what this one has not.
@@ -80,9 +82,10 @@ ORCHARD_INLINE bool may_be_elsewhere(failure_reason why) {
 /// Of what two shards said, the reason that says more: what is too large for one may fit the other.
 ORCHARD_INLINE failure_reason telling_more(failure_reason a, failure_reason b) {
     const auto rank = [](failure_reason why) {
-        return why == failure_reason::commit_failed                 ? 5
-               : why == failure_reason::fragmented                  ? 4
-               : why == failure_reason::out_of_memory_host_budget   ? 3
+        return why == failure_reason::commit_failed                 ? 6
+               : why == failure_reason::fragmented                  ? 5
+               : why == failure_reason::out_of_memory_host_budget   ? 4
+               : why == failure_reason::out_of_memory_virtual_range ? 3
                : why == failure_reason::out_of_memory_device_budget ? 2
                : why == failure_reason::too_large                   ? 1
                                                                     : 0;
@@ -144,6 +147,32 @@ inline ORCHARD_NOINLINE bool is_in_vain(dealings& d) {
     return d.vain >= d.result->refused_at;
 }
 
+/// What is asked for, in leaves. Where one request is for less than another, it is a part of it.
+ORCHARD_INLINE std::uint64_t leaves_wanted(const dealings& d) {
+    return std::uint64_t{d.k} * leaves_per_segment + d.leaves;
+}
+
+/// Tells all who ask for as much or more, and were refused before that reclaim had begun, that it is in vain.
+inline ORCHARD_NOINLINE void prove_shortage(const dealings& d) {
+    if (is_leader(d.mask) && is_shortage(d.why) && leaves_wanted(d) <= shortage_proof::most_leaves) {
+        d.h.state->shortage.word.raise<order::relaxed>(shortage_proof{d.vain, leaves_wanted(d), d.why}.pack());
+    }
+}
+
+/// Whether somebody has told so since the caller was refused first; the reason is in `d.elsewhere` then. All lanes.
+inline ORCHARD_NOINLINE bool is_proven(dealings& d) {
+    if (d.result->refused_at == 0) {
+        return false;
+    }
+    const auto proof = shortage_proof::unpack(from_leader(d.mask, d.h.state->shortage.word.load<order::relaxed>()));
+    const bool much = proof.leaves <= leaves_wanted(d) || simt::mutation::is(fault::proof_size);
+    if (proof.reclaim < d.result->refused_at || !much) {
+        return false;
+    }
+    d.elsewhere = proof.why;
+    return true;
+}
+
 /// Gets segments with a tail: from the magazine, else from the host, on shortage after giving back what lies unused.
 /// All lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
 /// hit, two more for a tail; a round trip (3 to 5 us) otherwise.
@@ -169,7 +198,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
             count_chunk(d, 1);
             break;
         }
-        if (d.attempt == most_attempts) {
+        if (d.attempt == most_attempts || is_proven(d)) {
             d.why = d.elsewhere;  // what the host has said last
             break;
         }
@@ -182,8 +211,11 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
             break;
         }
         // After the last attempt the magazine is looked at once more: what was refused here may have come there.
-        d.attempt = is_in_vain(d) ? most_attempts : d.attempt + 1;
-        if (d.attempt != most_attempts) {
+        ++d.attempt;
+        if (is_in_vain(d)) {
+            prove_shortage(d);
+            d.attempt = most_attempts;
+        } else if (d.attempt != most_attempts) {
             reclaim(d);
         }
     }

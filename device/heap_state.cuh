@@ -153,6 +153,27 @@ struct alignas(128) lone_word {
     device_word<std::uint64_t> word;
 };
 
+/// A word that says: of so many leaves or more, nothing was to be had at some time after a certain reclaim had begun.
+///
+///     63           24 23          4 3      0
+///     |   reclaim    |  ~leaves   | reason |
+///
+/// So the greater of two words is of the later reclaim, and of the same the one that says more.
+struct shortage_proof {
+    static constexpr std::uint64_t most_leaves = (std::uint64_t{1} << 20) - 1;
+
+    std::uint64_t reclaim;  ///< its clearance's number, from 1 on
+    std::uint64_t leaves;   ///< at most `most_leaves`
+    failure_reason why;
+
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t pack() const {
+        return reclaim << 24 | (most_leaves - leaves) << 4 | static_cast<std::uint64_t>(why);
+    }
+    static ORCHARD_INLINE shortage_proof unpack(std::uint64_t word) {
+        return {word >> 24, most_leaves - (word >> 4 & most_leaves), static_cast<failure_reason>(word & 15)};
+    }
+};
+
 struct heap_state {
     slab_table_head slabs[class_count];
     lone_word magazine_level;                     ///< segments in the magazine
@@ -163,6 +184,7 @@ struct heap_state {
     lone_word clearances_begun;      ///< times that a group began to take out what lies unused, for the host
     lone_word clearances_ended;      ///< and how many of these are over
     lone_word vain_reclaim;          ///< the last of them that was a whole reclaim, alone, and found nothing; from 1 on
+    lone_word shortage;              ///< the newest `shortage_proof`; 0: there was none
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_record failure;
     struct alignas(128) counters {

@@ -130,7 +130,8 @@ struct watch {
     std::uint64_t beat_at;
     std::uint64_t delivered;  ///< the slot's word, once it is the answer
     std::uint32_t pause_ns;
-    bool looked;  ///< at all
+    bool looked;       ///< at all
+    bool just_looked;  ///< and has not polled since
     bool half_time;
     failure_reason failure;
 

@@ -23,6 +23,7 @@ inline ORCHARD_NOINLINE void note_look(errand& e) {
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     const bool first = !e.wait.looked;
     e.wait.looked = true;
+    e.wait.just_looked = true;
     if (first || courier_word::cursor(e.turn.courier) != courier_word::cursor(e.wait.courier)) {
         e.wait.progress_at = now;
         e.wait.half_time = false;
@@ -58,7 +59,10 @@ inline ORCHARD_NOINLINE step poll(errand& e) {
         return step::over;
     }
     now = from_leader(e.mask, now);
-    if (now >= e.wait.next_look) {
+    // Not twice in a row: a look may take longer than the time to the next, and the deadline is to come all the same.
+    const bool may_look = !e.wait.just_looked || mutation::is(mutation::fault::look_again);
+    e.wait.just_looked = false;
+    if (may_look && now >= e.wait.next_look) {
         e.turn.lost = now - e.wait.changed_at > box.lost_after_ns ? e.wait.courier : 0;
         return step::look;
     }

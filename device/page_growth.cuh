@@ -72,6 +72,8 @@ struct place_opening {
 
 /// After `acquire`: the bitmap of the segment, which may be no slab's yet. All lanes.
 inline ORCHARD_NOINLINE void clear_place(const place_opening& o) {
+    // The leader has acquired the segment; whether it was a slab's once is for all lanes to see.
+    simt::sync(o.group);
     if (o.why == failure_reason::none) {
         clear_first(o.h, o.group, to_underlying(o.got.first));
     }

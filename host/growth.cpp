@@ -25,13 +25,11 @@ void add_gap(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t first, 
     gaps.emplace_hint(next, first, count);
 }
 
-/// Takes up to `count` of the lowest addresses that are free.
-segment_run take_lowest(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t count) {
-    if (gaps.empty()) {
-        return {segment_index{0}, 0};
-    }
-    const auto [first, room] = *gaps.begin();
-    gaps.erase(gaps.begin());
+/// Takes up to `count` of the addresses at which a gap begins.
+segment_run take_from(std::map<std::uint32_t, std::uint32_t>& gaps, std::map<std::uint32_t, std::uint32_t>::iterator at,
+                      std::uint32_t count) {
+    const auto [first, room] = *at;
+    gaps.erase(at);
     count = std::min(count, room);
     if (count < room) {
         gaps.emplace(first + count, room - count);
@@ -47,7 +45,8 @@ growth::growth(backing& memory, std::vector<segment_run> ranges, extent_sizes si
       prepare_{std::move(prepare)},
       at_once_{memory.decommits_at_once()},
       lines_(ranges.size()),
-      gaps_(ranges.size()) {
+      gaps_(ranges.size()),
+      pieces_(ranges.size()) {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         growth_line& line = lines_[i];
         line.range = ranges[i];
@@ -62,14 +61,22 @@ growth::growth(backing& memory, std::vector<segment_run> ranges, extent_sizes si
             add_gap(gaps_[i], committed, line.range.count - committed);
         }
         line.committed.store<simt::order::relaxed>(committed);
+        line.begun.store<simt::order::relaxed>(committed);
         line.wanted.store<simt::order::relaxed>(committed);
     }
 }
 
-void growth::limit(std::uint32_t segments) {
+void growth::limit(std::uint32_t segments, bool by_range) {
+    by_range_ = by_range;
     for (growth_line& line : lines_) {
         line.most = std::min(line.range.count, segments);
     }
+}
+
+std::uint32_t growth::device_left() const {
+    const memory_use use = memory_.use();
+    return static_cast<std::uint32_t>((use.device_budget - std::min(use.device_budget, use.device_bytes)) >>
+                                      segment_shift);
 }
 
 void growth::wake() {
@@ -77,16 +84,23 @@ void growth::wake() {
     signal_.notify_all();
 }
 
-void growth::want(std::size_t shard, std::uint64_t segments) {
+void growth::want_ahead(std::size_t shard, std::uint64_t segments) {
     growth_line& line = lines_[shard];
-    if (segments <= line.wanted.load<simt::order::relaxed>() && line.failed.load<simt::order::relaxed>() == 0) {
-        return;
+    if (segments > line.wanted.load<simt::order::relaxed>()) {
+        line.wanted.store<simt::order::release>(segments);
+        wake();
     }
-    // What was asked for when it failed may be far more than is asked for now.
-    const bool failed = line.failed.load<simt::order::relaxed>() != 0;
+}
+
+void growth::want(std::size_t shard, std::uint64_t segments) {
+    if (why_failed(shard) == failure_reason::none) {
+        // Should one fail just now, who waits learns of it.
+        return want_ahead(shard, segments);
+    }
+    growth_line& line = lines_[shard];
     line.failed.store<simt::order::relaxed>(0);
-    line.wanted.store<simt::order::release>(failed ? segments
-                                                   : std::max(segments, line.wanted.load<simt::order::relaxed>()));
+    // What was asked for when it failed may be far more than is asked for now.
+    line.wanted.store<simt::order::release>(segments);
     wake();
 }
 
@@ -94,6 +108,7 @@ bool growth::release(std::size_t shard, const extent& e) {
     if (!lines_[shard].released.push(e)) {
         return false;
     }
+    given_up_.fetch_add<simt::order::release>(1);  // pairs with `decommit_all`: it finds the extent
     wake();
     return true;
 }
@@ -119,25 +134,53 @@ std::uint32_t growth::choose_size(const growth_line& line, std::uint64_t missing
     return static_cast<std::uint32_t>(size);
 }
 
-/// Commits as much of a run as there is memory for in one piece, and leaves so much of it.
-commit_outcome growth::commit(segment_run* run) {
-    if (absl::Status s = prepare_ ? prepare_(*run) : absl::OkStatus(); !s.ok()) {
+commit_outcome growth::commit_once(segment_run run) {
+    if (absl::Status s = prepare_ ? prepare_(run) : absl::OkStatus(); !s.ok()) {
         return {std::move(s), memory_tier::device, failure_reason::commit_failed};
     }
-    for (;;) {
-        commit_outcome done = memory_.commit(*run);
-        if (done.ok()) {
-            if (absl::Status s = memory_.await_metadata(); !s.ok()) {
-                (void)memory_.decommit(*run);  // the first error is the one to report
-                return {std::move(s), memory_tier::device, failure_reason::commit_failed};
-            }
+    commit_outcome done = memory_.commit(run);
+    if (done.ok()) {
+        if (absl::Status s = memory_.await_metadata(); !s.ok()) {
+            (void)memory_.decommit(run);  // the first error is the one to report
+            return {std::move(s), memory_tier::device, failure_reason::commit_failed};
         }
+    }
+    return done;
+}
+
+/// Commits as much of a run as there is memory for in one piece, and leaves so much of it.
+commit_outcome growth::commit(segment_run* run) {
+    for (;;) {
+        commit_outcome done = commit_once(*run);
         if (done.ok() || done.why != failure_reason::commit_failed || !absl::IsResourceExhausted(done.status) ||
             run->count == 1) {
             return done;
         }
         run->count /= 2;
     }
+}
+
+/// Up to `count` addresses that have no memory: where a run goes on that somebody waits for, else the lowest in a gap
+/// with room for one, else the lowest.
+segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
+    gaps& all = gaps_[shard];
+    if (all.empty()) {
+        return {segment_index{0}, 0};
+    }
+    piece& p = pieces_[shard];
+    const std::uint32_t longest = lines_[shard].longest.load<simt::order::relaxed>();
+    auto at = all.end();
+    if (longest > 1 && p.missing != 0) {
+        at = all.find(p.next);
+    } else if (longest > 1) {
+        at = std::find_if(all.begin(), all.end(), [&](const auto& gap) { return gap.second >= longest; });
+        p.missing = longest;
+    }
+    if (at == all.end()) {
+        at = all.begin();
+        p.missing = 0;
+    }
+    return take_from(all, at, count);
 }
 
 bool growth::commit_wanted(std::size_t shard) {
@@ -147,10 +190,11 @@ bool growth::commit_wanted(std::size_t shard) {
     if (have >= wanted || line.failed.load<simt::order::relaxed>() != 0 || line.ready.is_full()) {
         return false;
     }
-    const segment_run taken = take_lowest(gaps_[shard], choose_size(line, wanted - have));
+    const segment_run taken = take_addresses(shard, choose_size(line, wanted - have));
     if (taken.count == 0) {
         return false;
     }
+    line.begun.store<simt::order::release>(have + taken.count);
     segment_run run{line.range.first + to_underlying(taken.first), taken.count};
     const commit_outcome done = commit(&run);
     const std::uint32_t count = done.ok() ? run.count : 0;
@@ -162,17 +206,22 @@ bool growth::commit_wanted(std::size_t shard) {
         line.committed.store<simt::order::release>(have + count);  // pairs with the service's acquire
     } else {
         note(done.status);
-        line.failed_at.store<simt::order::relaxed>(given_back_.load<simt::order::relaxed>());
+        line.failed_at.store<simt::order::relaxed>(seen_);
         line.failed.store<simt::order::release>(static_cast<std::uint32_t>(done.why));
+        line.failures.fetch_add<simt::order::release>(1);
     }
+    line.begun.store<simt::order::release>(have + count);
+    piece& p = pieces_[shard];
+    p = {to_underlying(taken.first) + count, done.ok() ? p.missing - std::min(p.missing, count) : 0};
     return true;
 }
 
+/// Whether it did anything. No more than were under way at once, so that other shards get their turn.
 bool growth::decommit_released(std::size_t shard) {
     growth_line& line = lines_[shard];
     bool did = false;
     // What cannot be taken back goes back to the service, so that nothing is lost.
-    while (!line.ready.is_full()) {
+    for (std::uint32_t i = 0; i < run_ring::capacity && !line.ready.is_full(); ++i) {
         const auto e = line.released.pop();
         if (!e) {
             break;
@@ -180,7 +229,6 @@ bool growth::decommit_released(std::size_t shard) {
         did = true;
         if (absl::Status s = memory_.decommit({line.range.first + to_underlying(e->run.first), e->run.count}); s.ok()) {
             add_gap(gaps_[shard], to_underlying(e->run.first), e->run.count);
-            given_back_.fetch_add<simt::order::relaxed>(1);
             line.decommitted.fetch_add<simt::order::release>(e->run.count);
         } else {
             note(s);
@@ -192,10 +240,23 @@ bool growth::decommit_released(std::size_t shard) {
     return did;
 }
 
-bool growth::step() {
+/// What was given up before, of all shards; whether it did anything.
+bool growth::decommit_all() {
+    const std::uint32_t before = given_up_.load<simt::order::acquire>();
     bool did = false;
+    bool left = false;
     for (std::size_t shard = 0; shard < lines_.size(); ++shard) {
         did |= decommit_released(shard);
+        left = left || lines_[shard].ready.is_full();
+    }
+    // Where some had to be left, a commit that fails now does not say that the budgets are spent.
+    seen_ = left ? before - 1 : before;
+    return did;
+}
+
+bool growth::step() {
+    bool did = decommit_all();
+    for (std::size_t shard = 0; shard < lines_.size(); ++shard) {
         did |= commit_wanted(shard);
     }
     return did;

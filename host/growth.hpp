@@ -27,11 +27,14 @@ struct alignas(64) growth_line {
     segment_run range;
     std::uint32_t most = 0;                         ///< that can be committed at once, as far as budgets go
     simt::host_word<std::uint64_t> committed{0};    ///< so far, ever; written by the growth thread, behind `ready`
+    simt::host_word<std::uint64_t> begun{0};        ///< that, and what is being committed; written by the growth thread
     simt::host_word<std::uint64_t> decommitted{0};  ///< so far, ever; written by the growth thread
     simt::host_word<std::uint64_t> taken_again{0};  ///< that could not be decommitted, and went back; as that
     simt::host_word<std::uint64_t> wanted{0};       ///< written by the service
+    simt::host_word<std::uint32_t> longest{0};      ///< of it, so many in one piece; written by the service
     simt::host_word<std::uint32_t> failed{0};       ///< why a commit failed; cleared when the service wants more again
-    simt::host_word<std::uint32_t> failed_at{0};    ///< what `given_back` was then
+    simt::host_word<std::uint32_t> failed_at{0};    ///< how much had been given up before it
+    simt::host_word<std::uint32_t> failures{0};     ///< commits that failed so far; written by the growth thread
     run_ring ready;
     run_ring released;
 };
@@ -61,25 +64,33 @@ public:
     growth& operator=(const growth&) = delete;
 
     [[nodiscard]] growth_line& line(std::size_t shard) { return lines_[shard]; }
-    /// Says that no more than so many segments can be committed at once, by all shards together. Before the services
-    /// are.
-    void limit(std::uint32_t segments);
-    /// Whether a shard's last commit failed as the budgets are spent, and nothing has been given back since: another
+    /// Says that no more than so many segments can be committed at once, by all shards together, and whether that is as
+    /// many as there are addresses for, or what the budgets allow. Before the services are.
+    void limit(std::uint32_t segments, bool by_range = false);
+    [[nodiscard]] bool is_limited_by_range() const { return by_range_; }
+    /// Segments that the device's budget still has room for. Any thread.
+    [[nodiscard]] std::uint32_t device_left() const;
+    /// Whether a shard's last commit failed as the budgets are spent, and nothing has been given up since: another
     /// would fail too.
     [[nodiscard]] bool is_spent(std::size_t shard) const {
-        const growth_line& line = lines_[shard];
-        const auto why = static_cast<failure_reason>(line.failed.load<simt::order::acquire>());
-        return (why == failure_reason::out_of_memory_device_budget ||
-                why == failure_reason::out_of_memory_host_budget) &&
-               line.failed_at.load<simt::order::relaxed>() == given_back_.load<simt::order::relaxed>();
+        return is_of_budgets(why_failed(shard)) &&
+               lines_[shard].failed_at.load<simt::order::relaxed>() == given_up_.load<simt::order::relaxed>();
+    }
+    /// Whether a shard's last commit failed, and it is not that memory has been given up since which it lacked.
+    [[nodiscard]] bool has_failed(std::size_t shard) const {
+        const failure_reason why = why_failed(shard);
+        return why != failure_reason::none && (!is_of_budgets(why) || is_spent(shard));
     }
     /// Whether memory can be taken back.
     [[nodiscard]] bool can_release() const { return memory_.can_decommit(); }
     /// Whether what nobody has is to be given up at once; extents are single segments then.
     [[nodiscard]] bool releases_at_once() const { return at_once_; }
 
-    /// Asks that `segments` of a shard's range have been committed so far, ever. Called by its service; never waits.
+    /// Asks that `segments` of a shard's range have been committed so far, ever, also where a commit has failed. Called
+    /// by its service; never waits.
     void want(std::size_t shard, std::uint64_t segments);
+    /// The same for nobody who waits: where a commit has failed nothing is tried again.
+    void want_ahead(std::size_t shard, std::uint64_t segments);
     /// Takes back what was wanted beyond `segments`, so far, ever. Called by its service.
     void want_no_more(std::size_t shard, std::uint64_t segments) {
         lines_[shard].wanted.store<simt::order::relaxed>(segments);
@@ -108,20 +119,38 @@ private:
     /// Addresses of a line that have no memory: the growth thread's own.
     using gaps = std::map<std::uint32_t, std::uint32_t>;  // first -> count
 
+    /// A run that somebody wants in one piece: where it goes on, and how much of it is missing.
+    struct piece {
+        std::uint32_t next = 0;
+        std::uint32_t missing = 0;
+    };
+
+    [[nodiscard]] failure_reason why_failed(std::size_t shard) const {
+        return static_cast<failure_reason>(lines_[shard].failed.load<simt::order::acquire>());
+    }
+    static bool is_of_budgets(failure_reason why) {
+        return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget;
+    }
     bool decommit_released(std::size_t shard);
+    bool decommit_all();
+    [[nodiscard]] segment_run take_addresses(std::size_t shard, std::uint32_t count);
     bool commit_wanted(std::size_t shard);
     [[nodiscard]] std::uint32_t choose_size(const growth_line& line, std::uint64_t missing) const;
     commit_outcome commit(segment_run* run);
+    commit_outcome commit_once(segment_run run);
     void note(absl::Status error);
 
     backing& memory_;
     extent_sizes sizes_;
     preparation prepare_;
     bool at_once_;
+    bool by_range_ = false;
     std::vector<growth_line> lines_;
     std::vector<gaps> gaps_;
+    std::vector<piece> pieces_;
     simt::host_word<std::uint32_t> signal_{0};
-    simt::host_word<std::uint32_t> given_back_{0};  ///< decommits of all shards
+    simt::host_word<std::uint32_t> given_up_{0};  ///< extents, by all shards
+    std::uint32_t seen_ = 0;                      ///< of those, that were decommitted before anything was committed
     simt::host_word<std::uint32_t> stopping_{0};
     mutable std::mutex error_mutex_;
     absl::Status error_;

@@ -25,18 +25,16 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
       portions_{{line_.range.count, policy}} {
     parked_.reserve(server_.shape().slots);
     take_up_growth();
-    keep_ahead();
     publish_counts();
 }
 
 std::uint32_t segment_service::poll_once() {
     counters_.polls.add(1);
     server_.beat();
-    if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
-        take_up_growth();
-    }
     if (!parked_.empty()) {
         retry_parked();
+    } else if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
+        take_up_growth();
     }
     std::uint32_t handled = 0;
     for (mailbox::post p; handled < batch && server_.next(&p); ++handled) {
@@ -190,7 +188,7 @@ bool segment_service::take_back(segment_run local) {
 
 /// Gives up what has come back, but for what is to be kept at hand. Where too much is under way it stays.
 void segment_service::release_at_once(segment_run local) {
-    for (std::uint32_t i = 0; i < local.count && parked_.empty() && tree_.free_count() > ahead(); ++i) {
+    for (std::uint32_t i = 0; i < local.count && !is_awaited() && tree_.free_count() > ahead(); ++i) {
         if (!release({{local.first + i, 1}, memory_tier::device})) {
             return;
         }
@@ -241,10 +239,29 @@ void segment_service::take_up_growth() {
     publish_counts();
 }
 
-std::uint64_t segment_service::want(std::uint32_t segments) {
-    const std::uint64_t ever = released_ + std::min(line_.range.count, segments);
-    grower_.want(shard_, ever);
-    return ever;
+/// So many segments committed now, as growth counts.
+std::uint64_t segment_service::ever(std::uint64_t segments) const {
+    return released_ + std::min<std::uint64_t>(line_.range.count, segments);
+}
+
+std::uint64_t segment_service::begin_want(std::uint32_t segments, std::uint32_t longest) {
+    ++host_wants_;
+    host_longest_ = std::max(host_longest_, longest);
+    line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
+    grower_.want(shard_, ever(segments));
+    return ever(segments);
+}
+
+void segment_service::end_want() {
+    if (--host_wants_ == 0) {
+        host_longest_ = 0;
+    }
+}
+
+void segment_service::want_no_more() {
+    if (!is_awaited()) {
+        grower_.want_no_more(shard_, taken_up_);
+    }
 }
 
 std::uint32_t segment_service::ahead() const {
@@ -256,7 +273,9 @@ void segment_service::keep_ahead() {
     // Where a commit has failed, who needs memory asks for it to be tried again.
     if (committed_ < line_.range.count && tree_.free_count() < wanted &&
         line_.failed.load<simt::order::relaxed>() == 0) {
-        want(committed_ + (wanted - tree_.free_count()));
+        line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
+        // The spill tier is only for who asks, as far as the budgets show.
+        grower_.want_ahead(shard_, ever(committed_ + std::min(wanted - tree_.free_count(), grower_.device_left())));
     }
 }
 
@@ -292,13 +311,13 @@ bool segment_service::decay() {
 std::uint32_t segment_service::release_unused(std::uint32_t keep) {
     std::uint32_t released = 0;
     // Nor what is being gathered for somebody who waits.
-    if (!grower_.can_release() || !parked_.empty()) {
+    if (!grower_.can_release() || is_awaited()) {
         return released;
     }
-    grower_.want_no_more(shard_, taken_up_);
+    want_no_more();
     for (const memory_tier tier : {memory_tier::host, memory_tier::device}) {
         std::uint32_t end = line_.range.count;
-        while (!line_.released.is_full()) {
+        while (!line_.released.is_full() && extents_.segments(tier) != 0 && tree_.free_count() > keep) {
             const auto e = extents_.last_before(end, tier);
             if (!e) {
                 break;

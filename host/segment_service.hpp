@@ -79,9 +79,13 @@ public:
     bool decay();
     /// Segments that are kept committed and free.
     [[nodiscard]] std::uint32_t ahead() const;
-    /// Has so many segments committed, ahead of demand; they are once `growth_line::committed` has come to the answer.
-    /// On the service's thread.
-    std::uint64_t want(std::uint32_t segments);
+    /// Has so many segments committed for the host, `longest` of what is missing in one piece; they are once
+    /// `growth_line::committed` has come to the answer. Until as many calls of `end_want` nothing is given up. On the
+    /// service's thread.
+    std::uint64_t begin_want(std::uint32_t segments, std::uint32_t longest = 0);
+    void end_want();
+    /// Has nothing more committed than somebody waits for. On the service's thread.
+    void want_no_more();
 
     /// Takes `count` segments with a tail of `leaves` for the host, as a grant to the device; nothing where there is no
     /// such place. On the service's thread.
@@ -107,11 +111,12 @@ public:
     }
     /// The segments that this service owns.
     [[nodiscard]] segment_run range() const { return line_.range; }
-    /// Whether what was given up has been decommitted. Any thread.
-    [[nodiscard]] bool has_released_all() const {
-        return line_.decommitted.load<simt::order::acquire>() + line_.taken_again.load<simt::order::acquire>() ==
-               counters_.segments_released.get();
+    /// Whether of what was given up so far, ever, so much has been decommitted, or could not be; all of it. Any thread.
+    [[nodiscard]] bool has_released(std::uint64_t segments) const {
+        return line_.decommitted.load<simt::order::acquire>() + line_.taken_again.load<simt::order::acquire>() >=
+               segments;
     }
+    [[nodiscard]] bool has_released_all() const { return has_released(counters_.segments_released.get()); }
     [[nodiscard]] const service_counters& counters() const { return counters_; }
     /// Free segments of the longest run. As `validate`.
     [[nodiscard]] std::uint32_t longest_free_run() const { return tree_.longest_run(); }
@@ -127,10 +132,15 @@ private:
         leaf_count leaves;  ///< of the tail
         /// Segments that must be free at the worst.
         [[nodiscard]] std::uint32_t most_segments() const { return count + (to_underlying(leaves) != 0 ? 1 : 0); }
-        [[nodiscard]] std::uint64_t all_leaves() const {
-            return std::uint64_t{count} * leaves_per_segment + to_underlying(leaves);
-        }
     };
+    /// What it takes, as far as is known before its place is.
+    [[nodiscard]] std::uint64_t leaves_of(const parked_post& p) const {
+        const leaf_count tail =
+            to_underlying(p.leaves) != 0 ? reserved_for(portions_.shape().policy, p.leaves) : p.leaves;
+        return std::uint64_t{p.count} * leaves_per_segment + to_underlying(tail);
+    }
+    /// Whether memory is being gathered for somebody.
+    [[nodiscard]] bool is_awaited() const { return !parked_.empty() || host_wants_ != 0; }
 
     [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
     void handle(const mailbox::post& p);
@@ -146,8 +156,9 @@ private:
     void answer(const parked_post& p, segment_index first, std::uint32_t count);
     void refuse_grant(const parked_post& p);
     void park(const parked_post& p);
-    void want_for_parked(const parked_post& one);
+    void want_for_parked();
     void retry_parked();
+    [[nodiscard]] std::uint64_t ever(std::uint64_t segments) const;
     void take_up_growth();
     bool release(const extent& e);
     void release_at_once(segment_run local);
@@ -170,7 +181,10 @@ private:
     portion_tree portions_;
     std::vector<parked_post> parked_;  // capacity: all slots, from the start
     std::uint64_t parked_leaves_ = 0;  ///< that they ask for, all together
+    std::uint32_t longest_ = 0;        ///< segments that one of them must have in one piece
     bool may_fit_ = false;             ///< something has become free since they were last tried
+    std::uint32_t host_wants_ = 0;     ///< calls of `begin_want` that have not ended
+    std::uint32_t host_longest_ = 0;   ///< as `longest_`, of those
     simt::host_word<std::uint32_t> closing_{0};
     service_counters counters_;
 };

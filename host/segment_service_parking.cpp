@@ -14,27 +14,30 @@ using mailbox::answer_status;
 void segment_service::park(const parked_post& p) {
     counters_.parked.add(1);
     parked_.push_back(p);
-    parked_leaves_ += p.all_leaves();
+    parked_leaves_ += leaves_of(p);
+    longest_ = std::max(longest_, p.most_segments());
     // A commit that failed is tried again: memory may have become free elsewhere since.
-    want_for_parked(p);
+    want_for_parked();
 }
 
-/// Has at least as much committed as all who wait ask for, so that growth need not be asked again for each, and enough
-/// for `one` of them; keep_ahead adds the margin.
-void segment_service::want_for_parked(const parked_post& one) {
-    const std::uint64_t all = (parked_leaves_ + leaves_per_segment - 1) / leaves_per_segment;
-    const std::uint64_t missing = std::max<std::uint64_t>(all, one.most_segments());
-    want(static_cast<std::uint32_t>(std::min<std::uint64_t>(committed_ + missing, line_.range.count)));
+/// Has at least as much committed as all who wait ask for, so that growth need not be asked again for each.
+void segment_service::want_for_parked() {
+    line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
+    grower_.want(shard_, ever(committed_ + (parked_leaves_ + leaves_per_segment - 1) / leaves_per_segment));
 }
 
 void segment_service::retry_parked() {
     // Before what was committed last is taken up: a failure says that no more came behind it.
-    const bool failed = line_.failed.load<simt::order::acquire>() != 0;
+    const bool failed = grower_.has_failed(shard_);
     if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
         take_up_growth();
     }
     const bool hopeless = is_closing() || committed_ == line_.range.count || failed;
-    if (!may_fit_ && !hopeless) {
+    // Others who ask may have taken back what was asked for; and what was given up since a failure may do.
+    const auto is_under_way = [&] {
+        return line_.failed.load<simt::order::acquire>() == 0 && line_.wanted.load<simt::order::relaxed>() > taken_up_;
+    };
+    if (!may_fit_ && !hopeless && is_under_way()) {
         return;  // nothing has changed since they were last tried, and more of them only wait behind them
     }
     may_fit_ = false;
@@ -44,14 +47,16 @@ void segment_service::retry_parked() {
             refuse_grant(p);
         }
         if (granted || hopeless) {
-            parked_leaves_ -= p.all_leaves();
+            parked_leaves_ -= leaves_of(p);
         }
         return granted || hopeless;
     });
-    // What has been asked for and is still to come may do.
-    if (!parked_.empty() && line_.wanted.load<simt::order::relaxed>() <= taken_up_) {
-        want_for_parked(parked_.front());
+    if (parked_.empty()) {
+        longest_ = 0;
+    } else if (!is_under_way() && !grower_.has_failed(shard_)) {
+        want_for_parked();  // what is still to come would do otherwise
     }
+    keep_ahead();
     publish_counts();
     if (parked_.empty() && grower_.releases_at_once()) {
         release_unused(ahead());  // what came back while somebody waited
@@ -71,6 +76,8 @@ void segment_service::refuse_grant(const parked_post& p) {
         why = answer_status::fragmented;
     } else if (failed == failure_reason::out_of_memory_host_budget) {
         why = answer_status::out_of_host_budget;
+    } else if (committed_ == line_.range.count && grower_.is_limited_by_range()) {
+        why = answer_status::out_of_range;
     }
     server_.answer({why, p.slot, p.tag, {segment_index{0}, 0}});
 }

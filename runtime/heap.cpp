@@ -72,7 +72,8 @@ void heap::on_failure(std::function<void(const failure&)> report) { impl_->on_fa
 std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
 absl::Status heap::close() { return impl_->close(); }
 
-absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied) {
+absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied,
+                                                             std::unique_ptr<memory_driver> driver) {
     auto choice = choose_device(values.device);
     if (!choice.ok()) {
         return choice.status();
@@ -83,7 +84,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
     result->executor.device = choice->gpu;
     result->executor.workers = static_cast<unsigned>(values.emulated_workers);
     auto memory = supplied.at != nullptr ? make_backing_in(supplied, result->values, choice->kind)
-                                         : make_backing(result->values, choice->kind);
+                                         : make_backing(result->values, choice->kind, std::move(driver));
     if (!memory.ok()) {
         return memory.status();
     }
@@ -122,7 +123,7 @@ absl::Status heap::impl::lay_out_metadata() {
     const std::uint32_t segments = std::min(memory_->segments(), max_segments - 1);
     view.base = memory_->base();
     view.segments = segments;
-    view.places = most_segments(values, *memory_);
+    view.places = most_segments(values, *memory_).segments;
     view.shards = std::min<std::uint32_t>(static_cast<std::uint32_t>(values.shards), (segments + 63) / 64);
     // Whole magazine words, so that no word of it has two owners.
     view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
@@ -215,7 +216,7 @@ absl::Status heap::impl::start_shards() {
     growth_ = std::make_unique<growth>(*memory_, ranges,
                                        extent_sizes{segments_of(values.extent), segments_of(values.most_extent)},
                                        [this](segment_run run) { return partial_.prepare(*memory_, run); });
-    growth_->limit(view.places);
+    growth_->limit(view.places, most_segments(values, *memory_).by_range);
     for (std::uint32_t s = 0; s < view.shards; ++s) {
         auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
         auto device = memory_->allocate_metadata(mailbox::device_part::bytes(shape));

@@ -28,15 +28,18 @@ bool wait_until(absl::Duration timeout, Done done) {
 
 }  // namespace
 
-/// Has a shard's service commit until it has `target` segments, or it cannot; `failed` says whether a commit did.
-absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, bool* failed) {
+/// Has a shard's service commit until it has `target` segments, `longest` of the new ones in one piece, or it cannot;
+/// `failed` says whether a commit did. Whatever it answers, `end_want` of the service is to follow.
+absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t longest, bool* failed) {
     shard& s = shards_[i];
-    // So far, ever: what is committed now may be given back again before this thread looks.
-    std::uint64_t goal = 0;
-    s.thread->run([&] { goal = s.service->want(target); });
     const growth_line& line = growth_->line(i);
+    // So far, ever: what is committed now may be given back again before this thread looks; and the failure may have
+    // been forgotten by then for somebody who asks again.
+    const std::uint32_t failures = line.failures.load<simt::order::acquire>();
+    std::uint64_t goal = 0;
+    s.thread->run([&] { goal = s.service->begin_want(target, longest); });
     const bool done = wait_until(values.request_timeout, [&] {
-        *failed = line.failed.load<simt::order::acquire>() != 0;
+        *failed = line.failures.load<simt::order::acquire>() != failures;
         return *failed || line.committed.load<simt::order::acquire>() >= goal;
     });
     if (!done) {
@@ -45,10 +48,15 @@ absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, bool* failed)
                             "for a kernel that runs",
                             target, absl::FormatDuration(values.request_timeout)));
     }
-    for (int turn = 0; turn < 2; ++turn) {
-        s.thread->run([] {});  // between two there is a turn of the service, which takes up what was committed
-    }
+    take_turns(s);
     return absl::OkStatus();
+}
+
+/// Has a service take up what was committed.
+void heap::impl::take_turns(shard& s) {
+    for (int turn = 0; turn < 2; ++turn) {
+        s.thread->run([] {});  // between two there is a turn of the service
+    }
 }
 
 absl::Status heap::impl::reserve(std::uint64_t bytes) {
@@ -67,14 +75,22 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
         return sum;
     };
     bool failed = false;
-    for (std::size_t i = 0; i < shards_.size() && committed() < wanted; ++i) {
-        const shard& s = shards_[i];
-        // Services divide the addresses; those before this one may have got more than their part.
-        const std::uint64_t own = s.service->counters().segments_committed.get();
-        const std::uint64_t part = (wanted - committed() + shards_.size() - i - 1) / (shards_.size() - i);
-        const auto target = static_cast<std::uint32_t>(std::min<std::uint64_t>(own + part, s.service->range().count));
-        if (absl::Status grown = grow(i, target, &failed); !grown.ok()) {
-            return grown;
+    // Services divide the addresses; the range of one may be too short for its part.
+    for (std::uint64_t before = ~std::uint64_t{0}; committed() < wanted && committed() != before && !failed;) {
+        before = committed();
+        for (std::size_t i = 0; i < shards_.size() && committed() < wanted && !failed; ++i) {
+            const shard& s = shards_[i];
+            const std::uint64_t own = s.service->counters().segments_committed.get();
+            // Those before this one may have got more than theirs.
+            const std::uint64_t missing = wanted - std::min(wanted, committed());
+            const std::uint64_t part = (missing + shards_.size() - i - 1) / (shards_.size() - i);
+            const auto target =
+                static_cast<std::uint32_t>(std::min<std::uint64_t>(own + part, s.service->range().count));
+            const absl::Status grown = grow(i, target, 0, &failed);
+            s.thread->run([&] { s.service->end_want(); });
+            if (!grown.ok()) {
+                return grown;
+            }
         }
     }
     return committed() >= wanted || !failed ? absl::OkStatus() : growth_->last_error();
@@ -96,12 +112,22 @@ absl::Status heap::impl::release_unused() {
         shard& s = shards_[i];
         const growth_line& line = growth_->line(i);
         const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
+        // What is being committed comes first, and nothing after it, but for somebody who waits.
+        s.thread->run([&] { s.service->want_no_more(); });
+        const std::uint64_t begun = line.begun.load<simt::order::acquire>();
+        bool over = wait_until(values.request_timeout, [&] {
+            return line.committed.load<simt::order::acquire>() >= begun ||
+                   line.begun.load<simt::order::acquire>() < begun;
+        });
+        take_turns(s);
         // As many at once as may be under way; beside kernels there can always be more.
         std::uint64_t left = s.service->counters().segments_committed.get();
         for (std::uint64_t some = 1; some != 0; left -= std::min(left, some)) {
             // First, since so much may be under way already, given up when it came back, that there is no room for
             // more.
-            if (!wait_until(values.request_timeout, [&] { return s.service->has_released_all(); })) {
+            const std::uint64_t released = s.service->counters().segments_released.get();
+            over = over && wait_until(values.request_timeout, [&] { return s.service->has_released(released); });
+            if (!over) {
                 return absl::DeadlineExceededError(absl::StrFormat(
                     "memory was not given back within %s; a CUDA call of the application may be waiting for a kernel "
                     "that runs",

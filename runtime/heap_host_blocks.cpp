@@ -22,18 +22,25 @@ void heap::impl::make_host_blocks() {
 absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments, leaf_count leaves) {
     const std::uint32_t most = segments + (to_underlying(leaves) != 0 ? 1 : 0);
     std::optional<mailbox::grant> got;
-    for (const bool grows : {false, true}) {
-        for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
-            shard& s = shards_[i];
-            const std::uint64_t committed = s.service->counters().segments_committed.get();
-            bool failed = false;
-            if (grows && committed + most <= s.service->range().count) {
-                auto grown = grow(i, static_cast<std::uint32_t>(committed) + most, &failed);
-                if (!grown.ok()) {
-                    return grown;
-                }
+    for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
+        shard& s = shards_[i];
+        s.thread->run([&] { got = s.service->take_for_host(segments, leaves); });
+    }
+    for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
+        shard& s = shards_[i];
+        const auto committed = [&] {
+            return static_cast<std::uint32_t>(s.service->counters().segments_committed.get());
+        };
+        // Others may be faster to take what has been committed.
+        for (bool failed = false; !got && !failed && committed() + most <= s.service->range().count;) {
+            const absl::Status grown = grow(i, committed() + most, most, &failed);
+            s.thread->run([&] {
+                got = s.service->take_for_host(segments, leaves);
+                s.service->end_want();
+            });
+            if (!got && !grown.ok()) {
+                return grown;
             }
-            s.thread->run([&] { got = s.service->take_for_host(segments, leaves); });
         }
     }
     if (got) {

@@ -20,7 +20,8 @@ namespace orchard {
 class heap::impl {
 public:
     /// Everything in `create` after the options were checked.
-    static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory);
+    static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory,
+                                                      std::unique_ptr<memory_driver> driver = nullptr);
     ~impl();
 
     absl::StatusOr<statistics> stats();
@@ -53,9 +54,15 @@ private:
         std::uint64_t posted = 0;
         std::uint64_t delivered = 0;
     };
+    /// One mailbox with its service and thread.
+    struct shard {
+        mailbox::device_part* device = nullptr;
+        std::unique_ptr<segment_service> service;
+        std::unique_ptr<service_thread> thread;
+    };
     absl::StatusOr<std::vector<post_counts>> count_posts();
     absl::Status check_settled(const std::vector<post_counts>& before);
-    absl::Status grow(std::size_t shard, std::uint32_t target, bool* failed);
+    absl::Status grow(std::size_t shard, std::uint32_t target, std::uint32_t longest, bool* failed);
     absl::Status release_unused();
     void make_host_blocks();
     absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);
@@ -74,13 +81,7 @@ private:
         return result;
     }
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
-
-    /// One mailbox with its service and thread.
-    struct shard {
-        mailbox::device_part* device = nullptr;
-        std::unique_ptr<segment_service> service;
-        std::unique_ptr<service_thread> thread;
-    };
+    static void take_turns(shard& s);
 
     std::unique_ptr<backing> memory_;
     device::heap_view* view_in_memory_ = nullptr;      ///< a copy of `view` for kernels

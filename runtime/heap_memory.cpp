@@ -79,7 +79,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind) {
+absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind,
+                                                      std::unique_ptr<memory_driver> driver) {
     if (kind == simt::device_kind::cuda) {
         return make_cuda(values);
     }
@@ -87,7 +88,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::dev
         values.capacity = emulated_capacity;
     }
     if (values.backing == backing_option::elastic) {
-        return make_elastic(values, make_emulated_driver(), 4 * (values.capacity + values.host_budget));
+        return make_elastic(values, driver != nullptr ? std::move(driver) : make_emulated_driver(),
+                            4 * (values.capacity + values.host_budget));
     }
     if (values.backing == backing_option::managed) {
         return make_managed(values, make_emulated_driver(), make_emulated_managed_memory());
@@ -114,11 +116,12 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& 
     return made;
 }
 
-std::uint32_t most_segments(const options& values, const backing& memory) {
+most_memory most_segments(const options& values, const backing& memory) {
     const std::uint64_t budget =
         values.backing == backing_option::elastic ? values.capacity + values.host_budget : values.capacity;
     const std::uint32_t segments = std::min(memory.segments(), max_segments - 1);
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(segments, budget >> segment_shift));
+    const std::uint64_t allowed = budget >> segment_shift;
+    return {static_cast<std::uint32_t>(std::min<std::uint64_t>(segments, allowed)), segments < allowed};
 }
 
 absl::Status partial_metadata::prepare(backing& memory, segment_run run) {

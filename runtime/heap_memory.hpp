@@ -15,8 +15,10 @@
 namespace orchard {
 
 /// The backing that `values` ask for on a device. Where they leave `backing`, `capacity` or `range` to the heap, they
-/// say afterwards what was chosen. Errors: those of the backing.
-absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind);
+/// say afterwards what was chosen. `driver`: what an elastic heap of the emulated device is to use in place of its own.
+/// Errors: those of the backing.
+absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind,
+                                                      std::unique_ptr<memory_driver> driver = nullptr);
 
 /// Memory that a caller supplies.
 struct supplied_memory {
@@ -29,8 +31,12 @@ struct supplied_memory {
 absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& memory, options& values,
                                                          simt::device_kind kind);
 
-/// Segments that a heap may ever have committed at once.
-std::uint32_t most_segments(const options& values, const backing& memory);
+/// Segments that a heap may ever have committed at once: what its budgets allow, or its addresses.
+struct most_memory {
+    std::uint32_t segments;
+    bool by_range;  ///< the budgets would allow more
+};
+most_memory most_segments(const options& values, const backing& memory);
 
 /// Arrays of metadata of which a part is needed for the segments that are committed: that part is committed before
 /// them, and stays so. One thread.

@@ -40,7 +40,9 @@ public:
     [[nodiscard]] bool zeroes_all() const override { return false; }
     absl::Status commit_metadata(void* at, std::size_t bytes) override;
     absl::Status await_metadata() override {
-        return std::exchange(clears_, false) ? driver().await_clears() : absl::OkStatus();
+        absl::Status status = clears_ ? driver().await_clears() : absl::OkStatus();
+        clears_ = clears_ && !status.ok();  // what is not zero yet is waited for again
+        return status;
     }
     [[nodiscard]] bool has_metadata(const void* at) override {
         const std::scoped_lock lock(metadata_mutex_);

@@ -58,6 +58,7 @@ enum class answer_status : std::uint32_t {
     closing = 7,
     refused = 8,             ///< the post made no sense to the service (a double return); counted there
     out_of_host_budget = 9,  ///< none is free, and no more may be committed, on the host either
+    out_of_range = 10,       ///< none is free, and all addresses have memory, though the budgets are not spent
 };
 
 /// A field of a 64-bit word.

@@ -41,7 +41,9 @@ namespace orchard::simt::mutation {
     X(array_room, "a sub-array is as long as its smallest lane asks for")                                              \
     X(array_after, "a lane does not say where the sub-array behind its own begins")                                    \
     X(ring_end, "a lane takes of the host's ring what it has not acquired")                                            \
-    X(vain_age, "who is refused trusts a reclaim in vain that had begun before")
+    X(look_again, "a waiter that has just looked for answers may look again before it thinks of its deadline")         \
+    X(vain_age, "who is refused trusts a reclaim in vain that had begun before")                                       \
+    X(proof_size, "who is refused takes what others were refused for as much as his own")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

@@ -6,10 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "profiling/bench/bench.hpp"
-#include "profiling/bench/growth_kernels.cuh"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
+#include "profiling/bench/growing_heap.cuh"
 #include "uvm/memory_driver.hpp"
 
 namespace orchard::bench {
@@ -17,107 +14,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::uint64_t block_bytes = 1 << 20;
-constexpr std::uint64_t mib = 1 << 20;
-constexpr std::uint64_t gib = 1 << 30;
-
 struct amounts {
     std::uint64_t in_use;     ///< by blocks, in the end
     std::uint64_t budget;     ///< of a heap with a host tier: of the device
     std::uint64_t beyond;     ///< and of the host
     std::uint64_t requested;  ///< of that heap
 };
-
-std::uint32_t blocks_of(const settings& s) { return s.device == simt::device_kind::cuda ? 264 : 2; }
-
-/// A heap, and blocks that kernels fill it with.
-class growing_heap {
-public:
-    static absl::StatusOr<growing_heap> make(const options& values, std::uint64_t bytes, std::uint32_t blocks) {
-        growing_heap g;
-        auto h = heap::create(values);
-        if (!h.ok()) {
-            return h.status();
-        }
-        g.heap_ = std::make_unique<heap>(*std::move(h));
-        g.on_ = g.heap_->executor();
-        g.on_.timed = true;
-        g.shape_ = {blocks, 256};
-        auto list = device_array<std::uint64_t*>::create(g.on_, bytes / block_bytes);
-        auto counts = device_array<growth_counts>::create(g.on_, 1);
-        if (!list.ok() || !counts.ok()) {
-            return list.ok() ? counts.status() : list.status();
-        }
-        g.blocks_ = *std::move(list);
-        g.counts_ = *std::move(counts);
-        absl::Status status =
-            g.heap_->preload<take_and_write, warm_up, write_blocks, check_blocks, free_blocks, ask_in_vain>();
-        if (!status.ok()) {
-            return status;
-        }
-        return g;
-    }
-
-    [[nodiscard]] heap& of() { return *heap_; }
-    /// @param together  lanes of each warp that ask at once
-    absl::StatusOr<double> fill(std::uint32_t together, bool asks_beside = false) {
-        return run(take_and_write{heap_->ref(), list(), counts_.data(), together, asks_beside});
-    }
-    absl::StatusOr<double> warm() { return run(warm_up{heap_->ref()}, simt::grid{1, 32}); }
-    absl::StatusOr<double> write() { return run(write_blocks{list()}); }
-    absl::StatusOr<double> check() { return run(check_blocks{list(), counts_.data()}); }
-    absl::StatusOr<double> empty() { return run(free_blocks{heap_->ref(), list()}); }
-    absl::StatusOr<double> ask(std::uint64_t bytes, std::uint32_t times) {
-        return run(ask_in_vain{heap_->ref(), bytes, times, counts_.data()}, simt::grid{1, 32});
-    }
-    /// What was counted since the last call.
-    struct numbers {
-        std::uint64_t nulls;
-        std::uint64_t wrong;
-        double latest_us;
-        double beside_us;
-        std::uint64_t beside;
-    };
-    absl::StatusOr<numbers> take_counts() {
-        growth_counts c;
-        absl::Status status = copy_to_host(on_, &c, counts_.data(), sizeof(c));
-        status.Update(counts_.zero());
-        if (!status.ok()) {
-            return status;
-        }
-        using simt::order;
-        return numbers{c.nulls.load<order::relaxed>(), c.wrong.load<order::relaxed>(),
-                       static_cast<double>(c.latest_ns.load<order::relaxed>()) / 1000,
-                       static_cast<double>(c.beside_ns.load<order::relaxed>()) / 1000, c.beside.load<order::relaxed>()};
-    }
-
-private:
-    growing_heap() = default;
-    [[nodiscard]] block_list list() const {
-        return {blocks_.data(), blocks_.size(), block_bytes / sizeof(std::uint64_t)};
-    }
-    template <class Kernel>
-    absl::StatusOr<double> run(const Kernel& kernel, std::optional<simt::grid> shape = std::nullopt) {
-        const simt::launch_result result = simt::launch(on_, shape.value_or(shape_), kernel);
-        if (!result.ok) {
-            return to_status(result);
-        }
-        return result.microseconds;
-    }
-
-    std::unique_ptr<heap> heap_;
-    simt::executor on_;
-    simt::grid shape_{1, 32};
-    device_array<std::uint64_t*> blocks_;
-    device_array<growth_counts> counts_;
-};
-
-options elastic(const settings& s) {
-    options values = s.heap;
-    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
-    values.backing = backing_option::elastic;
-    return values;
-}
 
 std::uint64_t device_bytes_in_use(const settings& s) {
     auto driver = s.device == simt::device_kind::cuda ? make_cuda_driver() : make_emulated_driver();
@@ -130,7 +32,6 @@ absl::Status time_creation(const settings& s, ordered_json& rows) {
     options values = elastic(s);
     values.range = s.device == simt::device_kind::cuda ? 1024 * gib : 16 * gib;
     values.capacity = s.device == simt::device_kind::cuda ? 0 : 4 * gib;
-    values.commit_ahead = 0;
     std::vector<double> times;
     std::uint64_t bytes = 0;
     for (int i = -1; i < s.repeats; ++i) {
@@ -164,17 +65,14 @@ struct filling {
     bool rested = true;          ///< of memory that nobody has just given back, which the driver still clears
 };
 
-/// So long the driver clears what was given back, and longer.
-constexpr absl::Duration rest = absl::Milliseconds(1500);
-
 /// From an empty heap until `bytes` are in use.
 absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes, const options& values,
                                          const filling& how) {
     std::vector<double> times;
     ordered_json row;
     for (int i = 0; i < s.repeats; ++i) {
-        if (how.rested && s.device == simt::device_kind::cuda && !s.quick) {
-            absl::SleepFor(rest);
+        if (how.rested) {
+            let_memory_rest(s);
         }
         auto g = growing_heap::make(values, bytes, blocks_of(s));
         if (!g.ok()) {
@@ -320,6 +218,9 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     }
     if (status.ok()) {
         status.Update(time_spill(few, a, rows));
+    }
+    if (status.ok()) {
+        status.Update(time_growth_beside_readers(few, rows));
     }
     return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
 }

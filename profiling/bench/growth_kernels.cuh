@@ -173,6 +173,45 @@ struct check_blocks {
     }
 };
 
+/// Reads them again and again, until `finished`, or until the time is over.
+struct read_on {
+    block_list list;
+    growth_counts* counts;
+    std::uint64_t most_ns;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t began = simt::clock_ns();
+        if (simt::lane_id() == 0) {
+            counts->begun.fetch_add<simt::order::relaxed>(1);
+        }
+        std::uint64_t sum = 0;
+        bool over = false;
+        ORCHARD_NO_UNROLL
+        while (!over) {
+            list.each(at, [&](std::uint64_t* own, std::uint64_t i) {
+                list.each_block(own, i, [&](const std::uint64_t* block, std::uint64_t) {
+                    ORCHARD_UNROLL
+                    for (auto w = static_cast<std::uint64_t>(simt::lane_id()); !over && w < list.words;
+                         w += simt::warp_size) {
+                        sum += block[w];
+                    }
+                    over = over || is_over(began);
+                });
+            });
+            over = over || is_over(began);
+        }
+        if (sum == 1) {  // it never is, which compilers do not know
+            counts->wrong.fetch_add<simt::order::relaxed>(1);
+        }
+    }
+
+    /// All lanes.
+    [[nodiscard]] ORCHARD_INLINE bool is_over(std::uint64_t began) const {
+        const bool mine = counts->finished.load<simt::order::relaxed>() != 0 || simt::clock_ns() - began > most_ns;
+        return simt::ballot(~simt::lane_mask{0}, mine) != 0;
+    }
+};
+
 /// Frees them.
 struct free_blocks {
     heap_ref heap;

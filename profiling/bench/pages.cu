@@ -6,7 +6,6 @@
 /// the steps of the published walks beside their equations (pages_theory.hpp).
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <random>
 #include <string>
@@ -17,9 +16,9 @@
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/pages_kernels.cuh"
 #include "profiling/bench/pages_theory.hpp"
+#include "profiling/bench/path_counts.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/heap.hpp"
-#include "runtime/heap_counts.hpp"
 
 namespace orchard::bench {
 namespace {
@@ -205,22 +204,7 @@ private:
     void add(ordered_json row) {
         auto stats = heap_->stats();
         row["slabs"] = stats.ok() ? stats->slabs_in_use : 0;
-        auto state = std::make_unique<device::heap_state>();
-        status_.Update(copy_to_host(on_, state.get(), heap_->ref().view().state, sizeof(*state)));
-        // What the path did since the row before: where time goes that the kernels' times do not explain.
-        const std::pair<const char*, device::counter> counted[] = {
-            {"groups", device::counter::groups},   {"searches", device::counter::searches},
-            {"probes", device::counter::probes},   {"tickets", device::counter::tickets},
-            {"sweeps", device::counter::sweeps},   {"slabs_published", device::counter::slabs_published},
-            {"posts", device::counter::posts},     {"refills", device::counter::refills},
-            {"returns", device::counter::returns}, {"abandoned", device::counter::abandoned}};
-        for (const auto& [name, which] : counted) {
-            const std::uint64_t all =
-                which == device::counter::groups ? (stats.ok() ? stats->groups : 0) : sum_of(*state, which);
-            std::uint64_t& before = before_[name];
-            row[name] = all - before;
-            before = all;
-        }
+        status_.Update(counts_.add_to(row, *heap_));
         rows_.push_back(std::move(row));
     }
 
@@ -233,7 +217,7 @@ private:
     device_array<simt::device_word<std::uint64_t>> top_;
     bump_ref floor_;
     absl::Status status_;
-    std::map<std::string, std::uint64_t> before_;  ///< counts when the last row was added
+    path_counts counts_;
     ordered_json rows_ = ordered_json::array();
 };
 

@@ -7,6 +7,7 @@
 #include "device/heap_ref.cuh"
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/blocks.cuh"
+#include "profiling/bench/path_counts.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/heap.hpp"
 
@@ -75,10 +76,7 @@ public:
         refusals seen;
         status.Update(copy_to_host(on, &seen, counts_.data(), sizeof(seen)));
         status.Update(counts_.zero());
-        if (!status.ok()) {
-            return status;
-        }
-        return ordered_json{
+        ordered_json row{
             {"bytes_from", bytes.least},
             {"bytes_to", std::max(bytes.least, bytes.below)},
             {"threads", threads},
@@ -86,6 +84,8 @@ public:
             {"latest_us", static_cast<double>(seen.latest_ns.load<simt::order::relaxed>()) / 1000},
             {"nulls", seen.nulls.load<simt::order::relaxed>()},
         };
+        status.Update(path_.add_to(row, heap_));
+        return status.ok() ? absl::StatusOr<ordered_json>(row) : status;
     }
     absl::Status validate() { return heap_.validate(); }
 
@@ -94,6 +94,7 @@ private:
 
     heap heap_;
     device_array<refusals> counts_;
+    path_counts path_;
 };
 
 absl::StatusOr<ordered_json> run(const settings& s) {

@@ -110,6 +110,9 @@ TEST_F(ElasticMetadata, ZerosAreWaitedForOnce) {
     ASSERT_TRUE(memory->commit_metadata(at + 2 * segment_bytes, 1).ok());
     script->fail(driver_call::await_clears, absl::InternalError("the driver's own words"));
     EXPECT_EQ(memory->await_metadata(), absl::InternalError("the driver's own words"));
+    ASSERT_TRUE(memory->await_metadata().ok());
+    EXPECT_EQ(script->count(driver_call::await_clears), 3u) << "what failed is not done";
+    EXPECT_TRUE(all_zero(at + 2 * segment_bytes, 1));
 }
 
 TEST_F(ElasticMetadata, OtherMetadataIsZeroAndCounted) {

@@ -43,7 +43,8 @@ TEST(bench_growth, fills_heaps_with_and_without_growth_and_beyond_the_device) {
                                                  {"spill: written as it grows", 1},
                                                  {"spill: written again", 1},
                                                  {"spill: read", 1},
-                                                 {"both budgets spent: nulls", 1}}));
+                                                 {"both budgets spent: nulls", 1},
+                                                 {"growing beside readers of the spill tier", 4}}));
 }
 
 }  // namespace

@@ -65,6 +65,69 @@ TEST_F(GrowthRelease, WhatCannotBeTakenBackGoesBackToTheService) {
     EXPECT_EQ(grower_.last_error().message(), "it was not committed so");
 }
 
+TEST_F(GrowthRelease, LooksForAGapWithRoomForWhatIsWantedInOnePiece) {
+    fake_backing memory(100);
+    growth g(memory, {run_at(0, 100)}, 2);
+    g.want(0, 6);
+    while (g.step()) {
+    }
+    EXPECT_TRUE(g.release(0, extent_at(2, 2)));
+    EXPECT_TRUE(g.step());
+    g.line(0).longest.store<simt::order::relaxed>(4);
+    g.want(0, 6 + 4);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 2), run_at(4, 2), run_at(6, 2), run_at(8, 2)}));
+    g.line(0).longest.store<simt::order::relaxed>(0);
+    g.want(0, 6 + 4 + 2);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits().back(), run_at(2, 2)) << "the lowest, where one piece is as good as another";
+}
+
+TEST_F(GrowthRelease, OfOneShardIsThereForAnother) {
+    fake_backing memory(100);
+    memory.give_in_all(8);
+    growth g(memory, {run_at(0, 50), run_at(50, 50)}, 8);
+    g.want(1, 8);
+    while (g.step()) {
+    }
+    g.want(0, 8);
+    EXPECT_TRUE(g.release(1, extent_at(0, 8)));
+    while (g.step()) {
+    }
+    EXPECT_EQ(g.line(0).failures.load<simt::order::relaxed>(), 0u) << "it was tried before the memory was back";
+    EXPECT_EQ(memory.commits(), std::vector{run_at(0, 8)});
+}
+
+TEST_F(GrowthRelease, WhatIsGivenUpAfterAFailureOfTheBudgetsMakesItPassed) {
+    memory_.give_in_all(8);
+    commit(8);
+    grower_.want(0, 16);
+    EXPECT_TRUE(grower_.step());
+    EXPECT_TRUE(grower_.is_spent(0));
+    EXPECT_TRUE(grower_.has_failed(0));
+    EXPECT_TRUE(grower_.release(0, extent_at(0, 8)));
+    EXPECT_FALSE(grower_.is_spent(0)) << "though it is not yet back";
+    EXPECT_FALSE(grower_.has_failed(0));
+}
+
+TEST_F(GrowthRelease, SaysWhatIsBeingCommitted) {
+    memory_.hold();
+    grower_.start();
+    grower_.want(0, 8);
+    memory_.wait_until_entered(1);
+    EXPECT_EQ(grower_.line(0).begun.load<simt::order::acquire>(), 8u);
+    EXPECT_EQ(grower_.line(0).committed.load<simt::order::acquire>(), 0u);
+    memory_.end_with(absl::InternalError("no"));
+    memory_.let_go();
+    while (grower_.line(0).failures.load<simt::order::acquire>() == 0) {
+        std::this_thread::yield();
+    }
+    grower_.stop();
+    EXPECT_EQ(grower_.line(0).begun.load<simt::order::acquire>(), 0u);
+}
+
 TEST_F(GrowthRelease, TakesNoMoreThanTheRingHolds) {
     for (std::uint32_t i = 0; i < run_ring::capacity; ++i) {
         EXPECT_TRUE(grower_.release(0, extent_at(i, 1)));
@@ -153,8 +216,19 @@ TEST(GrowthPreparation, ComesBeforeTheCommitAndMayFail) {
     answer = absl::OkStatus();
     g.want(0, 8);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(prepared, (std::vector{run_at(20, 8), run_at(20, 8)}));
+    EXPECT_EQ(prepared, (std::vector{run_at(20, 8), run_at(20, 4), run_at(20, 2), run_at(20, 1), run_at(20, 8)}));
     EXPECT_EQ(memory.commits(), std::vector{run_at(20, 8)});
+}
+
+TEST(GrowthPreparation, WhereThereIsNotEnoughForAllLessIsCommitted) {
+    fake_backing memory(100);
+    growth g(memory, {run_at(0, 100)}, 8, [&](segment_run run) {
+        return run.count > 4 ? absl::ResourceExhaustedError("no room for metadata") : absl::OkStatus();
+    });
+    g.want(0, 8);
+    EXPECT_TRUE(g.step());
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 4), run_at(4, 4)}));
 }
 
 TEST(RunRing, KeepsTheOrderBetweenTwoThreads) {

@@ -150,6 +150,35 @@ TEST_P(heap_elastic, gives_back_what_nobody_asks_for_any_more) {
     EXPECT_GT(fill(), 10u);
 }
 
+// What was given back leaves a gap between others that is too short for what is asked for then.
+TEST_P(heap_elastic, commits_in_one_piece_what_is_asked_for_so) {
+    for (const bool by_host : {false, true}) {
+        options values = GetParam().values();
+        values.capacity = segments(8);
+        values.range = segments(64);
+        values.extent = values.most_extent = segments(1);
+        values.commit_ahead = 0;
+        values.magazine_segments = 0;
+        ASSERT_NO_FATAL_FAILURE(remake(values));
+        const std::vector<block> all = allocate({segments(1), segments(1), segments(1)}, 1);
+        const auto in_middle = std::ranges::find(all, as_number(h().ref().view().base) + segments(1), &block::address);
+        ASSERT_NE(in_middle, all.end());
+        free_all({*in_middle});
+        ASSERT_TRUE(h().trim().ok());
+        ASSERT_EQ(stats().committed_bytes, segments(2));
+        if (by_host) {
+            const auto p = h().allocate_on_host(segments(6));
+            EXPECT_TRUE(p.ok()) << p.status();
+            EXPECT_TRUE(h().free_on_host(p.value_or(nullptr)).ok());
+        } else {
+            const block large = allocate_one(segments(6));
+            EXPECT_NE(large.address, 0u);
+            free_all({large});
+        }
+        EXPECT_FALSE(h().last_failure().has_value());
+    }
+}
+
 TEST_P(heap_elastic, a_request_beyond_both_budgets_is_too_large) {
     ASSERT_NO_FATAL_FAILURE(remake_with(8, 4));
     EXPECT_EQ(allocate_one(segments(12) + 1).address, 0u);

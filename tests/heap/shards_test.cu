@@ -51,6 +51,12 @@ protected:
 INSTANTIATE_TEST_SUITE_P(all, heap_shards, ::testing::Values(heap_cases()[0], heap_cases()[1], heap_cases()[5]),
                          case_name);
 
+TEST_P(heap_shards, all_is_reserved_though_one_of_them_is_small) {
+    use_two();
+    EXPECT_TRUE(h().reserve(segments(100)).ok());
+    EXPECT_EQ(h().stats()->committed_bytes, segments(100));
+}
+
 TEST_P(heap_shards, what_fits_one_of_them_is_not_too_large) {
     for (const std::uint32_t warp : {0u, 1u}) {
         ASSERT_NO_FATAL_FAILURE(expect_reason(failure_reason::out_of_memory_device_budget, segments(40), warp));

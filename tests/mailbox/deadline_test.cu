@@ -146,6 +146,31 @@ TEST_P(Deadline, OfAPostIsNotReachedWhileItCanFreeASlotAsCourier) {
     EXPECT_EQ(box_.sunk.get(&sink_record::last_count), 1u);
 }
 
+// Where many lanes take turns on one host thread, a look for answers takes longer than it is to the next look.
+TEST(DeadlineOfWarps, IsReachedHoweverLongALookTakes) {
+    scripted_mailbox box(mailbox::shape{64, 8}, 20 * ms);
+    simt::device_word<std::uint32_t> gave_up{0};
+    // So that a wait which never gives up ends all the same.
+    const std::jthread rescue([&](const std::stop_token& over) {
+        for (int i = 0; i < 500 && !over.stop_requested(); ++i) {
+            absl::SleepFor(absl::Milliseconds(10));
+        }
+        for (std::uint32_t i = 0; i < 4 && !over.stop_requested(); ++i) {
+            box.serve(i);
+        }
+    });
+    const auto result = simt::run_emulated({1, 128}, [&](simt::thread_position) {
+        const simt::lane_mask mask = simt::converge();
+        const receipt r = box.client.post(mask, rig::grant_of(1), false, box.sink());
+        const outcome o = box.client.wait(mask, r, box.sink());
+        if (device::is_leader(mask) && o.failure == failure_reason::service_not_answering) {
+            gave_up.fetch_add<simt::order::relaxed>(1);
+        }
+    });
+    ASSERT_TRUE(result.ok) << result.error;
+    EXPECT_EQ(gave_up.load<simt::order::relaxed>(), 4u);
+}
+
 INSTANTIATE_TEST_SUITE_P(TagBits, Deadline, ::testing::Values(2u, 8u));
 
 TEST(Closing, RefusesPostsAndLetsWaitersHaveTheirAnswer) {

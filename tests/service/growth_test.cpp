@@ -7,8 +7,8 @@
 
 #include <vector>
 
+#include "tests/service/growth_fixture.hpp"
 #include "tests/support/background.hpp"
-#include "tests/support/service_rig.hpp"
 
 namespace orchard {
 namespace {
@@ -19,44 +19,7 @@ using rig::id_of;
 using rig::ring_client;
 using rig::service_rig;
 using rig::service_setup;
-
-service_setup nothing_committed(std::uint32_t ahead = 0) {
-    service_setup s;
-    s.committed_at_start = 0;
-    s.extent = 8;
-    s.ahead = ahead;
-    return s;
-}
-
-class ServiceGrowth : public ::testing::Test {
-protected:
-    explicit ServiceGrowth(std::uint32_t ahead = 0) : host_{nothing_committed(ahead)} {}
-
-    void grow_all() {
-        while (host_.grower.step()) {
-        }
-    }
-    void expect_nothing() { EXPECT_FALSE(client_.take().has_value()); }
-    answer expect_answer(ring_client::id id) {
-        const auto a = client_.take();
-        EXPECT_TRUE(a.has_value());
-        if (!a) {
-            return {};
-        }
-        EXPECT_EQ(id_of(*a), id);
-        return *a;
-    }
-    void expect_grant(ring_client::id id, std::uint32_t first) {
-        const answer a = expect_answer(id);
-        EXPECT_EQ(a.status, answer_status::granted);
-        EXPECT_EQ(a.run.first, segment_index{first});
-    }
-    void expect_valid() { EXPECT_TRUE(host_.service.validate().ok()) << host_.service.validate(); }
-    std::uint32_t poll() { return host_.service.poll_once(); }
-
-    service_rig host_;
-    ring_client client_{host_.box};
-};
+using rig::ServiceGrowth;
 
 TEST_F(ServiceGrowth, ParksAGrantAndAnswersOthersMeanwhile) {
     const auto large = client_.ask(10);
@@ -302,14 +265,20 @@ protected:
     ServiceGrowthAhead() : ServiceGrowth(20) {}
 };
 
-TEST_F(ServiceGrowthAhead, CommitsBeforeAnybodyAsks) {
+TEST_F(ServiceGrowthAhead, CommitsAheadFromTheFirstRequestOn) {
     grow_all();
-    EXPECT_EQ(host_.memory.commits().size(), 3u) << "three extents of 8 are 20 segments";
     poll();
+    EXPECT_TRUE(host_.memory.commits().empty()) << "nobody has asked for anything";
+    const auto first = client_.ask(1);
+    poll();
+    grow_all();
+    poll();
+    expect_grant(first, 0);
+    EXPECT_EQ(host_.memory.commits().size(), 3u) << "three extents of 8 are 20 segments";
     const auto id = client_.ask(10);
     poll();
-    expect_grant(id, 0);
-    EXPECT_EQ(host_.service.counters().parked.get(), 0u);
+    expect_grant(id, 1);
+    EXPECT_EQ(host_.service.counters().parked.get(), 1u) << "the first alone";
     grow_all();
     poll();
     EXPECT_GE(host_.service.counters().segments_free.get(), 20u);

@@ -75,6 +75,24 @@ TEST_F(ServiceRelease, GivesUpAllThatNobodyHas) {
     EXPECT_EQ(host_.service.release_unused(0), 0u);
 }
 
+TEST_F(ServiceRelease, GivesUpTheSpillTierFirst) {
+    host_.memory.give_device(8);
+    const auto first = take(8);
+    const auto spilled = take(8);
+    host_.memory.give_device(16);
+    const auto last = take(8);
+    EXPECT_LT(spilled, last) << "by addresses the last would be first";
+    EXPECT_EQ(host_.memory.use().host_bytes, 8 * segment_bytes);
+    EXPECT_EQ(host_.service.counters().segments_on_host.get(), 8u);
+    for (const std::uint32_t begin : {first, spilled, last}) {
+        give(begin, 8);
+    }
+    EXPECT_EQ(host_.service.release_unused(16), 8u);
+    EXPECT_EQ(host_.service.counters().segments_on_host.get(), 0u);
+    expect_committed(16);
+    EXPECT_EQ(host_.memory.use().host_bytes, 0u);
+}
+
 TEST_F(ServiceRelease, KeepsExtentsOfWhichSomethingIsUsed) {
     for (std::uint32_t i = 0; i < 24; ++i) {
         EXPECT_EQ(take(1), i);

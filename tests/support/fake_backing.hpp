@@ -4,6 +4,7 @@
 
 /// A backing without memory, whose commits are recorded and can be made to fail or to last.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -11,14 +12,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "host/run_ring.hpp"
 #include "uvm/backing.hpp"
 
 namespace orchard::rig {
 
 class fake_backing final : public backing {
 public:
-    explicit fake_backing(std::uint32_t segments, std::uint32_t committed_at_start = 0)
-        : segments_{segments}, at_start_{committed_at_start} {}
+    explicit fake_backing(std::uint32_t segments, std::uint32_t committed_at_start = 0, bool at_once = false)
+        : segments_{segments}, at_start_{committed_at_start}, at_once_{at_once} {}
 
     [[nodiscard]] char* base() const override { return nullptr; }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
@@ -34,14 +36,19 @@ public:
         if (run.count > largest_) {
             return {absl::ResourceExhaustedError("not so much"), memory_tier::device, failure_reason::commit_failed};
         }
-        commits_.push_back(run);
-        return {};
+        if (used(memory_tier::device) + used(memory_tier::host) + run.count > all_) {
+            return {absl::ResourceExhaustedError("the budget is spent"), memory_tier::device,
+                    failure_reason::out_of_memory_device_budget};
+        }
+        const bool fits = used(memory_tier::device) + run.count <= device_;
+        commits_.push_back({run, fits ? memory_tier::device : memory_tier::host});
+        return {absl::OkStatus(), commits_.back().tier};
     }
     [[nodiscard]] bool can_decommit() const override { return true; }
     /// Of what was committed, exactly as it was.
     absl::Status decommit(segment_run run) override {
         const std::scoped_lock lock(mutex_);
-        if (std::erase(commits_, run) == 0) {
+        if (std::erase_if(commits_, [&](const extent& e) { return e.run == run; }) == 0) {
             return absl::FailedPreconditionError("it was not committed so");
         }
         return absl::OkStatus();
@@ -49,11 +56,11 @@ public:
     [[nodiscard]] memory_use use() const override {
         const std::scoped_lock lock(mutex_);
         memory_use now;
-        now.device_bytes = std::uint64_t{at_start_} << segment_shift;
-        for (const segment_run run : commits_) {
-            now.device_bytes += std::uint64_t{run.count} << segment_shift;
-        }
-        now.device_budget = std::uint64_t{segments_} << segment_shift;
+        now.device_bytes = std::uint64_t{at_start_ + used(memory_tier::device)} << segment_shift;
+        now.host_bytes = std::uint64_t{used(memory_tier::host)} << segment_shift;
+        const std::uint32_t all = std::min(segments_, at_start_ + all_);
+        now.device_budget = std::uint64_t{std::min(all, device_)} << segment_shift;
+        now.host_budget = (std::uint64_t{all} << segment_shift) - now.device_budget;
         return now;
     }
     absl::StatusOr<void*> allocate_metadata(std::size_t) override { return absl::UnimplementedError("a fake"); }
@@ -73,6 +80,17 @@ public:
         const std::scoped_lock lock(mutex_);
         largest_ = segments;
     }
+    /// From now on there are budgets for `segments`, beside those of the start.
+    void give_in_all(std::uint32_t segments) {
+        const std::scoped_lock lock(mutex_);
+        all_ = segments;
+    }
+    [[nodiscard]] bool decommits_at_once() const override { return at_once_; }
+    /// From now on commits that leave more than `segments` on the device go to the spill tier.
+    void give_device(std::uint32_t segments) {
+        const std::scoped_lock lock(mutex_);
+        device_ = segments;
+    }
     /// From now on commits do not end before `let_go`.
     void hold() { held_.store(true); }
     void let_go() {
@@ -90,19 +108,34 @@ public:
     /// The commits that succeeded and were not taken back, in order.
     [[nodiscard]] std::vector<segment_run> commits() const {
         const std::scoped_lock lock(mutex_);
-        return commits_;
+        std::vector<segment_run> runs;
+        for (const extent& e : commits_) {
+            runs.push_back(e.run);
+        }
+        return runs;
     }
 
 private:
+    [[nodiscard]] std::uint32_t used(memory_tier tier) const {
+        std::uint32_t segments = 0;
+        for (const extent& e : commits_) {
+            segments += e.tier == tier ? e.run.count : 0;
+        }
+        return segments;
+    }
+
     std::uint32_t segments_;
     std::uint32_t at_start_;
+    bool at_once_;
     std::atomic<std::uint32_t> entered_{0};
     std::atomic<bool> held_{false};
     mutable std::mutex mutex_;
     absl::Status failure_;
     std::uint32_t largest_ = max_segments;
     failure_reason why_ = failure_reason::commit_failed;
-    std::vector<segment_run> commits_;
+    std::uint32_t device_ = max_segments;
+    std::uint32_t all_ = max_segments;
+    std::vector<extent> commits_;
 };
 
 }  // namespace orchard::rig

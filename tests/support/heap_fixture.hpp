@@ -153,6 +153,12 @@ protected:
         heap_.emplace(*std::move(made));
     }
 
+    /// The same, where somebody else has made it.
+    void adopt(heap made) {
+        heap_.reset();
+        heap_.emplace(std::move(made));
+    }
+
     /// Destroys the heap; there is none any more.
     void drop() { heap_.reset(); }
 

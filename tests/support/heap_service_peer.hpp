@@ -2,16 +2,26 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Reaches the threads of a heap, for tests of what happens when one does not run.
+/// Reaches the threads and the driver of a heap, for tests of what happens when one does not do its work.
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "runtime/heap_impl.hpp"
 
 namespace orchard {
 
 struct heap_service_peer {
+    /// An elastic heap of the emulated device that has its memory from `driver`.
+    static absl::StatusOr<heap> make(const options& values, std::unique_ptr<memory_driver> driver) {
+        auto made = heap::impl::make(values, {}, std::move(driver));
+        if (!made.ok()) {
+            return made.status();
+        }
+        return heap(*std::move(made));
+    }
     static std::size_t services(heap& h) { return h.impl_->shards_.size(); }
     /// Runs `job` on a service's thread, which does nothing else meanwhile; waits for it.
     template <class Job>

@@ -23,12 +23,13 @@ struct service_setup {
     std::uint32_t extent = 32;
     std::uint32_t ahead = 0;
     portion_policy portions = portion_policy::packed;
+    bool at_once = false;  ///< the backing's `decommits_at_once`
 };
 
 struct service_rig {
     explicit service_rig(const service_setup& s = {})
         : box{s.shape},
-          memory{to_underlying(s.range.first) + s.range.count, s.committed_at_start},
+          memory{to_underlying(s.range.first) + s.range.count, s.committed_at_start, s.at_once},
           grower{memory, {s.range}, s.extent},
           service{mailbox_server(box.host, s.shape), grower, 0, s.ahead, s.portions} {}
 

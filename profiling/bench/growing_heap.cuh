@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What the parts of `orchard bench growth` share.
+
+#include "absl/time/clock.h"
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/growth_kernels.cuh"
+#include "runtime/device_memory.hpp"
+#include "runtime/heap.hpp"
+
+namespace orchard::bench {
+
+inline constexpr std::uint64_t block_bytes = 1 << 20;
+inline constexpr std::uint64_t mib = 1 << 20;
+inline constexpr std::uint64_t gib = 1 << 30;
+
+inline std::uint32_t blocks_of(const settings& s) { return s.device == simt::device_kind::cuda ? 264 : 2; }
+
+/// A heap, and blocks that kernels fill it with.
+class growing_heap {
+public:
+    static absl::StatusOr<growing_heap> make(const options& values, std::uint64_t bytes, std::uint32_t blocks) {
+        growing_heap g;
+        auto h = heap::create(values);
+        if (!h.ok()) {
+            return h.status();
+        }
+        g.heap_ = std::make_unique<heap>(*std::move(h));
+        g.on_ = g.heap_->executor();
+        g.on_.timed = true;
+        g.shape_ = {blocks, 256};
+        auto list = device_array<std::uint64_t*>::create(g.on_, bytes / block_bytes);
+        auto counts = device_array<growth_counts>::create(g.on_, 1);
+        if (!list.ok() || !counts.ok()) {
+            return list.ok() ? counts.status() : list.status();
+        }
+        g.blocks_ = *std::move(list);
+        g.counts_ = *std::move(counts);
+        absl::Status status =
+            g.heap_->preload<take_and_write, warm_up, write_blocks, check_blocks, read_on, free_blocks, ask_in_vain>();
+        if (!status.ok()) {
+            return status;
+        }
+        return g;
+    }
+
+    [[nodiscard]] heap& of() { return *heap_; }
+    /// @param together  lanes of each warp that ask at once
+    absl::StatusOr<double> fill(std::uint32_t together, bool asks_beside = false) {
+        return run(take_and_write{heap_->ref(), list(), counts_.data(), together, asks_beside});
+    }
+    absl::StatusOr<double> warm() { return run(warm_up{heap_->ref()}, simt::grid{1, 32}); }
+    absl::StatusOr<double> write() { return run(write_blocks{list()}); }
+    absl::StatusOr<double> check() { return run(check_blocks{list(), counts_.data()}); }
+    /// Reads them until `stop_reading`, or until so many seconds are over; on a stream, beside others.
+    absl::StatusOr<double> read_until_stopped(std::uint32_t warps, void* stream, std::uint32_t seconds) {
+        simt::executor beside = on_;
+        beside.stream = stream;
+        const simt::launch_result result =
+            simt::launch(beside, {warps, 32}, read_on{list(), counts_.data(), std::uint64_t{seconds} * 1'000'000'000});
+        return result.ok ? absl::StatusOr<double>(result.microseconds) : to_status(result);
+    }
+    absl::StatusOr<std::uint64_t> readers() {
+        growth_counts c;
+        const absl::Status status = copy_to_host(on_, &c, counts_.data(), sizeof(c));
+        return status.ok() ? absl::StatusOr<std::uint64_t>(c.begun.load<simt::order::relaxed>()) : status;
+    }
+    absl::Status stop_reading() {
+        const std::uint64_t yes = 1;
+        return copy_to_device(on_, &counts_.data()->finished, &yes, sizeof(yes));
+    }
+    absl::StatusOr<double> empty() { return run(free_blocks{heap_->ref(), list()}); }
+    absl::StatusOr<double> ask(std::uint64_t bytes, std::uint32_t times) {
+        return run(ask_in_vain{heap_->ref(), bytes, times, counts_.data()}, simt::grid{1, 32});
+    }
+    /// What was counted since the last call.
+    struct numbers {
+        std::uint64_t nulls;
+        std::uint64_t wrong;
+        double latest_us;
+        double beside_us;
+        std::uint64_t beside;
+    };
+    absl::StatusOr<numbers> take_counts() {
+        growth_counts c;
+        absl::Status status = copy_to_host(on_, &c, counts_.data(), sizeof(c));
+        status.Update(counts_.zero());
+        if (!status.ok()) {
+            return status;
+        }
+        using simt::order;
+        return numbers{c.nulls.load<order::relaxed>(), c.wrong.load<order::relaxed>(),
+                       static_cast<double>(c.latest_ns.load<order::relaxed>()) / 1000,
+                       static_cast<double>(c.beside_ns.load<order::relaxed>()) / 1000, c.beside.load<order::relaxed>()};
+    }
+
+private:
+    growing_heap() = default;
+    [[nodiscard]] block_list list() const {
+        return {blocks_.data(), blocks_.size(), block_bytes / sizeof(std::uint64_t)};
+    }
+    template <class Kernel>
+    absl::StatusOr<double> run(const Kernel& kernel, std::optional<simt::grid> shape = std::nullopt) {
+        const simt::launch_result result = simt::launch(on_, shape.value_or(shape_), kernel);
+        if (!result.ok) {
+            return to_status(result);
+        }
+        return result.microseconds;
+    }
+
+    std::unique_ptr<heap> heap_;
+    simt::executor on_;
+    simt::grid shape_{1, 32};
+    device_array<std::uint64_t*> blocks_;
+    device_array<growth_counts> counts_;
+};
+
+inline options elastic(const settings& s) {
+    options values = s.heap;
+    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    values.backing = backing_option::elastic;
+    return values;
+}
+
+/// Waits for longer than the driver clears what was given back.
+inline void let_memory_rest(const settings& s) {
+    if (s.device == simt::device_kind::cuda && !s.quick) {
+        absl::SleepFor(absl::Milliseconds(1500));
+    }
+}
+
+/// Growth while other warps read the spill tier of another heap.
+absl::Status time_growth_beside_readers(const settings& s, nlohmann::ordered_json& rows);
+
+}  // namespace orchard::bench

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "profiling/bench/path_counts.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "runtime/device_memory.hpp"
+#include "runtime/heap_counts.hpp"
+
+namespace orchard::bench {
+
+absl::Status path_counts::add_to(nlohmann::ordered_json& row, heap& h) {
+    using device::counter;
+    constexpr std::pair<const char*, counter> counted[] = {
+        {"searches", counter::searches}, {"probes", counter::probes},   {"tickets", counter::tickets},
+        {"sweeps", counter::sweeps},     {"posts", counter::posts},     {"slabs_published", counter::slabs_published},
+        {"refills", counter::refills},   {"returns", counter::returns}, {"abandoned", counter::abandoned}};
+    const auto stats = h.stats();
+    if (!stats.ok()) {
+        return stats.status();
+    }
+    const auto state = std::make_unique<device::heap_state>();
+    const absl::Status copied = copy_to_host(h.executor(), state.get(), h.ref().view().state, sizeof(*state));
+    if (!copied.ok()) {
+        return copied;
+    }
+    const auto add = [&](const char* name, std::uint64_t all) { row[name] = all - std::exchange(before_[name], all); };
+    add("groups", stats->groups);
+    for (const auto& [name, which] : counted) {
+        add(name, sum_of(*state, which));
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace orchard::bench

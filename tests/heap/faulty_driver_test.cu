@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A whole heap over a driver that fails, stands still, or is slow, while kernels ask for memory: who gets none learns
+// why, and when the driver works again the heap serves all.
+
+#include <thread>
+
+#include "tests/support/fake_driver.hpp"
+#include "tests/support/heap_fixture.hpp"
+#include "tests/support/heap_service_peer.hpp"
+
+namespace orchard::test {
+namespace {
+
+using rig::driver_call;
+using rig::driver_script;
+
+std::vector<heap_case> elastic_case() {
+    for (heap_case c : heap_cases()) {
+        if (std::string(c.name) == "emulated") {
+            c.backing = backing_option::elastic;
+            return {c};
+        }
+    }
+    return {};
+}
+
+class heap_faulty_driver : public heap_contract {
+protected:
+    static constexpr std::uint64_t budget = 24;  // segments
+    static constexpr int many = 10'000;          // calls of the driver: more than a test makes
+
+    void SetUp() override { remake_with(absl::Seconds(60)); }
+    void TearDown() override {
+        heap_contract::TearDown();
+        drop();
+        EXPECT_EQ(script_->live(), rig::driver_live{}) << "something was not given back";
+    }
+    void remake_with(absl::Duration timeout) {
+        options values = GetParam().values();
+        values.capacity = segments(budget);
+        values.range = segments(4 * budget);
+        values.extent = values.most_extent = segments(2);
+        values.commit_ahead = 0;
+        values.magazine_segments = 0;
+        values.request_timeout = timeout;
+        script_ = std::make_shared<driver_script>();
+        auto made = heap_service_peer::make(values, std::make_unique<rig::fake_driver>(script_));
+        ASSERT_TRUE(made.ok()) << made.status();
+        adopt(*std::move(made));
+    }
+    /// All of the next calls of a kind fail.
+    void fail_from_now_on(driver_call call, const absl::Status& how) {
+        for (int i = 1; i <= many; ++i) {
+            script_->fail(call, how, i);
+        }
+    }
+    /// Blocks of a segment each, until there are no more; how many.
+    std::uint64_t fill() {
+        heads_ = array<std::uint64_t>(1);
+        const auto counts = array<std::uint64_t>(1);
+        launch({1, 1}, fill_heap{h().ref(), segments(1), 10'000, heads_.data(), counts.data()});
+        return to_host(counts).front();
+    }
+    void empty() {
+        const auto errors = array<simt::device_word<std::uint32_t>>(1);
+        launch({1, 1}, free_chains{h().ref(), heads_.data(), errors.data()});
+        EXPECT_EQ(to_host(errors).front().load<simt::order::relaxed>(), 0u);
+    }
+    void expect_refused(failure_reason why) {
+        ASSERT_TRUE(h().last_failure().has_value());
+        EXPECT_EQ(h().last_failure()->reason, why) << name_of(h().last_failure()->reason);
+        expect_valid("after a refusal");
+    }
+
+    std::shared_ptr<driver_script> script_;
+    device_array<std::uint64_t> heads_;
+};
+INSTANTIATE_TEST_SUITE_P(all, heap_faulty_driver, ::testing::ValuesIn(elastic_case()), case_name);
+
+TEST_P(heap_faulty_driver, that_has_no_memory_is_asked_again_later) {
+    // Metadata lies there too: how many segments fit beside it does not matter.
+    script_->limit(memory_tier::device, script_->live().device_bytes + segments(9));
+    const std::uint64_t got = fill();
+    EXPECT_GE(got, 1u);
+    EXPECT_LE(got, 9u);
+    expect_refused(failure_reason::commit_failed);
+    empty();
+    EXPECT_EQ(fill(), got) << "what was there is served again";
+    empty();
+    script_->limit(memory_tier::device, ~std::uint64_t{0});
+    EXPECT_EQ(fill(), budget);
+    empty();
+}
+
+TEST_P(heap_faulty_driver, that_cannot_make_memory_accessible_loses_nothing) {
+    ASSERT_EQ(fill(), budget);
+    empty();
+    ASSERT_TRUE(h().trim().ok());
+    const rig::driver_live before = script_->live();
+    fail_from_now_on(driver_call::set_access, absl::InternalError("no access"));
+    EXPECT_EQ(fill(), 0u);
+    expect_refused(failure_reason::commit_failed);
+    EXPECT_EQ(script_->live(), before) << "what could not be used was not given back";
+}
+
+TEST_P(heap_faulty_driver, that_cannot_take_memory_back_leaves_it_in_use) {
+    ASSERT_EQ(fill(), budget);
+    empty();
+    script_->fail(driver_call::unmap, absl::InternalError("not now"));
+    EXPECT_FALSE(h().trim().ok() && h().stats()->committed_bytes == 0) << "one extent was not taken back";
+    EXPECT_EQ(fill(), budget);
+    empty();
+    EXPECT_TRUE(h().trim().ok());
+    EXPECT_EQ(h().stats()->committed_bytes, 0u);
+}
+
+TEST_P(heap_faulty_driver, that_stands_still_is_told_from_a_service_that_does) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(absl::Milliseconds(300)));
+    const std::size_t held = script_->hold(driver_call::create);
+    std::uint64_t got = budget;
+    std::jthread kernel([&] { got = fill(); });
+    script_->wait_until_reached(held);
+    kernel.join();  // at its deadline: the call goes on
+    EXPECT_EQ(got, 0u);
+    ASSERT_TRUE(h().last_failure().has_value());
+    EXPECT_EQ(h().last_failure()->reason, failure_reason::commit_blocked) << name_of(h().last_failure()->reason);
+    script_->let_go(held);
+    EXPECT_TRUE(h().trim().ok());
+    EXPECT_EQ(fill(), budget);
+    empty();
+}
+
+TEST_P(heap_faulty_driver, that_is_slow_serves_all_while_memory_comes_and_goes) {
+    script_->delay(std::chrono::microseconds(500));
+    std::vector<std::uint64_t> sizes;
+    for (std::uint64_t i = 0; i < 128; ++i) {
+        sizes.push_back(i % 16 == 0 ? segments(1) - 4096 : i % 4 == 0 ? 100'000 : 16 << i % 9);
+    }
+    for (int round = 0; round < 4; ++round) {
+        ASSERT_NO_FATAL_FAILURE(cycle(sizes));
+        EXPECT_TRUE(h().trim().ok());
+        EXPECT_EQ(h().stats()->committed_bytes, 0u);
+    }
+    EXPECT_FALSE(h().last_failure().has_value());
+}
+
+}  // namespace
+}  // namespace orchard::test
