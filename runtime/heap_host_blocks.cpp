@@ -31,12 +31,17 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
         const auto committed = [&] {
             return static_cast<std::uint32_t>(s.service->counters().segments_committed.get());
         };
-        // Others may be faster to take what has been committed.
-        for (bool failed = false; !got && !failed && committed() + most <= s.service->range().count;) {
-            const absl::Status grown = grow(i, committed() + most, most, &failed);
+        // Others may be faster to take what has been committed; and what is committed ahead may be all there is.
+        bool failed = false;
+        for (bool grows = true; !got && grows && !failed;) {
+            const std::uint32_t have = committed();
+            grows = have + most <= s.service->range().count;
+            const absl::Status grown = grows ? grow(i, have + most, most, &failed) : absl::OkStatus();
             s.thread->run([&] {
                 got = s.service->take_for_host(segments, leaves);
-                s.service->end_want();
+                if (grows) {
+                    s.service->end_want();
+                }
             });
             if (!got && !grown.ok()) {
                 return grown;

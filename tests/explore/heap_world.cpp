@@ -59,6 +59,10 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     box.shape = u.shape;
     box.timeout_ns = u.timeout_ns;
     box.lost_after_ns = u.lost_after_ns;
+    v.clears_bitmaps = u.unzeroed_bitmaps;
+    if (u.unzeroed_bitmaps) {
+        std::memset(static_cast<void*>(v.bitmaps), 0xff, std::size_t{v.segments} * device::bitmap_words * 8);
+    }
     box.device = reinterpret_cast<mailbox::device_part*>(metadata.place<char>(mailbox::device_part::bytes(u.shape)));
     box.host = mailbox::host_part::in(metadata.place<char>(mailbox::host_part::bytes(u.shape)), u.shape);
     return v;
@@ -78,6 +82,7 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(&v.state->clearances_begun, 8, "clearances_begun");
     s.name_words(&v.state->clearances_ended, 8, "clearances_ended");
     s.name_words(&v.state->vain_reclaim, 8, "vain_reclaim");
+    s.name_words(&v.state->shortage, 8, "shortage");
     s.name_words(&v.state->closing, sizeof(v.state->closing), "closing");
     s.name_words(v.slab_table, std::size_t{class_count} * v.places * 4, "slab_table", std::size_t{v.places} * 4);
     s.name_words(v.descriptors, std::size_t{v.segments} * 8, "descriptor", 8);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "tests/simt/run_emulated.hpp"
 #include "tests/support/background.hpp"
 #include "tests/support/scripted_mailbox.cuh"
 

@@ -78,10 +78,13 @@ void turn_over(heap_world& heap, chunk_frees& chunks, std::array<exchange_place,
     }
 }
 
-void run_slab_turnover(world& w) {
+void run_turnover(world& w, std::uint32_t magazine_target, bool unzeroed_bitmaps) {
     constexpr std::uint32_t segments = 24;
-    heap_world heap(
-        w, {.segments = segments, .committed_at_start = segments, .magazine_target = w.s.pick(3), .refill_batch = 1});
+    heap_world heap(w, {.segments = segments,
+                        .committed_at_start = segments,
+                        .magazine_target = magazine_target,
+                        .refill_batch = 1,
+                        .unzeroed_bitmaps = unzeroed_bitmaps});
     chunk_frees chunks(heap);
     std::array<exchange_place, place_count> places{};
     w.s.name_words(places.data(), sizeof(places), "place", sizeof(places[0]));
@@ -101,10 +104,17 @@ void run_slab_turnover(world& w) {
               "a slab was published and not retired");
 }
 
+void run_slab_turnover(world& w) { run_turnover(w, w.s.pick(3), false); }
+void run_unzeroed(world& w) { run_turnover(w, 0, true); }
+
 const registrar slab_turnover{{"slab_turnover",
                                "Segments are slabs of several classes and chunks in turn; other warps free them.",
                                {{{3, 2}, {3}}, 2},
                                run_slab_turnover}};
+const registrar unzeroed{{"slab_turnover_unzeroed",
+                          "The same, where bitmaps hold anything at first, and all segments come from the host.",
+                          {{{3, 2}, {3}}, 1},
+                          run_unzeroed}};
 
 }  // namespace
 }  // namespace orchard::explore
