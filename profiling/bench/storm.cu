@@ -4,151 +4,99 @@
 /// `orchard bench storm`: several kernels in several streams use one heap at once, which begins with nothing, grows on
 /// the device and beyond it, is trimmed, reserved, looked at, and used by the host meanwhile. Every block is checked
 /// when it is freed; at the end nothing may be left. For ten minutes, or so many allocations.
+///
+///     committed
+///        |        ______                     ______
+///        |    ___/      |                ___/      |
+///        |   /          |   _   _ _     /          |   _
+///        |  /           |  / |_/ | |_  /           |  / |_
+///        |_/____________|_/__________|/____________|_/_____ time
+///             high     ebb     low  ebb    high   ebb
+///
+/// While everybody holds blocks everywhere, no extent is ever free, and trims give nothing back. So the streams hold
+/// much for a while, until both budgets are spent, and then little. Between the two is an ebb: all streams free what
+/// they hold, and wait until the heap has been found empty and has given back all that it had.
 
+#include <algorithm>
 #include <atomic>
-#include <random>
 #include <thread>
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "device/heap_ref.cuh"
 #include "profiling/bench/bench.hpp"
-#include "profiling/bench/soak_runner.cuh"
-#include "runtime/heap.hpp"
-#include "uvm/memory_driver.hpp"
+#include "profiling/bench/storm_meeting.hpp"
+#include "profiling/bench/storm_sides.cuh"
 
 namespace orchard::bench::storm {
 namespace {
 
 using nlohmann::ordered_json;
 using soak::counts;
-using soak::plan;
-using soak_runner = soak::runner<heap_ref>;
 
 constexpr std::uint64_t mib = 1 << 20;
 constexpr std::uint64_t gib = 1 << 30;
+
+bool on_cuda(const settings& s) { return s.device == simt::device_kind::cuda; }
+
 options heap_of(const settings& s) {
     options values = s.heap;
-    const bool cuda = s.device == simt::device_kind::cuda;
+    const bool cuda = on_cuda(s);
     values.device = cuda ? device_option::cuda : device_option::emulated;
     values.backing = backing_option::elastic;
     // At times less than a slab for each size that is asked for: budgets are spent, too.
     values.capacity = cuda ? 8 * gib : 96 * mib;
     values.host_budget = cuda ? 4 * gib : 16 * mib;
     values.decay = absl::Milliseconds(50);
+    if (!cuda) {
+        // With the defaults all of so small a heap would be committed in one or two extents.
+        values.extent = values.commit_ahead = 8 * mib;
+    }
     return values;
 }
 
-plan plan_of(const settings& s) {
-    const bool cuda = s.device == simt::device_kind::cuda;
-    plan p;
+plans plans_of(const settings& s) {
+    soak::plan high;
     // Half of the slots are full most of the time, of some 15 KB each: the device budget now suffices and now does not.
-    p.threads = cuda ? 8'192 : 32;
-    p.slots_each = 16;
-    p.sizes = {16, 256};
-    p.deadline = std::max(absl::Minutes(2), 4 * s.heap.request_timeout);
-    return p;
+    high.threads = on_cuda(s) ? 8'192 : 32;
+    high.slots_each = 16;
+    high.sizes = {16, 256};
+    high.deadline = std::max(absl::Minutes(2), 4 * s.heap.request_timeout);
+    // A thirty-second of that.
+    soak::plan low = high;
+    low.threads = high.threads / 8;
+    low.slots_each = 4;
+    return {high, low};
 }
 
 /// On the emulated device few: waiting lanes keep its cores from whom they wait for.
-int streams_of(const settings& s) { return s.device == simt::device_kind::cuda ? 4 : 2; }
+int streams_of(const settings& s) { return on_cuda(s) ? 4 : 2; }
 
-/// One stream: launches of random length, and now and then one that frees everything.
-class worker {
-public:
-    static absl::StatusOr<worker> make(heap& h, const plan& p, simt::device_kind kind) {
-        worker w;
-        auto driver = kind == simt::device_kind::cuda ? make_cuda_driver() : make_emulated_driver();
-        if (!driver.ok()) {
-            return driver.status();
-        }
-        w.driver_ = *std::move(driver);
-        simt::executor on = h.executor();
-        on.stream = w.driver_->stream();
-        auto made = soak_runner::create(on, h.ref(), p, [&h] { (void)h.close(); });
-        if (!made.ok()) {
-            return made.status();
-        }
-        w.runner_ = std::make_unique<soak_runner>(*std::move(made));
-        return w;
-    }
-    absl::Status turn(std::mt19937_64& random) {
-        ++launches_;
-        if (random() % 4 == 0) {
-            return runner_->drain();
-        }
-        return runner_->run(1 + static_cast<std::uint32_t>(random() % 64)).status();
-    }
-    absl::Status drain() { return runner_->drain(); }
-    [[nodiscard]] const counts& counted() const { return runner_->counted(); }
-    [[nodiscard]] std::uint64_t launches() const { return launches_; }
-
-private:
-    worker() = default;
-    std::unique_ptr<memory_driver> driver_;  ///< has the stream
-    std::unique_ptr<soak_runner> runner_;
-    std::uint64_t launches_ = 0;
+/// How long it is until the next ebb: so many launches and so many turns of the host (some 5 ms each on a GPU); then as
+/// many more as it takes until a request fails, so that it is seen what happens then, up to `most_turns`.
+struct phase {
+    std::uint64_t launches;
+    int turns;
+    int most_turns;
 };
-
-/// What the host does with the heap beside the kernels.
-class host_side {
-public:
-    host_side(heap& h, std::uint64_t budget) : heap_{h}, budget_{budget} {}
-
-    absl::Status turn() {
-        switch (random_() % 6) {
-            case 0: ++trims_; return heap_.trim();
-            case 1: {
-                ++reserves_;
-                const absl::Status s = heap_.reserve(random_() % budget_);
-                return absl::IsResourceExhausted(s) ? absl::OkStatus() : s;
-            }
-            case 2: return heap_.stats().status();
-            case 3:
-            case 4: return allocate();
-            default: return free_one();
-        }
+phase phase_of(const settings& s, water level) {
+    const auto launches = static_cast<std::uint64_t>(4 * streams_of(s));
+    if (!on_cuda(s)) {
+        return {launches, 10, level == water::high ? 50 : 10};
     }
-    absl::Status free_all() {
-        absl::Status s;
-        while (!blocks_.empty() && s.ok()) {
-            s.Update(free_one());
-        }
-        return s;
-    }
-    [[nodiscard]] std::uint64_t trims() const { return trims_; }
-    [[nodiscard]] std::uint64_t reserves() const { return reserves_; }
-    [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
+    return {launches, level == water::high ? 200 : 100, level == water::high ? 2'000 : 100};
+}
 
-private:
-    absl::Status allocate() {
-        const auto p = heap_.allocate_on_host(std::uint64_t{1} << random_() % 22);
-        if (absl::IsResourceExhausted(p.status())) {
-            return absl::OkStatus();
-        }
-        if (p.ok()) {
-            ++allocations_;
-            blocks_.push_back(*p);
-        }
-        return p.status();
-    }
-    absl::Status free_one() {
-        if (blocks_.empty()) {
-            return absl::OkStatus();
-        }
-        std::swap(blocks_[random_() % blocks_.size()], blocks_.back());
-        const absl::Status s = heap_.free_on_host(blocks_.back());
-        blocks_.pop_back();
-        return s;
-    }
+/// Ebbs of a run that goes on until so many allocations were made: from high water, from low water, and once more.
+constexpr std::uint64_t least_ebbs = 3;
 
-    heap& heap_;
-    std::uint64_t budget_;
-    std::mt19937_64 random_{1};
-    std::vector<void*> blocks_;
-    std::uint64_t trims_ = 0;
-    std::uint64_t reserves_ = 0;
-    std::uint64_t allocations_ = 0;
+/// What went back and forth.
+struct levels {
+    std::uint64_t ebbs = 0;
+    std::uint64_t spent = 0;                         ///< times between two ebbs in which requests failed
+    std::uint64_t committed_bytes = 0;               ///< ever, at the last ebb
+    std::uint64_t least_growth = ~std::uint64_t{0};  ///< bytes committed between two ebbs
+    std::uint64_t released_at_ebbs = 0;              ///< bytes
+    std::uint64_t released_before_end = 0;           ///< bytes, those included
 };
 
 absl::Status expect_nothing_left(const statistics& s, std::uint64_t allocations, std::uint64_t nulls) {
@@ -167,90 +115,182 @@ absl::Status expect_nothing_left(const statistics& s, std::uint64_t allocations,
 /// All streams until `goal` allocations or the end of the time; then the end.
 class run_of_storm {
 public:
-    run_of_storm(const settings& s, heap& h) : settings_{s}, heap_{h}, host_{h, h.configuration().capacity} {}
+    run_of_storm(const settings& s, heap& h)
+        : settings_{s},
+          heap_{h},
+          host_{h, h.configuration().capacity},
+          meeting_{static_cast<std::size_t>(streams_of(s))} {}
 
     absl::StatusOr<ordered_json> run() {
         for (int i = 0; i < streams_of(settings_); ++i) {
-            auto w = worker::make(heap_, plan_of(settings_), settings_.device);
-            if (!w.ok()) {
-                return w.status();
+            auto made =
+                stream_side::create(heap_, plans_of(settings_), settings_.device, static_cast<std::uint64_t>(i));
+            if (!made.ok()) {
+                return made.status();
             }
-            workers_.push_back(*std::move(w));
+            streams_.push_back(*std::move(made));
         }
         if (absl::Status s = heap_.preload<soak::run_kernel<heap_ref>, soak::drain_kernel<heap_ref>>(); !s.ok()) {
             return s;
         }
         const absl::Time began = absl::Now();
         absl::Status status = rage(began);
-        for (worker& w : workers_) {
-            status.Update(w.drain());
+        for (stream_side& one : streams_) {
+            status.Update(one.free_all());
         }
-        status.Update(host_.free_all());
-        status.Update(heap_.validate());
-        status.Update(status.ok() ? heap_.trim() : absl::OkStatus());
-        const auto stats = heap_.stats();
+        auto stats = heap_.stats();
         status.Update(stats.status());
-        const counts all = sum();
         if (status.ok()) {
-            status.Update(expect_nothing_left(*stats, all.allocations, all.nulls));
+            levels_.released_before_end = stats->released_bytes;
+            stats = empty_heap();
+            status.Update(stats.status());
         }
         if (!status.ok()) {
             return status;
         }
-        return ordered_json::array({row(all, *stats, absl::Now() - began)});
+        return ordered_json::array({row(*stats, absl::Now() - began)});
     }
 
 private:
+    /// Everybody's part, until all is over.
     absl::Status rage(absl::Time began) {
-        const std::uint64_t goal = settings_.operations != 0 ? settings_.operations : settings_.quick ? 3'000 : 0;
-        const absl::Duration time = settings_.seconds != 0 ? absl::Seconds(settings_.seconds) : absl::Minutes(10);
-        std::atomic<std::uint64_t> done{0};
-        std::atomic<bool> over{false};  // counts and a flag: joining the threads orders the rest
-        std::vector<absl::Status> ends(workers_.size());
-        std::vector<std::jthread> threads;
-        for (std::size_t i = 0; i < workers_.size(); ++i) {
-            threads.emplace_back([&, i] {
-                std::mt19937_64 random(i);
-                while (!over.load(std::memory_order_relaxed) && ends[i].ok()) {
-                    const std::uint64_t before = workers_[i].counted().allocations;
-                    ends[i].Update(workers_[i].turn(random));
-                    done.fetch_add(workers_[i].counted().allocations - before, std::memory_order_relaxed);
-                }
-                over.store(true, std::memory_order_relaxed);
-            });
+        std::vector<absl::Status> ends(streams_.size());
+        absl::Status of_host;
+        {
+            std::vector<std::jthread> threads;
+            for (std::size_t i = 0; i < streams_.size(); ++i) {
+                threads.emplace_back([this, i, &ends] { ends[i] = play_stream(streams_[i]); });
+            }
+            of_host = play_host(began);
+            over_.store(true, std::memory_order_relaxed);
         }
         absl::Status status;
-        while (!over.load(std::memory_order_relaxed) && status.ok()) {
-            status.Update(host_.turn());
-            absl::SleepFor(absl::Milliseconds(1));
-            const bool enough = goal != 0 ? done.load(std::memory_order_relaxed) >= goal : absl::Now() - began >= time;
-            if (enough) {
-                break;
-            }
-        }
-        over.store(true, std::memory_order_relaxed);
-        threads.clear();
         for (const absl::Status& s : ends) {
             status.Update(s);
         }
+        status.Update(of_host);  // last: it may only be what became of a stream's error
         return status;
     }
+    absl::Status play_stream(stream_side& one) {
+        absl::Status status;
+        while (status.ok() && !over_.load(std::memory_order_relaxed)) {
+            if (meeting_.is_called()) {
+                status = one.free_all();
+                if (status.ok()) {
+                    meeting_.attend();
+                }
+                continue;
+            }
+            const counts before = one.counted();
+            status = one.turn(level_);
+            allocations_.fetch_add(one.counted().allocations - before.allocations, std::memory_order_relaxed);
+            nulls_.fetch_add(one.counted().nulls - before.nulls, std::memory_order_relaxed);
+            launches_.fetch_add(1, std::memory_order_relaxed);
+        }
+        over_.store(true, std::memory_order_relaxed);
+        meeting_.leave();
+        return status;
+    }
+    absl::Status play_host(absl::Time began) {
+        const std::uint64_t goal = settings_.operations != 0 ? settings_.operations : settings_.quick ? 3'000 : 0;
+        const absl::Duration time = settings_.seconds != 0 ? absl::Seconds(settings_.seconds) : absl::Minutes(10);
+        absl::Status status;
+        for (int turns = 1; status.ok() && !over_.load(std::memory_order_relaxed); ++turns) {
+            status = host_.turn();
+            absl::SleepFor(absl::Milliseconds(1));
+            const bool is_done =
+                goal != 0 && levels_.ebbs >= least_ebbs && allocations_.load(std::memory_order_relaxed) >= goal;
+            if (is_done || absl::Now() - began >= time) {
+                break;
+            }
+            if (status.ok() && is_phase_over(turns)) {
+                status = ebb();
+                turns = 0;
+            }
+        }
+        return status;
+    }
+    [[nodiscard]] bool is_phase_over(int turns) const {
+        const phase p = phase_of(settings_, level_);
+        const bool some_failed = nulls_.load(std::memory_order_relaxed) != nulls_before_;
+        return turns >= (some_failed ? p.turns : p.most_turns) &&
+               launches_.load(std::memory_order_relaxed) - launches_before_ >= p.launches;
+    }
+
+    /// Has all streams free what they hold, looks whether the heap is empty, and changes the water.
+    absl::Status ebb() {
+        meeting_.call();
+        absl::Status status;
+        if (!over_.load(std::memory_order_relaxed)) {  // otherwise a stream has left with an error, and its blocks
+            status = give_all_back();
+        }
+        level_ = level_ == water::high ? water::low : water::high;
+        launches_before_ = launches_.load(std::memory_order_relaxed);
+        nulls_before_ = nulls_.load(std::memory_order_relaxed);
+        meeting_.dismiss();
+        return status;
+    }
+    absl::Status give_all_back() {
+        const auto before = heap_.stats();
+        if (!before.ok()) {
+            return before.status();
+        }
+        const auto after = empty_heap();
+        if (!after.ok()) {
+            return after.status();
+        }
+        const std::uint64_t committed = before->released_bytes + before->committed_bytes;
+        levels_.least_growth = std::min(levels_.least_growth, committed - levels_.committed_bytes);
+        levels_.committed_bytes = after->released_bytes;
+        levels_.released_at_ebbs += after->released_bytes - before->released_bytes;
+        levels_.spent += sum().nulls != nulls_before_ ? 1 : 0;
+        ++levels_.ebbs;
+        return absl::OkStatus();
+    }
+    /// When all streams have freed what they had: nothing may be left in the heap, and all is given back.
+    absl::StatusOr<statistics> empty_heap() {
+        absl::Status status = host_.free_all();
+        status.Update(heap_.validate());
+        auto stats = status.ok() ? trim_to_nothing() : status;
+        status.Update(stats.status());
+        if (status.ok()) {
+            const counts all = sum();
+            status = expect_nothing_left(*stats, all.allocations, all.nulls);
+        }
+        return status.ok() ? stats : status;
+    }
+    /// Trims until nothing is committed, or for as long as a request may take: a commit that was under way, for nobody
+    /// any more, ends later.
+    absl::StatusOr<statistics> trim_to_nothing() {
+        const absl::Time deadline = absl::Now() + settings_.heap.request_timeout;
+        for (;;) {
+            const absl::Status trimmed = host_.trim();
+            auto stats = heap_.stats();
+            if (!trimmed.ok() || !stats.ok()) {
+                return trimmed.ok() ? stats.status() : trimmed;
+            }
+            if (stats->committed_bytes == 0 || absl::Now() > deadline) {
+                return stats;
+            }
+            absl::SleepFor(absl::Milliseconds(1));
+        }
+    }
+
     [[nodiscard]] counts sum() const {
         counts all;
-        for (const worker& w : workers_) {
-            all.allocations += w.counted().allocations;
-            all.frees += w.counted().frees;
-            all.nulls += w.counted().nulls;
-            all.mismatches += w.counted().mismatches;
-            all.handed_over += w.counted().handed_over;
+        for (const stream_side& one : streams_) {
+            all = all + one.counted();
         }
         return all;
     }
-    [[nodiscard]] ordered_json row(const counts& c, const statistics& s, absl::Duration took) const {
+    [[nodiscard]] ordered_json row(const statistics& s, absl::Duration took) const {
+        const counts c = sum();
         std::uint64_t launches = 0;
-        for (const worker& w : workers_) {
-            launches += w.launches();
+        for (const stream_side& one : streams_) {
+            launches += one.launches();
         }
+        const std::uint64_t released = levels_.released_before_end;
+        const auto peak = static_cast<double>(s.peak_committed_bytes);
         return {{"what", "storm"},
                 {"streams", streams_of(settings_)},
                 {"seconds", absl::ToDoubleSeconds(took)},
@@ -262,15 +302,32 @@ private:
                 {"trims", host_.trims()},
                 {"reserves", host_.reserves()},
                 {"host_allocations", host_.allocations()},
+                {"ebbs", levels_.ebbs},
+                {"times_spent", levels_.spent},
                 {"peak_committed_mib", s.peak_committed_bytes / mib},
-                {"released_mib", s.released_bytes / mib},
+                {"committed_in_all_mib", s.released_bytes / mib},
+                {"least_growth_mib", levels_.ebbs != 0 ? levels_.least_growth / mib : 0},
+                {"released_before_end_mib", released / mib},
+                {"released_beside_kernels_mib", (released - levels_.released_at_ebbs) / mib},
+                {"released_to_peak", peak > 0 ? static_cast<double>(released) / peak : 0},
                 {"left_committed_mib", s.committed_bytes / mib}};
     }
 
     const settings& settings_;
     heap& heap_;
     host_side host_;
-    std::vector<worker> workers_;
+    std::vector<stream_side> streams_;
+    meeting meeting_;
+    levels levels_;
+    // Changed only while all streams are at the meeting.
+    water level_ = water::high;
+    std::uint64_t launches_before_ = 0;  ///< at the last ebb, as `launches_`
+    std::uint64_t nulls_before_ = 0;
+    // Counts and a flag. Relaxed: joining the threads, or their meeting, orders the rest.
+    std::atomic<std::uint64_t> allocations_{0};
+    std::atomic<std::uint64_t> nulls_{0};
+    std::atomic<std::uint64_t> launches_{0};
+    std::atomic<bool> over_{false};
 };
 
 absl::StatusOr<ordered_json> run(const settings& s) {

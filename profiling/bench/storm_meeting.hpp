@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// How the threads of `orchard bench storm` meet.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+
+namespace orchard::bench::storm {
+
+/// Where threads wait, when one that calls them says so, until it lets them go on. What each did before is done before
+/// `call` returns, and what the caller did before `dismiss` is done before any goes on.
+class meeting {
+public:
+    /// @param members  threads that attend, the caller not among them
+    explicit meeting(std::size_t members) : members_{members} {}
+
+    /// Caller: waits until all members that have not left are there.
+    void call() {
+        std::unique_lock lock(mutex_);
+        called_.store(true, std::memory_order_relaxed);
+        changed_.wait(lock, [&] { return present_ == members_; });
+    }
+    /// Caller: lets them go on.
+    void dismiss() {
+        const std::scoped_lock lock(mutex_);
+        called_.store(false, std::memory_order_relaxed);
+        present_ = 0;
+        ++held_;
+        changed_.notify_all();
+    }
+
+    /// Member: whether it is to attend. Relaxed: a hint, what follows is ordered by the mutex.
+    [[nodiscard]] bool is_called() const { return called_.load(std::memory_order_relaxed); }
+    /// Member that is called: waits until it is dismissed.
+    void attend() {
+        std::unique_lock lock(mutex_);
+        ++present_;
+        changed_.notify_all();
+        changed_.wait(lock, [&, held = held_] { return held_ != held; });
+    }
+    /// Member: attends no more.
+    void leave() {
+        const std::scoped_lock lock(mutex_);
+        --members_;
+        changed_.notify_all();
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::size_t members_;
+    std::size_t present_ = 0;
+    std::size_t held_ = 0;  ///< meetings that are over
+    std::atomic<bool> called_{false};
+};
+
+}  // namespace orchard::bench::storm
