@@ -162,7 +162,7 @@ TEST_P(contract_free, addresses_outside_the_heap) {
 TEST_P(contract_free, another_heaps_pointer) {
     options small = GetParam().values();
     small.capacity = segments(8);
-    absl::StatusOr<heap> other = heap::create(small);
+    absl::StatusOr<heap> other = make_another(small);
     ASSERT_TRUE(other.ok()) << other.status();
     for (const std::uint64_t bytes : {std::uint64_t{64}, segments(1)}) {
         const block b = allocate_one(bytes);

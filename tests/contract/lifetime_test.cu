@@ -38,7 +38,7 @@ struct use_two_heaps {
 TEST_P(contract_lifetime, two_heaps_in_one_kernel) {
     options values = GetParam().values();
     values.capacity = segments(40);
-    absl::StatusOr<heap> other = heap::create(values);
+    absl::StatusOr<heap> other = make_another(values);
     ASSERT_TRUE(other.ok()) << other.status();
     const auto errors = array<simt::device_word<std::uint32_t>>(1);
     for (const std::uint64_t bytes : {std::uint64_t{64}, std::uint64_t{1} << 19}) {
@@ -62,7 +62,7 @@ TEST_P(contract_lifetime, a_heap_that_is_moved) {
     EXPECT_EQ(ref.view().base, device::heap_view(h().ref().view()).base);
     free_all({b});
     // Over one that lives: that one ends.
-    absl::StatusOr<heap> other = heap::create(GetParam().values());
+    absl::StatusOr<heap> other = make_another(GetParam().values());
     ASSERT_TRUE(other.ok()) << other.status();
     h() = *std::move(other);
     cycle({100, segments(1)});

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -18,6 +19,7 @@
 #include "runtime/device_memory.hpp"
 #include "runtime/heap.hpp"
 #include "runtime/machine_info.hpp"
+#include "tests/support/callers_memory.hpp"
 #include "tests/support/heap_kernels.cuh"
 
 namespace orchard::test {
@@ -41,6 +43,7 @@ struct heap_case {
     std::uint64_t capacity;
     device::page_policy policy = device::page_policy::default_walk;
     backing_option backing = backing_option::automatic;
+    lies_in where = lies_in::its_own;
 
     /// Whether blocks are runs of units of 16 B, found at random: they do not fill a heap.
     [[nodiscard]] bool runs() const { return policy == device::page_policy::rw_malloc; }
@@ -66,7 +69,8 @@ constexpr std::uint64_t segments(std::uint64_t n) { return n * segment_bytes; }
 
 #if ORCHARD_TEST_POLICIES
 
-/// Both devices with each of the published policies; two of them also with few segments, and with three services.
+/// Both devices with each of the published policies; two of them also with few segments, and with three services; one
+/// in memory of the caller's.
 inline std::vector<heap_case> heap_cases() {
     using device::page_policy;
     std::vector<heap_case> cases;
@@ -87,6 +91,8 @@ inline std::vector<heap_case> heap_cases() {
         add("emulated_rw_malloc_8_segments", "cuda_rw_malloc_8_segments", 1, 8, page_policy::rw_malloc);
         add("emulated_corw_3_shards", "cuda_corw_3_shards", 3, 136, page_policy::corw);
         add("emulated_corw_locked_8_segments", "cuda_corw_locked_8_segments", 1, 8, page_policy::corw_locked);
+        add("emulated_rw_supplied_8_segments", "cuda_rw_supplied_8_segments", 1, 8, page_policy::rw);
+        cases.back().where = lies_in::supplied;
     }
     return cases;
 }
@@ -122,6 +128,13 @@ inline std::vector<heap_case> heap_cases() {
         {"emulated_managed", device_option::emulated, 64, 1, all_slots, segments(32), policy, backing_option::managed});
     cases.push_back(
         {"cuda_managed", device_option::cuda, 64, 1, all_slots, segments(32), policy, backing_option::managed});
+    // In the caller's memory; behind the others, which some tests choose by their number.
+    const auto supplied = [&](const char* name, device_option device, lies_in where) {
+        cases.push_back({name, device, 64, 1, all_slots, segments(32), policy, backing_option::automatic, where});
+    };
+    supplied("emulated_supplied", device_option::emulated, lies_in::supplied);
+    supplied("cuda_supplied", device_option::cuda, lies_in::supplied);
+    supplied("cuda_supplied_on_host", device_option::cuda, lies_in::supplied_on_host);
     return cases;
 }
 
@@ -129,7 +142,8 @@ inline std::vector<heap_case> heap_cases() {
 
 inline std::string case_name(const ::testing::TestParamInfo<heap_case>& info) { return info.param.name; }
 
-/// A heap of the case under test. Ends with `validate()`: no test may leave a heap that is not consistent.
+/// A heap of the case under test. Ends with `validate()`: no test may leave a heap that is not consistent, nor one that
+/// wrote beside the memory it was given.
 class heap_contract : public ::testing::TestWithParam<heap_case> {
 protected:
     void SetUp() override {
@@ -143,14 +157,24 @@ protected:
         if (heap_) {
             expect_valid("at the end of the test");
         }
+        heap_.reset();
+        expect_nothing_changed_beside(memory_);
+        for (const callers_memory& m : memory_of_others_) {
+            expect_nothing_changed_beside(m);
+        }
     }
 
-    /// Another heap instead of the one there is.
+    /// Another heap instead of the one there is, in the same memory where that is the caller's.
     void remake(const options& values) {
         heap_.reset();
-        absl::StatusOr<heap> made = heap::create(values);
+        absl::StatusOr<heap> made = make_in(memory_, values);
         ASSERT_TRUE(made.ok()) << made.status();
         heap_.emplace(*std::move(made));
+    }
+    /// A heap beside the one there is, as the case says. Where it lies in the caller's memory, that lives to the end of
+    /// the test.
+    absl::StatusOr<heap> make_another(const options& values) {
+        return make_in(memory_of_others_.emplace_back(), values);
     }
 
     /// The same, where somebody else has made it.
@@ -281,6 +305,25 @@ protected:
     }
 
 private:
+    absl::StatusOr<heap> make_in(callers_memory& memory, const options& values) {
+        absl::StatusOr<heap> made = make_heap(GetParam().where, values, memory);
+        if (made.ok() && GetParam().where != lies_in::its_own) {
+            const device::heap_view view = made->ref().view();
+            EXPECT_EQ(as_number(view.base), as_number(memory.segments()));
+            EXPECT_EQ(segments(view.segments), values.capacity);
+        }
+        return made;
+    }
+    static void expect_nothing_changed_beside(const callers_memory& memory) {
+        if (!memory.empty()) {
+            const absl::StatusOr<std::uint64_t> changed = memory.changed_beside();
+            ASSERT_TRUE(changed.ok()) << changed.status();
+            EXPECT_EQ(*changed, 0u) << "bytes beside the heap's segments";
+        }
+    }
+
+    callers_memory memory_;  ///< what `heap_` lies in, where the case says so
+    std::deque<callers_memory> memory_of_others_;
     std::optional<heap> heap_;
 };
 

@@ -6,9 +6,9 @@
 /// `ORCHARD_TEST_POLICIES` as 1 before they include a suite, one of any `page_policy` and the view that serves all.
 
 #include "device/heap_ref.cuh"
+#include "runtime/heap.hpp"
 
 #if ORCHARD_TEST_POLICIES
-#include "runtime/heap.hpp"
 
 namespace orchard::test {
 
@@ -19,13 +19,20 @@ public:
     explicit heap(orchard::heap&& h) : orchard::heap(std::move(h)) {}
 
     static absl::StatusOr<heap> create(const options& values) {
-        absl::StatusOr<orchard::heap> made = orchard::heap::create(values, page_policies::any);
+        return as_tested(orchard::heap::create(values, page_policies::any));
+    }
+    static absl::StatusOr<heap> create_in(void* memory, std::uint64_t bytes, const options& values) {
+        return as_tested(orchard::heap::create_in(memory, bytes, values, page_policies::any));
+    }
+    [[nodiscard]] heap_ref ref() const { return any_ref(); }
+
+private:
+    static absl::StatusOr<heap> as_tested(absl::StatusOr<orchard::heap> made) {
         if (!made.ok()) {
             return made.status();
         }
         return heap(*std::move(made));
     }
-    [[nodiscard]] heap_ref ref() const { return any_ref(); }
 };
 
 }  // namespace orchard::test
