@@ -11,7 +11,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "tests/deadlock/graph_call.hpp"
+#include "tests/deadlock/cuda_calls.hpp"
+#include "tests/deadlock/kernel_graph.hpp"
 #include "tests/support/heap_fixture.hpp"
 #include "uvm/memory_driver.hpp"
 
@@ -21,6 +22,12 @@ namespace {
 constexpr std::uint32_t warps = 64;
 constexpr std::uint32_t rounds = 12;
 constexpr absl::Duration timeout = absl::Seconds(2);
+
+/// Of calls that leave something until the kernel has ended: what one leaves, how many there are at most, and how far
+/// they are apart, so that together they last about as long as a kernel that nothing holds up.
+constexpr std::uint64_t bytes_a_call = 16 << 20;
+constexpr int most_calls = 64;
+constexpr absl::Duration apart = absl::Milliseconds(2);
 
 /// What the warps say, in device memory that the host copies from.
 struct progress {
@@ -92,13 +99,23 @@ protected:
         EXPECT_TRUE(driver_->read(static_cast<void*>(&word), static_cast<const void*>(&from), sizeof(word)).ok());
         return word.load<simt::order::relaxed>();
     }
-    /// Makes `call` again and again while the kernel runs; then looks at how both ended.
+    simt::device_word<std::uint64_t>* make_word() {
+        const auto made = driver_->allocate(sizeof(simt::device_word<std::uint64_t>));
+        EXPECT_TRUE(made.ok()) << made.status();
+        return made.ok() ? static_cast<simt::device_word<std::uint64_t>*>(*made) : nullptr;
+    }
+    /// Makes `call` again and again, or `most` times, while the kernel runs on the legacy default stream.
     template <class Call>
-    void expect_end_beside(const char* what, Call call) {
+    void expect_end_beside(const char* what, Call call, int most = 0) {
+        expect_end_beside_kernel_on(heap_->executor(), what, call, most);
+    }
+    /// The same with the kernel where one likes; then looks at how both ended.
+    template <class Call>
+    void expect_end_beside_kernel_on(const simt::executor& on, const char* what, Call call, int most = 0) {
         simt::launch_result result;
         std::atomic<bool> over{false};
         std::jthread kernel([&] {
-            result = simt::launch(heap_->executor(), {warps, 32}, keep_growing{heap_->ref(), seen_});
+            result = simt::launch(on, {warps, 32}, keep_growing{heap_->ref(), seen_});
             over.store(true);
         });
         while (read(seen_->begun) == 0 && !over.load()) {
@@ -106,11 +123,14 @@ protected:
         }
         absl::Duration longest;
         int calls = 0;
-        while (!over.load()) {
+        while (!over.load() && (most == 0 || calls < most)) {
             const absl::Time began = absl::Now();
             call();
             longest = std::max(longest, absl::Now() - began);
             ++calls;
+            if (most != 0) {
+                absl::SleepFor(apart);
+            }
         }
         kernel.join();
         EXPECT_TRUE(result.ok) << result.error;
@@ -141,19 +161,62 @@ protected:
 std::string name_of_gpu(const ::testing::TestParamInfo<device_option>&) { return "cuda"; }
 INSTANTIATE_TEST_SUITE_P(all, blocking_calls, ::testing::Values(device_option::cuda), name_of_gpu);
 
-TEST_P(blocking_calls, malloc_and_free) {
-    expect_end_beside("cudaMalloc, cudaFree", [&] {
-        const auto p = allocate_device_memory(other_, 16 << 20);
-        EXPECT_TRUE(p.ok()) << p.status();
-        free_device_memory(other_, p.ok() ? *p : nullptr);
-    });
+TEST_P(blocking_calls, malloc) {
+    std::vector<void*> taken;
+    expect_end_beside(
+        "cudaMalloc",
+        [&] {
+            const auto p = call_malloc(bytes_a_call);
+            EXPECT_TRUE(p.ok()) << p.status();
+            taken.push_back(p.ok() ? *p : nullptr);
+        },
+        most_calls);
+    for (void* p : taken) {
+        EXPECT_TRUE(call_free(p).ok());
+    }
 }
 
-TEST_P(blocking_calls, pageable_copy) {
+TEST_P(blocking_calls, free) {
+    std::vector<void*> taken;
+    for (int i = 0; i < most_calls; ++i) {
+        const auto p = call_malloc(bytes_a_call);
+        ASSERT_TRUE(p.ok()) << p.status();
+        taken.push_back(*p);
+    }
+    expect_end_beside(
+        "cudaFree",
+        [&] {
+            EXPECT_TRUE(call_free(taken.back()).ok());
+            taken.pop_back();
+        },
+        most_calls);
+    for (void* p : taken) {
+        EXPECT_TRUE(call_free(p).ok());
+    }
+}
+
+TEST_P(blocking_calls, pageable_copy_beside_another_stream) {
     const auto to = driver_->allocate(8 << 20);
     ASSERT_TRUE(to.ok());
     const std::vector<char> from(8 << 20);
-    expect_end_beside("cudaMemcpy of pageable memory",
+    expect_end_beside_kernel_on(other_, "cudaMemcpy of pageable memory, the kernel on another stream",
+                                [&] { EXPECT_TRUE(call_memcpy(*to, from.data(), from.size()).ok()); });
+}
+
+// CUDA has it wait for the kernel, which is before it on the same stream.
+TEST_P(blocking_calls, pageable_copy_on_the_kernels_stream) {
+    const auto to = driver_->allocate(8 << 20);
+    ASSERT_TRUE(to.ok());
+    const std::vector<char> from(8 << 20);
+    expect_end_beside("cudaMemcpy of pageable memory, the kernel on the same stream",
+                      [&] { EXPECT_TRUE(call_memcpy(*to, from.data(), from.size()).ok()); });
+}
+
+TEST_P(blocking_calls, asynchronous_pageable_copy) {
+    const auto to = driver_->allocate(8 << 20);
+    ASSERT_TRUE(to.ok());
+    const std::vector<char> from(8 << 20);
+    expect_end_beside("cudaMemcpyAsync of pageable memory, and waiting for it",
                       [&] { EXPECT_TRUE(copy_to_device(other_, *to, from.data(), from.size()).ok()); });
 }
 
@@ -166,15 +229,39 @@ TEST_P(blocking_calls, first_launch_of_a_kernel) {
 }
 
 TEST_P(blocking_calls, graph_instantiation) {
-    expect_end_beside("instantiating and launching a graph",
-                      [&] { EXPECT_TRUE(run_a_graph(other_).ok()) << run_a_graph(other_); });
+    auto* const word = make_word();
+    ASSERT_NE(word, nullptr);
+    kernel_graph graph(other_, word);
+    ASSERT_TRUE(graph.build().ok());
+    expect_end_beside(
+        "instantiating a graph", [&] { EXPECT_TRUE(graph.instantiate().ok()); }, most_calls);
+    for (std::size_t i = 0; i < graph.instances(); ++i) {
+        const absl::Status launched = graph.launch(i);
+        EXPECT_TRUE(launched.ok()) << launched;
+    }
+    EXPECT_EQ(read(*word), kernel_graph::nodes * graph.instances()) << "each instance is a whole graph";
+}
+
+TEST_P(blocking_calls, graph_launch) {
+    auto* const word = make_word();
+    ASSERT_NE(word, nullptr);
+    kernel_graph graph(other_, word);
+    ASSERT_TRUE(graph.build().ok());
+    ASSERT_TRUE(graph.instantiate().ok());
+    std::uint64_t launches = 0;
+    expect_end_beside("launching a graph that was instantiated before", [&] {
+        EXPECT_TRUE(graph.launch(0).ok());
+        ++launches;
+    });
+    EXPECT_EQ(read(*word), kernel_graph::nodes * launches);
 }
 
 TEST_P(blocking_calls, all_that_is_reserved_waits_for_nothing) {
     ASSERT_TRUE(heap_->reserve(segments(warps * rounds + 64)).ok());
     expect_end_beside("cudaMalloc, cudaFree; all reserved before", [&] {
-        const auto p = allocate_device_memory(other_, 16 << 20);
-        free_device_memory(other_, p.ok() ? *p : nullptr);
+        const auto p = call_malloc(bytes_a_call);
+        EXPECT_TRUE(p.ok()) << p.status();
+        EXPECT_TRUE(p.ok() && call_free(*p).ok());
     });
     EXPECT_EQ(read(seen_->nulls), 0u);
 }
