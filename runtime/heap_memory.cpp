@@ -21,11 +21,16 @@ std::uint64_t rounded(std::uint64_t amount) {
     return std::min(amount, std::uint64_t{max_segments - 1} << segment_shift) / segment_bytes * segment_bytes;
 }
 
+/// At least the budgets, and no more where metadata for all of it would be there from the start.
+std::uint64_t range_for(const options& values, std::uint64_t wanted) {
+    const std::uint64_t budgets = values.capacity + values.host_budget;
+    return rounded(needs_all_metadata(values) ? budgets : std::max(wanted, budgets));
+}
+
 absl::StatusOr<std::unique_ptr<backing>> make_elastic(options& values, std::unique_ptr<memory_driver> driver,
                                                       std::uint64_t default_range) {
-    const std::uint64_t budgets = values.capacity + values.host_budget;
     if (values.range == 0) {
-        values.range = rounded(needs_all_metadata(values) ? budgets : std::max(default_range, budgets));
+        values.range = default_range;
     }
     values.backing = backing_option::elastic;
     return make_elastic_backing(std::move(driver), {values.range, values.capacity, values.host_budget});
@@ -58,7 +63,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values) {
         return memory.status();
     }
     if (values.capacity == 0) {
-        values.capacity = rounded(memory->free / 100 * static_cast<std::uint64_t>(values.capacity_share));
+        values.capacity = default_cuda_capacity(values, memory->free);
     }
     if (values.backing == backing_option::managed) {
         return make_cuda_managed(values);
@@ -66,7 +71,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values) {
     if (values.backing != backing_option::fixed) {
         auto driver = make_cuda_driver();
         if (driver.ok()) {
-            return make_elastic(values, *std::move(driver), std::max(least_range, 4 * memory->total));
+            return make_elastic(values, *std::move(driver), default_cuda_range(values, memory->total));
         }
         if (values.backing == backing_option::elastic) {
             return driver.status();
@@ -79,6 +84,14 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values) {
 
 }  // namespace
 
+std::uint64_t default_cuda_capacity(const options& values, std::uint64_t free_bytes) {
+    return rounded(free_bytes / 100 * static_cast<std::uint64_t>(values.capacity_share));
+}
+
+std::uint64_t default_cuda_range(const options& values, std::uint64_t gpu_bytes) {
+    return range_for(values, std::max(least_range, 4 * gpu_bytes));
+}
+
 absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind,
                                                       std::unique_ptr<memory_driver> driver) {
     if (kind == simt::device_kind::cuda) {
@@ -88,8 +101,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::dev
         values.capacity = emulated_capacity;
     }
     if (values.backing == backing_option::elastic) {
-        return make_elastic(values, driver != nullptr ? std::move(driver) : make_emulated_driver(),
-                            4 * (values.capacity + values.host_budget));
+        const std::uint64_t range = range_for(values, 4 * (values.capacity + values.host_budget));
+        return make_elastic(values, driver != nullptr ? std::move(driver) : make_emulated_driver(), range);
     }
     if (values.backing == backing_option::managed) {
         return make_managed(values, make_emulated_driver(), make_emulated_managed_memory());

@@ -20,6 +20,15 @@ namespace orchard {
 absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind,
                                                       std::unique_ptr<memory_driver> driver = nullptr);
 
+/// The device budget on a GPU with `free_bytes` free where `capacity` is 0: `capacity_share` percent of them, in whole
+/// segments.
+std::uint64_t default_cuda_capacity(const options& values, std::uint64_t free_bytes);
+
+/// The addresses of an elastic heap on a GPU with `gpu_bytes` of memory where `range` is 0: four times those, at least
+/// 1 TiB and the budgets of `values`; the budgets alone under a published `page_policy`, which needs all metadata at
+/// once. At most what a heap can number.
+std::uint64_t default_cuda_range(const options& values, std::uint64_t gpu_bytes);
+
 /// Memory that a caller supplies.
 struct supplied_memory {
     void* at = nullptr;
