@@ -31,7 +31,7 @@ if(NOT rapidcheck_FOUND)
 endif()
 set(slow "*slow*:*Slow*")
 if(NOT ORCHARD_HAS_CUDA)
-    list(APPEND not_gtest deadlock) # calls that only CUDA has
+    list(APPEND not_gtest deadlock) # calls that only CUDA has; CI compiles them in its stage build-cuda
 endif()
 if(ORCHARD_SANITIZE)
     # Litmus programs: the same few lines of the library, hundreds of thousands of times, on one thread. What other
