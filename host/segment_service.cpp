@@ -234,6 +234,7 @@ void segment_service::take_up_growth() {
     }
     if (any) {
         may_fit_ = true;
+        publish_longest_run();
         grower_.wake();  // it may have found no room in the ring
     }
     publish_counts();

@@ -50,6 +50,7 @@ struct service_counters {
     single_writer_counter segments_committed;
     single_writer_counter segments_on_host;  ///< of those
     single_writer_counter peak_segments_committed;
+    single_writer_counter longest_free_run;   ///< segments, when `publish_longest_run` was called last
     single_writer_counter segments_released;  ///< given up to be decommitted so far
 };
 
@@ -120,6 +121,9 @@ public:
     [[nodiscard]] const service_counters& counters() const { return counters_; }
     /// Free segments of the longest run. As `validate`.
     [[nodiscard]] std::uint32_t longest_free_run() const { return tree_.longest_run(); }
+    /// Counts the longest run of free segments, which takes up to 10 ns for each word of the tree that has changed;
+    /// also done when memory was committed or a grant is refused. On the service's thread.
+    void publish_longest_run() { counters_.longest_free_run.set(longest_free_run()); }
 
     /// Posts answered in one poll at most, so that growth and the heartbeat get their turn.
     static constexpr std::uint32_t batch = 256;

@@ -79,6 +79,7 @@ void segment_service::refuse_grant(const parked_post& p) {
     } else if (committed_ == line_.range.count && grower_.is_limited_by_range()) {
         why = answer_status::out_of_range;
     }
+    publish_longest_run();
     server_.answer({why, p.slot, p.tag, {segment_index{0}, 0}});
 }
 

@@ -11,6 +11,12 @@
 #include "absl/time/clock.h"
 
 namespace orchard {
+namespace {
+
+/// In `published_`: whatever is asked is answered.
+constexpr std::uint64_t ever = ~std::uint64_t{0};
+
+}  // namespace
 
 service_thread::service_thread(segment_service& service, int core, absl::Duration spin, absl::Duration decay)
     : service_{service},
@@ -40,6 +46,7 @@ void service_thread::loop() {
             busy_at = absl::Now();  // what it was for, such as a reserve, is not to be undone at once
             is_decayed = false;
         }
+        publish_if_asked();
         if (service_.poll_once() != 0) {
             nap = first_nap;
             polls = polls_per_look;  // look at the clock at the first empty poll
@@ -65,6 +72,29 @@ void service_thread::loop() {
             nap = std::min(nap * 2, longest_nap);
         }
     }
+    service_.publish_longest_run();
+    published_.store(ever, std::memory_order_release);  // pairs with `publish`
+}
+
+void service_thread::publish_if_asked() {
+    const std::uint64_t asked = asked_.load(std::memory_order_relaxed);
+    if (asked != published_.load(std::memory_order_relaxed)) {
+        service_.publish_longest_run();
+        published_.store(asked, std::memory_order_release);  // pairs with `publish`
+    }
+}
+
+bool service_thread::publish(absl::Time end) {
+    constexpr absl::Duration between_looks = absl::Microseconds(20);
+    const std::uint64_t asked = asked_.fetch_add(1, std::memory_order_relaxed) + 1;
+    // Acquires what the service has counted.
+    while (published_.load(std::memory_order_acquire) < asked) {
+        if (absl::Now() >= end) {
+            return false;
+        }
+        absl::SleepFor(between_looks);
+    }
+    return true;
 }
 
 void service_thread::do_job() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -31,12 +32,18 @@ public:
     /// Runs `job` on the service's thread, between two polls, and waits for it.
     void run(const std::function<void()>& job);
 
+    /// Has the service say what takes it time to know (`segment_service::publish_longest_run`), and waits for it until
+    /// `end`; false where it has not by then. True once the thread has ended: then it has been said for good. Any
+    /// thread, also while `run` waits.
+    bool publish(absl::Time end);
+
     /// Times the service slept for lack of traffic.
     [[nodiscard]] std::uint64_t sleeps() const { return sleeps_.get(); }
 
 private:
     void loop();
     void do_job();
+    void publish_if_asked();
 
     segment_service& service_;
     int core_;
@@ -46,6 +53,8 @@ private:
     std::atomic<bool> has_job_{false};
     std::mutex caller_mutex_;  // one job at a time
     const std::function<void()>* job_ = nullptr;
+    std::atomic<std::uint64_t> asked_{0};      // of `publish`
+    std::atomic<std::uint64_t> published_{0};  // of those, answered
     single_writer_counter sleeps_;
     std::thread thread_;
 };

@@ -55,6 +55,25 @@ TEST(ServiceThread, SleepsWhenThereIsNoTrafficAndStillBeatsAndAnswers) {
     wait_for([&] { return thread.sleeps() >= sleeps + 10; });
 }
 
+TEST(ServiceThread, SaysTheLongestRunWhenItIsAskedTo) {
+    service_rig host;
+    ring_client client(host.box);
+    service_thread thread(host.service, -1, absl::Milliseconds(1));
+    const std::uint64_t all = host.service.range().count;
+    ASSERT_TRUE(thread.publish(absl::InfiniteFuture()));
+    EXPECT_EQ(host.service.counters().longest_free_run.get(), all);
+    client.ask(7);
+    wait_for([&] { return client.take().has_value(); });
+    ASSERT_TRUE(thread.publish(absl::InfiniteFuture()));
+    EXPECT_EQ(host.service.counters().longest_free_run.get(), all - 7);
+    thread.run([&] { EXPECT_FALSE(thread.publish(absl::InfinitePast())) << "it cannot while it does this"; });
+    client.ask(5);
+    wait_for([&] { return client.take().has_value(); });
+    thread.stop();
+    EXPECT_TRUE(thread.publish(absl::InfinitePast()));
+    EXPECT_EQ(host.service.counters().longest_free_run.get(), all - 12) << "as it was when the thread ended";
+}
+
 TEST(ServiceThread, DoesNotSleepWhileItIsToSpin) {
     service_rig host;
     service_thread thread(host.service, -1, absl::Hours(1));
