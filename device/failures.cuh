@@ -8,23 +8,43 @@
 
 namespace orchard::device {
 
-/// Keeps the first failure for the host, and counts it. Any lane, alone.
+/// Writes a record that no other lane writes meanwhile.
+inline ORCHARD_NOINLINE void write_failure(failure_record& to, std::uint64_t number, failure_reason why,
+                                           std::uint64_t bytes, std::uint32_t page_class) {
+    const simt::thread_position at = simt::position();
+    to.begun.store<order::relaxed>(number);
+    if (!simt::mutation::is(fault::record_fence)) {
+        simt::fence<simt::scope::system>();  // pairs with that of `failure_record::read`
+    }
+    to.reason.store<simt::store_after_fence>(static_cast<std::uint32_t>(why));
+    to.bytes.store<simt::store_after_fence>(bytes);
+    to.page_class.store<simt::store_after_fence>(page_class);
+    to.block.store<simt::store_after_fence>(at.block);
+    to.thread.store<simt::store_after_fence>(at.thread);
+    to.time_ns.store<simt::store_after_fence>(simt::clock_ns());
+    to.ended.store<order::release>(number);  // pairs with `failure_record::read`
+}
+
+/// Counts a failure, and records it for the host as the newest of its reason, unless another lane is just recording
+/// one: what that lane writes is as new. Any lane, alone. Waits for nobody.
 inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                             std::uint32_t page_class) {
     h.add(counter::failed_allocations, 1);
-    auto& f = h.state->failure;
-    if (f.count.fetch_add<order::relaxed>(1) == 0) {
-        const simt::thread_position at = simt::position();
-        f.reason.store<order::relaxed>(static_cast<std::uint32_t>(why));
-        f.bytes.store<order::relaxed>(bytes);
-        f.size_class.store<order::relaxed>(page_class);
-        f.block.store<order::relaxed>(at.block);
-        f.thread.store<order::relaxed>(at.thread);
-        f.time_ns.store<order::relaxed>(simt::clock_ns());
-        f.ready.store<order::release>(1);
-        if (h.failure_signal != nullptr) {
-            h.failure_signal->store<order::release>(1);
-        }
+    failure_counts& counts = h.state->failure;
+    const auto reason = static_cast<std::uint32_t>(why);
+    const std::uint64_t number = counts.of_reason[reason].fetch_add<order::relaxed>(1) + 1;
+    if (h.failures == nullptr) {
+        return;
+    }
+    if (number == 1 && counts.any.exchange<order::relaxed>(1) == 0) {
+        write_failure(h.failures->first, number, why, bytes, page_class);
+    }
+    std::uint32_t turn = counts.turn[reason].load<order::relaxed>();
+    // Acquires the turn from the lane that ended the one before.
+    const bool is_free = turn % 2 == 0 || simt::mutation::is(fault::record_turn);
+    if (is_free && counts.turn[reason].compare_exchange<order::acquire>(turn, turn + 1)) {
+        write_failure(h.failures->newest[reason][turn / 2 % 2], number, why, bytes, page_class);
+        counts.turn[reason].store<order::release>(turn + 2);  // pairs with the next acquire
     }
 }
 

@@ -31,9 +31,9 @@ public:
 
     /// `bytes` bytes, aligned to 16 B at least (powers of two up to 512 KiB: to themselves; above: to 256 B).
     ///
-    /// `malloc(0)` is null, and no failure. Null otherwise means failure; the first one's reason is kept for
-    /// `heap::last_failure()`. What the memory's last owner wrote is ordered before what the caller writes.
-    /// Cost: see `look_at_home`, `search_page` (up to 512 KiB) and `allocate_chunk`.
+    /// `malloc(0)` is null, and no failure. Null otherwise means failure, with a reason that the host gets
+    /// (`heap::on_failure`, `last_failure`). What the memory's last owner wrote is ordered before what the caller
+    /// writes. Cost: see `look_at_home`, `search_page` (up to 512 KiB) and `allocate_chunk`.
     ORCHARD_INLINE void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;

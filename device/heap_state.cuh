@@ -4,8 +4,9 @@
 
 /// What a heap keeps in device memory beside the user's memory, and the view of it that kernels are handed.
 ///
-///     heap_state          one: magazine, counters, first failure, slab tables' heads
+///     heap_state          one: magazine, counters, counts of failures, slab tables' heads
 ///     host_free_ring      one: blocks that the host has freed, and no device thread as yet
+///     failure_board       one, in memory of the host: requests that failed
 ///     heap_view           one: a copy, for functions that are not inlined (kernels have theirs as a parameter)
 ///     slab tables         [class][place]: which segments are slabs of a class
 ///     descriptors         [segment]: what a segment is; written by who owns it: the device, or the host for its blocks
@@ -20,6 +21,7 @@
 #include <cstdint>
 
 #include "device/chunk_record.cuh"
+#include "device/failure_record.cuh"
 #include "device/host_free_ring.cuh"
 #include "device/mailbox_client.cuh"
 #include "device/published_view.cuh"
@@ -118,19 +120,6 @@ struct page_counts {
 /// Copies of flags that every group reads.
 inline constexpr int flag_shards = 256;
 
-/// The first failure, and how many there were.
-struct failure_record {
-    device_word<std::uint64_t> count;
-    device_word<std::uint32_t> ready;  ///< 1 once the fields up to `time_ns` are written; they are copied meanwhile
-    device_word<std::uint32_t> reason;
-    device_word<std::uint64_t> bytes;
-    device_word<std::uint32_t> size_class;
-    device_word<std::uint32_t> block;
-    device_word<std::uint32_t> thread;
-    device_word<std::uint64_t> time_ns;
-    device_word<std::uint64_t> first_invalid_free;  ///< address of the first free of what was not allocated
-};
-
 /// Stands in a slab table for a slab that somebody is about to put there.
 inline constexpr std::uint32_t growing_entry = 0xffffffffu;
 
@@ -186,7 +175,7 @@ struct heap_state {
     lone_word vain_reclaim;          ///< the last of them that was a whole reclaim, alone, and found nothing; from 1 on
     lone_word shortage;              ///< the newest `shortage_proof`; 0: there was none
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
-    failure_record failure;
+    failure_counts failure;
     struct alignas(128) counters {
         device_word<std::uint64_t> value[counter_count];
     } counts[counter_shards];
@@ -224,7 +213,7 @@ struct heap_view {
     portion_record* portion_records = nullptr;              ///< [segments][leaves_per_segment]
     device_word<std::uint32_t>* leaf_owners = nullptr;      ///< [segments][leaves_per_segment]: a `chunk_id`
     host_free_ring* host_frees = nullptr;                   ///< blocks that the host has freed
-    host_word<std::uint32_t>* failure_signal = nullptr;     ///< in memory of the host; 1 once a request has failed
+    failure_board* failures = nullptr;                      ///< in memory of the host; null: only counts are kept
     published_view published;                               ///< of a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 

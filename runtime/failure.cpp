@@ -23,25 +23,24 @@ constexpr std::array<entry, failure_reasons> entries{{
     {"out_of_memory_device_budget", "all memory that the heap may commit is granted",
      "raise the option capacity (ORCHARD_CAPACITY, --capacity), give a host_budget, or free memory earlier"},
     {"out_of_memory_virtual_range", "the heap's address range has no segment left",
-     "create the heap with a larger capacity (ORCHARD_CAPACITY, --capacity), or free memory earlier"},
+     "raise the option range (ORCHARD_RANGE, --range), ask for smaller pieces, lower the option shards, or free memory "
+     "earlier"},
     {"fragmented", "enough segments are free, but no run of them is long enough",
      "ask for smaller pieces, free in larger ones, lower the option magazine_segments, or raise the option capacity"},
     {"too_large", "the request is larger than the heap could ever grant",
      "ask for less at once, or raise the option capacity (ORCHARD_CAPACITY, --capacity)"},
     {"commit_blocked", "the service answers, but memory was not committed within the deadline",
      "call preload() for the kernels and reserve() before the launch, keep CUDA calls that wait for the kernel "
-     "(cudaMalloc, "
-     "cudaFree, pageable copies) off while it allocates, raise the option commit_ahead, or raise request_timeout"},
+     "(cudaMalloc, cudaFree, pageable copies) off while it allocates, raise the option commit_ahead, or raise "
+     "request_timeout"},
     {"service_not_answering", "the service gave no sign of life within the deadline",
      "see that the process is not stopped and its service thread gets a core (option service_core), or raise the "
-     "option "
-     "request_timeout"},
+     "option request_timeout"},
     {"closing", "the heap is being closed", "close the heap only after the kernels that use it have ended"},
     {"invalid_alignment", "the alignment is not a power of two up to 2 MiB", "ask for a power of two up to 2097152"},
     {"commit_failed", "the backing could not provide physical memory",
      "lower the option capacity (ORCHARD_CAPACITY, --capacity) to what the device has free (`orchard info`), or end "
-     "what "
-     "else uses its memory"},
+     "what else uses its memory"},
     {"out_of_memory_host_budget", "all memory that the heap may commit is granted, on the host too",
      "raise the option host_budget (ORCHARD_HOST_BUDGET, --host-budget) or capacity, or free memory earlier"},
 }};
@@ -67,9 +66,20 @@ std::string describe(const memory_levels& now) {
     }
     const std::string host =
         now.host_budget != 0 ? absl::StrFormat(" and %s on the host", format_bytes(now.host_budget)) : std::string();
-    return absl::StrFormat("; now %s are in use of %s committed, the largest free piece is %s, the budget %s%s",
-                           format_bytes(now.in_use), format_bytes(now.committed), format_bytes(now.largest_free),
+    return absl::StrFormat("; now %s are in use of %s committed, the largest free piece %s %s, the budget %s%s",
+                           format_bytes(now.in_use), format_bytes(now.committed),
+                           now.is_late ? "was, when a service last said so," : "is", format_bytes(now.largest_free),
                            format_bytes(now.device_budget), host);
+}
+
+std::string describe_others(const failure& what) {
+    if (what.count <= 1) {
+        return "";
+    }
+    const std::string so = what.of_reason != 0 && what.of_reason < what.count
+                               ? absl::StrFormat(", %d of them for this reason", what.of_reason)
+                               : std::string();
+    return absl::StrFormat("; %d requests failed so far%s", what.count, so);
 }
 
 }  // namespace
@@ -83,13 +93,11 @@ std::string to_text(const failure& what) {
     if (what.reason == failure_reason::none) {
         return std::string(reason.meaning);
     }
-    const std::string others =
-        what.count > 1 ? absl::StrFormat("; %d requests failed so far", what.count) : std::string();
     return absl::StrFormat(
         "a request of %d bytes (%s, %s) by block %d, thread %d failed at device time %d.%09d s: %s: %s%s%s; %s",
         what.bytes, format_bytes(what.bytes), describe_class(what), what.block, what.thread,
-        what.time_ns / 1'000'000'000, what.time_ns % 1'000'000'000, view(reason.name), view(reason.meaning), others,
-        describe(what.now), view(reason.remedy));
+        what.time_ns / 1'000'000'000, what.time_ns % 1'000'000'000, view(reason.name), view(reason.meaning),
+        describe_others(what), describe(what.now), view(reason.remedy));
 }
 
 }  // namespace orchard

@@ -3,6 +3,8 @@
 
 #include "runtime/failure_watch.hpp"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -10,36 +12,41 @@
 namespace orchard {
 namespace {
 
-constexpr absl::Duration until_first = absl::Milliseconds(5);
-constexpr absl::Duration between = absl::Seconds(1);
+constexpr absl::Duration between_looks = absl::Milliseconds(5);
+constexpr absl::Duration between_reports = absl::Seconds(1);
 
-/// Sleeps, but no longer than until it is to stop.
-void sleep(absl::Duration time, const std::stop_token& stop) {
-    const absl::Time end = absl::Now() + time;
-    while (!stop.stop_requested() && absl::Now() < end) {
-        absl::SleepFor(std::min(end - absl::Now(), until_first));
-    }
-}
+/// What was reported of one reason.
+struct reported {
+    std::uint64_t number = 0;
+    absl::Time again = absl::InfinitePast();  ///< not before
+
+    [[nodiscard]] bool is_due(std::uint64_t newest) const { return newest > number && absl::Now() >= again; }
+};
 
 }  // namespace
 
-failure_watch::failure_watch(const simt::host_word<std::uint32_t>& signal, look now, callback report)
-    : signal_{signal}, now_{std::move(now)}, report_{std::move(report)}, thread_{[this](const std::stop_token& stop) {
+failure_watch::failure_watch(const device::failure_board& board, look now, callback report)
+    : board_{board}, now_{std::move(now)}, report_{std::move(report)}, thread_{[this](const std::stop_token& stop) {
           watch(stop);
       }} {}
 
 void failure_watch::watch(const std::stop_token& stop) const {
-    while (!stop.stop_requested() && signal_.load<simt::order::acquire>() == 0) {  // pairs with `record_failure`
-        absl::SleepFor(until_first);
-    }
-    std::uint64_t reported = 0;
-    while (!stop.stop_requested()) {
-        const std::optional<failure> found = now_();
-        if (found && found->count != reported) {
-            reported = found->count;
-            report_(*found);
+    std::array<reported, failure_reasons> all;
+    const auto is_due = [&](const reported& r) {
+        const auto found = board_.newest_of(static_cast<failure_reason>(&r - all.data()));
+        return found && r.is_due(found->number);
+    };
+    for (; !stop.stop_requested(); absl::SleepFor(between_looks)) {
+        if (std::none_of(all.begin(), all.end(), is_due)) {
+            continue;
         }
-        sleep(found ? between : until_first, stop);
+        for (const numbered_failure& f : now_()) {
+            reported& r = all[static_cast<std::uint32_t>(f.what.reason)];
+            if (!stop.stop_requested() && r.is_due(f.number)) {
+                report_(f.what);
+                r = {f.number, absl::Now() + between_reports};
+            }
+        }
     }
 }
 

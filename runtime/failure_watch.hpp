@@ -3,28 +3,35 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <thread>
+#include <vector>
 
-#include "device/simt/atomic.cuh"
+#include "device/failure_record.cuh"
 #include "runtime/failure.hpp"
 
 namespace orchard {
+
+/// A failure, and which one of its reason it is.
+struct numbered_failure {
+    std::uint64_t number = 0;
+    failure what{};
+};
 
 /// Calls a function of the user's when requests have failed, in a thread of its own: the function may take its time.
 class failure_watch {
 public:
     using callback = std::function<void(const failure&)>;
-    using look = std::function<std::optional<failure>()>;
+    using look = std::function<std::vector<numbered_failure>()>;
 
-    /// @param signal  becomes 1 at the first failure
-    /// @param now     the failure as it is known now
-    failure_watch(const simt::host_word<std::uint32_t>& signal, look now, callback report);
+    /// @param board  where failures are recorded; looked at every 5 ms
+    /// @param now    the newest failure of each reason as they are known now; asked for where there are newer ones than
+    ///               were reported
+    failure_watch(const device::failure_board& board, look now, callback report);
 
 private:
     void watch(const std::stop_token& stop) const;
 
-    const simt::host_word<std::uint32_t>& signal_;
+    const device::failure_board& board_;
     look now_;
     callback report_;
     std::jthread thread_;

@@ -68,6 +68,8 @@ absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) { ret
 absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) { return impl_->allocate_on_host(bytes); }
 absl::Status heap::free_on_host(void* p) { return impl_->free_on_host(p); }
 std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
+std::optional<failure> heap::first_failure() { return impl_->first_failure(); }
+std::vector<failure> heap::failures() { return impl_->failures(); }
 void heap::on_failure(std::function<void(const failure&)> report) { impl_->on_failure(std::move(report)); }
 std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
 absl::Status heap::close() { return impl_->close(); }
@@ -167,9 +169,9 @@ absl::Status heap::impl::lay_out_metadata() {
         place(view.published.begins, std::uint64_t{segments} * class_words(view.published.unit_class));
         place(view.published.ends, std::uint64_t{segments} * class_words(view.published.unit_class));
     }
-    auto signal = memory_->allocate_host_visible(sizeof(*view.failure_signal));
-    status.Update(signal.status());
-    view.failure_signal = signal.ok() ? static_cast<simt::host_word<std::uint32_t>*>(*signal) : nullptr;
+    auto board = memory_->allocate_host_visible(sizeof(*view.failures));
+    status.Update(board.status());
+    view.failures = board.ok() ? static_cast<device::failure_board*>(*board) : nullptr;
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     if (values.page_policy != device::page_policy::default_walk) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -130,13 +131,25 @@ public:
     /// driver's. Cost: as a copy of what is not there yet.
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
 
-    /// The first request that failed, with its reason; nothing where none did.
+    /// The newest request that failed, with its reason; nothing where none did. Of many that fail at once, one of them:
+    /// all are counted, and who finds another one being recorded records nothing. Kernels may run.
+    ///
+    /// The numbers of memory (`failure::now`) are of the heap when this is called, not when the request failed. They do
+    /// not depend on a service that answers: after a second without one they are what it said last
+    /// (`memory_levels::is_late`). Cost: a copy of 0.2 KiB, and up to 1 ms until an idle service looks.
     std::optional<failure> last_failure();
 
-    /// Has `report` called soon after the first request has failed, with what `last_failure` says, and then once a
-    /// second while more of them fail, in a thread of the heap's; it may take its time and use the heap, but neither
-    /// destroy it nor call this. A later call takes the place of an earlier one; an empty function ends it. Cost: a
-    /// look at memory of the host every 5 ms.
+    /// As `last_failure`, the first of all that failed.
+    std::optional<failure> first_failure();
+
+    /// As `last_failure`, the newest of each reason that any failed for, in the order of the enumeration.
+    std::vector<failure> failures();
+
+    /// Has `report` called with what `failures` says, for each reason apart: soon after the first request has failed
+    /// for it, and while more of them fail once a second, each time with the newest one that was not reported before.
+    /// What had failed before this call is reported too. Called in a thread of the heap's, also while a service does
+    /// not answer; it may take its time and use the heap, but neither destroy it nor call this. A later call takes the
+    /// place of an earlier one; an empty function ends it. Cost: a look at memory of the host every 5 ms.
     void on_failure(std::function<void(const failure&)> report);
 
     /// The address of the first free of what was not allocated (from nowhere, twice, from the middle of a block, of

@@ -4,7 +4,10 @@
 /// What a heap knows of requests and frees that failed.
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
+#include "absl/time/clock.h"
 #include "runtime/heap_impl.hpp"
 
 namespace orchard {
@@ -18,34 +21,74 @@ absl::StatusOr<std::unique_ptr<device::heap_state>> heap::impl::read_state() {
     return state;
 }
 
+std::array<std::uint64_t, failure_reasons> heap::impl::count_failures() {
+    std::array<std::uint64_t, failure_reasons> counts{};
+    device::failure_counts found;
+    if (memory_->read(static_cast<void*>(&found), &view.state->failure, sizeof(found)).ok()) {
+        std::transform(std::begin(found.of_reason), std::end(found.of_reason), counts.begin(),
+                       [](const auto& n) { return n.template load<simt::order::relaxed>(); });
+    }
+    // Where the device answers no more, what is on the board.
+    for (std::uint32_t i = 0; i < failure_reasons; ++i) {
+        if (const auto newest = view.failures->newest_of(static_cast<failure_reason>(i))) {
+            counts[i] = std::max(counts[i], newest->number);
+        }
+    }
+    return counts;
+}
+
+std::vector<numbered_failure> heap::impl::explain_failures(const std::vector<device::recorded_failure>& recorded) {
+    std::vector<numbered_failure> all;
+    if (recorded.empty()) {
+        return all;
+    }
+    const auto counts = count_failures();
+    const std::uint64_t count = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    const memory_levels now = levels();
+    for (const device::recorded_failure& r : recorded) {
+        const std::uint32_t page_class = r.page_class < class_count ? r.page_class : chunk_class;
+        const std::uint64_t of_reason = counts[static_cast<std::uint32_t>(r.reason)];
+        all.push_back(
+            {r.number, {r.reason, r.bytes, page_class, r.at.block, r.at.thread, r.time_ns, count, of_reason, now}});
+    }
+    return all;
+}
+
+std::vector<device::recorded_failure> heap::impl::newest_failures() const {
+    std::vector<device::recorded_failure> all;
+    for (std::uint32_t i = 0; i < failure_reasons; ++i) {
+        if (const auto newest = view.failures->newest_of(static_cast<failure_reason>(i))) {
+            all.push_back(*newest);
+        }
+    }
+    return all;
+}
+
+std::vector<failure> heap::impl::failures() {
+    std::vector<failure> all;
+    for (const numbered_failure& f : explain_failures(newest_failures())) {
+        all.push_back(f.what);
+    }
+    return all;
+}
+
 std::optional<failure> heap::impl::last_failure() {
-    constexpr simt::order relaxed = simt::order::relaxed;
-    auto state = read_state();
-    if (!state.ok() || (*state)->failure.ready.load<relaxed>() == 0) {
-        return std::nullopt;
-    }
-    // Once more: a copy beside kernels may have taken the flag later than the fields.
-    state = read_state();
-    if (!state.ok()) {
-        return std::nullopt;
-    }
-    const device::failure_record& f = (*state)->failure;
-    const std::uint32_t page_class = f.size_class.load<relaxed>();
-    return failure{static_cast<failure_reason>(f.reason.load<relaxed>()),
-                   f.bytes.load<relaxed>(),
-                   page_class < class_count ? page_class : chunk_class,
-                   f.block.load<relaxed>(),
-                   f.thread.load<relaxed>(),
-                   f.time_ns.load<relaxed>(),
-                   f.count.load<relaxed>(),
-                   levels()};
+    const std::vector<device::recorded_failure> all = newest_failures();
+    const auto last =
+        std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
+    return last == all.end() ? std::nullopt : std::optional(explain_failures({*last}).front().what);
+}
+
+std::optional<failure> heap::impl::first_failure() {
+    const std::optional<device::recorded_failure> first = view.failures->first.read();
+    return first ? std::optional(explain_failures({*first}).front().what) : std::nullopt;
 }
 
 void heap::impl::on_failure(failure_watch::callback report) {
     watch_.reset();
     if (report) {
         watch_ = std::make_unique<failure_watch>(
-            *view.failure_signal, [this] { return last_failure(); }, std::move(report));
+            *view.failures, [this] { return explain_failures(newest_failures()); }, std::move(report));
     }
 }
 
@@ -55,15 +98,19 @@ std::uintptr_t heap::impl::first_invalid_free() {
 }
 
 memory_levels heap::impl::levels() {
+    // A service that is held up, or that runs no more, holds up nobody who asks what has failed.
+    constexpr absl::Duration patience = absl::Seconds(1);
     memory_levels now;
-    std::uint32_t largest = 0;
+    std::uint64_t largest = 0;
+    const absl::Time end = absl::Now() + patience;
     for (shard& s : shards_) {
+        now.is_late |= !s.thread->publish(end);
         const service_counters& c = s.service->counters();
         now.in_use += c.segments_granted.get() << segment_shift;
         now.committed += c.segments_committed.get() << segment_shift;
-        s.thread->run([&] { largest = std::max(largest, s.service->longest_free_run()); });
+        largest = std::max(largest, c.longest_free_run.get());
     }
-    now.largest_free = std::uint64_t{largest} << segment_shift;
+    now.largest_free = largest << segment_shift;
     now.device_budget = values.capacity;
     now.host_budget = values.backing == backing_option::elastic ? values.host_budget : 0;
     return now;

@@ -2,6 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,8 @@ public:
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
     absl::Status free_on_host(void* p);
     std::optional<failure> last_failure();
+    std::optional<failure> first_failure();
+    std::vector<failure> failures();
     void on_failure(failure_watch::callback report);
     std::uintptr_t first_invalid_free();
     absl::Status close();
@@ -69,6 +72,9 @@ private:
     [[nodiscard]] absl::Status check_host_blocks(const char* what) const;
     absl::Status settle();
     memory_levels levels();
+    std::array<std::uint64_t, failure_reasons> count_failures();
+    [[nodiscard]] std::vector<device::recorded_failure> newest_failures() const;
+    std::vector<numbered_failure> explain_failures(const std::vector<device::recorded_failure>& recorded);
     [[nodiscard]] simt::executor own_executor() const;
 
     template <class T>

@@ -36,7 +36,7 @@ absl::Status run(heap& h, std::uint64_t threads, const Kernel& kernel) {
     if (!done.ok) {
         return to_status(done);
     }
-    const std::optional<failure> first = h.last_failure();
+    const std::optional<failure> first = h.first_failure();
     return first.has_value() ? absl::ResourceExhaustedError(to_text(*first)) : absl::OkStatus();
 }
 

@@ -91,7 +91,7 @@ absl::Status quickstart(const options& values) {
         simt::launch(heap->executor(), simt::grid_for(threads), make_lists{heap->ref(), lists->data(), threads})));
     status.Update(to_status(simt::launch(heap->executor(), simt::grid_for(threads),
                                          sum_lists{heap->ref(), lists->data(), threads, sum->data()})));
-    if (const std::optional<failure> first = heap->last_failure(); status.ok() && first.has_value()) {
+    if (const std::optional<failure> first = heap->first_failure(); status.ok() && first.has_value()) {
         status.Update(absl::ResourceExhaustedError(to_text(*first)));
     }
     simt::device_word<std::uint64_t> result{0};

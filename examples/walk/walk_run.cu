@@ -34,7 +34,7 @@ absl::Status check_memory(const heap& h, const edge_list& graph, const walk_opti
 
 /// `status` with the heap's own words on its first failure.
 absl::Status explained(heap& h, const absl::Status& status) {
-    const std::optional<failure> first = h.last_failure();
+    const std::optional<failure> first = h.first_failure();
     if (status.ok() || !first) {
         return status;
     }

@@ -198,10 +198,11 @@ TEST_P(contract_exhaustion, a_failure_says_who_asked_for_what) {
     EXPECT_EQ(f->thread, 45u);
     EXPECT_EQ(f->count, 1u);
     EXPECT_GT(f->time_ns, 0u);
-    // The first one stays; the others are counted.
+    // The first one stays beside the newest.
     ask_once(segments(1), {1, 1}, 0, 0);
     EXPECT_EQ(h().last_failure()->count, 2u);
-    EXPECT_EQ(h().last_failure()->bytes, 100u);
+    EXPECT_EQ(h().last_failure()->bytes, segments(1));
+    EXPECT_EQ(h().first_failure()->bytes, 100u);
     EXPECT_EQ(settled_stats().failed_allocations, 2u);
     free_chains_of(all);
     ask_once(100, {1, 1}, 0, 0, false);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <string>
 #include <type_traits>
 
@@ -32,7 +33,8 @@ void* map(std::size_t bytes) {
 
 std::size_t metadata_bytes(const heap_setup& u) {
     constexpr std::size_t margin = 4096;
-    std::size_t bytes = margin + mailbox::host_part::bytes(u.shape) + mailbox::device_part::bytes(u.shape);
+    std::size_t bytes = margin + sizeof(device::failure_board) + mailbox::host_part::bytes(u.shape) +
+                        mailbox::device_part::bytes(u.shape);
     device::heap_view v;
     v.segments = u.segments;
     v.places = u.segments;
@@ -55,6 +57,7 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     device::for_each_array(v, [&](auto*& array, std::uint64_t count, std::uint64_t) {
         array = metadata.place<std::remove_reference_t<decltype(*array)>>(count);
     });
+    v.failures = metadata.place<device::failure_board>(1);
     auto& box = v.mailboxes[0];
     box.shape = u.shape;
     box.timeout_ns = u.timeout_ns;
@@ -287,10 +290,15 @@ request_counts heap_world::requests() {
     return count_requests(*view.state, pages.value_or(0));
 }
 
-std::uint64_t heap_world::failures() const { return view.state->failure.count.load<simt::order::relaxed>(); }
+std::uint64_t heap_world::failures() const {
+    const auto& counts = view.state->failure.of_reason;
+    return std::accumulate(std::begin(counts), std::end(counts), std::uint64_t{0},
+                           [](std::uint64_t n, const auto& c) { return n + c.template load<simt::order::relaxed>(); });
+}
 
 failure_reason heap_world::first_failure() const {
-    return static_cast<failure_reason>(view.state->failure.reason.load<simt::order::relaxed>());
+    const auto first = view.failures->first.read();
+    return first ? first->reason : failure_reason::none;
 }
 
 std::uint32_t heap_world::slots_claimed() const {

@@ -1,77 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What a heap tells its user's function of requests that fail.
+// When a heap tells its user's function of requests that fail, and of which.
 
-#include <condition_variable>
-#include <mutex>
+#include <set>
 
+#include "tests/support/failure_reports.hpp"
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {
 namespace {
 
-/// What was reported, for who waits for it.
-class reports {
-public:
-    void add(const failure& f) {
-        const std::scoped_lock lock(mutex_);
-        all_.push_back(f);
-        came_.notify_all();
-    }
-    /// Waits until there are so many.
-    std::vector<failure> wait_for(std::size_t n) {
-        std::unique_lock lock(mutex_);
-        came_.wait_for(lock, std::chrono::seconds(60), [&] { return all_.size() >= n; });
-        return all_;
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable came_;
-    std::vector<failure> all_;
-};
-
 class heap_on_failure : public heap_contract {
 protected:
-    /// Asks for more than there is.
+    /// Asks for one segment when all are taken.
     void fail() {
-        const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(heap_segments() + 1, segments(1)), 1);
-        free_all(blocks);
+        const std::vector<block> all = allocate(std::vector<std::uint64_t>(heap_segments(), segments(1)), 1);
+        ASSERT_NO_FATAL_FAILURE(expect_disjoint(all));
+        EXPECT_EQ(allocate_one(segments(1)).address, 0u);
+        free_all(all);
     }
+    [[nodiscard]] std::uint64_t more_than_all() { return segments(heap_segments()) + 1; }
+    void fail_as_too_large() { EXPECT_EQ(allocate_one(more_than_all()).address, 0u); }
 };
 INSTANTIATE_TEST_SUITE_P(all, heap_on_failure, ::testing::ValuesIn(heap_cases()), case_name);
 
-TEST_P(heap_on_failure, is_called_with_reason_and_numbers_and_again_while_more_fail) {
-    reports seen;
-    h().on_failure([&](const failure& f) { seen.add(f); });
-    fail();
+TEST_P(heap_on_failure, is_called_again_while_more_fail) {
+    const failure_reports seen;
+    h().on_failure(seen.taker());
+    ASSERT_NO_FATAL_FAILURE(fail());
     const std::vector<failure> first = seen.wait_for(1);
-    ASSERT_GE(first.size(), 1u);
+    ASSERT_EQ(first.size(), 1u);
+    EXPECT_EQ(name_of(first[0].reason), name_of(failure_reason::out_of_memory_device_budget));
     EXPECT_EQ(first[0].bytes, segments(1));
-    EXPECT_NE(first[0].reason, failure_reason::none);
-    EXPECT_GE(first[0].count, 1u);
-    EXPECT_NE(first[0].now, memory_levels{});
-    const std::uint64_t before = seen.wait_for(1).back().count;
-    fail();
+    EXPECT_EQ(first[0].count, 1u);
+    EXPECT_EQ(first[0].of_reason, 1u);
+    ASSERT_NO_FATAL_FAILURE(fail());
     const std::vector<failure> both = seen.wait_for(2);
-    ASSERT_GE(both.size(), 2u);
-    EXPECT_GT(both.back().count, before);
+    ASSERT_EQ(both.size(), 2u);
+    EXPECT_EQ(both[1].reason, first[0].reason);
+    EXPECT_EQ(both[1].of_reason, 2u);
+    EXPECT_GT(both[1].time_ns, first[0].time_ns) << "the newest, not the first one once more";
+    h().on_failure({});
+    expect_empty();
+}
+
+TEST_P(heap_on_failure, hears_of_each_reason_apart) {
+    const failure_reports seen;
+    h().on_failure(seen.taker());
+    fail_as_too_large();
+    ASSERT_EQ(seen.wait_for(1).size(), 1u);
+    ASSERT_NO_FATAL_FAILURE(fail());
+    const std::vector<failure> both = seen.wait_for(2);
+    ASSERT_EQ(both.size(), 2u);
+    EXPECT_EQ(name_of(both[0].reason), name_of(failure_reason::too_large));
+    EXPECT_EQ(both[0].bytes, more_than_all());
+    EXPECT_EQ(both[0].count, 1u);
+    EXPECT_EQ(name_of(both[1].reason), name_of(failure_reason::out_of_memory_device_budget));
+    EXPECT_EQ(both[1].bytes, segments(1));
+    EXPECT_EQ(both[1].count, 2u);
+    EXPECT_EQ(both[1].of_reason, 1u);
     h().on_failure({});
     expect_empty();
 }
 
 TEST_P(heap_on_failure, hears_of_what_failed_before) {
-    fail();
-    reports seen;
-    h().on_failure([&](const failure& f) { seen.add(f); });
-    EXPECT_EQ(seen.wait_for(1).size(), 1u);
+    ASSERT_NO_FATAL_FAILURE(fail());
+    fail_as_too_large();
+    const failure_reports seen;
+    h().on_failure(seen.taker());
+    std::set<failure_reason> reasons;
+    for (const failure& f : seen.wait_for(2)) {
+        reasons.insert(f.reason);
+        EXPECT_EQ(f.count, 2u);
+    }
+    EXPECT_EQ(reasons, (std::set{failure_reason::out_of_memory_device_budget, failure_reason::too_large}));
     remake(GetParam().values());  // ends the thread that would call
 }
 
 TEST_P(heap_on_failure, is_not_called_where_nothing_fails) {
-    reports seen;
-    h().on_failure([&](const failure& f) { seen.add(f); });
+    const failure_reports seen;
+    h().on_failure(seen.taker());
     free_all(allocate({64, 4096, segments(1)}));
     expect_empty();
     h().on_failure({});

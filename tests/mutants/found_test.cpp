@@ -53,6 +53,8 @@ constexpr finder finders[] = {
     {fault::vain_age, "shortage", 500},
     {fault::proof_size, "shortage", 500},
     {fault::look_again, "dead_service_whole_warp", 50},
+    {fault::record_fence, "failure_records", 1000},
+    {fault::record_turn, "failure_records", 500},
 };
 
 const char* name_of(fault f) {

@@ -88,6 +88,10 @@ TEST(failure_text, counts_further_failures) {
     EXPECT_THAT(to_text({.reason = failure_reason::too_large, .count = 1}), Not(HasSubstr("so far")));
     EXPECT_THAT(to_text({.reason = failure_reason::too_large, .count = 42}),
                 HasSubstr("; 42 requests failed so far; "));
+    EXPECT_THAT(to_text({.reason = failure_reason::too_large, .count = 42, .of_reason = 42}),
+                HasSubstr("; 42 requests failed so far; "));
+    EXPECT_THAT(to_text({.reason = failure_reason::too_large, .count = 42, .of_reason = 3}),
+                HasSubstr("; 42 requests failed so far, 3 of them for this reason; "));
 }
 
 TEST(failure_text, says_what_the_heap_holds) {
@@ -98,6 +102,8 @@ TEST(failure_text, says_what_the_heap_holds) {
                           "MiB; ask for"));
     what.now.host_budget = 3 << 20;
     EXPECT_THAT(to_text(what), HasSubstr("the budget 64 MiB and 3 MiB on the host; "));
+    what.now.is_late = true;
+    EXPECT_THAT(to_text(what), HasSubstr("the largest free piece was, when a service last said so, 2 MiB, the budget"));
 }
 
 TEST(failure_text, without_a_failure_says_so) { EXPECT_EQ(to_text(failure{}), "nothing failed"); }

@@ -89,7 +89,7 @@ TEST(walk_run, a_heap_too_small_ends_the_run_with_its_own_words) {
     const absl::Status status = run_walk(h, *graph, {}, bar).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), "inserting edges: the heap gave no memory")) << status;
-    const std::optional<failure> first = h.last_failure();
+    const std::optional<failure> first = h.first_failure();
     ASSERT_TRUE(first.has_value());
     EXPECT_TRUE(absl::StrContains(status.message(),
                                   absl::string_view(explain(first->reason).data(), explain(first->reason).size())))

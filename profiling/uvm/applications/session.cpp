@@ -64,7 +64,7 @@ session::session(const parameters& p, heap h)
       regions_{memory_of(p)} {}
 
 absl::Status session::failure_of_heap() {
-    const std::optional<failure> first = heap_.last_failure();
+    const std::optional<failure> first = heap_.first_failure();
     return first.has_value() ? absl::ResourceExhaustedError(to_text(*first)) : absl::OkStatus();
 }
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A service that does not run: the host is told of what fails meanwhile, and with which numbers.
+
+#include <future>
+#include <latch>
+#include <thread>
+
+#include "tests/support/failure_reports.hpp"
+#include "tests/support/heap_fixture.hpp"
+#include "tests/support/heap_service_peer.hpp"
+
+namespace orchard::test {
+namespace {
+
+class heap_failures_while_held : public heap_contract {
+protected:
+    void SetUp() override {
+        heap_contract::SetUp();
+        if (!IsSkipped()) {
+            options values = GetParam().values();
+            values.request_timeout = absl::Milliseconds(200);
+            values.magazine_segments = 0;  // all that is asked for is asked of the service
+            remake(values);
+            kept_ = {allocate_one(segments(3))};
+        }
+    }
+    /// Runs `meanwhile` while the service does nothing.
+    template <class Meanwhile>
+    void hold(Meanwhile meanwhile) {
+        std::latch held(1);
+        std::latch over(1);
+        const std::jthread pause([&] {
+            heap_service_peer::run(h(), 0, [&] {
+                held.count_down();
+                over.wait();
+            });
+        });
+        held.wait();
+        meanwhile();
+        over.count_down();
+    }
+    void expect_numbers(const failure& f, std::uint64_t bytes, bool is_late) {
+        EXPECT_EQ(name_of(f.reason), name_of(failure_reason::service_not_answering));
+        EXPECT_EQ(f.bytes, bytes);
+        EXPECT_EQ(f.count, 1u);
+        EXPECT_EQ(f.now.in_use, segments(3));
+        EXPECT_GE(f.now.committed, segments(3));
+        EXPECT_LE(f.now.largest_free, f.now.committed);
+        EXPECT_EQ(f.now.device_budget, GetParam().capacity);
+        EXPECT_EQ(f.now.is_late, is_late);
+    }
+
+    std::vector<block> kept_;
+};
+std::vector<heap_case> held_cases() {
+    std::vector<heap_case> cases;
+    for (const heap_case& c : heap_cases()) {
+        const std::string name = c.name;
+        if (name == "emulated" || name == "cuda") {
+            cases.push_back(c);
+        }
+    }
+    return cases;
+}
+INSTANTIATE_TEST_SUITE_P(all, heap_failures_while_held, ::testing::ValuesIn(held_cases()), case_name);
+
+TEST_P(heap_failures_while_held, are_reported_while_it_is_held) {
+    const failure_reports seen;
+    h().on_failure(seen.taker());
+    hold([&] {
+        EXPECT_EQ(allocate_one(segments(2)).address, 0u);
+        const std::vector<failure> all = seen.wait_for(1);
+        EXPECT_EQ(all.size(), 1u) << "it is told only when the service goes on, or never";
+        for (const failure& f : all) {
+            expect_numbers(f, segments(2), true);
+        }
+    });
+    h().on_failure({});
+    free_all(kept_);
+    expect_empty();
+}
+
+TEST_P(heap_failures_while_held, are_told_to_who_asks_while_it_is_held) {
+    std::future<std::optional<failure>> last;
+    hold([&] {
+        EXPECT_EQ(allocate_one(segments(2)).address, 0u);
+        last = std::async(std::launch::async, [&] { return h().last_failure(); });
+        EXPECT_EQ(last.wait_for(std::chrono::seconds(60)), std::future_status::ready)
+            << "who asks what has failed waits for the service";
+    });
+    const std::optional<failure> told = last.get();
+    ASSERT_TRUE(told.has_value());
+    expect_numbers(*told, segments(2), true);
+    ASSERT_TRUE(h().last_failure().has_value());
+    EXPECT_FALSE(h().last_failure()->now.is_late) << "it goes on";
+    free_all(kept_);
+    expect_empty();
+}
+
+TEST_P(heap_failures_while_held, are_reported_when_it_runs_no_more) {
+    const failure_reports seen;
+    h().on_failure(seen.taker());
+    heap_service_peer::stop(h(), 0);
+    EXPECT_EQ(allocate_one(segments(2)).address, 0u);
+    const std::vector<failure> all = seen.wait_for(1);
+    ASSERT_EQ(all.size(), 1u);
+    expect_numbers(all[0], segments(2), false);
+    EXPECT_EQ(all[0].now.largest_free, all[0].now.committed - segments(3));
+    h().on_failure({});
+    drop();
+}
+
+}  // namespace
+}  // namespace orchard::test

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What a heap has reported of requests that failed, for tests that wait for it.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/failure.hpp"
+
+namespace orchard::test {
+
+class failure_reports {
+public:
+    /// What is to be given to `heap::on_failure`. It may be called when this object is no more.
+    [[nodiscard]] std::function<void(const failure&)> taker() const {
+        return [kept = kept_](const failure& f) {
+            const std::scoped_lock lock(kept->mutex);
+            kept->all.push_back(f);
+            kept->came.notify_all();
+        };
+    }
+    /// Waits until there are so many; all that there are, fewer where they do not come.
+    [[nodiscard]] std::vector<failure> wait_for(std::size_t n) const {
+        std::unique_lock lock(kept_->mutex);
+        kept_->came.wait_for(lock, std::chrono::seconds(60), [&] { return kept_->all.size() >= n; });
+        return kept_->all;
+    }
+
+private:
+    struct list {
+        std::mutex mutex;
+        std::condition_variable came;
+        std::vector<failure> all;
+    };
+    std::shared_ptr<list> kept_ = std::make_shared<list>();
+};
+
+}  // namespace orchard::test
