@@ -138,17 +138,17 @@ public:
         for (stream_side& one : streams_) {
             status.Update(one.free_all());
         }
-        auto stats = heap_.stats();
-        status.Update(stats.status());
-        if (status.ok()) {
-            levels_.released_before_end = stats->released_bytes;
-            stats = empty_heap();
-            status.Update(stats.status());
-        }
+        const auto before = heap_.stats();
+        status.Update(before.status());
         if (!status.ok()) {
             return status;
         }
-        return ordered_json::array({row(*stats, absl::Now() - began)});
+        levels_.released_before_end = before->released_bytes;
+        const auto after = empty_heap();
+        if (!after.ok()) {
+            return after.status();
+        }
+        return ordered_json::array({row(*after, absl::Now() - began)});
     }
 
 private:
@@ -159,9 +159,9 @@ private:
         {
             std::vector<std::jthread> threads;
             for (std::size_t i = 0; i < streams_.size(); ++i) {
-                threads.emplace_back([this, i, &ends] { ends[i] = play_stream(streams_[i]); });
+                threads.emplace_back([this, i, &ends] { ends[i].Update(play_stream(streams_[i])); });
             }
-            of_host = play_host(began);
+            of_host.Update(play_host(began));
             over_.store(true, std::memory_order_relaxed);
         }
         absl::Status status;
@@ -175,14 +175,14 @@ private:
         absl::Status status;
         while (status.ok() && !over_.load(std::memory_order_relaxed)) {
             if (meeting_.is_called()) {
-                status = one.free_all();
+                status.Update(one.free_all());
                 if (status.ok()) {
                     meeting_.attend();
                 }
                 continue;
             }
             const counts before = one.counted();
-            status = one.turn(level_);
+            status.Update(one.turn(level_));
             allocations_.fetch_add(one.counted().allocations - before.allocations, std::memory_order_relaxed);
             nulls_.fetch_add(one.counted().nulls - before.nulls, std::memory_order_relaxed);
             launches_.fetch_add(1, std::memory_order_relaxed);
@@ -196,7 +196,7 @@ private:
         const absl::Duration time = settings_.seconds != 0 ? absl::Seconds(settings_.seconds) : absl::Minutes(10);
         absl::Status status;
         for (int turns = 1; status.ok() && !over_.load(std::memory_order_relaxed); ++turns) {
-            status = host_.turn();
+            status.Update(host_.turn());
             absl::SleepFor(absl::Milliseconds(1));
             const bool is_done =
                 goal != 0 && levels_.ebbs >= least_ebbs && allocations_.load(std::memory_order_relaxed) >= goal;
@@ -204,7 +204,7 @@ private:
                 break;
             }
             if (status.ok() && is_phase_over(turns)) {
-                status = ebb();
+                status.Update(ebb());
                 turns = 0;
             }
         }
@@ -222,7 +222,7 @@ private:
         meeting_.call();
         absl::Status status;
         if (!over_.load(std::memory_order_relaxed)) {  // otherwise a stream has left with an error, and its blocks
-            status = give_all_back();
+            status.Update(give_all_back());
         }
         level_ = level_ == water::high ? water::low : water::high;
         launches_before_ = launches_.load(std::memory_order_relaxed);
@@ -255,7 +255,7 @@ private:
         status.Update(stats.status());
         if (status.ok()) {
             const counts all = sum();
-            status = expect_nothing_left(*stats, all.allocations, all.nulls);
+            status.Update(expect_nothing_left(*stats, all.allocations, all.nulls));
         }
         return status.ok() ? stats : status;
     }
