@@ -1,43 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A service that does not run for a while, or never again: whoever waits gets its answer late, or null with the reason.
+// A service that does not run for a while, or never again, while many lanes wait for it: whoever waits gets its answer
+// late, or null with the reason.
 
-#include <latch>
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "tests/support/asking_lanes.cuh"
 #include "tests/support/heap_fixture.hpp"
 #include "tests/support/heap_service_peer.hpp"
 
 namespace orchard::test {
 namespace {
 
-/// What the threads of a kernel have got.
-struct answers {
-    simt::device_word<std::uint64_t> begun;
-    simt::device_word<std::uint64_t> blocks;
-    simt::device_word<std::uint64_t> nulls;
-};
-
-/// Each thread asks the host for a segment and frees it, `rounds` times, or until it gets none.
-struct ask_the_host {
-    heap_ref heap;
-    std::uint32_t rounds;
-    answers* got;
-
-    ORCHARD_FN void operator()(simt::thread_position) const {
-        got->begun.fetch_add<simt::order::relaxed>(1);
-        for (std::uint32_t i = 0; i < rounds; ++i) {
-            void* p = heap.malloc(segment_bytes);
-            (p != nullptr ? got->blocks : got->nulls).fetch_add<simt::order::relaxed>(1);
-            if (p == nullptr) {
-                return;
-            }
-            heap.free(p);
-        }
-    }
-};
+std::uint64_t to_ns(absl::Duration d) { return static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(d)); }
 
 class heap_paused : public heap_contract {
 protected:
@@ -47,28 +24,56 @@ protected:
             remake_with(absl::Seconds(60));
         }
     }
+    [[nodiscard]] bool on_gpu() { return h().executor().kind == simt::device_kind::cuda; }
+    /// On a GPU 4,092 lanes, in whole warps and in warps of one lane; else 388, all of which run at once too.
+    [[nodiscard]] simt::grid shape() { return on_gpu() ? simt::grid{124, 33} : simt::grid{emulated_workers, 97}; }
+    [[nodiscard]] std::uint64_t lanes() { return std::uint64_t{shape().blocks} * shape().threads_per_block; }
+
+    /// A heap with room for twice what the lanes hold at a time; all of it is committed.
     void remake_with(absl::Duration timeout) {
         options values = GetParam().values();
-        values.request_timeout = timeout;
+        values.request_timeout = deadline_ = timeout;
         values.magazine_segments = 0;  // all that is asked for is asked of the service
+        values.emulated_workers = emulated_workers;
+        values.capacity = segments(on_gpu() ? 2'560 : 256);
+        values.range = 4 * values.capacity;
         remake(values);
+        ASSERT_TRUE(h().reserve(values.capacity).ok());
+        ASSERT_TRUE(h().template preload<ask_again>().ok());
     }
-    /// Runs `meanwhile` beside threads that ask, on warps of one lane; what they got.
-    template <class Meanwhile>
-    answers ask_beside(std::uint32_t rounds, Meanwhile meanwhile) {
-        const auto got = array<answers>(1);
-        EXPECT_TRUE(h().template preload<ask_the_host>().ok());
-        simt::launch_result result;
-        {
-            const std::jthread kernel([&] {
-                result = simt::launch(h().executor(), {6, 1}, ask_the_host{h().ref(), rounds, got.data()});
+    /// Stops the service's work once all lanes wait for it, and runs `job` then; on its thread. Within a quarter of
+    /// the deadline, so that nobody has waited for half of it when the service last showed that it lives; where that
+    /// takes longer, from the beginning. Whether it came about.
+    template <class Job>
+    bool hold_while_all_wait(const asking_lanes& all, Job job) {
+        bool held = false;
+        for (int attempt = 0; attempt < 20 && !held; ++attempt) {
+            heap_service_peer::run(h(), 0, [&] {
+                held = asking_lanes::wait_until(deadline_ / 4, [&] { return all.all_wait(); });
+                if (held) {
+                    job();
+                }
             });
-            meanwhile();
         }
-        EXPECT_TRUE(result.ok) << result.error;
-        return to_host(got).front();
+        return held;
     }
-    static std::uint64_t number(const simt::device_word<std::uint64_t>& w) { return w.load<simt::order::relaxed>(); }
+    /// Each lane got null once, no sooner and not much later than it should: the service is no longer there, or held.
+    void expect_null_in_time(const asking_lanes& all) {
+        // Far more than a loaded machine keeps a lane from running: a wait without end is to be told from it.
+        const absl::Duration most = 2 * deadline_ + absl::Seconds(30);
+        const asking_lanes::totals got = all.sum();
+        EXPECT_EQ(got.nulls, lanes());
+        EXPECT_EQ(got.strange, 0u);
+        EXPECT_GE(got.shortest_ns, to_ns(deadline_));
+        EXPECT_LE(got.longest_ns, to_ns(most));
+        const auto failed = h().last_failure();
+        ASSERT_TRUE(failed.has_value());
+        EXPECT_EQ(failed->reason, failure_reason::service_not_answering) << to_text(*failed);
+        EXPECT_EQ(failed->count, lanes());
+    }
+
+    static constexpr std::uint32_t emulated_workers = 4;
+    absl::Duration deadline_;
 };
 std::vector<heap_case> paused_cases() {
     std::vector<heap_case> cases;
@@ -83,38 +88,63 @@ std::vector<heap_case> paused_cases() {
 INSTANTIATE_TEST_SUITE_P(all, heap_paused, ::testing::ValuesIn(paused_cases()), case_name);
 
 TEST_P(heap_paused, for_less_than_the_deadline_everybody_is_served) {
-    const answers got =
-        ask_beside(200, [&] { heap_service_peer::run(h(), 0, [] { absl::SleepFor(absl::Seconds(2)); }); });
-    EXPECT_EQ(number(got.blocks), 6u * 200);
-    EXPECT_EQ(number(got.nulls), 0u);
+    constexpr absl::Duration pause = absl::Seconds(2);
+    asking_lanes all(h(), shape());
+    ASSERT_TRUE(all.wait_until_each_is_served());
+    bool none_served = false;
+    ASSERT_TRUE(hold_while_all_wait(all, [&] {
+        // Once more where an answer was still on its way.
+        for (int attempt = 0; attempt < 5 && !none_served; ++attempt) {
+            const std::vector<std::uint64_t> before = all.asked();
+            absl::SleepFor(pause);
+            none_served = all.all_wait() && all.asked() == before;
+        }
+    }));
+    EXPECT_TRUE(none_served) << "there are requests that do not need the service";
+    EXPECT_TRUE(all.wait_until_each_is_served());
+    all.end();
+    const asking_lanes::totals got = all.sum();
+    EXPECT_EQ(got.nulls, 0u);
+    EXPECT_EQ(got.strange, 0u);
+    EXPECT_GE(got.shortest_ns, to_ns(0.9 * pause)) << "there are lanes that did not wait";
+    EXPECT_FALSE(h().last_failure().has_value());
     expect_empty();
 }
 
 TEST_P(heap_paused, for_longer_they_get_null_and_the_reason_and_nothing_is_lost) {
-    remake_with(absl::Milliseconds(200));
-    std::latch over(1);
-    std::jthread pause([&] { heap_service_peer::run(h(), 0, [&] { over.wait(); }); });
-    absl::SleepFor(absl::Milliseconds(50));
-    const answers got = ask_beside(1'000'000, [] {});
-    over.count_down();
-    pause.join();
-    EXPECT_EQ(number(got.nulls), 6u) << "each came to its deadline";
-    ASSERT_TRUE(h().last_failure().has_value());
-    EXPECT_EQ(h().last_failure()->reason, failure_reason::service_not_answering);
+    ASSERT_NO_FATAL_FAILURE(remake_with(absl::Seconds(2)));
+    {
+        asking_lanes all(h(), shape());
+        ASSERT_TRUE(all.wait_until_each_is_served());
+        bool ended = false;
+        ASSERT_TRUE(hold_while_all_wait(all, [&] { ended = all.wait_until_ended(); }));
+        EXPECT_TRUE(ended) << "there are requests that wait longer than the deadline";
+        all.end();
+        expect_null_in_time(all);
+    }
     expect_empty();
-    const block b = allocate_one(segments(2));
-    EXPECT_NE(b.address, 0u) << "what runs again serves again";
-    free_all({b});
+    asking_lanes again(h(), shape());
+    EXPECT_TRUE(again.wait_until_each_is_served()) << "what runs again serves again";
+    again.end();
+    EXPECT_EQ(again.sum().nulls, 0u);
+    EXPECT_EQ(again.sum().strange, 0u);
+    expect_empty();
 }
 
 TEST_P(heap_paused, for_ever_they_get_null_and_the_heap_can_be_destroyed) {
-    remake_with(absl::Milliseconds(200));
-    free_all({allocate_one(segments(1))});
-    heap_service_peer::stop(h(), 0);
-    const answers got = ask_beside(1'000'000, [] {});
-    EXPECT_EQ(number(got.nulls), 6u);
-    ASSERT_TRUE(h().last_failure().has_value());
-    EXPECT_EQ(h().last_failure()->reason, failure_reason::service_not_answering);
+    ASSERT_NO_FATAL_FAILURE(remake_with(absl::Seconds(2)));
+    {
+        asking_lanes all(h(), shape());
+        ASSERT_TRUE(all.wait_until_each_is_served());
+        std::thread stop;  // waits for the turn that the service is in
+        const bool held =
+            hold_while_all_wait(all, [&] { stop = std::thread([this] { heap_service_peer::stop(h(), 0); }); });
+        ASSERT_TRUE(held);
+        stop.join();
+        EXPECT_TRUE(all.wait_until_ended()) << "there are requests that wait longer than the deadline";
+        all.end();
+        expect_null_in_time(all);
+    }
     EXPECT_TRUE(absl::IsDeadlineExceeded(h().trim()));
     drop();
 }
