@@ -5,56 +5,19 @@
 // back.
 
 #include "absl/time/clock.h"
-#include "tests/support/heap_fixture.hpp"
+#include "tests/support/elastic_fixture.hpp"
 
 namespace orchard::test {
 namespace {
 
-/// On both devices, whatever else a case says.
-std::vector<heap_case> elastic_cases() {
-    std::vector<heap_case> cases;
-    for (heap_case c : heap_cases()) {
-        const std::string name = c.name;
-        if (name == "emulated" || name == "cuda") {
-            c.backing = backing_option::elastic;
-            cases.push_back(c);
-        }
-    }
-    return cases;
-}
-
-class heap_elastic : public heap_contract {
+class heap_elastic : public elastic_contract {
 protected:
-    /// A heap with these budgets, in segments.
-    void remake_with(std::uint64_t device, std::uint64_t host) {
-        options values = GetParam().values();
-        values.capacity = segments(device);
-        values.host_budget = segments(host);
-        values.range = segments(4 * (device + host));
-        values.extent = values.most_extent = segments(2);
-        values.commit_ahead = 0;
-        values.magazine_segments = 0;
-        remake(values);
-    }
-    /// Blocks of a segment each, until there are no more; how many.
-    std::uint64_t fill() {
-        heads_ = array<std::uint64_t>(1);
-        const auto counts = array<std::uint64_t>(1);
-        launch({1, 1}, fill_heap{h().ref(), segments(1), 10'000, heads_.data(), counts.data()});
-        return to_host(counts).front();
-    }
-    void empty() {
-        const auto errors = array<simt::device_word<std::uint32_t>>(1);
-        launch({1, 1}, free_chains{h().ref(), heads_.data(), errors.data()});
-        EXPECT_EQ(to_host(errors).front().load<simt::order::relaxed>(), 0u);
-    }
+    void remake_with(std::uint64_t device, std::uint64_t host) { remake(values_of(device, host)); }
     statistics stats() {
         auto s = h().stats();
         EXPECT_TRUE(s.ok()) << s.status();
         return s.ok() ? *s : statistics{};
     }
-
-    device_array<std::uint64_t> heads_;
 };
 INSTANTIATE_TEST_SUITE_P(all, heap_elastic, ::testing::ValuesIn(elastic_cases()), case_name);
 
@@ -153,12 +116,9 @@ TEST_P(heap_elastic, gives_back_what_nobody_asks_for_any_more) {
 // What was given back leaves a gap between others that is too short for what is asked for then.
 TEST_P(heap_elastic, commits_in_one_piece_what_is_asked_for_so) {
     for (const bool by_host : {false, true}) {
-        options values = GetParam().values();
-        values.capacity = segments(8);
+        options values = values_of(8, 0);
         values.range = segments(64);
         values.extent = values.most_extent = segments(1);
-        values.commit_ahead = 0;
-        values.magazine_segments = 0;
         ASSERT_NO_FATAL_FAILURE(remake(values));
         const std::vector<block> all = allocate({segments(1), segments(1), segments(1)}, 1);
         const auto in_middle = std::ranges::find(all, as_number(h().ref().view().base) + segments(1), &block::address);

@@ -5,8 +5,8 @@
 
 #include <thread>
 
+#include "tests/support/elastic_fixture.hpp"
 #include "tests/support/failure_reports.hpp"
-#include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {
 namespace {
@@ -24,32 +24,10 @@ struct ask_too_much {
     }
 };
 
-/// On both devices, whatever else a case says.
-std::vector<heap_case> elastic_cases() {
-    std::vector<heap_case> cases;
-    for (heap_case c : heap_cases()) {
-        const std::string name = c.name;
-        if (name == "emulated" || name == "cuda") {
-            c.backing = backing_option::elastic;
-            cases.push_back(c);
-        }
-    }
-    return cases;
-}
-
-class heap_failures : public heap_contract {
+class heap_failures : public elastic_contract {
 protected:
-    /// Of 12 segments on the device and 4 on the host, all of them asked of the service one by one.
-    void remake_known() {
-        options values = GetParam().values();
-        values.capacity = segments(12);
-        values.host_budget = segments(4);
-        values.range = segments(64);
-        values.extent = values.most_extent = segments(2);
-        values.commit_ahead = 0;
-        values.magazine_segments = 0;
-        remake(values);
-    }
+    /// Of 12 segments on the device and 4 on the host.
+    void remake_known() { remake(values_of(12, 4)); }
     /// All there is, in blocks of a segment, by address.
     std::vector<block> take_all() {
         std::vector<block> all = allocate(std::vector<std::uint64_t>(16, segments(1)), 1);

@@ -6,8 +6,8 @@
 
 #include <thread>
 
+#include "tests/support/elastic_fixture.hpp"
 #include "tests/support/fake_driver.hpp"
-#include "tests/support/heap_fixture.hpp"
 #include "tests/support/heap_service_peer.hpp"
 
 namespace orchard::test {
@@ -16,34 +16,19 @@ namespace {
 using rig::driver_call;
 using rig::driver_script;
 
-std::vector<heap_case> elastic_case() {
-    for (heap_case c : heap_cases()) {
-        if (std::string(c.name) == "emulated") {
-            c.backing = backing_option::elastic;
-            return {c};
-        }
-    }
-    return {};
-}
-
-class heap_faulty_driver : public heap_contract {
+class heap_faulty_driver : public elastic_contract {
 protected:
     static constexpr std::uint64_t budget = 24;  // segments
     static constexpr int many = 10'000;          // calls of the driver: more than a test makes
 
     void SetUp() override { remake_with(absl::Seconds(60)); }
     void TearDown() override {
-        heap_contract::TearDown();
+        elastic_contract::TearDown();
         drop();
         EXPECT_EQ(script_->live(), rig::driver_live{}) << "something was not given back";
     }
     void remake_with(absl::Duration timeout) {
-        options values = GetParam().values();
-        values.capacity = segments(budget);
-        values.range = segments(4 * budget);
-        values.extent = values.most_extent = segments(2);
-        values.commit_ahead = 0;
-        values.magazine_segments = 0;
+        options values = values_of(budget, 0);
         values.request_timeout = timeout;
         script_ = std::make_shared<driver_script>();
         auto made = heap_service_peer::make(values, std::make_unique<rig::fake_driver>(script_));
@@ -56,18 +41,6 @@ protected:
             script_->fail(call, how, i);
         }
     }
-    /// Blocks of a segment each, until there are no more; how many.
-    std::uint64_t fill() {
-        heads_ = array<std::uint64_t>(1);
-        const auto counts = array<std::uint64_t>(1);
-        launch({1, 1}, fill_heap{h().ref(), segments(1), 10'000, heads_.data(), counts.data()});
-        return to_host(counts).front();
-    }
-    void empty() {
-        const auto errors = array<simt::device_word<std::uint32_t>>(1);
-        launch({1, 1}, free_chains{h().ref(), heads_.data(), errors.data()});
-        EXPECT_EQ(to_host(errors).front().load<simt::order::relaxed>(), 0u);
-    }
     void expect_refused(failure_reason why) {
         ASSERT_TRUE(h().last_failure().has_value());
         EXPECT_EQ(h().last_failure()->reason, why) << name_of(h().last_failure()->reason);
@@ -75,9 +48,9 @@ protected:
     }
 
     std::shared_ptr<driver_script> script_;
-    device_array<std::uint64_t> heads_;
 };
-INSTANTIATE_TEST_SUITE_P(all, heap_faulty_driver, ::testing::ValuesIn(elastic_case()), case_name);
+// The emulated device's alone: the driver is a fake.
+INSTANTIATE_TEST_SUITE_P(all, heap_faulty_driver, ::testing::Values(elastic_cases().front()), case_name);
 
 TEST_P(heap_faulty_driver, that_has_no_memory_is_asked_again_later) {
     // Metadata lies there too: how many segments fit beside it does not matter.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Elastic heaps of few segments, of which all is asked of the service.
+
+#include "tests/support/heap_fixture.hpp"
+
+namespace orchard::test {
+
+/// On both devices, whatever else a case says.
+inline std::vector<heap_case> elastic_cases() {
+    std::vector<heap_case> cases;
+    for (heap_case c : heap_cases()) {
+        const std::string name = c.name;
+        if (name == "emulated" || name == "cuda") {
+            c.backing = backing_option::elastic;
+            cases.push_back(c);
+        }
+    }
+    return cases;
+}
+
+class elastic_contract : public heap_contract {
+protected:
+    /// A heap with these budgets, in segments, that commits what is asked for and no more.
+    static options values_of(std::uint64_t device, std::uint64_t host) {
+        options values = GetParam().values();
+        values.capacity = segments(device);
+        values.host_budget = segments(host);
+        values.range = segments(4 * (device + host));
+        values.extent = values.most_extent = segments(2);
+        values.commit_ahead = 0;
+        values.magazine_segments = 0;
+        return values;
+    }
+    /// Blocks of a segment each, until there are no more; how many.
+    std::uint64_t fill() {
+        heads_ = array<std::uint64_t>(1);
+        const auto counts = array<std::uint64_t>(1);
+        launch({1, 1}, fill_heap{h().ref(), segments(1), 10'000, heads_.data(), counts.data()});
+        return to_host(counts).front();
+    }
+    void empty() {
+        const auto errors = array<simt::device_word<std::uint32_t>>(1);
+        launch({1, 1}, free_chains{h().ref(), heads_.data(), errors.data()});
+        EXPECT_EQ(to_host(errors).front().load<simt::order::relaxed>(), 0u);
+    }
+
+private:
+    device_array<std::uint64_t> heads_;
+};
+
+}  // namespace orchard::test
