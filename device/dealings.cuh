@@ -25,9 +25,10 @@ struct magazine_sink {
             put_tail(h, g);
             magazine_put_all(h, g);
             h.add(counter::late_answers, 1);
+            h.state->late_grants.word.fetch_add<order::release>(1);
         }
         if (status != answer_status::acknowledged) {
-            h.state->refill_in_flight.word.store<order::relaxed>(0);
+            h.state->refill_in_flight.word.store<order::release>(0);  // behind that count
         }
     }
 };
@@ -72,9 +73,10 @@ struct dealings : errand_with<magazine_sink> {
     leaf_index leaf;           ///< where the tail begins that was got
     std::uint32_t asked;       ///< shards, in this attempt
     std::uint32_t attempt = 0;
+    bool is_last;  ///< of the attempts, whatever comes of it
     failure_reason why = failure_reason::none;
     failure_reason elsewhere;  ///< what the shards asked before have said
-    std::uint64_t vain;        ///< the last reclaim in vain, before this attempt's posts
+    reclaim_in_vain vain;      ///< the newest before this attempt's posts
     memory_got* result = nullptr;
     // Of a reclaim.
     std::uint32_t page_class;
@@ -87,6 +89,8 @@ struct dealings : errand_with<magazine_sink> {
     // Of a clearance, as its leader knows.
     std::uint64_t clearance = 0;  ///< its number, from 1 on; 0: there is none
     bool alone = false;           ///< no other was going on when it began to look
+    std::uint64_t late_grants;    ///< that had come before it looked into the magazine
+    std::uint64_t since;          ///< when it began to wait for what is under way
     std::uint64_t bits;           ///< of the magazine's word that this lane has taken out
     std::uint64_t left;           ///< of the word that is being handed back
     std::uint32_t left_word;

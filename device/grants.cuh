@@ -126,8 +126,21 @@ struct request_of_memory {
 /// Before an attempt of who was refused: which reclaim was the last in vain.
 inline ORCHARD_NOINLINE void look_at_reclaims(dealings& d) {
     if (d.result->refused_at != 0) {
-        d.vain = from_leader(d.mask, d.h.state->vain_reclaim.word.load<order::acquire>());
+        d.vain = reclaim_in_vain::unpack(from_leader(d.mask, d.h.state->vain_reclaim.word.load<order::acquire>()));
     }
+}
+
+/// Whether the host has granted segments to the magazine since that reclaim looked there, of which the host knows
+/// nothing any more when it refuses. All lanes.
+inline ORCHARD_NOINLINE bool has_come_since(dealings& d) {
+    // In this order: what is not under way any more has come.
+    const bool coming = refill_under_way(d) != 0;
+    std::uint64_t come = 0;
+    if (is_leader(d.mask)) {
+        come = late_grants(d.h);
+    }
+    const bool came = (from_leader(d.mask, come) & reclaim_in_vain::most_grants) != d.vain.late_grants;
+    return coming || came;
 }
 
 /// After a refusal: whether there is nothing to be had. A whole reclaim has found nothing that began after the caller
@@ -144,7 +157,7 @@ inline ORCHARD_NOINLINE bool is_in_vain(dealings& d) {
         d.result->refused_at = simt::mutation::is(fault::vain_age) ? begun : begun + 1;
         return false;
     }
-    return d.vain >= d.result->refused_at;
+    return d.vain.reclaim >= d.result->refused_at && !has_come_since(d);
 }
 
 /// What is asked for, in leaves. Where one request is for less than another, it is a part of it.
@@ -155,16 +168,17 @@ ORCHARD_INLINE std::uint64_t leaves_wanted(const dealings& d) {
 /// Tells all who ask for as much or more, and were refused before that reclaim had begun, that it is in vain.
 inline ORCHARD_NOINLINE void prove_shortage(const dealings& d) {
     if (is_leader(d.mask) && is_shortage(d.why) && leaves_wanted(d) <= shortage_proof::most_leaves) {
-        d.h.state->shortage.word.raise<order::relaxed>(shortage_proof{d.vain, leaves_wanted(d), d.why}.pack());
+        d.h.state->shortage.word.raise<order::release>(shortage_proof{d.vain.reclaim, leaves_wanted(d), d.why}.pack());
     }
 }
 
-/// Whether somebody has told so since the caller was refused first; the reason is in `d.elsewhere` then. All lanes.
+/// Whether somebody has told so since the caller was refused first; the reason is in `d.elsewhere` then. What he saw
+/// come into the magazine, the caller finds there from now on. All lanes.
 inline ORCHARD_NOINLINE bool is_proven(dealings& d) {
     if (d.result->refused_at == 0) {
         return false;
     }
-    const auto proof = shortage_proof::unpack(from_leader(d.mask, d.h.state->shortage.word.load<order::relaxed>()));
+    const auto proof = shortage_proof::unpack(from_leader(d.mask, d.h.state->shortage.word.load<order::acquire>()));
     const bool much = proof.leaves <= leaves_wanted(d) || simt::mutation::is(fault::proof_size);
     if (proof.reclaim < d.result->refused_at || !much) {
         return false;
@@ -194,11 +208,13 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     d.result = got;
     ORCHARD_NO_UNROLL
     for (;;) {
+        // The magazine is looked at once more in any case: what was refused here may have come there.
+        d.is_last = d.attempt == most_attempts || is_proven(d);
         if (d.h.magazine_target != 0 && take_at_hand(d)) {
             count_chunk(d, 1);
             break;
         }
-        if (d.attempt == most_attempts || is_proven(d)) {
+        if (d.is_last) {
             d.why = d.elsewhere;  // what the host has said last
             break;
         }
@@ -210,7 +226,6 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
         if (!may_be_elsewhere(d.why)) {
             break;
         }
-        // After the last attempt the magazine is looked at once more: what was refused here may have come there.
         ++d.attempt;
         if (is_in_vain(d)) {
             prove_shortage(d);

@@ -142,6 +142,20 @@ struct alignas(128) lone_word {
     device_word<std::uint64_t> word;
 };
 
+/// A word that says: a whole reclaim, beside which nobody else had anything unused in hand, has found nothing.
+///
+///     63        24 23               0
+///     |  reclaim  |   late_grants   |
+struct reclaim_in_vain {
+    static constexpr std::uint64_t most_grants = (std::uint64_t{1} << 24) - 1;
+
+    std::uint64_t reclaim;      ///< its clearance's number, from 1 on; 0: there was none
+    std::uint64_t late_grants;  ///< had come before it looked into the magazine; modulo `most_grants` + 1
+
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t pack() const { return reclaim << 24 | (late_grants & most_grants); }
+    static ORCHARD_INLINE reclaim_in_vain unpack(std::uint64_t word) { return {word >> 24, word & most_grants}; }
+};
+
 /// A word that says: of so many leaves or more, nothing was to be had at some time after a certain reclaim had begun.
 ///
 ///     63           24 23          4 3      0
@@ -168,12 +182,13 @@ struct heap_state {
     lone_word magazine_level;                     ///< segments in the magazine
     lone_word portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the magazine
     lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
-    lone_word refill_in_flight;                   ///< shard + 1 while a refill was posted there and not answered
-    lone_word reclaiming;            ///< when the last reclaim began, in ns; a hint that keeps others from joining
-    lone_word clearances_begun;      ///< times that a group began to take out what lies unused, for the host
-    lone_word clearances_ended;      ///< and how many of these are over
-    lone_word vain_reclaim;          ///< the last of them that was a whole reclaim, alone, and found nothing; from 1 on
-    lone_word shortage;              ///< the newest `shortage_proof`; 0: there was none
+    lone_word refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
+    lone_word late_grants;       ///< that nobody waited for, and were put into the magazine
+    lone_word reclaiming;        ///< when the last reclaim began, in ns; a hint that keeps others from joining
+    lone_word clearances_begun;  ///< times that a group began to take out what lies unused, for the host
+    lone_word clearances_ended;  ///< and how many of these are over
+    lone_word vain_reclaim;      ///< the newest `reclaim_in_vain`; 0: there was none
+    lone_word shortage;          ///< the newest `shortage_proof`; 0: there was none
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_counts failure;
     struct alignas(128) counters {

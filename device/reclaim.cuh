@@ -65,17 +65,47 @@ inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask
     return d.retired;
 }
 
-/// Delivers what answers are under way, so that grants which nobody waits for (refills) come to hand. Bounded: those
-/// that a service parks stay under way.
-inline ORCHARD_FN void collect_answers(dealings& d) {
+/// Where a refill is under way, posted, and its segments not at hand yet: shard + 1; else 0. The newest value: a post
+/// releases nothing that a load would have to see. All lanes.
+inline ORCHARD_NOINLINE std::uint64_t refill_under_way(dealings& d) {
+    std::uint64_t shard = 0;
+    if (is_leader(d.mask) && !simt::mutation::is(fault::late_grants)) {
+        shard = d.h.state->refill_in_flight.word.fetch_add<order::relaxed>(0);
+    }
+    return from_leader(d.mask, shard);
+}
+
+/// How many grants have come into the magazine that nobody waited for: the newest value, and acquires them. Any lane,
+/// alone.
+inline ORCHARD_NOINLINE std::uint64_t late_grants(const heap_view& h) {
+    return simt::mutation::is(fault::late_grants) ? 0 : h.state->late_grants.word.fetch_add<order::acquire>(0);
+}
+
+/// Whether to stay for answers of `d.shard`: some rounds for what is under way, but until it is at hand
+/// for a refill, which a courier that stands still may have in hand. All lanes.
+inline ORCHARD_NOINLINE bool is_to_collect(dealings& d) {
     constexpr std::uint32_t rounds = 32;
+    if (d.place < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0) {
+        return true;
+    }
+    const bool late = simt::clock_ns() - d.since > d.h.reclaim_patience_ns;
+    return from_leader(d.mask, late ? 1u : 0u) == 0 && refill_under_way(d) == d.shard + 1;
+}
+
+/// Delivers what answers are under way, so that grants which nobody waits for come to hand. Refills are waited for, if
+/// not for too long; of the others those stay under way that a service parks.
+inline ORCHARD_FN void collect_answers(dealings& d) {
+    d.since = simt::clock_ns();
     ORCHARD_NO_UNROLL
     for (d.shard = 0; d.shard < d.h.shards; ++d.shard) {
         ORCHARD_NO_UNROLL
-        for (d.place = 0; d.place < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0; ++d.place) {
+        for (d.place = 0; is_to_collect(d); ++d.place) {
             collect(d, d.shard);
             simt::pause(500);
         }
+    }
+    if (is_leader(d.mask)) {
+        d.late_grants = late_grants(d.h);
     }
 }
 
@@ -113,7 +143,7 @@ inline ORCHARD_NOINLINE void end_reclaim(dealings& d) {
     if (is_leader(d.mask)) {
         auto& begun = d.h.state->clearances_begun.word;
         if (d.retired == 0 && d.emptied == 0 && d.alone && begun.fetch_add<order::acquire>(0) == d.clearance) {
-            d.h.state->vain_reclaim.word.raise<order::release>(d.clearance);
+            d.h.state->vain_reclaim.word.raise<order::release>(reclaim_in_vain{d.clearance, d.late_grants}.pack());
         }
         end_clearance(d);
         d.h.state->reclaiming.word.store<order::relaxed>(0);

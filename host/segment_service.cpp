@@ -139,7 +139,7 @@ void segment_service::handle_refill(const mailbox::post& p) {
     // Services share the budgets: what others have taken of them shows when they are spent.
     const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
     const std::uint64_t left = tree_.free_count() + to_come;
-    const bool scarce = left * 8 < line_.most || !parked_.empty();
+    const bool scarce = left * 8 <= line_.most || !parked_.empty();
     const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
     const auto found = count != 0 ? take_segments(count) : std::nullopt;
     if (found) {

@@ -51,6 +51,7 @@ constexpr finder finders[] = {
     {fault::live_look, "stale_frees", 500},
     {fault::ring_end, "host_frees", 3000},
     {fault::vain_age, "shortage", 500},
+    {fault::late_grants, "refill_under_way", 5000},
     {fault::proof_size, "shortage", 500},
     {fault::look_again, "dead_service_whole_warp", 50},
     {fault::record_fence, "failure_records", 1000},

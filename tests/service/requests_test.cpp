@@ -125,13 +125,13 @@ TEST(Service, AFlexibleGrantIsOfTheLongestRunThatThereIs) {
     EXPECT_EQ(d.ask_or_fewer(2).run, (segment_run{segment_index{10}, 2})) << "the lowest, where a run is long enough";
 }
 
-// Below an eighth of the range segments are kept for those who need them at once.
+// The last eighth of the range is kept for those who need it at once: the last segment of the smallest heap too.
 TEST(Service, AFlexibleGrantIsRefusedWhereMemoryIsScarce) {
     desk d;
-    d.expect_grant(d.ask(224), 0);
-    EXPECT_EQ(d.ask_or_fewer(1).run, (segment_run{segment_index{224}, 1})) << "32 of 256 are not scarce";
-    EXPECT_EQ(d.ask_or_fewer(1).status, answer_status::fragmented) << "31 are: more than asked for, and refused";
-    d.expect_grant(d.ask(31), 225);
+    d.expect_grant(d.ask(223), 0);
+    EXPECT_EQ(d.ask_or_fewer(1).run, (segment_run{segment_index{223}, 1})) << "33 of 256 are not scarce";
+    EXPECT_EQ(d.ask_or_fewer(1).status, answer_status::fragmented) << "32 are: more than asked for, and refused";
+    d.expect_grant(d.ask(32), 224);
 }
 
 TEST(Service, AFlexibleGrantIsOfAtMostWhatAnAnswerCanSay) {
@@ -252,7 +252,7 @@ TEST(Service, AnswersAsTheModelOverManyLaps) {
                 const bool or_fewer = random() % 3 == 0;
                 const answer a = or_fewer ? d.ask_or_fewer(k) : d.ask(k);
                 const auto left = static_cast<std::uint32_t>(std::count(granted.begin(), granted.end(), false));
-                const bool scarce = left * 8 < granted.size();
+                const bool scarce = left * 8 <= granted.size();
                 const std::uint32_t count = or_fewer ? (scarce ? 0 : std::min(k, longest_free())) : k;
                 const std::uint32_t first = count != 0 ? lowest_run(count) : 0xffffffffu;
                 ASSERT_EQ(a.status == answer_status::granted, first != 0xffffffffu) << "step " << step;

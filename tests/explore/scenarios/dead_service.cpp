@@ -70,7 +70,7 @@ void run_dead_service(world& w) {
 const registrar dead_service{{"dead_service", "The service stops for good.", {{{3, 2}, {3}}, 1}, run_dead_service}};
 const registrar whole_warp{{"dead_service_whole_warp",
                             "The same, where a look for answers takes a warp longer than it is to the next look.",
-                            {{{32}}, 1},
+                            {{{32, 1}, {1}}, 1},
                             run_dead_service}};
 
 }  // namespace

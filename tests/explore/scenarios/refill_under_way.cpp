@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// As many ask for a segment as there are, while segments are on their way to the magazine, for which nobody has asked:
+/// everybody gets one, first of a new heap, then of what has been freed.
+
+#include <vector>
+
+#include "tests/explore/heap_world.hpp"
+
+namespace orchard::explore {
+namespace {
+
+void run_refill_under_way(world& w) {
+    std::uint32_t warps = 0;
+    for (const simt::explore::block_shape& block : w.size.blocks) {
+        warps += static_cast<std::uint32_t>(block.size());
+    }
+    // Whoever looks for unused memory is waited for, however long he stands still.
+    constexpr std::uint64_t patience_ns = 100'000'000;
+    heap_world heap(w, {.segments = warps,
+                        .committed_at_start = warps,
+                        .magazine_target = 1,
+                        .refill_batch = 1,
+                        .reclaim_patience_ns = patience_ns});
+    for (int round = 0; round < w.size.operations; ++round) {
+        std::vector<void*> got(warps);
+        w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
+            void*& mine = got[at.global_warp()];
+            mine = heap.take(segment_bytes);
+            heap.s.check(mine != nullptr, "null, although there are as many segments as are asked for");
+        });
+        if (!w.s.run()) {
+            return;
+        }
+        w.s.add_kernel(w.size.blocks,
+                       [&](simt::thread_position at) { heap.give(got[at.global_warp()], segment_bytes); });
+        if (!w.s.run()) {
+            return;
+        }
+    }
+    if (heap.settle({})) {
+        heap.check_clean(0);
+        w.s.check(w.s.owned() == 0, "a segment is still owned");
+    }
+}
+
+const registrar refill_under_way{{"refill_under_way",
+                                  "As many ask for a segment as there are, beside refills.",
+                                  {{{1, 1}, {1}, {1}}, 2},
+                                  run_refill_under_way}};
+
+}  // namespace
+}  // namespace orchard::explore
