@@ -7,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "tests/support/default_cases.hpp"
 #include "tests/support/failure_reports.hpp"
 #include "tests/support/heap_fixture.hpp"
 #include "tests/support/heap_service_peer.hpp"
@@ -54,17 +55,7 @@ protected:
 
     std::vector<block> kept_;
 };
-std::vector<heap_case> held_cases() {
-    std::vector<heap_case> cases;
-    for (const heap_case& c : heap_cases()) {
-        const std::string name = c.name;
-        if (name == "emulated" || name == "cuda") {
-            cases.push_back(c);
-        }
-    }
-    return cases;
-}
-INSTANTIATE_TEST_SUITE_P(all, heap_failures_while_held, ::testing::ValuesIn(held_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(all, heap_failures_while_held, ::testing::ValuesIn(default_cases()), case_name);
 
 TEST_P(heap_failures_while_held, are_reported_while_it_is_held) {
     const failure_reports seen;

@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/support/asking_lanes.cuh"
+#include "tests/support/default_cases.hpp"
 #include "tests/support/heap_fixture.hpp"
 #include "tests/support/heap_service_peer.hpp"
 
@@ -75,17 +76,7 @@ protected:
     static constexpr std::uint32_t emulated_workers = 4;
     absl::Duration deadline_;
 };
-std::vector<heap_case> paused_cases() {
-    std::vector<heap_case> cases;
-    for (const heap_case& c : heap_cases()) {
-        const std::string name = c.name;
-        if (name == "emulated" || name == "cuda") {
-            cases.push_back(c);
-        }
-    }
-    return cases;
-}
-INSTANTIATE_TEST_SUITE_P(all, heap_paused, ::testing::ValuesIn(paused_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(all, heap_paused, ::testing::ValuesIn(default_cases()), case_name);
 
 TEST_P(heap_paused, for_less_than_the_deadline_everybody_is_served) {
     constexpr absl::Duration pause = absl::Seconds(2);

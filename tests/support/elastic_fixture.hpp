@@ -4,22 +4,12 @@
 
 /// Elastic heaps of few segments, of which all is asked of the service.
 
-#include "tests/support/heap_fixture.hpp"
+#include "tests/support/default_cases.hpp"
 
 namespace orchard::test {
 
 /// On both devices, whatever else a case says.
-inline std::vector<heap_case> elastic_cases() {
-    std::vector<heap_case> cases;
-    for (heap_case c : heap_cases()) {
-        const std::string name = c.name;
-        if (name == "emulated" || name == "cuda") {
-            c.backing = backing_option::elastic;
-            cases.push_back(c);
-        }
-    }
-    return cases;
-}
+inline std::vector<heap_case> elastic_cases() { return default_cases(backing_option::elastic); }
 
 class elastic_contract : public heap_contract {
 protected:
