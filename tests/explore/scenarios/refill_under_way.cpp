@@ -4,7 +4,7 @@
 /// As many ask for a segment as there are, while segments are on their way to the magazine, for which nobody has asked:
 /// everybody gets one, first of a new heap, then of what has been freed.
 
-#include <vector>
+#include <map>
 
 #include "tests/explore/heap_world.hpp"
 
@@ -24,7 +24,7 @@ void run_refill_under_way(world& w) {
                         .refill_batch = 1,
                         .reclaim_patience_ns = patience_ns});
     for (int round = 0; round < w.size.operations; ++round) {
-        std::vector<void*> got(warps);
+        std::map<std::uint64_t, void*> got;  // of each warp
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
             void*& mine = got[at.global_warp()];
             mine = heap.take(segment_bytes);
