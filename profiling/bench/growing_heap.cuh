@@ -54,22 +54,14 @@ public:
     absl::StatusOr<double> warm() { return run(warm_up{heap_->ref()}, simt::grid{1, 32}); }
     absl::StatusOr<double> write() { return run(write_blocks{list()}); }
     absl::StatusOr<double> check() { return run(check_blocks{list(), counts_.data()}); }
-    /// Reads them until `stop_reading`, or until so many seconds are over; on a stream, beside others.
-    absl::StatusOr<double> read_until_stopped(std::uint32_t warps, void* stream, std::uint32_t seconds) {
+    /// Reads them until `*over`, or until so many seconds are over; on a stream, beside others.
+    absl::StatusOr<double> read_until(reader_signal* over, reader_signal* reading, std::uint32_t warps, void* stream,
+                                      std::uint32_t seconds) {
         simt::executor beside = on_;
         beside.stream = stream;
-        const simt::launch_result result =
-            simt::launch(beside, {warps, 32}, read_on{list(), counts_.data(), std::uint64_t{seconds} * 1'000'000'000});
+        const read_on kernel{list(), over, reading, counts_.data(), std::uint64_t{seconds} * 1'000'000'000};
+        const simt::launch_result result = simt::launch(beside, {warps, 32}, kernel);
         return result.ok ? absl::StatusOr<double>(result.microseconds) : to_status(result);
-    }
-    absl::StatusOr<std::uint64_t> readers() {
-        growth_counts c;
-        const absl::Status status = copy_to_host(on_, &c, counts_.data(), sizeof(c));
-        return status.ok() ? absl::StatusOr<std::uint64_t>(c.begun.load<simt::order::relaxed>()) : status;
-    }
-    absl::Status stop_reading() {
-        const std::uint64_t yes = 1;
-        return copy_to_device(on_, &counts_.data()->finished, &yes, sizeof(yes));
     }
     absl::StatusOr<double> empty() { return run(free_blocks{heap_->ref(), list()}); }
     absl::StatusOr<double> ask(std::uint64_t bytes, std::uint32_t times) {

@@ -4,8 +4,11 @@
 /// A part of `orchard bench growth`: who reads the spill tier reads memory of the host, beside which commits are
 /// slower. How much, by the number of warps that read and by the size of extents.
 
+#include <algorithm>
+#include <span>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "profiling/bench/growing_heap.cuh"
 #include "uvm/memory_driver.hpp"
@@ -16,57 +19,74 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::uint32_t most_seconds = 20;
+constexpr std::uint32_t most_warps = 1056;
+
+/// The heap whose spill tier is read, and with what.
+struct spilled_heap {
+    growing_heap filled;
+    void* stream;
+    std::span<reader_signal> signals;  ///< [1 + warps]: the first is that it is over
+};
 
 /// Warps that read a heap's blocks, from construction to destruction.
 class readers_beside {
 public:
-    readers_beside(growing_heap& spilled, void* stream, std::uint32_t warps)
-        : spilled_{spilled}, warps_{warps}, thread_{[this, stream] {
-              if (warps_ != 0) {
-                  status_.Update(spilled_.read_until_stopped(warps_, stream, most_seconds).status());
-              }
-          }} {}
+    readers_beside(spilled_heap& spilled, std::uint32_t warps)
+        : spilled_{spilled}, reading_{spilled.signals.subspan(1, warps)} {
+        for (reader_signal& signal : spilled_.signals) {
+            set(signal, 0);
+        }
+        thread_ = std::thread([this, warps] {
+            if (warps != 0) {
+                status_.Update(
+                    spilled_.filled
+                        .read_until(spilled_.signals.data(), reading_.data(), warps, spilled_.stream, most_seconds)
+                        .status());
+            }
+        });
+    }
     readers_beside(const readers_beside&) = delete;
     readers_beside& operator=(const readers_beside&) = delete;
     ~readers_beside() { (void)stop(); }
 
     /// Waits until all of them read.
-    absl::Status await() {
-        for (std::uint64_t reading = 0; reading < warps_;) {
-            const auto now = spilled_.readers();
-            if (!now.ok()) {
-                return now.status();
+    absl::Status await() const {
+        const absl::Time deadline = absl::Now() + absl::Seconds(most_seconds);
+        const auto reads = [](const reader_signal& r) { return r.word.load<simt::order::relaxed>() != 0; };
+        while (!std::all_of(reading_.begin(), reading_.end(), reads)) {
+            if (absl::Now() > deadline) {
+                return absl::DeadlineExceededError(absl::StrCat("of ", reading_.size(), " warps not all came to read"));
             }
-            reading = *now;
             absl::SleepFor(absl::Microseconds(100));
         }
         return absl::OkStatus();
     }
     absl::Status stop() {
         if (thread_.joinable()) {
-            const absl::Status stopped = spilled_.stop_reading();
+            set(spilled_.signals.front(), 1);
             thread_.join();
-            status_.Update(stopped);
-            status_.Update(spilled_.take_counts().status());
+            status_.Update(spilled_.filled.take_counts().status());
         }
         return status_;
     }
 
 private:
-    growing_heap& spilled_;
-    std::uint32_t warps_;
+    static void set(reader_signal& signal, std::uint64_t value) { signal.word.store<simt::order::relaxed>(value); }
+
+    spilled_heap& spilled_;
+    std::span<reader_signal> reading_;
     absl::Status status_;
     std::thread thread_;
 };
 
-absl::StatusOr<ordered_json> time_beside(growing_heap& spilled, void* stream, const settings& s, const options& values,
+absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& s, const options& values,
                                          std::uint64_t bytes, std::uint32_t warps) {
     let_memory_rest(s);
     auto g = growing_heap::make(values, bytes, blocks_of(s));
     if (!g.ok()) {
         return g.status();
     }
-    readers_beside readers(spilled, stream, warps);
+    readers_beside readers(spilled, warps);
     absl::Status status = readers.await();
     const auto us = status.ok() ? g->fill(8) : status;
     status.Update(readers.stop());
@@ -100,16 +120,19 @@ absl::Status time_growth_beside_readers(const settings& s, ordered_json& rows) {
     options values = elastic(s);
     values.capacity = 64 * mib;
     values.host_budget = spilled_bytes;
-    auto spilled = growing_heap::make(values, 64 * mib + spilled_bytes - 2 * mib, blocks_of(s));
-    if (!spilled.ok()) {
-        return spilled.status();
+    auto full = growing_heap::make(values, 64 * mib + spilled_bytes - 2 * mib, blocks_of(s));
+    const auto signals = (*driver)->allocate_host_visible((1 + most_warps) * sizeof(reader_signal));
+    if (!full.ok() || !signals.ok()) {
+        return full.ok() ? signals.status() : full.status();
     }
-    for (const auto& done : {spilled->fill(8), spilled->check()}) {
+    spilled_heap spilled{
+        *std::move(full), (*driver)->stream(), {static_cast<reader_signal*>(*signals), 1 + most_warps}};
+    for (const auto& done : {spilled.filled.fill(8), spilled.filled.check()}) {
         if (!done.ok()) {
             return done.status();
         }
     }
-    if (const auto counts = spilled->take_counts(); !counts.ok()) {
+    if (const auto counts = spilled.filled.take_counts(); !counts.ok()) {
         return counts.status();
     }
     values = elastic(s);
@@ -118,8 +141,8 @@ absl::Status time_growth_beside_readers(const settings& s, ordered_json& rows) {
         if (extent != 0) {
             values.extent = values.most_extent = extent;
         }
-        for (const std::uint32_t warps : cuda ? std::vector{0u, 132u, 1056u} : std::vector{0u, 2u}) {
-            auto row = time_beside(*spilled, (*driver)->stream(), s, values, bytes, warps);
+        for (const std::uint32_t warps : cuda ? std::vector{0u, 132u, most_warps} : std::vector{0u, 2u}) {
+            auto row = time_beside(spilled, s, values, bytes, warps);
             if (!row.ok()) {
                 return row.status();
             }

@@ -173,32 +173,39 @@ struct check_blocks {
     }
 };
 
-/// Reads them again and again, until `finished`, or until the time is over.
+/// What warps that read and the host tell each other meanwhile; in memory of the host.
+struct reader_signal {
+    simt::host_word<std::uint64_t> word;
+};
+
+/// Reads them again and again, until the host says that it is over, or until the time is.
 struct read_on {
     block_list list;
+    reader_signal* over;     ///< not zero: no more
+    reader_signal* reading;  ///< of each warp: 1 once it does
     growth_counts* counts;
     std::uint64_t most_ns;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t began = simt::clock_ns();
         if (simt::lane_id() == 0) {
-            counts->begun.fetch_add<simt::order::relaxed>(1);
+            reading[at.global_warp()].word.store<simt::order::relaxed>(1);
         }
         std::uint64_t sum = 0;
-        bool over = false;
+        bool done = false;
         ORCHARD_NO_UNROLL
-        while (!over) {
+        while (!done) {
             list.each(at, [&](std::uint64_t* own, std::uint64_t i) {
                 list.each_block(own, i, [&](const std::uint64_t* block, std::uint64_t) {
                     ORCHARD_UNROLL
-                    for (auto w = static_cast<std::uint64_t>(simt::lane_id()); !over && w < list.words;
+                    for (auto w = static_cast<std::uint64_t>(simt::lane_id()); !done && w < list.words;
                          w += simt::warp_size) {
                         sum += block[w];
                     }
-                    over = over || is_over(began);
+                    done = done || is_over(began);
                 });
             });
-            over = over || is_over(began);
+            done = done || is_over(began);
         }
         if (sum == 1) {  // it never is, which compilers do not know
             counts->wrong.fetch_add<simt::order::relaxed>(1);
@@ -207,7 +214,7 @@ struct read_on {
 
     /// All lanes.
     [[nodiscard]] ORCHARD_INLINE bool is_over(std::uint64_t began) const {
-        const bool mine = counts->finished.load<simt::order::relaxed>() != 0 || simt::clock_ns() - began > most_ns;
+        const bool mine = over->word.load<simt::order::relaxed>() != 0 || simt::clock_ns() - began > most_ns;
         return simt::ballot(~simt::lane_mask{0}, mine) != 0;
     }
 };
