@@ -47,7 +47,8 @@ public:
     }
 
     [[nodiscard]] heap& of() { return *heap_; }
-    /// @param together  lanes of each warp that ask at once
+    /// @param together     lanes of each warp that ask at once
+    /// @param asks_beside  the last two warps time what needs no growth, and a plain atomic, until the others are done
     absl::StatusOr<double> fill(std::uint32_t together, bool asks_beside = false) {
         return run(take_and_write{heap_->ref(), list(), counts_.data(), together, asks_beside});
     }
@@ -74,6 +75,8 @@ public:
         double latest_us;
         double beside_us;
         std::uint64_t beside;
+        std::uint64_t beside_late;
+        double plain_us;
     };
     absl::StatusOr<numbers> take_counts() {
         growth_counts c;
@@ -83,9 +86,13 @@ public:
             return status;
         }
         using simt::order;
-        return numbers{c.nulls.load<order::relaxed>(), c.wrong.load<order::relaxed>(),
-                       static_cast<double>(c.latest_ns.load<order::relaxed>()) / 1000,
-                       static_cast<double>(c.beside_ns.load<order::relaxed>()) / 1000, c.beside.load<order::relaxed>()};
+        return numbers{.nulls = c.nulls.load<order::relaxed>(),
+                       .wrong = c.wrong.load<order::relaxed>(),
+                       .latest_us = static_cast<double>(c.latest_ns.load<order::relaxed>()) / 1000,
+                       .beside_us = static_cast<double>(c.beside_ns.load<order::relaxed>()) / 1000,
+                       .beside = c.beside.load<order::relaxed>(),
+                       .beside_late = c.beside_late.load<order::relaxed>(),
+                       .plain_us = static_cast<double>(c.plain_ns.load<order::relaxed>()) / 1000};
     }
 
 private:

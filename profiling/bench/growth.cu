@@ -190,7 +190,9 @@ absl::Status time_spill(const settings& s, const amounts& a, ordered_json& rows)
                     {"wrong", counts->wrong},
                     {"latest_us", counts->latest_us},
                     {"beside_us", counts->beside_us},
-                    {"beside", counts->beside}});
+                    {"beside", counts->beside},
+                    {"beside_late", counts->beside_late},
+                    {"plain_us", counts->plain_us}});
     for (const auto& [what, us] : {std::pair{"spill: written again", *written}, std::pair{"spill: read", *checked}}) {
         rows.push_back({{"what", what},
                         {"bytes_gib", ratio(a.requested, gib)},

@@ -2,11 +2,13 @@
 // Copyright the Orchard authors.
 
 /// A part of `orchard bench growth`: who reads the spill tier reads memory of the host, beside which commits are
-/// slower. How much, by the number of warps that read and by the size of extents.
+/// slower. How much, by the number of warps that read and by the size of extents; and, as the mailbox's answers also
+/// come from the host, what the same takes with everything committed before.
 
 #include <algorithm>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -34,7 +36,7 @@ public:
     readers_beside(spilled_heap& spilled, std::uint32_t warps)
         : spilled_{spilled}, reading_{spilled.signals.subspan(1, warps)} {
         for (reader_signal& signal : spilled_.signals) {
-            set(signal, 0);
+            signal.store<simt::order::relaxed>(0);
         }
         thread_ = std::thread([this, warps] {
             if (warps != 0) {
@@ -52,7 +54,7 @@ public:
     /// Waits until all of them read.
     absl::Status await() const {
         const absl::Time deadline = absl::Now() + absl::Seconds(most_seconds);
-        const auto reads = [](const reader_signal& r) { return r.word.load<simt::order::relaxed>() != 0; };
+        const auto reads = [](const reader_signal& r) { return r.load<simt::order::relaxed>() != 0; };
         while (!std::all_of(reading_.begin(), reading_.end(), reads)) {
             if (absl::Now() > deadline) {
                 return absl::DeadlineExceededError(absl::StrCat("of ", reading_.size(), " warps not all came to read"));
@@ -63,7 +65,7 @@ public:
     }
     absl::Status stop() {
         if (thread_.joinable()) {
-            set(spilled_.signals.front(), 1);
+            spilled_.signals.front().store<simt::order::relaxed>(1);
             thread_.join();
             status_.Update(spilled_.filled.take_counts().status());
         }
@@ -71,20 +73,36 @@ public:
     }
 
 private:
-    static void set(reader_signal& signal, std::uint64_t value) { signal.word.store<simt::order::relaxed>(value); }
-
     spilled_heap& spilled_;
     std::span<reader_signal> reading_;
     absl::Status status_;
     std::thread thread_;
 };
 
-absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& s, const options& values,
-                                         std::uint64_t bytes, std::uint32_t warps) {
+/// How a heap beside readers comes to its memory.
+struct manner {
+    std::uint64_t extent = 0;  ///< 0: as by default
+    bool reserved = false;     ///< all of it is committed before
+};
+
+bool is_large(const settings& s) { return s.device == simt::device_kind::cuda && !s.quick; }
+
+absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& s, const manner& how,
+                                         std::uint32_t warps) {
+    const std::uint64_t bytes = is_large(s) ? 16 * gib : 32 * mib;
+    const std::uint64_t committed = bytes * 5 / 4;  // so much that nothing is committed ahead of demand meanwhile
+    options values = elastic(s);
+    values.capacity = committed + 64 * mib;
+    if (how.extent != 0) {
+        values.extent = values.most_extent = how.extent;
+    }
     let_memory_rest(s);
     auto g = growing_heap::make(values, bytes, blocks_of(s));
     if (!g.ok()) {
         return g.status();
+    }
+    if (absl::Status reserved = how.reserved ? g->of().reserve(committed) : absl::OkStatus(); !reserved.ok()) {
+        return reserved;
     }
     readers_beside readers(spilled, warps);
     absl::Status status = readers.await();
@@ -98,21 +116,41 @@ absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& 
     if (!status.ok()) {
         return status;
     }
-    return ordered_json{{"what", "growing beside readers of the spill tier"},
+    return ordered_json{{"what", how.reserved ? "committed before, beside readers of the spill tier"
+                                              : "growing beside readers of the spill tier"},
                         {"bytes_gib", static_cast<double>(bytes) / gib},
-                        {"extent_mib", values.extent == values.most_extent ? values.extent / mib : 0},
+                        {"extent_mib", how.extent / mib},
                         {"readers", warps},
                         {"ms", *us / 1000},
                         {"gb_per_s", static_cast<double>(bytes) / *us / 1000},
                         {"latest_us", counts->latest_us}};
 }
 
+/// In each manner, beside each number of warps.
+absl::Status time_each(spilled_heap& spilled, const settings& s, ordered_json& rows) {
+    std::vector<manner> manners{{.reserved = true}, {}, {.extent = 64 * mib}};
+    std::vector<std::uint32_t> numbers{0, 2};
+    if (is_large(s)) {
+        manners.push_back({.extent = 512 * mib});
+        manners.push_back({.extent = 2 * gib});
+        numbers = {0, 132, most_warps};
+    }
+    for (const manner& how : manners) {
+        for (const std::uint32_t warps : numbers) {
+            auto row = time_beside(spilled, s, how, warps);
+            if (!row.ok()) {
+                return row.status();
+            }
+            rows.push_back(*std::move(row));
+        }
+    }
+    return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status time_growth_beside_readers(const settings& s, ordered_json& rows) {
-    const bool cuda = s.device == simt::device_kind::cuda && !s.quick;
-    const std::uint64_t bytes = cuda ? 16 * gib : 32 * mib;
-    const std::uint64_t spilled_bytes = cuda ? 512 * mib : 16 * mib;
+    const std::uint64_t spilled_bytes = is_large(s) ? 512 * mib : 16 * mib;
     auto driver = s.device == simt::device_kind::cuda ? make_cuda_driver() : make_emulated_driver();
     if (!driver.ok()) {
         return driver.status();
@@ -135,21 +173,7 @@ absl::Status time_growth_beside_readers(const settings& s, ordered_json& rows) {
     if (const auto counts = spilled.filled.take_counts(); !counts.ok()) {
         return counts.status();
     }
-    values = elastic(s);
-    values.capacity = bytes * 5 / 4 + 64 * mib;
-    for (const std::uint64_t extent : {std::uint64_t{0}, 64 * mib}) {
-        if (extent != 0) {
-            values.extent = values.most_extent = extent;
-        }
-        for (const std::uint32_t warps : cuda ? std::vector{0u, 132u, most_warps} : std::vector{0u, 2u}) {
-            auto row = time_beside(spilled, s, values, bytes, warps);
-            if (!row.ok()) {
-                return row.status();
-            }
-            rows.push_back(*std::move(row));
-        }
-    }
-    return absl::OkStatus();
+    return time_each(spilled, s, rows);
 }
 
 }  // namespace orchard::bench

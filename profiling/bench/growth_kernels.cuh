@@ -11,15 +11,21 @@ namespace orchard::bench {
 /// What the warp asks for that needs no growth.
 inline constexpr std::uint64_t beside_bytes = 48 << 10;
 
+/// What such a request should take at most.
+inline constexpr std::uint64_t beside_late_ns = 100'000;
+
 /// What a launch counts.
 struct growth_counts {
     simt::device_word<std::uint64_t> begun;  ///< blocks that a warp is to ask for, or has asked for
     simt::device_word<std::uint64_t> nulls;
-    simt::device_word<std::uint64_t> wrong;      ///< words that are not what was written
-    simt::device_word<std::uint64_t> latest_ns;  ///< the longest that a request took
-    simt::device_word<std::uint64_t> beside_ns;  ///< the longest that a request took which needs no growth
-    simt::device_word<std::uint64_t> beside;     ///< so many of them
-    simt::device_word<std::uint64_t> finished;   ///< warps
+    simt::device_word<std::uint64_t> wrong;              ///< words that are not what was written
+    simt::device_word<std::uint64_t> latest_ns;          ///< the longest that a request took
+    simt::device_word<std::uint64_t> beside_ns;          ///< the longest that a request took which needs no growth
+    simt::device_word<std::uint64_t> beside;             ///< so many of them
+    simt::device_word<std::uint64_t> beside_late;        ///< of them, those that took longer than `beside_late_ns`
+    simt::device_word<std::uint64_t> plain_ns;           ///< the longest that an atomic on `plain` took
+    simt::device_word<std::uint64_t> finished;           ///< warps that take blocks
+    alignas(64) simt::device_word<std::uint64_t> plain;  ///< for one warp alone, away from what others count in
 };
 
 /// Blocks that warps share out among them, 32 at a time, one for each lane.
@@ -54,7 +60,8 @@ struct block_list {
 };
 
 /// The first lanes of each warp ask for a block each, and the warp writes them; then for the next, until all are in
-/// use. The last warp has none; where it is to, it asks again and again meanwhile for what needs no growth.
+/// use. The last warp has none; where it is to, it asks again and again meanwhile for what needs no growth. Then the
+/// one before it has none either: it times one atomic again and again, for what the heap has no part in.
 struct take_and_write {
     heap_ref heap;
     block_list list;
@@ -63,9 +70,11 @@ struct take_and_write {
     bool asks_beside;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t others = at.threads() / simt::warp_size - 1;
+        const std::uint64_t others = at.threads() / simt::warp_size - (asks_beside ? 2 : 1);
         if (at.global_warp() < others) {
             take();
+        } else if (asks_beside && at.global_warp() == others) {
+            add_beside(others);
         } else if (asks_beside) {
             ask_beside(others);
         }
@@ -76,9 +85,27 @@ struct take_and_write {
         while (simt::lane_id() == 0 && counts->finished.load<simt::order::relaxed>() < others) {
             const std::uint64_t began = simt::clock_ns();
             void* const p = heap.malloc(beside_bytes);
-            counts->beside_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
+            const std::uint64_t ns = simt::clock_ns() - began;
+            counts->beside_ns.raise<simt::order::relaxed>(ns);
             counts->beside.fetch_add<simt::order::relaxed>(1);
+            if (ns > beside_late_ns) {
+                counts->beside_late.fetch_add<simt::order::relaxed>(1);
+            }
             heap.free(p);
+            simt::pause(1000);
+        }
+    }
+
+    /// The control of `ask_beside`: what takes long here is the machine's.
+    ORCHARD_INLINE void add_beside(std::uint64_t others) const {
+        ORCHARD_NO_UNROLL
+        while (simt::lane_id() == 0 && counts->finished.load<simt::order::relaxed>() < others) {
+            const std::uint64_t began = simt::clock_ns();
+            // It never comes so far; but the clock is not read before the old value is there to be compared.
+            if (counts->plain.fetch_add<simt::order::relaxed>(1) == ~std::uint64_t{0}) {
+                return;
+            }
+            counts->plain_ns.raise<simt::order::relaxed>(simt::clock_ns() - began);
             simt::pause(1000);
         }
     }
@@ -174,9 +201,7 @@ struct check_blocks {
 };
 
 /// What warps that read and the host tell each other meanwhile; in memory of the host.
-struct reader_signal {
-    simt::host_word<std::uint64_t> word;
-};
+using reader_signal = simt::host_word<std::uint64_t>;
 
 /// Reads them again and again, until the host says that it is over, or until the time is.
 struct read_on {
@@ -189,7 +214,7 @@ struct read_on {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t began = simt::clock_ns();
         if (simt::lane_id() == 0) {
-            reading[at.global_warp()].word.store<simt::order::relaxed>(1);
+            reading[at.global_warp()].store<simt::order::relaxed>(1);
         }
         std::uint64_t sum = 0;
         bool done = false;
@@ -214,7 +239,7 @@ struct read_on {
 
     /// All lanes.
     [[nodiscard]] ORCHARD_INLINE bool is_over(std::uint64_t began) const {
-        const bool mine = over->word.load<simt::order::relaxed>() != 0 || simt::clock_ns() - began > most_ns;
+        const bool mine = over->load<simt::order::relaxed>() != 0 || simt::clock_ns() - began > most_ns;
         return simt::ballot(~simt::lane_mask{0}, mine) != 0;
     }
 };
