@@ -143,18 +143,23 @@ inline ORCHARD_NOINLINE bool has_come_since(dealings& d) {
     return coming || came;
 }
 
+/// The number of the clearance that begins next. All lanes.
+inline ORCHARD_NOINLINE std::uint64_t next_clearance(const heap_view& h, lane_mask mask) {
+    // The newest value, or a clearance that is over would seem to begin from now on; and released to who begins the
+    // next one, who is to see what was freed before.
+    std::uint64_t begun = 0;
+    if (is_leader(mask)) {
+        begun = h.state->clearances_begun.word.fetch_add<order::acq_rel>(0);
+    }
+    begun = from_leader(mask, begun);
+    return simt::mutation::is(fault::vain_age) ? begun : begun + 1;
+}
+
 /// After a refusal: whether there is nothing to be had. A whole reclaim has found nothing that began after the caller
 /// was refused, and the host has refused again since. What was freed meanwhile the caller may miss.
 inline ORCHARD_NOINLINE bool is_in_vain(dealings& d) {
     if (d.result->refused_at == 0) {
-        // The newest value, or a clearance that is over would seem to have begun since; and released to who begins the
-        // next one, who is to see what was freed before.
-        std::uint64_t begun = 0;
-        if (is_leader(d.mask)) {
-            begun = d.h.state->clearances_begun.word.fetch_add<order::acq_rel>(0);
-        }
-        begun = from_leader(d.mask, begun);
-        d.result->refused_at = simt::mutation::is(fault::vain_age) ? begun : begun + 1;
+        d.result->refused_at = next_clearance(d.h, d.mask);
         return false;
     }
     return d.vain.reclaim >= d.result->refused_at && !has_come_since(d);
@@ -172,19 +177,23 @@ inline ORCHARD_NOINLINE void prove_shortage(const dealings& d) {
     }
 }
 
-/// Whether somebody has told so since the caller was refused first; the reason is in `d.elsewhere` then. What he saw
-/// come into the magazine, the caller finds there from now on. All lanes.
+/// Whether somebody has told so of `leaves`, by a reclaim of this number or a later one: the reason, or `none`. What he
+/// saw come into the magazine, the caller finds there from now on. All lanes.
+inline ORCHARD_NOINLINE failure_reason proven_shortage(const heap_view& h, lane_mask mask, std::uint64_t reclaim,
+                                                       std::uint64_t leaves) {
+    const auto proof = shortage_proof::unpack(from_leader(mask, h.state->shortage.word.load<order::acquire>()));
+    const bool much = proof.leaves <= leaves || simt::mutation::is(fault::proof_size);
+    return proof.reclaim < reclaim || !much ? failure_reason::none : proof.why;
+}
+
+/// Whether somebody has told so since the caller was refused first; the reason is in `d.elsewhere` then. All lanes.
 inline ORCHARD_NOINLINE bool is_proven(dealings& d) {
     if (d.result->refused_at == 0) {
         return false;
     }
-    const auto proof = shortage_proof::unpack(from_leader(d.mask, d.h.state->shortage.word.load<order::acquire>()));
-    const bool much = proof.leaves <= leaves_wanted(d) || simt::mutation::is(fault::proof_size);
-    if (proof.reclaim < d.result->refused_at || !much) {
-        return false;
-    }
-    d.elsewhere = proof.why;
-    return true;
+    const failure_reason why = proven_shortage(d.h, d.mask, d.result->refused_at, leaves_wanted(d));
+    d.elsewhere = why != failure_reason::none ? why : d.elsewhere;
+    return why != failure_reason::none;
 }
 
 /// Gets segments with a tail: from the magazine, else from the host, on shortage after giving back what lies unused.

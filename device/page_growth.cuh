@@ -65,6 +65,10 @@ struct place_opening {
     std::uint32_t refusals = 0;  ///< that the class had counted at first
     std::uint64_t started = 0;
     memory_got got;
+    // While others look for unused memory, as the group's leader knows.
+    std::uint64_t look = 0;    ///< when the last one began that was seen
+    std::uint32_t looks = 0;   ///< so many were seen
+    std::uint32_t rounds = 0;  ///< of waiting for who has looked in vain
 
     ORCHARD_FN place_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
         : h{heap}, group{mask}, page_class{of_class} {}
@@ -137,9 +141,57 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
     }
 }
 
-/// The slab at `o.place`: found, made, or waited for. All lanes of a converged group; the same result in all.
+/// Whether somebody finds out right now if there is a segment at all: he looks for unused memory, or has done so in
+/// vain and asks the host once more. False after two that look: the first may have begun too early to prove anything
+/// for this group. All lanes.
+inline ORCHARD_NOINLINE bool is_being_proven(place_opening& o) {
+    constexpr std::uint32_t most_looks = 2;
+    constexpr std::uint32_t most_rounds = 16;  // longer than a round trip
+    const heap_state& state = *o.h.state;
+    bool yes = false;
+    if (is_leader(o.group)) {
+        const std::uint64_t began = state.reclaiming.word.load<order::relaxed>();
+        const auto vain = reclaim_in_vain::unpack(state.vain_reclaim.word.load<order::relaxed>());
+        if (began != 0) {
+            o.looks += began != o.look ? 1 : 0;
+            o.look = began;
+            yes = o.looks <= most_looks && simt::clock_ns() - began < o.h.reclaim_patience_ns;
+        } else {
+            yes = vain.reclaim >= o.got.refused_at && ++o.rounds < most_rounds;
+        }
+    }
+    return from_leader(o.group, yes ? 1u : 0u) != 0;
+}
+
+/// Of a group that was refused: waits for who finds out right now whether there is a segment at all, as that holds for
+/// all who wait. Whether it is proven that there is none; then nothing is at hand either. All lanes.
+inline ORCHARD_NOINLINE bool await_proof(place_opening& o) {
+    if (o.got.refused_at == 0) {
+        return false;
+    }
+    o.looks = 0;
+    o.rounds = 0;
+    ORCHARD_NO_UNROLL
+    for (;;) {
+        o.why = proven_shortage(o.h, o.group, o.got.refused_at, leaves_per_segment);
+        const bool at_hand = from_leader(o.group, magazine_level(o.h)) != 0;
+        if (at_hand || o.why != failure_reason::none) {
+            return !at_hand;
+        }
+        if (!is_being_proven(o)) {
+            return false;
+        }
+        simt::pause(2'000);
+    }
+}
+
+/// The slab at `o.place`: found, made, or waited for; a group that was refused may learn at once that there is none.
+/// All lanes of a converged group; the same result in all.
 /// Cost: a load where it is there; otherwise as `acquire`, for one group, and the others' wait.
 ORCHARD_INLINE void open_place(place_opening& o) {
+    if (await_proof(o)) {
+        return;
+    }
     o.why = failure_reason::none;
     o.made = await_place(o);
     if (o.made) {

@@ -183,6 +183,10 @@ inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     opening.entry = 0;
     opening.made = false;
     opening.why = failure_reason::out_of_memory_device_budget;
+    if (swept && opening.got.refused_at == 0) {
+        // As good as refused: others of the class were, and a sweep since has seen nothing.
+        opening.got.refused_at = next_clearance(opening.h, s.group);
+    }
     return opening.place < opening.h.places;
 }
 
@@ -209,6 +213,9 @@ inline ORCHARD_NOINLINE void page_search::look_at_table() {
     surveyed = true;
     const std::uint32_t hole = survey(opening.h, s.group, s.page_class, places);
     if (hole != no_place) {
+        // A slab may have become free behind the group's back, and what was proven before is of no use then: there may
+        // have been a page at that time.
+        opening.got.refused_at = next_clearance(opening.h, s.group);
         why = failure_reason::none;
         stage = search_stage::redeeming;
         position = std::uint64_t{hole} << log_pages();

@@ -65,12 +65,12 @@ inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask
     return d.retired;
 }
 
-/// Where a refill is under way, posted, and its segments not at hand yet: shard + 1; else 0. The newest value: a post
-/// releases nothing that a load would have to see. All lanes.
+/// Where a refill is under way, posted, and its segments not at hand yet: shard + 1; else 0, and what has come is
+/// counted. The newest value: a post releases nothing that a load would have to see. All lanes.
 inline ORCHARD_NOINLINE std::uint64_t refill_under_way(dealings& d) {
     std::uint64_t shard = 0;
     if (is_leader(d.mask) && !simt::mutation::is(fault::late_grants)) {
-        shard = d.h.state->refill_in_flight.word.fetch_add<order::relaxed>(0);
+        shard = d.h.state->refill_in_flight.word.fetch_add<order::acquire>(0);
     }
     return from_leader(d.mask, shard);
 }
@@ -81,8 +81,8 @@ inline ORCHARD_NOINLINE std::uint64_t late_grants(const heap_view& h) {
     return simt::mutation::is(fault::late_grants) ? 0 : h.state->late_grants.word.fetch_add<order::acquire>(0);
 }
 
-/// Whether to stay for answers of `d.shard`: some rounds for what is under way, but until it is at hand
-/// for a refill, which a courier that stands still may have in hand. All lanes.
+/// Whether to stay for answers of `d.shard`: some rounds for what is under way, but until it is at hand for a refill,
+/// which a courier that stands still may have in hand. All lanes.
 inline ORCHARD_NOINLINE bool is_to_collect(dealings& d) {
     constexpr std::uint32_t rounds = 32;
     if (d.place < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0) {
