@@ -80,12 +80,14 @@ struct dealings : errand_with<magazine_sink> {
     memory_got* result = nullptr;
     // Of a reclaim.
     std::uint32_t page_class;
-    std::uint32_t place;        ///< in the slab table, or the magazine's words: below it all lanes have looked
-    std::uint32_t own;          ///< what this lane has found there: the entry, or the word's index
-    lane_mask holders;          ///< lanes that have found something
-    std::uint32_t segment;      ///< of the slab that may be empty
-    std::uint32_t retired = 0;  ///< slabs
-    std::uint32_t emptied = 0;  ///< runs and portions that the magazine had
+    std::uint32_t place;  ///< in the slab table, or the magazine's words: below it all lanes have looked
+    std::uint32_t own;    ///< the index of the word that this lane has found there
+    lane_mask holders;    ///< lanes that have found something
+    static constexpr std::uint32_t entries_at_once = 4;
+    std::uint32_t entries[entries_at_once];  ///< of the slab table, that this lane has found; 0: none
+    std::uint32_t segment;                   ///< of the slab that may be empty
+    std::uint32_t retired = 0;               ///< slabs
+    std::uint32_t emptied = 0;               ///< runs and portions that the magazine had
     // Of a clearance, as its leader knows.
     std::uint64_t clearance = 0;  ///< its number, from 1 on; 0: there is none
     bool alone = false;           ///< no other was going on when it began to look

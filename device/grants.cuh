@@ -173,7 +173,8 @@ ORCHARD_INLINE std::uint64_t leaves_wanted(const dealings& d) {
 /// Tells all who ask for as much or more, and were refused before that reclaim had begun, that it is in vain.
 inline ORCHARD_NOINLINE void prove_shortage(const dealings& d) {
     if (is_leader(d.mask) && is_shortage(d.why) && leaves_wanted(d) <= shortage_proof::most_leaves) {
-        d.h.state->shortage.word.raise<order::release>(shortage_proof{d.vain.reclaim, leaves_wanted(d), d.why}.pack());
+        const shortage_proof proof{d.vain.reclaim, leaves_wanted(d), d.why};
+        d.h.state->shortage[shortage_proof::size_of(proof.leaves)].word.raise<order::release>(proof.pack());
     }
 }
 
@@ -181,9 +182,15 @@ inline ORCHARD_NOINLINE void prove_shortage(const dealings& d) {
 /// saw come into the magazine, the caller finds there from now on. All lanes.
 inline ORCHARD_NOINLINE failure_reason proven_shortage(const heap_view& h, lane_mask mask, std::uint64_t reclaim,
                                                        std::uint64_t leaves) {
-    const auto proof = shortage_proof::unpack(from_leader(mask, h.state->shortage.word.load<order::acquire>()));
-    const bool much = proof.leaves <= leaves || simt::mutation::is(fault::proof_size);
-    return proof.reclaim < reclaim || !much ? failure_reason::none : proof.why;
+    failure_reason why = failure_reason::none;
+    const bool any = simt::mutation::is(fault::proof_size);
+    const std::uint32_t last = any ? shortage_proof::sizes - 1 : shortage_proof::size_of(leaves);
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t i = 0; i <= last && why == failure_reason::none; ++i) {
+        const auto proof = shortage_proof::unpack(from_leader(mask, h.state->shortage[i].word.load<order::acquire>()));
+        why = proof.reclaim >= reclaim && (proof.leaves <= leaves || any) ? proof.why : why;
+    }
+    return why;
 }
 
 /// Whether somebody has told so since the caller was refused first; the reason is in `d.elsewhere` then. All lanes.

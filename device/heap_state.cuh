@@ -161,9 +161,11 @@ struct reclaim_in_vain {
 ///     63           24 23          4 3      0
 ///     |   reclaim    |  ~leaves   | reason |
 ///
-/// So the greater of two words is of the later reclaim, and of the same the one that says more.
+/// So the greater of two words is of the later reclaim, and of the same the one that says more. One that says much
+/// should not be lost where a later one says little: there is a word for each size.
 struct shortage_proof {
     static constexpr std::uint64_t most_leaves = (std::uint64_t{1} << 20) - 1;
+    static constexpr std::uint32_t sizes = 4;
 
     std::uint64_t reclaim;  ///< its clearance's number, from 1 on
     std::uint64_t leaves;   ///< at most `most_leaves`
@@ -174,6 +176,13 @@ struct shortage_proof {
     }
     static ORCHARD_INLINE shortage_proof unpack(std::uint64_t word) {
         return {word >> 24, most_leaves - (word >> 4 & most_leaves), static_cast<failure_reason>(word & 15)};
+    }
+    /// Which word is for so many leaves: up to a segment, four, sixteen, or more.
+    static ORCHARD_INLINE std::uint32_t size_of(std::uint64_t leaves) {
+        return leaves <= leaves_per_segment        ? 0
+               : leaves <= leaves_per_segment * 4  ? 1
+               : leaves <= leaves_per_segment * 16 ? 2
+                                                   : 3;
     }
 };
 
@@ -188,7 +197,7 @@ struct heap_state {
     lone_word clearances_begun;  ///< times that a group began to take out what lies unused, for the host
     lone_word clearances_ended;  ///< and how many of these are over
     lone_word vain_reclaim;      ///< the newest `reclaim_in_vain`; 0: there was none
-    lone_word shortage;          ///< the newest `shortage_proof`; 0: there was none
+    lone_word shortage[shortage_proof::sizes];  ///< [size]: the newest `shortage_proof`; 0: there was none
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_counts failure;
     struct alignas(128) counters {

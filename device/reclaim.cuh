@@ -10,25 +10,59 @@
 
 namespace orchard::device {
 
+/// Looks at the next entries of the table of `d.page_class`, from its end down, several a lane side by side. Relaxed:
+/// who retires a slab claims its pages, and looks at its descriptor then. All lanes.
+/// Cost: two trips to memory.
+inline ORCHARD_NOINLINE void look_at_entries(dealings& d) {
+    const heap_view& h = d.h;
+    const auto rank = static_cast<std::uint32_t>(simt::rank_in(d.mask));
+    const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
+    std::uint32_t entries[dealings::entries_at_once];
+    ORCHARD_UNROLL
+    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
+        const std::uint32_t below = i * width + rank;
+        entries[i] = below < d.place ? h.table(d.page_class)[d.place - 1 - below].load<order::relaxed>() : 0;
+    }
+    ORCHARD_UNROLL
+    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
+        const bool maybe = is_slab_entry(entries[i]) && h.bitmap(entries[i] - 1)[0].load<order::relaxed>() == 0;
+        d.entries[i] = maybe ? entries[i] : 0;
+    }
+    const std::uint32_t all = dealings::entries_at_once * width;
+    d.place -= all < d.place ? all : d.place;
+}
+
+/// Chooses one of the slabs that were found: `d.segment`. All lanes.
+inline ORCHARD_NOINLINE bool choose_entry(dealings& d) {
+    std::uint32_t own = 0;
+    std::uint32_t at = 0;
+    ORCHARD_UNROLL
+    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
+        at = d.entries[i] != 0 ? i : at;
+        own = d.entries[i] != 0 ? d.entries[i] : own;
+    }
+    const lane_mask holders = simt::ballot(d.mask, own != 0);
+    if (holders == 0) {
+        return false;
+    }
+    const int lane = simt::lowest_bit(holders);
+    d.segment = simt::shuffle(d.mask, own, lane) - 1;
+    if (simt::lane_id() == lane) {
+        d.entries[at] = 0;
+    }
+    return true;
+}
+
 /// Finds the next slab of `d.page_class` that may be empty, from the table's end down: `d.segment`; false at the end.
 /// All lanes. Cost: looks at one word of each slab.
-inline ORCHARD_NOINLINE bool next_empty_slab(dealings& d) {
-    const heap_view& h = d.h;
+inline ORCHARD_FN bool next_empty_slab(dealings& d) {
     ORCHARD_NO_UNROLL
-    while (d.holders == 0) {
+    while (!choose_entry(d)) {
         if (d.place == 0) {
             return false;
         }
-        const auto rank = static_cast<std::uint32_t>(simt::rank_in(d.mask));
-        const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
-        d.own = rank < d.place ? h.table(d.page_class)[d.place - 1 - rank].load<order::acquire>() : 0;
-        d.place -= width < d.place ? width : d.place;
-        const bool maybe = is_slab_entry(d.own) && h.bitmap(d.own - 1)[0].load<order::relaxed>() == 0;
-        d.holders = simt::ballot(d.mask, maybe);
+        look_at_entries(d);
     }
-    const int lane = simt::lowest_bit(d.holders);
-    d.holders &= d.holders - 1;
-    d.segment = simt::shuffle(d.mask, d.own, lane) - 1;
     return true;
 }
 
@@ -44,7 +78,10 @@ inline ORCHARD_NOINLINE void put_retired(dealings& d) {
 /// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the magazine.
 inline ORCHARD_FN void retire_class(dealings& d) {
     d.place = from_leader(d.mask, d.h.state->slabs[d.page_class].count.load<order::relaxed>());
-    d.holders = 0;
+    ORCHARD_UNROLL
+    for (std::uint32_t& entry : d.entries) {
+        entry = 0;
+    }
     ORCHARD_NO_UNROLL
     while (next_empty_slab(d)) {
         if (retire_slab(d)) {
