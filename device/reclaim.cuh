@@ -32,25 +32,22 @@ inline ORCHARD_NOINLINE void look_at_entries(dealings& d) {
     d.place -= all < d.place ? all : d.place;
 }
 
-/// Chooses one of the slabs that were found: `d.segment`. All lanes.
+/// Chooses the last one in the table of those that were found: `d.segment`. So `free_place` can lower the end of the
+/// places where slabs are, among which pages are searched for. All lanes.
 inline ORCHARD_NOINLINE bool choose_entry(dealings& d) {
-    std::uint32_t own = 0;
-    std::uint32_t at = 0;
-    ORCHARD_UNROLL
+    ORCHARD_NO_UNROLL
     for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
-        at = d.entries[i] != 0 ? i : at;
-        own = d.entries[i] != 0 ? d.entries[i] : own;
+        const lane_mask holders = simt::ballot(d.mask, d.entries[i] != 0);
+        if (holders != 0) {
+            const int lane = simt::lowest_bit(holders);
+            d.segment = simt::shuffle(d.mask, d.entries[i], lane) - 1;
+            if (simt::lane_id() == lane) {
+                d.entries[i] = 0;
+            }
+            return true;
+        }
     }
-    const lane_mask holders = simt::ballot(d.mask, own != 0);
-    if (holders == 0) {
-        return false;
-    }
-    const int lane = simt::lowest_bit(holders);
-    d.segment = simt::shuffle(d.mask, own, lane) - 1;
-    if (simt::lane_id() == lane) {
-        d.entries[at] = 0;
-    }
-    return true;
+    return false;
 }
 
 /// Finds the next slab of `d.page_class` that may be empty, from the table's end down: `d.segment`; false at the end.

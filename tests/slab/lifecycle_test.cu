@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "device/reclaim.cuh"
 #include "tests/simt/run_emulated.hpp"
 #include "tests/support/heap_memory.cuh"
 
@@ -67,6 +68,21 @@ TEST(Slab, OfAnotherClassIsNotClaimedFrom) {
     EXPECT_NE(rig::claim(heap.view, 5, 0, 0, 4), 0u);
     EXPECT_FALSE(slab_retire(heap.view, alone, 6, 0)) << "nor retired";
     EXPECT_FALSE(slab_retire(heap.view, alone, 5, 1)) << "no slab";
+}
+
+TEST(Slab, EmptyOnesLeaveTheTableFromItsEndDown) {
+    constexpr std::uint32_t c = 20;
+    constexpr std::uint32_t slabs = 11;
+    constexpr std::uint32_t used = 4;
+    heap_memory heap(slabs);
+    for (std::uint32_t i = 0; i < slabs; ++i) {
+        ASSERT_TRUE(rig::publish(heap.view, alone, c, i));
+    }
+    const auto& spread = heap.view.state->slabs[c].spread;
+    ASSERT_EQ(spread.load<order::relaxed>(), slabs);
+    ASSERT_NE(rig::claim(heap.view, c, used, 0, 1), 0u);
+    EXPECT_EQ(device::retire_empty_slabs(heap.view, alone, c), slabs - 1);
+    EXPECT_EQ(spread.load<order::relaxed>(), used + 1) << "else pages are looked for where no slab is";
 }
 
 TEST(Slab, RetiringIsRefusedWhateverPageIsInUse) {
