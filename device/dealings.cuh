@@ -52,8 +52,9 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
 
 /// What a group got from magazine or host.
 struct memory_got : mailbox::grant {
-    /// How many clearances had begun when the group was refused first, and 1; 0: it was not yet. Who asks again with
-    /// the same keeps it.
+    /// A reclaim with this number or a later one can prove to the group that there is nothing: how many clearances had
+    /// begun when it was refused first, or after a sweep that saw no page, and 1. 0: it was not yet. Who asks again
+    /// with the same keeps it.
     std::uint64_t refused_at = 0;
 };
 
@@ -329,7 +330,8 @@ inline ORCHARD_NOINLINE void end_refill(dealings& d, bool over) {
         d.h.add(counter::refills, 1);
         d.h.add(counter::posts, 1);
     } else {
-        d.h.state->refill_in_flight.word.store<order::relaxed>(0);
+        // No plain store: who reads this 0 acquires what the last refill to come has counted.
+        d.h.state->refill_in_flight.word.fetch_and<order::relaxed>(0);
     }
 }
 

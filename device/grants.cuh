@@ -199,7 +199,9 @@ inline ORCHARD_NOINLINE bool is_proven(dealings& d) {
         return false;
     }
     const failure_reason why = proven_shortage(d.h, d.mask, d.result->refused_at, leaves_wanted(d));
-    d.elsewhere = why != failure_reason::none ? why : d.elsewhere;
+    if (why != failure_reason::none) {
+        d.elsewhere = why;
+    }
     return why != failure_reason::none;
 }
 

@@ -150,7 +150,8 @@ inline ORCHARD_NOINLINE bool is_being_proven(place_opening& o) {
     const heap_state& state = *o.h.state;
     bool yes = false;
     if (is_leader(o.group)) {
-        const std::uint64_t began = state.reclaiming.word.load<order::relaxed>();
+        // Acquires, where a reclaim has just ended, that it was in vain.
+        const std::uint64_t began = state.reclaiming.word.load<order::acquire>();
         const auto vain = reclaim_in_vain::unpack(state.vain_reclaim.word.load<order::relaxed>());
         if (began != 0) {
             o.looks += began != o.look ? 1 : 0;
@@ -163,20 +164,23 @@ inline ORCHARD_NOINLINE bool is_being_proven(place_opening& o) {
     return from_leader(o.group, yes ? 1u : 0u) != 0;
 }
 
-/// Of a group that was refused: waits for who finds out right now whether there is a segment at all, as that holds for
-/// all who wait. Whether it is proven that there is none; then nothing is at hand either. All lanes.
+/// Of a group that was refused, or as good as: waits for who finds out right now whether there is a segment at all, as
+/// that holds for all who wait. Whether it is proven that there is none; then nothing is at hand either, nor has
+/// anybody come to the place. All lanes.
 inline ORCHARD_NOINLINE bool await_proof(place_opening& o) {
     if (o.got.refused_at == 0) {
         return false;
     }
+    o.look = 0;
     o.looks = 0;
     o.rounds = 0;
     ORCHARD_NO_UNROLL
     for (;;) {
         o.why = proven_shortage(o.h, o.group, o.got.refused_at, leaves_per_segment);
-        const bool at_hand = from_leader(o.group, magazine_level(o.h)) != 0;
-        if (at_hand || o.why != failure_reason::none) {
-            return !at_hand;
+        const bool some = magazine_level(o.h) != 0 || o.h.table(o.page_class)[o.place].load<order::relaxed>() != 0;
+        const bool wanted = from_leader(o.group, some ? 1u : 0u) != 0;
+        if (wanted || o.why != failure_reason::none) {
+            return !wanted;
         }
         if (!is_being_proven(o)) {
             return false;
@@ -187,7 +191,8 @@ inline ORCHARD_NOINLINE bool await_proof(place_opening& o) {
 
 /// The slab at `o.place`: found, made, or waited for; a group that was refused may learn at once that there is none.
 /// All lanes of a converged group; the same result in all.
-/// Cost: a load where it is there; otherwise as `acquire`, for one group, and the others' wait.
+/// Cost: a load where it is there, some more of a group that was refused; otherwise as `acquire`, for one group, and
+/// the others' wait.
 ORCHARD_INLINE void open_place(place_opening& o) {
     if (await_proof(o)) {
         return;

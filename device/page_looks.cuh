@@ -34,7 +34,6 @@ struct page_search {
     bool served = false;        ///< the last step gave somebody a page
     bool contested = false;     ///< a sweep saw a free page, or a slab on its way
     bool swept = false;         ///< before it asked for a slab, since it is known that there is none
-    bool counts = false;        ///< a proof of shortage: it is of after a sweep that saw no page
     bool surveys = false;       ///< the slab table is to be looked at
     bool surveyed = false;      ///< it was, after a sweep that saw nothing
     bool tight = false;         ///< this lane saw nothing but words that are nearly full
@@ -67,7 +66,6 @@ struct page_search {
     ORCHARD_FN bool begin();
     ORCHARD_FN void buy_ticket(bool on);
     ORCHARD_FN void begin_sweep();
-    ORCHARD_FN void let_proofs_count();
     ORCHARD_FN bool begin_opening();
     ORCHARD_FN void end_opening();
     ORCHARD_FN void look_at_table();

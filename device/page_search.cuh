@@ -174,15 +174,6 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
     return simt::ballot(s.here, stage != search_stage::ended) == 0;
 }
 
-/// After a sweep that saw no page. What was proven before is of no use: there may have been a page at that time, whose
-/// slab has become free since. All lanes of a group.
-inline ORCHARD_NOINLINE void page_search::let_proofs_count() {
-    if (!counts) {
-        counts = true;
-        opening.got.refused_at = next_clearance(opening.h, s.group);
-    }
-}
-
 /// Makes ready to open the place that the ticket is at. All lanes of a group.
 inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     const std::uint32_t n = reach();
@@ -192,8 +183,9 @@ inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     opening.entry = 0;
     opening.made = false;
     opening.why = failure_reason::out_of_memory_device_budget;
-    if (swept && !contested) {
-        let_proofs_count();
+    if (swept && opening.got.refused_at == 0) {
+        // As good as refused: others of the class were, and a sweep since has left the group without.
+        opening.got.refused_at = next_clearance(opening.h, s.group);
     }
     return opening.place < opening.h.places;
 }
@@ -221,7 +213,9 @@ inline ORCHARD_NOINLINE void page_search::look_at_table() {
     surveyed = true;
     const std::uint32_t hole = survey(opening.h, s.group, s.page_class, places);
     if (hole != no_place) {
-        let_proofs_count();
+        // What was proven before is of no use: there may have been a page at that time, whose slab has become free
+        // behind the group's back.
+        opening.got.refused_at = next_clearance(opening.h, s.group);
         why = failure_reason::none;
         stage = search_stage::redeeming;
         position = std::uint64_t{hole} << log_pages();
@@ -282,7 +276,6 @@ inline ORCHARD_NOINLINE void page_search::look_again(bool freed) {
     const lane_mask all = simt::ballot(s.here, freed);
     if (all != 0) {
         opening.got.refused_at = 0;  // that it was refused then says nothing any more
-        counts = false;
     }
     if ((s.group & all) != 0 && surveys) {
         why = failure_reason::none;

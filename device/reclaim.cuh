@@ -11,7 +11,7 @@
 namespace orchard::device {
 
 /// Looks at the next entries of the table of `d.page_class`, from its end down, several a lane side by side. Relaxed:
-/// who retires a slab claims its pages, and looks at its descriptor then. All lanes.
+/// who retires a slab looks at its descriptor before and after he claims its pages. All lanes.
 /// Cost: two trips to memory.
 inline ORCHARD_NOINLINE void look_at_entries(dealings& d) {
     const heap_view& h = d.h;
@@ -180,7 +180,7 @@ inline ORCHARD_NOINLINE void end_reclaim(dealings& d) {
             d.h.state->vain_reclaim.word.raise<order::release>(reclaim_in_vain{d.clearance, d.late_grants}.pack());
         }
         end_clearance(d);
-        d.h.state->reclaiming.word.store<order::relaxed>(0);
+        d.h.state->reclaiming.word.store<order::release>(0);  // pairs with who waits for what was found
     }
 }
 

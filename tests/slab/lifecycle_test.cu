@@ -85,6 +85,25 @@ TEST(Slab, EmptyOnesLeaveTheTableFromItsEndDown) {
     EXPECT_EQ(spread.load<order::relaxed>(), used + 1) << "else pages are looked for where no slab is";
 }
 
+TEST(Slab, EmptyOnesLeaveTheTableFromItsEndDownWhateverLanesLookForThem) {
+    constexpr std::uint32_t c = 20;
+    constexpr std::uint32_t slabs = 29;
+    constexpr std::uint32_t used = 6;
+    constexpr simt::lane_mask some = 0x212;
+    heap_memory heap(slabs);
+    for (std::uint32_t i = 0; i < slabs; ++i) {
+        ASSERT_TRUE(rig::publish(heap.view, alone, c, i));
+    }
+    ASSERT_NE(rig::claim(heap.view, c, used, 0, 1), 0u);
+    const auto result = simt::run_emulated({1, 32}, [&](simt::thread_position) {
+        if ((some >> simt::lane_id() & 1) != 0) {
+            EXPECT_EQ(device::retire_empty_slabs(heap.view, some, c), slabs - 1);
+        }
+    });
+    EXPECT_TRUE(result.ok) << result.error;
+    EXPECT_EQ(heap.view.state->slabs[c].spread.load<order::relaxed>(), used + 1);
+}
+
 TEST(Slab, RetiringIsRefusedWhateverPageIsInUse) {
     constexpr std::uint32_t c = 20;
     heap_memory heap(1);

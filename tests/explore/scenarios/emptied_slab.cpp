@@ -40,6 +40,13 @@ void run_emptied_slab(world& w) {
         if (!w.s.run()) {
             return;
         }
+        // So it is known of the class that there is no slab for it.
+        w.s.add_kernel({{1}}, [&](simt::thread_position) {
+            heap.s.check(heap.take(page) == nullptr, "a page, although all of them are held");
+        });
+        if (!w.s.run()) {
+            return;
+        }
         w.s.check(segment != nullptr && std::ranges::count(held, nullptr) == 0, "null, although there was room");
         w.s.add_kernel({{1}}, [&](simt::thread_position) {
             std::swap(held[heap.s.pick(static_cast<std::uint32_t>(held.size()))], held.back());
