@@ -169,15 +169,24 @@ TEST_P(heaps, a_thousand_of_them_leave_nothing_behind) {
             }
         }
     };
-    const auto many = static_cast<std::uint64_t>(scaled(1000, 100));
-    some(many);  // what is allocated once is there: a driver keeps some memory when many have used managed memory
+    some(20);  // what is allocated once is there
     const held before = held_now(cuda);
-    some(many);
+    some(scaled(1000, 100));
     const held after = held_now(cuda);
     EXPECT_EQ(after.threads, before.threads);
     EXPECT_EQ(after.files, before.files);
     EXPECT_LE(after.mappings, before.mappings + 20) << "one for each heap would be many more";
-    EXPECT_GE(after.device_free + (std::uint64_t{64} << 20), before.device_free);
+    // A driver may take 100 MiB for itself at some time; what heaps leave behind is missing each time.
+    const auto is_less = [](const held& now, const held& then) {
+        return now.device_free + (std::uint64_t{64} << 20) < then.device_free;
+    };
+    bool lost = is_less(after, before);
+    for (int again = 0; lost && again < 3; ++again) {
+        const held then = held_now(cuda);
+        some(scaled(1000, 100));
+        lost = is_less(held_now(cuda), then);
+    }
+    EXPECT_FALSE(lost) << "device memory is missing after each thousand";
 }
 
 /// A child says by this that it ran its test: a program whose filter matches none ends with 0, too.
