@@ -281,6 +281,11 @@ void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_
             "a refill is said to be under way although nothing is");
 }
 
+void heap_world::check_empty() {
+    check_clean(0);
+    s.check(s.owned() == 0, "a block is still owned");
+}
+
 std::uint64_t heap_world::sum(device::counter c) const { return sum_of(*view.state, c); }
 
 request_counts heap_world::requests() {

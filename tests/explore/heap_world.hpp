@@ -127,6 +127,8 @@ public:
     /// @param expect_refused posts that made no sense
     /// @param expect_invalid frees of what was not allocated
     void check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused = 0, std::uint64_t expect_invalid = 0);
+    /// The same where nobody has anything any more.
+    void check_empty();
 
     /// Allocations that failed, and the reason of the first one.
     [[nodiscard]] std::uint64_t failures() const;

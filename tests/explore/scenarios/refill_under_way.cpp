@@ -40,8 +40,7 @@ void run_refill_under_way(world& w) {
         }
     }
     if (heap.settle({})) {
-        heap.check_clean(0);
-        w.s.check(w.s.owned() == 0, "a segment is still owned");
+        heap.check_empty();
     }
 }
 
