@@ -37,6 +37,18 @@ struct block_search {
 
 inline ORCHARD_NOINLINE bool is_in_heap(const block_search& s) { return s.h.owns_offset(s.offset); }
 
+/// Returns whether the chunk that a leaf names can have a record: a portion lies in the segment of its leaf, and the
+/// first segment of any other chunk says that it is one. Without this, a wrong free could read memory that is not
+/// mapped.
+inline ORCHARD_NOINLINE bool has_record(const block_search& s) {
+    const std::uint32_t first = first_segment(s.chunk);
+    if (is_portion(s.chunk)) {
+        return first == s.offset >> segment_shift;
+    }
+    const std::uint64_t d = s.h.descriptors[first].load<order::acquire>();
+    return descriptor::kind(d) == segment_kind::chunk && descriptor::extent(d) == first;
+}
+
 /// Finds the chunk that the address would be in.
 inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
     // Pairs with the release that made the segment what it is: behind it lies the chunk's record.
@@ -48,10 +60,11 @@ inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
     } else {
         return;
     }
-    // What was rewritten meanwhile may name a chunk that begins behind the block; or none at all, as the first leaf's.
+    // The owner's word may name a chunk that begins behind the block, if another thread has rewritten it meanwhile; or
+    // anything, if no block ever began in this leaf: such words are not cleared.
     const std::uint64_t inside = s.offset - std::uint64_t{first_leaf(s.chunk)} * big_page_bytes;
     s.units = static_cast<std::uint32_t>(inside >> chunk_unit_shift);
-    if (inside > most_chunk_bytes || inside % chunk_block_alignment != 0) {
+    if (inside > most_chunk_bytes || inside % chunk_block_alignment != 0 || !has_record(s)) {
         s.chunk = block_search::nothing;
     }
 }
@@ -104,7 +117,12 @@ inline ORCHARD_NOINLINE void find_in_segments(block_search& s) {
 }
 inline ORCHARD_NOINLINE void find_in_portion(block_search& s) {
     const portion_record& r = s.h.portion_records[first_leaf(s.chunk)];
-    find_among(s, r.shape.get() & 0xff, [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
+    const std::uint32_t shape = r.shape.get();
+    if (!portion_record::is_stamped(shape, s.h.stamp)) {
+        s.chunk = block_search::nothing;
+        return;
+    }
+    find_among(s, shape & 0xff, [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
 }
 
 /// Finds the block that begins at the address and is in use. Cost: five to eleven loads.
@@ -175,7 +193,7 @@ ORCHARD_INLINE void end_chunk(block_search& s) {
 inline ORCHARD_NOINLINE std::uint32_t find_tail(block_search& s) {
     s.units = first_leaf(s.chunk);
     if (is_portion(s.chunk)) {
-        return s.h.portion_records[s.units].shape.get() >> 8;
+        return portion_record::leaves_of(s.h.portion_records[s.units].shape.get());
     }
     const chunk_record& r = s.h.records[first_segment(s.chunk)];
     s.units += r.segments.get() * leaves_per_segment;

@@ -111,7 +111,7 @@ inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const 
         record.offsets[lanes / 2].set(static_cast<std::uint32_t>(r.total));
     }
     if (is_leader(r.mask)) {
-        record.shape.set(portion_record::shape_of(lanes | part.flag, r.leaves));
+        record.shape.set(portion_record::shape_of(r.h.stamp, lanes | part.flag, r.leaves));
     }
 }
 

@@ -35,25 +35,31 @@ inline constexpr std::uint32_t interleaved_flag = 0x80;
 ///     offset         0  0  0  0      9  9    12  15
 struct chunk_record {
     simt::device_word<std::uint32_t> live;
-    simt::plain<std::uint32_t> lanes;          ///< and `interleaved_flag`
-    simt::plain<std::uint32_t> segments;       ///< whole ones; not 0 while it is a chunk's
-    simt::plain<std::uint32_t> leaves;         ///< of the tail behind them
-    simt::plain<std::uint32_t> place;          ///< of a slab, and no chunk: its place in the slab table
-    simt::device_word<std::uint32_t> cleared;  ///< of the segment, for good: its bitmap has been filled with zeros
+    simt::plain<std::uint32_t> lanes;     ///< and `interleaved_flag`
+    simt::plain<std::uint32_t> segments;  ///< whole ones; not 0 while it is a chunk's
+    simt::plain<std::uint32_t> leaves;    ///< of the tail behind them
+    simt::plain<std::uint32_t> place;     ///< of a slab, and no chunk: its place in the slab table
     simt::plain<std::uint32_t> offset[simt::warp_size + 1];
 };
 
 /// The same of a chunk that is a portion: under 2 MiB, so that 16 bits will do for an offset, two to a word.
 ///
-///     31       16 15       0           15    8 7             7 6     0
-///     | offset 1 | offset 0 |  shape:  | leaves | interleaved | lanes |
+///     31       16 15       0           31   16 15    8 7             7 6     0
+///     | offset 1 | offset 0 |  shape:  | stamp | leaves | interleaved | lanes |
+///
+/// The memory of a record is not cleared before its first use. The stamp is the heap's (`heap_view::stamp`): a record
+/// with another stamp was never written by this heap, whatever else it seems to say.
 struct portion_record {
     simt::device_word<std::uint32_t> live;
     simt::plain<std::uint32_t> shape;
     simt::plain<std::uint32_t> offsets[simt::warp_size / 2 + 1];
 
-    static ORCHARD_FN constexpr std::uint32_t shape_of(std::uint32_t lanes, std::uint32_t leaves) {
-        return leaves << 8 | lanes;
+    static ORCHARD_FN constexpr std::uint32_t shape_of(std::uint32_t stamp, std::uint32_t lanes, std::uint32_t leaves) {
+        return stamp << 16 | leaves << 8 | lanes;
+    }
+    static ORCHARD_FN constexpr std::uint32_t leaves_of(std::uint32_t shape) { return shape >> 8 & 0xff; }
+    static ORCHARD_FN constexpr bool is_stamped(std::uint32_t shape, std::uint32_t stamp) {
+        return shape >> 16 == stamp;
     }
 };
 
@@ -71,7 +77,7 @@ public:
     [[nodiscard]] ORCHARD_FN std::uint32_t segments() const { return whole_ != nullptr ? whole_->segments.get() : 0; }
     /// Leaves of the tail.
     [[nodiscard]] ORCHARD_FN std::uint32_t leaves() const {
-        return whole_ != nullptr ? whole_->leaves.get() : part_->shape.get() >> 8;
+        return whole_ != nullptr ? whole_->leaves.get() : portion_record::leaves_of(part_->shape.get());
     }
     /// Where block `i` <= `lanes()` begins, or the sub-array of lane `i`, in units of 256 B.
     [[nodiscard]] ORCHARD_FN std::uint32_t offset(std::uint32_t i) const {

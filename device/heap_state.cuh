@@ -186,9 +186,13 @@ struct shortage_proof {
     }
 };
 
+/// Whether the bitmaps of portions of one line of segments (`segments_a_line`) are cleared.
+enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
+
 struct heap_state {
     slab_table_head slabs[class_count];
-    lone_word magazine_level;                     ///< segments in the magazine
+    lone_word magazine_level;  ///< segments in the magazine
+    lone_word magazine_end;    ///< behind the highest segment of which anything was ever put there; a search ends here
     lone_word portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the magazine
     lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
     lone_word refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
@@ -217,7 +221,10 @@ struct heap_view {
     std::uint32_t magazine_most = 128;   ///< segments above which some are handed back
     std::uint32_t refill_batch = 16;     ///< segments asked for at once
     bool hardened = false;               ///< a wrong free ends the kernel
-    bool clears_bitmaps = false;  ///< they are not zero at first: the first slab of a segment fills its one with zeros
+    /// Bitmaps and lines of portions are not zero when they are committed: the first thread that needs a part of them
+    /// clears it.
+    bool clears_metadata = false;
+    std::uint16_t stamp = 0;  ///< in records of portions that this heap has written
     portion_policy portions_by = portion_policy::packed;
     std::uint8_t log_chunk_lanes = 5;                   ///< log2 of how many lanes may share a chunk
     layout arrays = layout::automatic();                ///< of arrays of lanes where the call leaves it to the heap
@@ -229,6 +236,8 @@ struct heap_view {
     device_word<std::uint64_t>* descriptors = nullptr;       ///< [segments]
     device_word<std::uint64_t>* magazine = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
     device_word<std::uint64_t>* magazine_summary = nullptr;  ///< a bit for each magazine word that may be nonzero
+    device_word<std::uint32_t>* cleared_words = nullptr;     ///< [segments]: first words of its bitmap ever cleared
+    device_word<std::uint32_t>* cleared_lines = nullptr;     ///< [portion_lines()]: a `line_state`
     device_word<std::uint64_t>* bitmaps = nullptr;           ///< [segments][bitmap_words]
     /// [portion_lines()][31][words_a_line]: 1 = a portion at hand begins here
     device_word<std::uint64_t>* portions = nullptr;
@@ -278,10 +287,10 @@ struct heap_view {
 /// Segments for which a line of each length of portions stands.
 inline constexpr std::uint32_t segments_a_line = 2 * heap_view::words_a_line;
 
-/// Names all arrays that a view points to, with their lengths, to who places them: `place(pointer, count, each)`. They
-/// are to be zero, but for `bitmaps` where `clears_bitmaps` says so. Of those with an `each` above 0, the elements
+/// Names all arrays that a view points to, with their lengths, to the function that places them: `place(pointer, count,
+/// each)`. Those with an `each` of 0 must be zero, and may be touched at any time. Of the others the elements
 /// [each * i, each * (i + 1)) are touched only once one of the segments [segments_a_line * i, segments_a_line * (i +
-/// 1)) is committed; the others at any time. Host only.
+/// 1)) is committed; they may hold anything then, if `clears_metadata` is set, and must be zero otherwise. Host only.
 template <class Place>
 void for_each_array(heap_view& v, Place place) {
     constexpr std::uint64_t lengths = leaves_per_segment - 1;
@@ -296,6 +305,8 @@ void for_each_array(heap_view& v, Place place) {
     always(v.magazine, v.magazine_words());
     always(v.magazine_summary, (v.magazine_words() + 63) / 64);
     always(v.portion_summary, lengths * ((v.portion_words() + 63) / 64));
+    always(v.cleared_words, v.segments);
+    always(v.cleared_lines, v.portion_lines());
     constexpr std::uint64_t line = lengths * heap_view::words_a_line;
     place(v.portions, line * v.portion_lines(), line);
     of_segments(v.bitmaps, bitmap_words);

@@ -107,6 +107,10 @@ inline ORCHARD_NOINLINE bool begin_search(magazine_search& s) {
     const std::uint32_t wanted = s.tail == 0 ? level : from_leader(s.mask, magazine_level(s.h));
     s.random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
                    static_cast<std::uint32_t>(simt::leader_of(s.mask)));
+    s.from.count = from_leader(s.mask, words_in_use(s.h, s.from));
+    if (s.from.count == 0) {
+        return false;
+    }
     s.start = s.random % s.summaries();
     return wanted >= s.k;
 }

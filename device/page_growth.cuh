@@ -28,9 +28,9 @@ ORCHARD_INLINE bool is_far_ahead(const heap_view& h, std::uint32_t page_class, s
     return place / 2 > frontier >> shape_of(page_class).log_pages();
 }
 
-/// The bitmap of a segment that is to be a slab. Any lane, alone.
-inline ORCHARD_NOINLINE void clear_alone(const heap_view& h, const segment_run& run) {
-    clear_first(h, lane_mask{1} << simt::lane_id(), to_underlying(run.first));
+/// Clears the bitmap of a segment that becomes a slab. Any lane, alone.
+inline ORCHARD_NOINLINE void clear_alone(const heap_view& h, std::uint32_t page_class, const segment_run& run) {
+    clear_new_words(h, lane_mask{1} << simt::lane_id(), page_class, to_underlying(run.first));
 }
 
 /// Opens the next place of the class ahead of need, if the magazine can spare a segment: not the last quarter of what
@@ -46,7 +46,7 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
         h.table(page_class)[place].store<order::release>(0);
         return;
     }
-    clear_alone(h, run);
+    clear_alone(h, page_class, run);
     slab_publish(h, page_class, place, to_underlying(run.first));
     refill_magazine(h, alone);
 }
@@ -79,7 +79,7 @@ inline ORCHARD_NOINLINE void clear_place(const place_opening& o) {
     // The leader has acquired the segment; whether it was a slab's once is for all lanes to see.
     simt::sync(o.group);
     if (o.why == failure_reason::none) {
-        clear_first(o.h, o.group, to_underlying(o.got.first));
+        clear_new_words(o.h, o.group, o.page_class, to_underlying(o.got.first));
     }
 }
 

@@ -38,6 +38,11 @@ inline ORCHARD_NOINLINE failure_reason fill_place(const heap_view& h, lane_mask 
                                                   std::uint32_t place) {
     segment_run run;
     const failure_reason why = acquire_segments(h, mask, 1, &run);
+    simt::sync(mask);  // the leader has acquired the segment: what others did with it is behind that for all lanes
+    if (why == failure_reason::none) {
+        clear_new_words(h, mask, page_class, to_underlying(run.first));
+        simt::sync(mask);
+    }
     if (is_leader(mask)) {
         auto& head = h.state->slabs[page_class];
         if (why == failure_reason::none) {

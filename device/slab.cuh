@@ -63,21 +63,29 @@ ORCHARD_INLINE std::uint64_t slab_claim(const View& h, std::uint32_t page_class,
     return confirm_claim(h, page_class, segment, w, bits & ~set_bits(w, bits));
 }
 
-/// Fills the bitmap of `segment`, which the caller owns, with zeros if it has never been a slab's. All lanes of a
-/// converged group. Cost: a load; the first time 2,048 stores, shared by the lanes.
-ORCHARD_INLINE void clear_first(const heap_view& h, lane_mask mask, std::uint32_t segment) {
-    // What was a slab is zero again when it is retired, but for who comes too late and takes back what he has set.
-    if (!h.clears_bitmaps || h.records[segment].cleared.load<order::relaxed>() != 0) {
+/// Fills those words of the bitmap of `segment`, which the caller owns, with zeros that a slab of `page_class` needs
+/// and that no slab has used before. All lanes of a converged group. Cost: a load; for new words one store each, shared
+/// by the lanes.
+ORCHARD_INLINE void clear_new_words(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                    std::uint32_t segment) {
+    if (!h.clears_metadata) {
+        return;
+    }
+    // A retired slab leaves its words zero, except that a late claimer may briefly set and clear its own bits: it does
+    // so in words of its slab's class, and these are below `begin`.
+    const std::uint32_t begin = h.cleared_words[segment].load<order::relaxed>();
+    const std::uint32_t end = class_words(page_class);
+    if (begin >= end) {
         return;
     }
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
     ORCHARD_NO_UNROLL
-    for (auto w = static_cast<std::uint32_t>(simt::rank_in(mask)); w < bitmap_words; w += width) {
+    for (std::uint32_t w = begin + static_cast<std::uint32_t>(simt::rank_in(mask)); w < end; w += width) {
         h.bitmap(segment)[w].store<order::relaxed>(0);
     }
     simt::sync(mask);
     if (is_leader(mask)) {
-        h.records[segment].cleared.store<order::relaxed>(1);
+        h.cleared_words[segment].store<order::relaxed>(end);
     }
 }
 

@@ -138,14 +138,7 @@ commit_outcome growth::commit_once(segment_run run) {
     if (absl::Status s = prepare_ ? prepare_(run) : absl::OkStatus(); !s.ok()) {
         return {std::move(s), memory_tier::device, failure_reason::commit_failed};
     }
-    commit_outcome done = memory_.commit(run);
-    if (done.ok()) {
-        if (absl::Status s = memory_.await_metadata(); !s.ok()) {
-            (void)memory_.decommit(run);  // the first error is the one to report
-            return {std::move(s), memory_tier::device, failure_reason::commit_failed};
-        }
-    }
-    return done;
+    return memory_.commit(run);
 }
 
 /// Commits as much of a run as there is memory for in one piece, and leaves so much of it.

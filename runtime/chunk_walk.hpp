@@ -39,7 +39,9 @@ absl::Status for_each_chunk(const device::heap_view& view, backing& memory,
                 copy_of(memory, &view.portion_records[std::uint64_t{i} * leaves_per_segment], leaves_per_segment);
             absl::Status status = records.status();
             for (std::uint32_t leaf = 0; leaf < leaves_per_segment && status.ok(); ++leaf) {
-                if ((*records)[leaf].live.load<simt::order::relaxed>() != 0) {
+                const device::portion_record& record = (*records)[leaf];
+                if (record.live.load<simt::order::relaxed>() != 0 &&
+                    device::portion_record::is_stamped(record.shape.get(), view.stamp)) {
                     status = visit(device::chunk_of_leaves(i, leaf), device::chunk_blocks((*records)[leaf]));
                 }
             }

@@ -4,7 +4,9 @@
 #include "runtime/heap.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -120,6 +122,13 @@ simt::executor heap::impl::own_executor() const {
     return own;
 }
 
+/// A number that this process's last 65,534 heaps did not have, and other processes' heaps hardly; never 0, as memory
+/// that was cleared has that.
+std::uint16_t heap::impl::next_stamp() {
+    static std::atomic<std::uint32_t> next{std::random_device{}()};
+    return static_cast<std::uint16_t>(next.fetch_add(1, std::memory_order_relaxed) % 0xffff + 1);
+}
+
 absl::Status heap::impl::lay_out_metadata() {
     // One less than the mailbox's count field can say, so that a request for the whole heap fits it.
     const std::uint32_t segments = std::min(memory_->segments(), max_segments - 1);
@@ -139,8 +148,8 @@ absl::Status heap::impl::lay_out_metadata() {
     // A refill of more than the target would keep from others what the magazine then gives back.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
     view.hardened = values.hardened;
-    // The published walks take it for zero.
-    view.clears_bitmaps = !memory_->zeroes_all() && values.page_policy == device::page_policy::default_walk;
+    view.clears_metadata = !memory_->zeroes_all();
+    view.stamp = next_stamp();
     view.portions_by = values.portions;
     view.arrays = values.layout;
     view.order_of_lanes = values.lane_order;
@@ -149,8 +158,7 @@ absl::Status heap::impl::lay_out_metadata() {
     absl::Status status;
     const auto place = [&](auto*& pointer, std::uint64_t count, std::uint64_t each = 0) {
         const std::uint64_t bytes = count * sizeof(*pointer);
-        const bool zeroed = !view.clears_bitmaps || static_cast<const void*>(&pointer) != &view.bitmaps;
-        auto memory = each != 0 ? memory_->reserve_metadata(bytes, zeroed) : memory_->allocate_metadata(bytes);
+        auto memory = each != 0 ? memory_->reserve_metadata(bytes) : memory_->allocate_metadata(bytes);
         if (!memory.ok()) {
             status.Update(memory.status());
             return;
@@ -210,10 +218,8 @@ absl::Status heap::impl::start_shards() {
         ranges.push_back({segment_index{first}, std::min(view.segments_per_shard, view.segments - first)});
     }
     // Of what is committed from the start, here; of what is committed later, by the growth thread.
-    absl::Status prepared = partial_.prepare(*memory_, {segment_index{0}, memory_->committed_at_start()});
-    prepared.Update(memory_->await_metadata());
-    if (!prepared.ok()) {
-        return prepared;
+    if (absl::Status s = partial_.prepare(*memory_, {segment_index{0}, memory_->committed_at_start()}); !s.ok()) {
+        return s;
     }
     growth_ = std::make_unique<growth>(*memory_, ranges,
                                        extent_sizes{segments_of(values.extent), segments_of(values.most_extent)},

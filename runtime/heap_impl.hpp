@@ -48,6 +48,7 @@ public:
 
 private:
     friend struct heap_service_peer;
+    static std::uint16_t next_stamp();
     absl::Status lay_out_metadata();
     absl::Status write_views();
     absl::Status write_closing(device::heap_state* state);

@@ -120,6 +120,23 @@ private:
         return absl::OkStatus();
     }
 
+    /// Takes the copied words of portions for zero where no thread has cleared them yet: they may hold anything.
+    absl::Status blank_raw_lines() {
+        constexpr std::size_t words = std::size_t{leaves_per_segment - 1} * heap_view::words_a_line;
+        const auto lines = copy_of(memory_, view_.cleared_lines, view_.portion_lines());
+        if (!lines.ok()) {
+            return lines.status();
+        }
+        for (std::size_t i = 0; i < lines->size(); ++i) {
+            if ((*lines)[i].load<order::relaxed>() != static_cast<std::uint32_t>(device::line_state::cleared)) {
+                for (std::size_t w = 0; w < words; ++w) {
+                    portions_[i * words + w].store<order::relaxed>(0);
+                }
+            }
+        }
+        return absl::OkStatus();
+    }
+
     /// The words of one bitmap of the magazine. Those of portions lie line by line among those of all lengths, which
     /// are copied once.
     absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::stock& from) {
@@ -134,6 +151,11 @@ private:
                 return copy.status();
             }
             all = *std::move(copy);
+            if (from.leaves != 0 && view_.clears_metadata) {
+                if (absl::Status s = blank_raw_lines(); !s.ok()) {
+                    return s;
+                }
+            }
         }
         std::vector<std::uint64_t> words;
         for (std::uint32_t w = 0; w < from.count; ++w) {
@@ -172,18 +194,17 @@ private:
     }
 
     absl::Status check_bitmaps() {
-        std::vector<bool> cleared(view_.segments, true);
-        if (view_.clears_bitmaps) {
-            const auto records = copy_of(memory_, view_.records, view_.segments);
-            if (!records.ok()) {
-                return records.status();
+        std::vector<std::uint64_t> cleared(view_.segments, device::bitmap_words);
+        if (view_.clears_metadata) {
+            const auto words = copy_of(memory_, view_.cleared_words, view_.segments);
+            if (!words.ok()) {
+                return words.status();
             }
-            for (std::uint32_t i = 0; i < view_.segments; ++i) {
-                cleared[i] = (*records)[i].cleared.load<order::relaxed>() != 0;
-            }
+            std::transform(words->begin(), words->end(), cleared.begin(),
+                           [](const auto& w) { return w.template load<order::relaxed>(); });
         }
         return for_each_bitmap(
-            view_, memory_, [&](std::uint32_t i) { return cleared[i] ? device::bitmap_words : 0; },
+            view_, memory_, [&](std::uint32_t i) { return cleared[i]; },
             [this](std::uint32_t segment, std::span<const word64> words) {
                 const std::uint64_t d = descriptors_[segment];
                 const bool slab = descriptor::kind(d) == segment_kind::slab;

@@ -119,7 +119,7 @@ absl::Status host_blocks::describe_portion(const cut& c, const mailbox::grant& g
     const std::uint32_t first = segment * leaves_per_segment + to_underlying(g.leaf);
     const auto units = static_cast<std::uint32_t>(c.bytes >> device::chunk_unit_shift);
     device::portion_record record{};
-    record.shape.set(device::portion_record::shape_of(c.blocks, to_underlying(c.leaves)));
+    record.shape.set(device::portion_record::shape_of(view_.stamp, c.blocks, to_underlying(c.leaves)));
     for (std::uint32_t i = 0; i <= c.blocks; i += 2) {
         record.offsets[i / 2].set((i + 1) * units << 16 | i * units);
     }
@@ -140,18 +140,12 @@ absl::Status host_blocks::describe_portion(const cut& c, const mailbox::grant& g
 absl::Status host_blocks::describe_segments(const cut& c, const mailbox::grant& g) {
     const std::uint32_t segment = to_underlying(g.first);
     device::chunk_record record{};
-    // It says of the segment, too, whether its bitmap has been cleared.
-    auto s =
-        memory_.read(static_cast<void*>(&record), static_cast<const void*>(&view_.records[segment]), sizeof(record));
-    record.live.store<order::relaxed>(0);
     record.lanes.set(1);
     record.segments.set(c.segments);
     record.leaves.set(to_underlying(c.leaves));
     record.offset[0].set(0);
     record.offset[1].set(static_cast<std::uint32_t>(c.bytes >> device::chunk_unit_shift));
-    if (s.ok()) {
-        s = write(&view_.records[segment], record);
-    }
+    auto s = write(&view_.records[segment], record);
     if (s.ok()) {
         s = change_descriptor(segment, segment_kind::chunk, segment);
     }

@@ -37,8 +37,8 @@ struct memory_use {
 
 /// One super chunk and the metadata beside it. Everything that it handed out is released with it.
 ///
-/// Threads: `commit`, `decommit`, `commit_metadata` and `await_metadata` are called by one thread (after creation the
-/// growth thread), `use` by any at any time, the others by any thread, one at a time each.
+/// Threads: `commit`, `decommit` and `commit_metadata` are called by one thread (after creation the growth thread),
+/// `use` by any at any time, the others by any thread, one at a time each.
 class backing {
 public:
     backing() = default;
@@ -73,18 +73,14 @@ public:
     /// Device memory for metadata: zero-filled, aligned to 256 B. Errors: ResourceExhausted with the size.
     virtual absl::StatusOr<void*> allocate_metadata(std::size_t bytes) = 0;
     /// Addresses for metadata of which a part will do for long: as `allocate_metadata`, but nothing may be touched
-    /// before `commit_metadata`. Not `zeroed`: it may be anything then, unless `zeroes_all`.
-    virtual absl::StatusOr<void*> reserve_metadata(std::size_t bytes, [[maybe_unused]] bool zeroed) {
-        return allocate_metadata(bytes);
-    }
+    /// before `commit_metadata`, and it may hold anything then, unless `zeroes_all`.
+    virtual absl::StatusOr<void*> reserve_metadata(std::size_t bytes) { return allocate_metadata(bytes); }
     [[nodiscard]] virtual bool zeroes_all() const { return true; }
     /// Whether metadata is committed at an address that was reserved.
     [[nodiscard]] virtual bool has_metadata(const void* /*at*/) { return true; }
     /// Makes [at, at + bytes) of what was reserved memory, if it is none yet; it stays so. `read` finds zeros where
-    /// there is none yet. What is to be zeroed is so after `await_metadata`: it takes long, and other work can go on
-    /// beside it.
+    /// there is none yet.
     virtual absl::Status commit_metadata(void* /*at*/, std::size_t /*bytes*/) { return absl::OkStatus(); }
-    virtual absl::Status await_metadata() { return absl::OkStatus(); }
     /// Memory that host and device both read and write while kernels run: zero-filled, aligned to 4 KiB.
     virtual absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) = 0;
 

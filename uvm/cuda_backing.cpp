@@ -19,6 +19,11 @@ public:
         if (auto s = memory_.initialize(); !s.ok()) {
             return s;
         }
+        auto staging = memory_.allocate_host_visible(detail::cuda_memory::staging_bytes);
+        if (!staging.ok()) {
+            return staging.status();
+        }
+        memory_.set_staging(*staging);
         const std::uint64_t bytes = (std::uint64_t{segments_} + 1) << segment_shift;
         auto memory = memory_.allocate(bytes, "the super chunk");
         if (!memory.ok()) {

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "uvm/cuda_calls.hpp"
 #include "uvm/cuda_memory.hpp"
@@ -23,6 +25,7 @@ CUdeviceptr as_device(const char* at) { return reinterpret_cast<CUdeviceptr>(at)
 
 class cuda_driver final : public memory_driver {
 public:
+    ~cuda_driver() override;
     absl::Status initialize();
 
     [[nodiscard]] std::size_t granularity() const override { return granularity_; }
@@ -43,11 +46,9 @@ public:
     absl::Status set_access(char* at, std::size_t bytes) override;
     absl::Status unmap(char* at, std::size_t bytes) override;
 
-    absl::Status clear(char* at, std::size_t bytes) override { return memory_.clear(at, bytes); }
-    absl::Status await_clears() override { return memory_.await_clears(); }
-    absl::StatusOr<void*> allocate(std::size_t bytes) override { return memory_.allocate_zeroed(bytes, "metadata"); }
+    absl::StatusOr<void*> allocate(std::size_t bytes) override { return take(memory_tier::device, bytes); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
-        return memory_.allocate_host_visible(bytes);
+        return host_shares_tier_ ? take(memory_tier::host, bytes) : memory_.allocate_host_visible(bytes);
     }
     [[nodiscard]] void* stream() const override { return memory_.stream(); }
     absl::Status read(void* to, const void* from, std::size_t n) override { return memory_.read(to, from, n); }
@@ -72,6 +73,17 @@ private:
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         return calls_.set_access(as_device(at), bytes, &access, 1);
     }
+    /// Mapped memory from which `allocate` and `allocate_host_visible` take: never `cudaMalloc` or `cudaHostAlloc`,
+    /// whose counterparts wait for kernels that run.
+    struct piece {
+        char* at = nullptr;
+        std::size_t bytes = 0;
+        std::size_t used = 0;
+        memory_handle memory{};
+        memory_tier tier = memory_tier::device;
+    };
+    absl::StatusOr<void*> take(memory_tier tier, std::size_t bytes);
+    absl::StatusOr<piece> map_piece(memory_tier tier, std::size_t bytes);
     absl::Status find_granularity(CUdevice device);
     [[nodiscard]] bool find_host_tier(CUdevice device, std::size_t* granularity);
 
@@ -79,7 +91,10 @@ private:
     detail::driver_calls calls_;
     std::size_t granularity_ = 0;
     bool has_host_tier_ = false;
+    bool host_shares_tier_ = false;  ///< the host may read and write memory of the host tier
     int host_node_ = 0;
+    std::mutex pieces_mutex_;
+    std::vector<piece> pieces_;
 
     // What lies on the host, so that the host gets access to it too.
     std::mutex host_mutex_;
@@ -104,7 +119,91 @@ absl::Status cuda_driver::initialize() {
         return absl::FailedPreconditionError(
             absl::StrFormat("GPU %d cannot map memory into reserved addresses (virtual memory management)", device));
     }
-    return find_granularity(device);
+    if (auto s = find_granularity(device); !s.ok()) {
+        return s;
+    }
+    host_shares_tier_ = has_host_tier_;
+    auto staging = allocate_host_visible(detail::cuda_memory::staging_bytes);
+    if (!staging.ok() && host_shares_tier_) {
+        host_shares_tier_ = false;
+        staging = allocate_host_visible(detail::cuda_memory::staging_bytes);
+    }
+    if (!staging.ok()) {
+        return staging.status();
+    }
+    memory_.set_staging(*staging);
+    return absl::OkStatus();
+}
+
+cuda_driver::~cuda_driver() {
+    // A destructor has nobody to tell: memory that cannot be taken back goes with the process.
+    for (const piece& p : pieces_) {
+        if (unmap(p.at, p.bytes).ok()) {
+            destroy(p.memory, p.bytes);
+            unreserve(p.at, p.bytes);
+        }
+    }
+}
+
+absl::StatusOr<cuda_driver::piece> cuda_driver::map_piece(memory_tier tier, std::size_t bytes) {
+    piece made{nullptr, (bytes + granularity_ - 1) / granularity_ * granularity_, 0, {}, tier};
+    const auto at = reserve(made.bytes, granularity_);
+    if (!at.ok()) {
+        return at.status();
+    }
+    made.at = *at;
+    const auto memory = create(made.bytes, tier);
+    absl::Status status = memory.status();
+    if (status.ok()) {
+        made.memory = *memory;
+        status = map(made.at, made.bytes, made.memory);
+        if (status.ok()) {
+            const detail::current_device here(memory_.device());
+            status = set_access(made.at, made.bytes);
+            if (status.ok() && tier == memory_tier::host) {
+                status =
+                    calls_.check(give_access(made.at, made.bytes, tier), "cuMemSetAccess for the host", made.bytes);
+            }
+            if (status.ok() && tier == memory_tier::device) {
+                status = memory_.zero(made.at, made.bytes);
+            }
+            if (!status.ok()) {
+                (void)unmap(made.at, made.bytes);  // the first error is the one to report
+            }
+        }
+        if (!status.ok()) {
+            destroy(made.memory, made.bytes);
+        }
+    }
+    if (!status.ok()) {
+        unreserve(made.at, made.bytes);
+        return status;
+    }
+    if (tier == memory_tier::host) {
+        std::memset(made.at, 0, made.bytes);
+    }
+    return made;
+}
+
+/// Returns zero-filled memory of a tier, which is given back with the driver.
+absl::StatusOr<void*> cuda_driver::take(memory_tier tier, std::size_t bytes) {
+    constexpr std::size_t device_alignment = 256;
+    constexpr std::size_t host_alignment = 4096;
+    const std::size_t alignment = tier == memory_tier::device ? device_alignment : host_alignment;
+    const std::scoped_lock lock(pieces_mutex_);
+    const std::size_t wanted = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+    auto found = std::find_if(pieces_.begin(), pieces_.end(),
+                              [&](const piece& p) { return p.tier == tier && wanted <= p.bytes - p.used; });
+    if (found == pieces_.end()) {
+        auto made = map_piece(tier, wanted);
+        if (!made.ok()) {
+            return made.status();
+        }
+        pieces_.push_back(*made);
+        found = std::prev(pieces_.end());
+    }
+    found->used += wanted;
+    return found->at + (found->used - wanted);
 }
 
 absl::Status cuda_driver::find_granularity(CUdevice device) {

@@ -11,13 +11,6 @@
 #include "absl/strings/str_format.h"
 
 namespace orchard::detail {
-namespace {
-
-// Pinned, so that a copy is asynchronous to running kernels; large enough that big reads run at link speed.
-constexpr std::size_t staging_bytes = 1 << 20;
-constexpr std::size_t zeros_bytes = 2 << 20;
-
-}  // namespace
 
 absl::Status to_status(cudaError_t error, const char* call) {
     if (error == cudaSuccess) {
@@ -49,17 +42,7 @@ absl::Status cuda_memory::initialize() {
     if (auto s = to_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); !s.ok()) {
         return s;
     }
-    if (auto s = to_status(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "cudaStreamCreate"); !s.ok()) {
-        return s;
-    }
-    auto staging = allocate_host_visible(staging_bytes);
-    auto zeros = allocate_host_visible(zeros_bytes);
-    if (!staging.ok() || !zeros.ok()) {
-        return staging.ok() ? zeros.status() : staging.status();
-    }
-    staging_ = *staging;
-    zeros_ = *zeros;
-    return absl::OkStatus();
+    return to_status(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "cudaStreamCreate");
 }
 
 absl::StatusOr<void*> cuda_memory::allocate(std::uint64_t bytes, const char* what) {
@@ -88,14 +71,18 @@ absl::StatusOr<void*> cuda_memory::allocate_zeroed(std::uint64_t bytes, const ch
     if (!memory.ok()) {
         return memory;
     }
-    const current_device here(device_);
-    if (auto s = to_status(cudaMemsetAsync(*memory, 0, bytes, stream_), "cudaMemsetAsync"); !s.ok()) {
-        return s;
-    }
-    if (auto s = to_status(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); !s.ok()) {
+    if (auto s = zero(*memory, bytes); !s.ok()) {
         return s;
     }
     return memory;
+}
+
+absl::Status cuda_memory::zero(void* at, std::size_t bytes) {
+    const current_device here(device_);
+    if (auto s = to_status(cudaMemsetAsync(at, 0, bytes, stream_), "cudaMemsetAsync"); !s.ok()) {
+        return s;
+    }
+    return to_status(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
 absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
@@ -109,26 +96,6 @@ absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
     const std::scoped_lock lock(owned_mutex_);
     host_memory_.push_back(p);
     return p;
-}
-
-absl::Status cuda_memory::clear(void* at, std::size_t bytes) {
-    // Not cudaMemset: that is a kernel, which waits for room on a GPU that is full of warps that wait for this.
-    const current_device here(device_);
-    for (std::size_t done = 0; done < bytes; done += zeros_bytes) {
-        const std::size_t n = std::min(bytes - done, zeros_bytes);
-        if (auto s =
-                to_status(cudaMemcpyAsync(static_cast<char*>(at) + done, zeros_, n, cudaMemcpyHostToDevice, copies_),
-                          "cudaMemcpyAsync");
-            !s.ok()) {
-            return s;
-        }
-    }
-    return absl::OkStatus();
-}
-
-absl::Status cuda_memory::await_clears() {
-    const current_device here(device_);
-    return to_status(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
 }
 
 absl::Status cuda_memory::read(void* to, const void* from, std::size_t bytes) {

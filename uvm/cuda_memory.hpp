@@ -34,6 +34,10 @@ public:
 
     /// For the calling thread's current GPU. Before all others.
     absl::Status initialize();
+    /// Bytes of pinned memory through which `read` and `write` copy.
+    static constexpr std::size_t staging_bytes = 1 << 20;
+    /// Gives that memory, which must outlive this; without it `read` and `write` fail.
+    void set_staging(void* memory) { staging_ = memory; }
 
     [[nodiscard]] int device() const { return device_; }
     [[nodiscard]] cudaStream_t stream() const { return stream_; }
@@ -45,10 +49,9 @@ public:
     /// Pinned memory, zero-filled.
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes);
 
-    /// Begins to fill with zeros; not behind running kernels. Cost: as a copy from the host.
-    absl::Status clear(void* at, std::size_t bytes);
-    /// Waits until that is done.
-    absl::Status await_clears();
+    /// Fills device memory with zeros, and waits for it. A stream operation: another thread's call may hold it up until
+    /// kernels that run have ended, so that it is for the creation of a heap alone.
+    absl::Status zero(void* at, std::size_t bytes);
     /// Copies through pinned memory, so that neither waits for running kernels.
     absl::Status read(void* to, const void* from, std::size_t bytes);
     absl::Status write(void* to, const void* from, std::size_t bytes);
@@ -64,7 +67,6 @@ private:
     std::vector<void*> host_memory_;
     std::mutex staging_mutex_;
     void* staging_ = nullptr;
-    void* zeros_ = nullptr;
 };
 
 }  // namespace orchard::detail

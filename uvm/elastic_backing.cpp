@@ -36,14 +36,9 @@ public:
     absl::Status decommit(segment_run run) override;
     [[nodiscard]] memory_use use() const override;
 
-    absl::StatusOr<void*> reserve_metadata(std::size_t bytes, bool zeroed) override;
+    absl::StatusOr<void*> reserve_metadata(std::size_t bytes) override;
     [[nodiscard]] bool zeroes_all() const override { return false; }
     absl::Status commit_metadata(void* at, std::size_t bytes) override;
-    absl::Status await_metadata() override {
-        absl::Status status = clears_ ? driver().await_clears() : absl::OkStatus();
-        clears_ = clears_ && !status.ok();  // what is not zero yet is waited for again
-        return status;
-    }
     [[nodiscard]] bool has_metadata(const void* at) override {
         const std::scoped_lock lock(metadata_mutex_);
         const auto* p = static_cast<const char*>(at);
@@ -65,9 +60,7 @@ private:
     struct metadata_range {
         char* at = nullptr;
         std::size_t bytes = 0;
-        bool zeroed = true;
         std::vector<bool> present;
-        std::size_t count = 0;  ///< of granules with memory
     };
 
     [[nodiscard]] piece piece_for(segment_run run) const {
@@ -94,7 +87,6 @@ private:
     std::mutex metadata_mutex_;
     std::deque<metadata_range> metadata_;  // its elements stay where they are
     std::vector<piece> metadata_pieces_;
-    bool clears_ = false;  ///< some of it is being filled with zeros
 
     // Counts that `use` reads at any time; they order nothing, so every access is relaxed.
     std::atomic<std::uint64_t> device_bytes_{0};
@@ -102,7 +94,6 @@ private:
 };
 
 elastic_backing::~elastic_backing() {
-    (void)await_metadata();
     // What cannot be taken back goes with the process; a destructor has nobody to tell.
     runs_.for_each([&](const piece& p) { (void)take_back(p); });
     for (const piece& p : metadata_pieces_) {
@@ -225,7 +216,7 @@ absl::Status elastic_backing::decommit(segment_run run) {
     return absl::OkStatus();
 }
 
-absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes, bool zeroed) {
+absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes) {
     const std::size_t granule = driver().granularity();
     const std::size_t granules = std::max<std::size_t>(1, bytes / granule + (bytes % granule != 0 ? 1 : 0));
     const auto at = driver().reserve(granules * granule, granule);
@@ -233,7 +224,7 @@ absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes, bool 
         return at.status();
     }
     const std::scoped_lock lock(metadata_mutex_);
-    metadata_.push_back({*at, granules * granule, zeroed, std::vector<bool>(granules)});
+    metadata_.push_back({*at, granules * granule, std::vector<bool>(granules)});
     return *at;
 }
 
@@ -292,19 +283,8 @@ absl::Status elastic_backing::commit_metadata(void* at, std::size_t bytes) {
         while (next < end && !range->present[next]) {
             ++next;
         }
-        if (next == end && next > i && range->zeroed) {
-            // Of what takes little beside the bitmaps, an eighth ahead: each piece costs the driver some 100 us.
-            const std::size_t ahead = std::min(range->present.size(), end + range->count / 8);
-            while (next < ahead && !range->present[next]) {
-                ++next;
-            }
-        }
         if (next > i) {
-            absl::Status s = commit_granules(*range, i, next - i);
-            if (!s.ok() && next > end) {
-                s = commit_granules(*range, i, end - i);
-            }
-            if (!s.ok()) {
+            if (absl::Status s = commit_granules(*range, i, next - i); !s.ok()) {
                 return s;
             }
         }
@@ -324,15 +304,8 @@ absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t
     if (auto s = join(p); !s.ok()) {
         return s;
     }
-    if (auto s = range.zeroed ? driver().clear(p.at, p.bytes) : absl::OkStatus(); !s.ok()) {
-        (void)driver().await_clears();  // of a part of it
-        (void)take_back(p);             // the first error is the one to report
-        return s;
-    }
-    clears_ = clears_ || range.zeroed;
     const std::scoped_lock lock(metadata_mutex_);
     std::fill_n(range.present.begin() + static_cast<std::ptrdiff_t>(first), count, true);
-    range.count += count;
     metadata_pieces_.push_back(p);
     metadata_use_.add(p.bytes);
     return absl::OkStatus();

@@ -42,8 +42,6 @@ public:
     absl::Status map(char* at, std::size_t bytes, memory_handle memory) override;
     absl::Status set_access(char* at, std::size_t bytes) override;
     absl::Status unmap(char* at, std::size_t bytes) override;
-    absl::Status clear(char* at, std::size_t bytes) override;
-    absl::Status await_clears() override { return absl::OkStatus(); }
 
     absl::StatusOr<void*> allocate(std::size_t bytes) override { return pieces_.allocate(bytes); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override { return pieces_.allocate(bytes); }
@@ -65,7 +63,6 @@ private:
     struct joined {
         std::size_t bytes = 0;
         memory_handle memory{};
-        bool accessible = false;
     };
 
     [[nodiscard]] absl::Status check_sizes(const char* call, const char* at, std::size_t bytes) const {
@@ -80,7 +77,7 @@ private:
         auto after = entries.lower_bound(end);
         return after == entries.begin() ? entries.end() : std::prev(after);
     }
-    [[nodiscard]] absl::Status check_mapped(const char* call, char* at, std::size_t bytes, bool accessible);
+    [[nodiscard]] absl::Status check_mapped(const char* call, char* at, std::size_t bytes);
 
     std::mutex mutex_;
     std::map<char*, std::size_t> reserved_;
@@ -162,20 +159,16 @@ absl::Status emulated_driver::map(char* at, std::size_t bytes, memory_handle mem
                             bytes, at, static_cast<std::uint64_t>(memory)));
     }
     source->second.mapped = true;
-    mapped_.emplace(at, joined{bytes, memory, false});
+    mapped_.emplace(at, joined{bytes, memory});
     return absl::OkStatus();
 }
 
-absl::Status emulated_driver::check_mapped(const char* call, char* at, std::size_t bytes, bool accessible) {
+absl::Status emulated_driver::check_mapped(const char* call, char* at, std::size_t bytes) {
     for (char* end = at + bytes; end > at;) {
         const auto last = last_before(mapped_, end);
         if (last == mapped_.end() || last->first + last->second.bytes < end) {
             return absl::FailedPreconditionError(
                 absl::StrFormat("%s of %d bytes at %p: nothing is mapped before %p", call, bytes, at, end));
-        }
-        if (accessible && !last->second.accessible) {
-            return absl::FailedPreconditionError(
-                absl::StrFormat("%s of %d bytes at %p: nobody has access to %p", call, bytes, at, last->first));
         }
         end = last->first;
     }
@@ -187,14 +180,11 @@ absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
         return s;
     }
     const std::scoped_lock lock(mutex_);
-    if (auto s = check_mapped("set_access", at, bytes, false); !s.ok()) {
+    if (auto s = check_mapped("set_access", at, bytes); !s.ok()) {
         return s;
     }
     if (auto s = detail::make_accessible(at, bytes); !s.ok()) {
         return s;
-    }
-    for (auto i = mapped_.lower_bound(at); i != mapped_.end() && i->first < at + bytes; ++i) {
-        i->second.accessible = true;
     }
     // What a GPU maps is what somebody has left there; a part of it is enough to be noticed.
     detail::fill_words(at, std::min(bytes, most_rubbish), 0xa5a5a5a5a5a5a5a5u);
@@ -215,15 +205,6 @@ absl::Status emulated_driver::unmap(char* at, std::size_t bytes) {
         source->second.mapped = false;
     }
     mapped_.erase(found);
-    return absl::OkStatus();
-}
-
-absl::Status emulated_driver::clear(char* at, std::size_t bytes) {
-    const std::scoped_lock lock(mutex_);
-    if (auto s = check_mapped("clear", at, bytes, true); !s.ok()) {
-        return s;
-    }
-    detail::fill_words(at, bytes, 0);
     return absl::OkStatus();
 }
 

@@ -58,12 +58,6 @@ public:
     /// Takes back a `map`, exactly as it was done; nobody may use the addresses.
     virtual absl::Status unmap(char* at, std::size_t bytes) = 0;
 
-    /// Begins to fill mapped memory with zeros; it stays mapped until `await_clears`. What `read` and `write` do is
-    /// after it.
-    virtual absl::Status clear(char* at, std::size_t bytes) = 0;
-    /// Waits until all that was begun is zero.
-    virtual absl::Status await_clears() = 0;
-
     /// Device memory of a fixed size: zero-filled, aligned to 256 B; given back with the driver.
     virtual absl::StatusOr<void*> allocate(std::size_t bytes) = 0;
     /// As `backing::allocate_host_visible`, `stream`, `read` and `write`.

@@ -213,7 +213,7 @@ TEST_F(ElasticBacking, ItsEndLeavesNothing) {
         ASSERT_TRUE(memory->commit(run_at(0, 2)).ok());
         ASSERT_TRUE(memory->commit(run_at(3, 1)).ok());
         for (int i = 0; i < 2; ++i) {
-            const auto reserved = memory->reserve_metadata(3 * segment_bytes, true);
+            const auto reserved = memory->reserve_metadata(3 * segment_bytes);
             ASSERT_TRUE(reserved.ok());
             ASSERT_TRUE(memory->commit_metadata(*reserved, segment_bytes + 1).ok());
         }
@@ -259,7 +259,7 @@ TEST_F(ElasticBacking, ASlowCommitDelaysNobodyElse) {
     std::thread grower([&] { outcome = memory->commit(run_at(1, 1)); });
     script->wait_until_reached(held);
     EXPECT_EQ(memory->use().device_bytes, segment_bytes) << "counted when it is there";
-    EXPECT_TRUE(memory->reserve_metadata(1, true).ok());
+    EXPECT_TRUE(memory->reserve_metadata(1).ok());
     EXPECT_TRUE(memory->allocate_host_visible(1).ok());
     write_to(memory->base());
     script->let_go(held);

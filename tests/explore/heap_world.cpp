@@ -62,9 +62,14 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     box.shape = u.shape;
     box.timeout_ns = u.timeout_ns;
     box.lost_after_ns = u.lost_after_ns;
-    v.clears_bitmaps = u.unzeroed_bitmaps;
-    if (u.unzeroed_bitmaps) {
-        std::memset(static_cast<void*>(v.bitmaps), 0xff, std::size_t{v.segments} * device::bitmap_words * 8);
+    v.clears_metadata = u.unzeroed;
+    v.stamp = 0x5eed;
+    if (u.unzeroed) {
+        device::for_each_array(v, [](auto*& array, std::uint64_t count, std::uint64_t each) {
+            if (each != 0) {
+                std::memset(static_cast<void*>(array), 0xff, count * sizeof(*array));
+            }
+        });
     }
     box.device = reinterpret_cast<mailbox::device_part*>(metadata.place<char>(mailbox::device_part::bytes(u.shape)));
     box.host = mailbox::host_part::in(metadata.place<char>(mailbox::host_part::bytes(u.shape)), u.shape);
@@ -98,6 +103,8 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(v.portions, std::size_t{v.portion_lines()} * v.words_a_line * 8 * (leaves_per_segment - 1), "portions",
                  8);
     s.name_words(v.portion_summary, 8 * (leaves_per_segment - 1), "portion_summary", 8);
+    s.name_words(v.cleared_words, std::size_t{v.segments} * 4, "cleared_words", 4);
+    s.name_words(v.cleared_lines, std::size_t{v.portion_lines()} * 4, "cleared_lines", 4);
     s.name_words(v.portion_records, std::size_t{v.segments} * leaves_per_segment * sizeof(device::portion_record),
                  "portion_record", sizeof(device::portion_record));
     s.name_words(v.leaf_owners, std::size_t{v.segments} * leaves_per_segment * 4, "leaf_owner", 4);

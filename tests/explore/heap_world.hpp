@@ -90,9 +90,9 @@ struct heap_setup {
     std::uint64_t timeout_ns = 100'000'000;  ///< beyond what delays add up to
     std::uint64_t lost_after_ns = 20'000;    ///< of a courier
     std::uint64_t reclaim_patience_ns = 200'000;
-    bool service_lives = true;      ///< otherwise nobody answers
-    bool gives_back = false;        ///< the service gives up unused extents now and then
-    bool unzeroed_bitmaps = false;  ///< the first slab of each segment is to clear its own
+    bool service_lives = true;  ///< otherwise nobody answers
+    bool gives_back = false;    ///< the service gives up unused extents now and then
+    bool unzeroed = false;      ///< metadata of segments holds garbage at first: `heap_view::clears_metadata`
 };
 
 class heap_world {

@@ -181,7 +181,7 @@ protected:
             return peer.read(&record.segments) * segment_bytes + peer.read(&record.leaves) * big_page_bytes;
         }
         EXPECT_EQ(device::descriptor::kind(d), device::segment_kind::portions);
-        return (peer.read(&view.portion_records[leaf].shape) >> 8) * big_page_bytes;
+        return device::portion_record::leaves_of(peer.read(&view.portion_records[leaf].shape)) * big_page_bytes;
     }
     std::uint64_t invalid_frees() { return settled_stats().invalid_frees; }
 };

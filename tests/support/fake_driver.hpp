@@ -31,8 +31,6 @@ enum class driver_call {
     map,
     set_access,
     unmap,
-    clear,
-    await_clears,
     allocate,
     allocate_host_visible,
     read,
@@ -211,18 +209,6 @@ public:
         absl::Status status = script_->begin({driver_call::unmap, at, bytes});
         return status.ok() ? counted(real_->unmap(at, bytes), [](driver_live& live) { --live.mappings; }) : status;
     }
-    absl::Status clear(char* at, std::size_t bytes) override {
-        absl::Status status = script_->begin({driver_call::clear, at, bytes});
-        if (status.ok()) {
-            const std::scoped_lock lock(clears_mutex_);
-            clears_.emplace_back(at, bytes);
-        }
-        return status;
-    }
-    absl::Status await_clears() override {
-        absl::Status status = script_->begin({driver_call::await_clears});
-        return status.ok() ? do_clears() : status;
-    }
     absl::StatusOr<void*> allocate(std::size_t bytes) override {
         absl::Status status = script_->begin({driver_call::allocate, nullptr, bytes});
         return status.ok() ? real_->allocate(bytes) : status;
@@ -234,25 +220,14 @@ public:
     [[nodiscard]] void* stream() const override { return real_->stream(); }
     absl::Status read(void* to, const void* from, std::size_t bytes) override {
         absl::Status status = script_->begin({driver_call::read, from, bytes});
-        status.Update(do_clears());
         return status.ok() ? real_->read(to, from, bytes) : status;
     }
     absl::Status write(void* to, const void* from, std::size_t bytes) override {
         absl::Status status = script_->begin({driver_call::write, to, bytes});
-        status.Update(do_clears());
         return status.ok() ? real_->write(to, from, bytes) : status;
     }
 
 private:
-    /// Does the clears that were begun: as late as they may be done.
-    absl::Status do_clears() {
-        const std::scoped_lock lock(clears_mutex_);
-        absl::Status status;
-        for (const auto& [at, bytes] : std::exchange(clears_, {})) {
-            status.Update(real_->clear(at, bytes));
-        }
-        return status;
-    }
     template <class F>
     void change(F&& f) {
         const std::scoped_lock lock(script_->mutex_);
@@ -270,8 +245,6 @@ private:
     }
 
     std::shared_ptr<driver_script> script_;
-    std::mutex clears_mutex_;
-    std::vector<std::pair<char*, std::size_t>> clears_;  // begun
     std::unique_ptr<memory_driver> real_ = make_emulated_driver();
 };
 

@@ -78,13 +78,13 @@ void turn_over(heap_world& heap, chunk_frees& chunks, std::array<exchange_place,
     }
 }
 
-void run_turnover(world& w, std::uint32_t magazine_target, bool unzeroed_bitmaps) {
+void run_turnover(world& w, std::uint32_t magazine_target, bool unzeroed) {
     constexpr std::uint32_t segments = 24;
     heap_world heap(w, {.segments = segments,
                         .committed_at_start = segments,
                         .magazine_target = magazine_target,
                         .refill_batch = 1,
-                        .unzeroed_bitmaps = unzeroed_bitmaps});
+                        .unzeroed = unzeroed});
     chunk_frees chunks(heap);
     std::array<exchange_place, place_count> places{};
     w.s.name_words(places.data(), sizeof(places), "place", sizeof(places[0]));
