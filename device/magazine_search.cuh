@@ -108,11 +108,8 @@ inline ORCHARD_NOINLINE bool begin_search(magazine_search& s) {
     s.random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
                    static_cast<std::uint32_t>(simt::leader_of(s.mask)));
     s.from.count = from_leader(s.mask, words_in_use(s.h, s.from));
-    if (s.from.count == 0) {
-        return false;
-    }
-    s.start = s.random % s.summaries();
-    return wanted >= s.k;
+    s.start = s.from.count != 0 ? s.random % s.summaries() : 0;
+    return wanted >= s.k && s.from.count != 0;
 }
 
 /// The summary word that is `i` behind the first one that was looked at; `i` is below their number.

@@ -25,12 +25,13 @@ struct left_block {
     std::uint64_t bytes = 0;
 };
 
-void run_portions(world& w) {
+void run_portions_in(world& w, bool unzeroed) {
     heap_world heap(w, {.segments = 6 + w.s.pick(8),
                         .committed_at_start = 4,
                         .extent = 3,
                         .magazine_target = w.s.pick(3),
-                        .portions_by = w.s.pick(2) == 0 ? portion_policy::packed : portion_policy::padded});
+                        .portions_by = w.s.pick(2) == 0 ? portion_policy::packed : portion_policy::padded,
+                        .unzeroed = unzeroed});
     // Places of a pile: 0 is empty; the rest counts what was left there.
     std::array<pile_word, 4> pile{};
     std::vector<left_block> left(1);
@@ -66,10 +67,17 @@ void run_portions(world& w) {
     }
 }
 
+void run_portions(world& w) { run_portions_in(w, false); }
+void run_unzeroed(world& w) { run_portions_in(w, true); }
+
 const registrar portions{{"portions",
                           "Tails of chunks share segments, come back from the magazine, and go back to the host.",
                           {{{3, 2}, {3}}, 2},
                           run_portions}};
+const registrar unzeroed{{"portions_unzeroed",
+                          "The same, where the metadata of segments holds anything at first.",
+                          {{{3, 2}, {3}}, 2},
+                          run_unzeroed}};
 
 }  // namespace
 }  // namespace orchard::explore
