@@ -181,7 +181,8 @@ protected:
             return peer.read(&record.segments) * segment_bytes + peer.read(&record.leaves) * big_page_bytes;
         }
         EXPECT_EQ(device::descriptor::kind(d), device::segment_kind::portions);
-        return device::portion_record::leaves_of(peer.read(&view.portion_records[leaf].shape)) * big_page_bytes;
+        return std::uint64_t{device::portion_record::leaves_of(peer.read(&view.portion_records[leaf].shape))} *
+               big_page_bytes;
     }
     std::uint64_t invalid_frees() { return settled_stats().invalid_frees; }
 };
