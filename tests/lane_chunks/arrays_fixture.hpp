@@ -181,8 +181,8 @@ protected:
             return peer.read(&record.segments) * segment_bytes + peer.read(&record.leaves) * big_page_bytes;
         }
         EXPECT_EQ(device::descriptor::kind(d), device::segment_kind::portions);
-        return std::uint64_t{device::portion_record::leaves_of(peer.read(&view.portion_records[leaf].shape))} *
-               big_page_bytes;
+        const auto shape = static_cast<std::uint32_t>(peer.read(&view.portion_records[leaf].shape));
+        return std::uint64_t{device::portion_record::leaves_of(shape)} * big_page_bytes;
     }
     std::uint64_t invalid_frees() { return settled_stats().invalid_frees; }
 };
