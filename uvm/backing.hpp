@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -67,8 +69,13 @@ public:
     /// driver's.
     virtual absl::Status prefetch(void* at, std::size_t bytes, memory_tier to);
 
+    /// Returns how many bytes of the device's memory are free now, for all processes together; the largest number where
+    /// that is not known. Called by the thread that commits. Cost: a call of the driver, some 50 us.
+    virtual std::uint64_t free_device_bytes() { return ~std::uint64_t{0}; }
     /// What it has taken of the machine. Any thread, at any time.
     [[nodiscard]] virtual memory_use use() const = 0;
+    /// Returns what will not work as expected on this machine: one line each, with the remedy.
+    [[nodiscard]] virtual std::vector<std::string> warnings() const { return {}; }
 
     /// Device memory for metadata: zero-filled, aligned to 256 B. Errors: ResourceExhausted with the size.
     virtual absl::StatusOr<void*> allocate_metadata(std::size_t bytes) = 0;

@@ -13,10 +13,13 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "uvm/cuda_calls.hpp"
 #include "uvm/cuda_memory.hpp"
+#include "uvm/ended_drivers.hpp"
+#include "uvm/mapped_pieces.hpp"
 
 namespace orchard {
 namespace {
@@ -25,8 +28,11 @@ CUdeviceptr as_device(const char* at) { return reinterpret_cast<CUdeviceptr>(at)
 
 class cuda_driver final : public memory_driver {
 public:
-    ~cuda_driver() override;
-    absl::Status initialize();
+    ~cuda_driver() override {
+        memory_.finish();
+        pieces_.release();
+    }
+    absl::Status initialize(absl::Duration patience);
 
     [[nodiscard]] std::size_t granularity() const override { return granularity_; }
     [[nodiscard]] bool has_host_tier() const override { return has_host_tier_; }
@@ -46,9 +52,18 @@ public:
     absl::Status set_access(char* at, std::size_t bytes) override;
     absl::Status unmap(char* at, std::size_t bytes) override;
 
-    absl::StatusOr<void*> allocate(std::size_t bytes) override { return take(memory_tier::device, bytes); }
+    absl::StatusOr<void*> allocate(std::size_t bytes) override { return pieces_.take(memory_tier::device, bytes); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
-        return host_shares_tier_ ? take(memory_tier::host, bytes) : memory_.allocate_host_visible(bytes);
+        return host_shares_tier_ ? pieces_.take(memory_tier::host, bytes) : memory_.allocate_host_visible(bytes);
+    }
+    [[nodiscard]] bool is_idle() const override { return memory_.is_idle(); }
+    [[nodiscard]] std::vector<std::string> warnings() const override {
+        if (host_shares_tier_) {
+            return {};
+        }
+        return {
+            "the GPU's driver maps no host memory that both sides write, so that the mailbox is from cudaHostAlloc: "
+            "destroying the heap waits until no kernel runs; destroy heaps while no kernel runs"};
     }
     [[nodiscard]] void* stream() const override { return memory_.stream(); }
     absl::Status read(void* to, const void* from, std::size_t n) override { return memory_.read(to, from, n); }
@@ -73,17 +88,7 @@ private:
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         return calls_.set_access(as_device(at), bytes, &access, 1);
     }
-    /// Mapped memory from which `allocate` and `allocate_host_visible` take: never `cudaMalloc` or `cudaHostAlloc`,
-    /// whose counterparts wait for kernels that run.
-    struct piece {
-        char* at = nullptr;
-        std::size_t bytes = 0;
-        std::size_t used = 0;
-        memory_handle memory{};
-        memory_tier tier = memory_tier::device;
-    };
-    absl::StatusOr<void*> take(memory_tier tier, std::size_t bytes);
-    absl::StatusOr<piece> map_piece(memory_tier tier, std::size_t bytes);
+    absl::Status prepare(char* at, std::size_t bytes, memory_tier tier);
     absl::Status find_granularity(CUdevice device);
     [[nodiscard]] bool find_host_tier(CUdevice device, std::size_t* granularity);
 
@@ -93,17 +98,18 @@ private:
     bool has_host_tier_ = false;
     bool host_shares_tier_ = false;  ///< the host may read and write memory of the host tier
     int host_node_ = 0;
-    std::mutex pieces_mutex_;
-    std::vector<piece> pieces_;
 
     // What lies on the host, so that the host gets access to it too.
     std::mutex host_mutex_;
     std::set<memory_handle> host_memory_;
     std::set<char*> host_mapped_;
+
+    detail::mapped_pieces pieces_{
+        *this, [this](char* at, std::size_t bytes, memory_tier tier) { return prepare(at, bytes, tier); }};
 };
 
-absl::Status cuda_driver::initialize() {
-    if (auto s = memory_.initialize(); !s.ok()) {
+absl::Status cuda_driver::initialize(absl::Duration patience) {
+    if (auto s = memory_.initialize(patience); !s.ok()) {
         return s;
     }
     if (auto s = calls_.find_all(); !s.ok()) {
@@ -135,75 +141,18 @@ absl::Status cuda_driver::initialize() {
     return absl::OkStatus();
 }
 
-cuda_driver::~cuda_driver() {
-    // A destructor has nobody to tell: memory that cannot be taken back goes with the process.
-    for (const piece& p : pieces_) {
-        if (unmap(p.at, p.bytes).ok()) {
-            destroy(p.memory, p.bytes);
-            unreserve(p.at, p.bytes);
-        }
+/// Of memory for `allocate` and `allocate_host_visible`, which lives as long as this.
+absl::Status cuda_driver::prepare(char* at, std::size_t bytes, memory_tier tier) {
+    if (tier == memory_tier::device) {
+        return memory_.zero(at, bytes);
     }
-}
-
-absl::StatusOr<cuda_driver::piece> cuda_driver::map_piece(memory_tier tier, std::size_t bytes) {
-    piece made{nullptr, (bytes + granularity_ - 1) / granularity_ * granularity_, 0, {}, tier};
-    const auto at = reserve(made.bytes, granularity_);
-    if (!at.ok()) {
-        return at.status();
+    const detail::current_device here(memory_.device());
+    const CUresult result = give_access(at, bytes, tier);
+    if (auto s = calls_.check(result, "cuMemSetAccess for the host", bytes); !s.ok()) {
+        return s;
     }
-    made.at = *at;
-    const auto memory = create(made.bytes, tier);
-    absl::Status status = memory.status();
-    if (status.ok()) {
-        made.memory = *memory;
-        status = map(made.at, made.bytes, made.memory);
-        if (status.ok()) {
-            const detail::current_device here(memory_.device());
-            status = set_access(made.at, made.bytes);
-            if (status.ok() && tier == memory_tier::host) {
-                status =
-                    calls_.check(give_access(made.at, made.bytes, tier), "cuMemSetAccess for the host", made.bytes);
-            }
-            if (status.ok() && tier == memory_tier::device) {
-                status = memory_.zero(made.at, made.bytes);
-            }
-            if (!status.ok()) {
-                (void)unmap(made.at, made.bytes);  // the first error is the one to report
-            }
-        }
-        if (!status.ok()) {
-            destroy(made.memory, made.bytes);
-        }
-    }
-    if (!status.ok()) {
-        unreserve(made.at, made.bytes);
-        return status;
-    }
-    if (tier == memory_tier::host) {
-        std::memset(made.at, 0, made.bytes);
-    }
-    return made;
-}
-
-/// Returns zero-filled memory of a tier, which is given back with the driver.
-absl::StatusOr<void*> cuda_driver::take(memory_tier tier, std::size_t bytes) {
-    constexpr std::size_t device_alignment = 256;
-    constexpr std::size_t host_alignment = 4096;
-    const std::size_t alignment = tier == memory_tier::device ? device_alignment : host_alignment;
-    const std::scoped_lock lock(pieces_mutex_);
-    const std::size_t wanted = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-    auto found = std::find_if(pieces_.begin(), pieces_.end(),
-                              [&](const piece& p) { return p.tier == tier && wanted <= p.bytes - p.used; });
-    if (found == pieces_.end()) {
-        auto made = map_piece(tier, wanted);
-        if (!made.ok()) {
-            return made.status();
-        }
-        pieces_.push_back(*made);
-        found = std::prev(pieces_.end());
-    }
-    found->used += wanted;
-    return found->at + (found->used - wanted);
+    std::memset(at, 0, bytes);
+    return absl::OkStatus();
 }
 
 absl::Status cuda_driver::find_granularity(CUdevice device) {
@@ -348,9 +297,11 @@ bool cuda_loads_kernels_eagerly() {
            loading_mode(&mode) == CUDA_SUCCESS && mode == CU_MODULE_EAGER_LOADING;
 }
 
-absl::StatusOr<std::unique_ptr<memory_driver>> make_cuda_driver() {
+absl::StatusOr<std::unique_ptr<memory_driver>> make_cuda_driver(absl::Duration patience) {
+    detail::release_ended_drivers();
     auto result = std::make_unique<cuda_driver>();
-    if (auto s = result->initialize(); !s.ok()) {
+    if (auto s = result->initialize(patience); !s.ok()) {
+        detail::end_driver(std::move(result));
         return s;
     }
     return result;
@@ -368,7 +319,7 @@ absl::StatusOr<memory_driver::amounts> cuda_device_memory() {
 
 bool cuda_loads_kernels_eagerly() { return false; }
 
-absl::StatusOr<std::unique_ptr<memory_driver>> make_cuda_driver() {
+absl::StatusOr<std::unique_ptr<memory_driver>> make_cuda_driver(absl::Duration) {
     return absl::FailedPreconditionError("this build has no CUDA support; use the emulated device");
 }
 

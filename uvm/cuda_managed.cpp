@@ -16,13 +16,11 @@ using detail::to_status;
 
 class cuda_managed_memory final : public managed_memory {
 public:
+    /// Managed memory has no counterpart of the virtual-memory calls: `cudaFree` waits for kernels that run.
     ~cuda_managed_memory() override {
-        const detail::current_device here(device_);
         if (memory_ != nullptr) {
+            const detail::current_device here(device_);
             cudaFree(memory_);
-        }
-        if (stream_ != nullptr) {
-            cudaStreamDestroy(stream_);
         }
     }
 
@@ -43,7 +41,7 @@ public:
                     absl::StrFormat("GPU %d %s; use the backing elastic or fixed", device_, what));
             }
         }
-        return to_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+        return stream_.take();
     }
 
     absl::StatusOr<char*> allocate(std::size_t bytes) override {
@@ -79,9 +77,9 @@ public:
         const detail::current_device here(device_);
         const bool on_host = to == memory_tier::host;
 #if CUDART_VERSION >= 13000
-        const cudaError_t error = cudaMemPrefetchAsync(at, bytes, location(on_host), 0, stream_);
+        const cudaError_t error = cudaMemPrefetchAsync(at, bytes, location(on_host), 0, stream_.get());
 #else
-        const cudaError_t error = cudaMemPrefetchAsync(at, bytes, on_host ? cudaCpuDeviceId : device_, stream_);
+        const cudaError_t error = cudaMemPrefetchAsync(at, bytes, on_host ? cudaCpuDeviceId : device_, stream_.get());
 #endif
         return wait(error, "cudaMemPrefetchAsync");
     }
@@ -91,7 +89,7 @@ public:
     absl::Status discard(char* at, std::size_t bytes) override {
         const detail::current_device here(device_);
         void* from = at;
-        return wait(cudaMemDiscardBatchAsync(&from, &bytes, 1, 0, stream_), "cudaMemDiscardBatchAsync");
+        return wait(cudaMemDiscardBatchAsync(&from, &bytes, 1, 0, stream_.get()), "cudaMemDiscardBatchAsync");
     }
 #else
     [[nodiscard]] bool can_discard() const override { return false; }
@@ -114,13 +112,14 @@ private:
         return to_status(cudaMemAdvise(at, bytes, what, on_host ? cudaCpuDeviceId : device_), "cudaMemAdvise");
 #endif
     }
+    /// Without a deadline: memory that is given up later than its caller believes would lose what was written since.
     [[nodiscard]] absl::Status wait(cudaError_t enqueued, const char* call) const {
         auto s = to_status(enqueued, call);
-        return s.ok() ? to_status(cudaStreamSynchronize(stream_), call) : s;
+        return s.ok() ? to_status(cudaStreamSynchronize(stream_.get()), call) : s;
     }
 
     int device_ = 0;
-    cudaStream_t stream_ = nullptr;  ///< waits for no kernel
+    detail::kept_stream stream_;  ///< waits for no kernel
     void* memory_ = nullptr;
 };
 

@@ -11,6 +11,14 @@
 #include "absl/strings/str_format.h"
 
 namespace orchard::detail {
+namespace {
+
+constexpr const char* remedy =
+    "a kernel is running, and a CUDA call of another thread that waits for it (cudaFree, cudaHostAlloc, ...), or the "
+    "first launch of a kernel that was not loaded, holds up all other work on this GPU until it ends; create heaps "
+    "before kernels are launched, load kernels beforehand (heap::preload), and call again when the kernel has ended";
+
+}  // namespace
 
 absl::Status to_status(cudaError_t error, const char* call) {
     if (error == cudaSuccess) {
@@ -21,8 +29,9 @@ absl::Status to_status(cudaError_t error, const char* call) {
 }
 
 cuda_memory::~cuda_memory() {
-    if (stream_ == nullptr) {
-        return;  // never initialized: it owns nothing, and there may be no GPU
+    finish();
+    if (device_memory_.empty() && host_memory_.empty()) {
+        return;
     }
     const current_device here(device_);
     for (void* p : device_memory_) {
@@ -31,18 +40,20 @@ cuda_memory::~cuda_memory() {
     for (void* p : host_memory_) {
         cudaFreeHost(p);
     }
-    cudaStreamDestroy(stream_);
-    cudaStreamDestroy(copies_);
 }
 
-absl::Status cuda_memory::initialize() {
+absl::Status cuda_memory::initialize(absl::Duration patience) {
     if (auto s = to_status(cudaGetDevice(&device_), "cudaGetDevice"); !s.ok()) {
         return s;
     }
-    if (auto s = to_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); !s.ok()) {
-        return s;
-    }
-    return to_status(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "cudaStreamCreate");
+    calls_.emplace(patience, remedy);
+    return calls_->run("creating the streams of a heap", [this] {
+        auto s = to_status(cudaSetDevice(device_), "cudaSetDevice");  // for all later calls of this thread
+        if (s.ok()) {
+            s = stream_.take();
+        }
+        return s.ok() ? copies_.take() : s;
+    });
 }
 
 absl::StatusOr<void*> cuda_memory::allocate(std::uint64_t bytes, const char* what) {
@@ -78,11 +89,11 @@ absl::StatusOr<void*> cuda_memory::allocate_zeroed(std::uint64_t bytes, const ch
 }
 
 absl::Status cuda_memory::zero(void* at, std::size_t bytes) {
-    const current_device here(device_);
-    if (auto s = to_status(cudaMemsetAsync(at, 0, bytes, stream_), "cudaMemsetAsync"); !s.ok()) {
-        return s;
-    }
-    return to_status(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    const std::scoped_lock lock(calls_mutex_);
+    return calls_->run(absl::StrFormat("clearing %d bytes of device memory", bytes), [this, at, bytes] {
+        auto s = to_status(cudaMemsetAsync(at, 0, bytes, copies_.get()), "cudaMemsetAsync");
+        return s.ok() ? to_status(cudaStreamSynchronize(copies_.get()), "cudaStreamSynchronize") : s;
+    });
 }
 
 absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
@@ -99,12 +110,10 @@ absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
 }
 
 absl::Status cuda_memory::read(void* to, const void* from, std::size_t bytes) {
-    const current_device here(device_);
-    const std::scoped_lock lock(staging_mutex_);
+    const std::scoped_lock lock(calls_mutex_);
     for (std::size_t done = 0; done < bytes;) {
         const std::size_t n = std::min(bytes - done, staging_bytes);
-        const char* source = static_cast<const char*>(from) + done;
-        if (auto s = copy(staging_, source, n); !s.ok()) {
+        if (auto s = copy(staging_, static_cast<const char*>(from) + done, n); !s.ok()) {
             return s;
         }
         std::memcpy(static_cast<char*>(to) + done, staging_, n);
@@ -114,21 +123,25 @@ absl::Status cuda_memory::read(void* to, const void* from, std::size_t bytes) {
 }
 
 absl::Status cuda_memory::write(void* to, const void* from, std::size_t bytes) {
-    const current_device here(device_);
-    const std::scoped_lock lock(staging_mutex_);
     if (bytes > staging_bytes) {
         return absl::InvalidArgumentError(
             absl::StrFormat("write of %d bytes; at most %d at once", bytes, staging_bytes));
+    }
+    const std::scoped_lock lock(calls_mutex_);
+    // An earlier call may still copy from the staging memory, or to it.
+    if (auto s = calls_->check_idle(absl::StrFormat("a write of %d bytes", bytes)); !s.ok()) {
+        return s;
     }
     std::memcpy(staging_, from, bytes);
     return copy(to, staging_, bytes);
 }
 
+/// One of the two is the staging memory: no memory of a caller's is touched after the deadline.
 absl::Status cuda_memory::copy(void* to, const void* from, std::size_t bytes) {
-    if (auto s = to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copies_), "cudaMemcpyAsync"); !s.ok()) {
-        return s;
-    }
-    return to_status(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
+    return calls_->run(absl::StrFormat("a copy of %d bytes", bytes), [this, to, from, bytes] {
+        auto s = to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copies_.get()), "cudaMemcpyAsync");
+        return s.ok() ? to_status(cudaStreamSynchronize(copies_.get()), "cudaStreamSynchronize") : s;
+    });
 }
 
 }  // namespace orchard::detail

@@ -34,6 +34,10 @@ public:
     commit_outcome commit(segment_run run) override;
     [[nodiscard]] bool can_decommit() const override { return true; }
     absl::Status decommit(segment_run run) override;
+    std::uint64_t free_device_bytes() override {
+        const auto memory = driver().device_memory();
+        return memory.ok() ? memory->free : ~std::uint64_t{0};
+    }
     [[nodiscard]] memory_use use() const override;
 
     absl::StatusOr<void*> reserve_metadata(std::size_t bytes) override;
@@ -70,7 +74,7 @@ private:
     [[nodiscard]] bool allows(memory_tier tier, std::uint64_t bytes) const;
     [[nodiscard]] commit_outcome spent(std::uint64_t bytes, const absl::Status& refusal);
     [[nodiscard]] absl::Status join(const piece& p);
-    absl::Status take_back(const piece& p);
+    static absl::Status take_back(memory_driver& driver, const piece& p);
     absl::Status commit_granules(metadata_range& range, std::size_t first, std::size_t count);
     [[nodiscard]] metadata_range* range_of(const char* at, std::size_t bytes);
     std::atomic<std::uint64_t>& committed(memory_tier tier) {
@@ -94,15 +98,22 @@ private:
 };
 
 elastic_backing::~elastic_backing() {
-    // What cannot be taken back goes with the process; a destructor has nobody to tell.
-    runs_.for_each([&](const piece& p) { (void)take_back(p); });
-    for (const piece& p : metadata_pieces_) {
-        (void)take_back(p);
-    }
+    std::vector<piece> mapped = std::move(metadata_pieces_);
+    runs_.for_each([&](const piece& p) { mapped.push_back(p); });
+    std::vector<std::pair<char*, std::size_t>> reserved{{base_, shape_.range}};
     for (const metadata_range& range : metadata_) {
-        driver().unreserve(range.at, range.bytes);
+        reserved.emplace_back(range.at, range.bytes);
     }
-    driver().unreserve(base_, shape_.range);
+    // A read that exceeded its deadline may still be under way, so that this may happen later.
+    end([mapped = std::move(mapped), reserved = std::move(reserved)](memory_driver& driver) {
+        // Memory that cannot be taken back goes with the process: a destructor cannot report it.
+        for (const piece& p : mapped) {
+            (void)take_back(driver, p);
+        }
+        for (const auto& [at, bytes] : reserved) {
+            driver.unreserve(at, bytes);
+        }
+    });
 }
 
 memory_use elastic_backing::use() const {
@@ -156,11 +167,11 @@ absl::Status elastic_backing::join(const piece& p) {
     return status;
 }
 
-absl::Status elastic_backing::take_back(const piece& p) {
-    if (auto s = driver().unmap(p.at, p.bytes); !s.ok()) {
+absl::Status elastic_backing::take_back(memory_driver& driver, const piece& p) {
+    if (auto s = driver.unmap(p.at, p.bytes); !s.ok()) {
         return s;
     }
-    driver().destroy(p.memory, p.bytes);
+    driver.destroy(p.memory, p.bytes);
     return absl::OkStatus();
 }
 
@@ -207,7 +218,7 @@ absl::Status elastic_backing::decommit(segment_run run) {
     if (!p.ok()) {
         return p.status();
     }
-    if (auto s = take_back(*p); !s.ok()) {
+    if (auto s = take_back(driver(), *p); !s.ok()) {
         return s;
     }
     runs_.remove(run);

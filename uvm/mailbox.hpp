@@ -59,6 +59,7 @@ enum class answer_status : std::uint32_t {
     refused = 8,             ///< the post made no sense to the service (a double return); counted there
     out_of_host_budget = 9,  ///< none is free, and no more may be committed, on the host either
     out_of_range = 10,       ///< none is free, and all addresses have memory, though the budgets are not spent
+    commit_blocked = 11,     ///< none is free, and a commit has been under way for longer than a request may wait
 };
 
 /// A field of a 64-bit word.
@@ -325,10 +326,18 @@ struct device_part {
     counter ticket;                 ///< posts written so far
     counter courier[max_couriers];  ///< see `courier_word`; one for each answer ring
     counter posted[max_couriers];   ///< posts whose answers go to that ring; a hint for its courier
-    counter flags;                  ///< bit 0: closing
+    counter flags;                  ///< `closing`, and what `silent_at` says
     // slots follow: device_word<uint64_t>[slots]
 
     static constexpr std::uint64_t closing = 1;
+    /// A request has waited for its whole deadline, and the heartbeat stood still: bits 2 to 63 say where. As long as
+    /// it stands there, further requests fail at once.
+    static constexpr std::uint64_t silent = 2;
+    static ORCHARD_FN constexpr std::uint64_t silent_at(std::uint64_t beat) { return beat << 2 | silent; }
+    /// Returns whether `flags` say so of a service whose heartbeat is `beat`.
+    static ORCHARD_FN constexpr bool is_silent(std::uint64_t flags, std::uint64_t beat) {
+        return (flags & ~closing) == silent_at(beat);
+    }
     static constexpr std::size_t bytes(shape s) { return sizeof(device_part) + sizeof(std::uint64_t) * s.slots; }
     [[nodiscard]] ORCHARD_FN simt::device_word<std::uint64_t>* slots() {
         return reinterpret_cast<simt::device_word<std::uint64_t>*>(this + 1);

@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <ostream>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,11 +23,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
+#include "uvm/mapped_pieces.hpp"
 #include "uvm/memory_driver.hpp"
 
 namespace orchard::rig {
 
 enum class driver_call {
+    device_memory,
     reserve,
     unreserve,
     create,
@@ -33,9 +39,19 @@ enum class driver_call {
     unmap,
     allocate,
     allocate_host_visible,
+    stream,
     read,
     write,
+    prepare,  ///< of a piece for `allocate` or `allocate_host_visible`: clears it; see `driver_script::maps_pieces`
 };
+
+inline const char* name_of(driver_call call) {
+    constexpr std::array names{"device_memory", "reserve",    "unreserve", "create",   "destroy",
+                               "map",           "set_access", "unmap",     "allocate", "allocate_host_visible",
+                               "stream",        "read",       "write",     "prepare"};
+    return names[static_cast<std::size_t>(call)];
+}
+inline std::ostream& operator<<(std::ostream& out, driver_call call) { return out << name_of(call); }
 
 /// One call, as it began. `at` is null and `tier` is device where a call has none.
 struct driver_record {
@@ -84,6 +100,11 @@ public:
     }
     /// Whether there is a host tier. For the thread that uses the driver.
     bool host_tier = true;
+    /// Whether what is allocated lies in pieces that the driver maps by its own calls, as on CUDA. Set before it is
+    /// used.
+    bool maps_pieces = false;
+    /// Whether the driver says that work is under way which touches its memory.
+    std::atomic<bool> busy{false};
 
     [[nodiscard]] std::vector<driver_record> calls() const {
         const std::scoped_lock lock(mutex_);
@@ -93,6 +114,20 @@ public:
         const auto all = calls();
         return static_cast<std::size_t>(
             std::count_if(all.begin(), all.end(), [&](const driver_record& r) { return r.call == call; }));
+    }
+    /// Calls so far: where `kinds_since` begins.
+    [[nodiscard]] std::size_t mark() const {
+        const std::scoped_lock lock(mutex_);
+        return calls_.size();
+    }
+    /// The kinds of the calls that began after a mark.
+    [[nodiscard]] std::set<driver_call> kinds_since(std::size_t mark) const {
+        const std::scoped_lock lock(mutex_);
+        std::set<driver_call> kinds;
+        for (std::size_t i = mark; i < calls_.size(); ++i) {
+            kinds.insert(calls_[i].call);
+        }
+        return kinds;
     }
     [[nodiscard]] driver_live live() const {
         const std::scoped_lock lock(mutex_);
@@ -151,10 +186,15 @@ private:
 class fake_driver final : public memory_driver {
 public:
     explicit fake_driver(std::shared_ptr<driver_script> script) : script_{std::move(script)} {}
+    ~fake_driver() override { pieces_.release(); }
 
     [[nodiscard]] std::size_t granularity() const override { return real_->granularity(); }
     [[nodiscard]] bool has_host_tier() const override { return script_->host_tier; }
+    [[nodiscard]] bool is_idle() const override { return !script_->busy.load(); }
     absl::StatusOr<amounts> device_memory() override {
+        if (auto s = script_->begin({driver_call::device_memory}); !s.ok()) {
+            return s;
+        }
         const std::scoped_lock lock(script_->mutex_);
         const std::uint64_t limit = script_->limits_[0];
         return limit == ~std::uint64_t{0} ? real_->device_memory()
@@ -210,14 +250,21 @@ public:
         return status.ok() ? counted(real_->unmap(at, bytes), [](driver_live& live) { --live.mappings; }) : status;
     }
     absl::StatusOr<void*> allocate(std::size_t bytes) override {
-        absl::Status status = script_->begin({driver_call::allocate, nullptr, bytes});
-        return status.ok() ? real_->allocate(bytes) : status;
+        if (auto s = script_->begin({driver_call::allocate, nullptr, bytes}); !s.ok()) {
+            return s;
+        }
+        return script_->maps_pieces ? pieces_.take(memory_tier::device, bytes) : real_->allocate(bytes);
     }
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
-        absl::Status status = script_->begin({driver_call::allocate_host_visible, nullptr, bytes});
-        return status.ok() ? real_->allocate_host_visible(bytes) : status;
+        if (auto s = script_->begin({driver_call::allocate_host_visible, nullptr, bytes}); !s.ok()) {
+            return s;
+        }
+        return script_->maps_pieces ? pieces_.take(memory_tier::host, bytes) : real_->allocate_host_visible(bytes);
     }
-    [[nodiscard]] void* stream() const override { return real_->stream(); }
+    [[nodiscard]] void* stream() const override {
+        (void)script_->begin({driver_call::stream});
+        return real_->stream();
+    }
     absl::Status read(void* to, const void* from, std::size_t bytes) override {
         absl::Status status = script_->begin({driver_call::read, from, bytes});
         return status.ok() ? real_->read(to, from, bytes) : status;
@@ -240,12 +287,21 @@ private:
         }
         return result;
     }
+    absl::Status prepare(char* at, std::size_t bytes) {
+        absl::Status status = script_->begin({driver_call::prepare, at, bytes});
+        if (status.ok()) {
+            std::memset(at, 0, bytes);
+        }
+        return status;
+    }
     std::uint64_t& used_of(memory_tier tier) {
         return tier == memory_tier::device ? script_->live_.device_bytes : script_->live_.host_bytes;
     }
 
     std::shared_ptr<driver_script> script_;
     std::unique_ptr<memory_driver> real_ = make_emulated_driver();
+    detail::mapped_pieces pieces_{*this,
+                                  [this](char* at, std::size_t bytes, memory_tier) { return prepare(at, bytes); }};
 };
 
 }  // namespace orchard::rig
