@@ -93,9 +93,11 @@ void growth::want_ahead(std::size_t shard, std::uint64_t segments) {
 }
 
 void growth::want(std::size_t shard, std::uint64_t segments) {
+    lines_[shard].needed.store<simt::order::relaxed>(segments);  // released with `wanted`
     if (why_failed(shard) == failure_reason::none) {
-        // Should one fail just now, who waits learns of it.
-        return want_ahead(shard, segments);
+        // Should one fail just now, the requests that wait learn of it.
+        want_ahead(shard, segments);
+        return;
     }
     growth_line& line = lines_[shard];
     line.failed.store<simt::order::relaxed>(0);
@@ -118,12 +120,14 @@ void growth::note(absl::Status error) {
     error_ = std::move(error);
 }
 
-/// Of what is wanted, as much as one tier still has in its budget.
-std::uint32_t growth::choose_size(const growth_line& line, std::uint64_t missing) const {
-    const std::uint64_t have = line.committed.load<simt::order::relaxed>();
-    const std::uint64_t now =
-        have - line.decommitted.load<simt::order::relaxed>() - line.taken_again.load<simt::order::relaxed>();
-    const auto size = std::clamp<std::uint64_t>(std::max(now / 8, missing), sizes_.least, sizes_.most);
+/// Returns how many segments to commit next: of what is wanted beyond `have`, as much as one tier still has in its
+/// budget; 0 where nothing is needed and the device has too little free to commit ahead.
+std::uint32_t growth::choose_size(const growth_line& line, std::uint64_t have, std::uint64_t wanted) const {
+    const std::uint64_t needed = std::max(line.needed.load<simt::order::relaxed>(), have) - have;
+    std::uint64_t size = std::clamp<std::uint64_t>(wanted - have, sizes_.least, sizes_.most);
+    if (size > needed) {
+        size = std::min(size, std::max(needed, memory_.free_device_bytes() / 8 >> segment_shift));
+    }
     const memory_use use = memory_.use();
     for (const std::uint64_t left : {use.device_budget - std::min(use.device_budget, use.device_bytes),
                                      use.host_budget - std::min(use.host_budget, use.host_bytes)}) {
@@ -144,7 +148,9 @@ commit_outcome growth::commit_once(segment_run run) {
 /// Commits as much of a run as there is memory for in one piece, and leaves so much of it.
 commit_outcome growth::commit(segment_run* run) {
     for (;;) {
+        begin_call();
         commit_outcome done = commit_once(*run);
+        end_call();
         if (done.ok() || done.why != failure_reason::commit_failed || !absl::IsResourceExhausted(done.status) ||
             run->count == 1) {
             return done;
@@ -176,6 +182,14 @@ segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     return take_from(all, at, count);
 }
 
+/// Tells a shard's service that a commit has failed.
+void growth::note_failure(growth_line& line, commit_outcome why) {
+    note(std::move(why.status));
+    line.failed_at.store<simt::order::relaxed>(seen_);
+    line.failed.store<simt::order::release>(static_cast<std::uint32_t>(why.why));
+    line.failures.fetch_add<simt::order::release>(1);
+}
+
 bool growth::commit_wanted(std::size_t shard) {
     growth_line& line = lines_[shard];
     const std::uint64_t have = line.committed.load<simt::order::relaxed>();
@@ -183,7 +197,14 @@ bool growth::commit_wanted(std::size_t shard) {
     if (have >= wanted || line.failed.load<simt::order::relaxed>() != 0 || line.ready.is_full()) {
         return false;
     }
-    const segment_run taken = take_addresses(shard, choose_size(line, wanted - have));
+    const std::uint32_t size = choose_size(line, have, wanted);
+    if (size == 0) {
+        note_failure(line,
+                     {absl::ResourceExhaustedError("the device has too little free to commit memory ahead of demand"),
+                      memory_tier::device, failure_reason::commit_failed});
+        return true;
+    }
+    const segment_run taken = take_addresses(shard, size);
     if (taken.count == 0) {
         return false;
     }
@@ -198,10 +219,7 @@ bool growth::commit_wanted(std::size_t shard) {
         (void)line.ready.push({{taken.first, count}, done.tier});
         line.committed.store<simt::order::release>(have + count);  // pairs with the service's acquire
     } else {
-        note(done.status);
-        line.failed_at.store<simt::order::relaxed>(seen_);
-        line.failed.store<simt::order::release>(static_cast<std::uint32_t>(done.why));
-        line.failures.fetch_add<simt::order::release>(1);
+        note_failure(line, done);
     }
     line.begun.store<simt::order::release>(have + count);
     piece& p = pieces_[shard];
@@ -220,7 +238,10 @@ bool growth::decommit_released(std::size_t shard) {
             break;
         }
         did = true;
-        if (absl::Status s = memory_.decommit({line.range.first + to_underlying(e->run.first), e->run.count}); s.ok()) {
+        begin_call();
+        const absl::Status s = memory_.decommit({line.range.first + to_underlying(e->run.first), e->run.count});
+        end_call();
+        if (s.ok()) {
             add_gap(gaps_[shard], to_underlying(e->run.first), e->run.count);
             line.decommitted.fetch_add<simt::order::release>(e->run.count);
         } else {

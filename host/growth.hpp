@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "device/simt/atomic.cuh"
+#include "device/simt/lane.cuh"
 #include "host/run_ring.hpp"
 #include "uvm/backing.hpp"
 
@@ -31,6 +32,7 @@ struct alignas(64) growth_line {
     simt::host_word<std::uint64_t> decommitted{0};  ///< so far, ever; written by the growth thread
     simt::host_word<std::uint64_t> taken_again{0};  ///< that could not be decommitted, and went back; as that
     simt::host_word<std::uint64_t> wanted{0};       ///< written by the service
+    simt::host_word<std::uint64_t> needed{0};       ///< of `wanted`, that requests wait for; written by the service
     simt::host_word<std::uint32_t> longest{0};      ///< of it, so many in one piece; written by the service
     simt::host_word<std::uint32_t> failed{0};       ///< why a commit failed; cleared when the service wants more again
     simt::host_word<std::uint32_t> failed_at{0};    ///< how much had been given up before it
@@ -39,7 +41,7 @@ struct alignas(64) growth_line {
     run_ring released;
 };
 
-/// Sizes of extents, in segments. They grow with what is committed: an eighth of it, within these.
+/// Sizes of extents, in segments: as much as is wanted, within these.
 struct extent_sizes {
     std::uint32_t least;
     std::uint32_t most;
@@ -81,15 +83,24 @@ public:
         const failure_reason why = why_failed(shard);
         return why != failure_reason::none && (!is_of_budgets(why) || is_spent(shard));
     }
+    /// Returns whether the backing's call under way began more than `patience_ns` ago: another call of the process may
+    /// hold it up until kernels have ended, and nothing is committed meanwhile, for any shard. Any thread. Cost: two
+    /// loads, and a reading of the clock while a call is under way.
+    [[nodiscard]] bool is_blocked(std::uint64_t patience_ns) const {
+        const std::uint64_t since = busy_since_.load<simt::order::relaxed>();
+        return since != 0 && simt::clock_ns() - since > patience_ns;
+    }
     /// Whether memory can be taken back.
     [[nodiscard]] bool can_release() const { return memory_.can_decommit(); }
     /// Whether what nobody has is to be given up at once; extents are single segments then.
     [[nodiscard]] bool releases_at_once() const { return at_once_; }
 
-    /// Asks that `segments` of a shard's range have been committed so far, ever, also where a commit has failed. Called
-    /// by its service; never waits.
+    /// Asks that `segments` of a shard's range have been committed so far, ever, as requests wait for them, also where
+    /// a commit has failed. Called by its service; never waits.
     void want(std::size_t shard, std::uint64_t segments);
-    /// The same for nobody who waits: where a commit has failed nothing is tried again.
+    /// The same ahead of demand: where a commit has failed nothing is tried again, and what is committed beyond the
+    /// need is at most an eighth of what the device has free then. So two processes that see the same free memory leave
+    /// each other some.
     void want_ahead(std::size_t shard, std::uint64_t segments);
     /// Takes back what was wanted beyond `segments`, so far, ever. Called by its service.
     void want_no_more(std::size_t shard, std::uint64_t segments) {
@@ -135,9 +146,12 @@ private:
     bool decommit_all();
     [[nodiscard]] segment_run take_addresses(std::size_t shard, std::uint32_t count);
     bool commit_wanted(std::size_t shard);
-    [[nodiscard]] std::uint32_t choose_size(const growth_line& line, std::uint64_t missing) const;
+    [[nodiscard]] std::uint32_t choose_size(const growth_line& line, std::uint64_t have, std::uint64_t wanted) const;
+    void note_failure(growth_line& line, commit_outcome why);
     commit_outcome commit(segment_run* run);
     commit_outcome commit_once(segment_run run);
+    void begin_call() { busy_since_.store<simt::order::relaxed>(simt::clock_ns() | 1); }
+    void end_call() { busy_since_.store<simt::order::relaxed>(0); }
     void note(absl::Status error);
 
     backing& memory_;
@@ -149,6 +163,8 @@ private:
     std::vector<gaps> gaps_;
     std::vector<piece> pieces_;
     simt::host_word<std::uint32_t> signal_{0};
+    simt::host_word<std::uint64_t> busy_since_{
+        0};                                       ///< when the backing's call under way began, in ns; 0: there is none
     simt::host_word<std::uint32_t> given_up_{0};  ///< extents, by all shards
     std::uint32_t seen_ = 0;                      ///< of those, that were decommitted before anything was committed
     simt::host_word<std::uint32_t> stopping_{0};

@@ -11,18 +11,18 @@ namespace orchard {
 
 using mailbox::answer_status;
 
-segment_service::segment_service(mailbox_server server, growth& grower, std::size_t shard, std::uint32_t ahead,
-                                 portion_policy policy)
+segment_service::segment_service(mailbox_server server, growth& grower, std::size_t shard,
+                                 const service_settings& settings)
     : server_{server},
       grower_{grower},
       shard_{shard},
       line_{grower.line(shard)},
       first_{to_underlying(line_.range.first)},
-      ahead_{ahead},
+      settings_{settings},
       tree_{line_.range.count, false},
       directory_{line_.range.count},
       extents_{line_.range.count},
-      portions_{{line_.range.count, policy}} {
+      portions_{{line_.range.count, settings.policy}} {
     parked_.reserve(server_.shape().slots);
     take_up_growth();
     publish_counts();
@@ -161,7 +161,7 @@ void segment_service::handle_grant(const mailbox::post& p) {
     } else if (p.or_fewer) {
         handle_refill(p);
     } else if (!try_grant(request)) {
-        if (committed_ == line_.range.count || grower_.is_spent(shard_)) {
+        if (committed_ == line_.range.count || grower_.is_spent(shard_) || grower_.is_blocked(settings_.patience_ns)) {
             return refuse_grant(request);
         }
         park(request);
@@ -266,16 +266,21 @@ void segment_service::want_no_more() {
 }
 
 std::uint32_t segment_service::ahead() const {
-    return ahead_ == 0 ? 0 : std::max(ahead_, std::min(committed_ / 16, most_ahead));
+    if (settings_.ahead == 0) {
+        return 0;
+    }
+    const std::uint32_t quarter = directory_.count(segment_state::granted) / 4;
+    return std::max(settings_.ahead, quarter - std::min(quarter, settings_.cached));
 }
 
 void segment_service::keep_ahead() {
     const std::uint32_t wanted = ahead();
-    // Where a commit has failed, who needs memory asks for it to be tried again.
-    if (committed_ < line_.range.count && tree_.free_count() < wanted &&
+    // From half of it on, so that what is committed in one call is worth the call. Where a commit has failed, the
+    // request that needs memory asks for it to be tried again.
+    if (committed_ < line_.range.count && tree_.free_count() < wanted / 2 + 1 && wanted != 0 &&
         line_.failed.load<simt::order::relaxed>() == 0) {
         line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
-        // The spill tier is only for who asks, as far as the budgets show.
+        // The spill tier is only for requests that wait, as far as the budgets show.
         grower_.want_ahead(shard_, ever(committed_ + std::min(wanted - tree_.free_count(), grower_.device_left())));
     }
 }
@@ -306,7 +311,7 @@ bool segment_service::decay() {
     if (line_.wanted.load<simt::order::relaxed>() > taken_up_ && line_.failed.load<simt::order::relaxed>() == 0) {
         return false;
     }
-    return release_unused(ahead()) == 0 && has_released_all();
+    return release_unused(settings_.ahead) == 0 && has_released_all();
 }
 
 std::uint32_t segment_service::release_unused(std::uint32_t keep) {

@@ -54,19 +54,24 @@ struct service_counters {
     single_writer_counter segments_released;  ///< given up to be decommitted so far
 };
 
+/// How a service is to work.
+struct service_settings {
+    /// Segments kept committed and free at the least; 0: memory is committed on demand alone. Otherwise a quarter of
+    /// what is granted is kept so, less what the device caches.
+    std::uint32_t ahead = 0;
+    std::uint32_t cached = 0;  ///< segments that the device keeps in its magazine
+    portion_policy policy = portion_policy::packed;
+    /// How long a commit may be under way before requests that need one are refused.
+    std::uint64_t patience_ns = ~std::uint64_t{0};
+};
+
 /// Answers the posts of one shard: finds segments in the OR-tree and places for tails in the portion tree, keeps the
 /// directory, asks for growth ahead of demand and parks what cannot be answered before memory is committed. Its request
 /// path touches memory only: no CUDA call, no allocation, no lock. One thread calls `poll_once`; the counters may be
 /// read by others.
 class segment_service {
 public:
-    /// @param ahead segments kept committed and free beyond what is granted; where it is not 0, as much as a sixteenth
-    ///              of what is committed, up to `most_ahead`
-    segment_service(mailbox_server server, growth& grower, std::size_t shard, std::uint32_t ahead,
-                    portion_policy policy = portion_policy::packed);
-
-    /// 1 GiB: what the fastest kernels write while an extent is being committed, several times over.
-    static constexpr std::uint32_t most_ahead = 512;
+    segment_service(mailbox_server server, growth& grower, std::size_t shard, const service_settings& settings = {});
 
     /// Takes up what growth has committed, answers what has been posted (at most `batch` posts); how many posts.
     std::uint32_t poll_once();
@@ -75,8 +80,8 @@ public:
     /// highest, as long as `keep` free segments remain; nothing while somebody waits for memory. How many segments;
     /// fewer than there are where many are under way. On the service's thread.
     std::uint32_t release_unused(std::uint32_t keep);
-    /// As `release_unused`, of what is beyond `ahead`; whether there is no more to be given up. On the service's
-    /// thread.
+    /// As `release_unused`, of all but the least that is kept ahead; whether there is no more to be given up. On the
+    /// service's thread.
     bool decay();
     /// Segments that are kept committed and free.
     [[nodiscard]] std::uint32_t ahead() const;
@@ -174,7 +179,7 @@ private:
     std::size_t shard_;
     growth_line& line_;
     std::uint32_t first_;
-    std::uint32_t ahead_;
+    service_settings settings_;
     std::uint64_t taken_up_ = 0;   ///< segments that growth has committed so far, ever
     std::uint64_t refused_ = 0;    ///< of `line_.taken_again`, when `decay` last looked
     std::uint64_t released_ = 0;   ///< of those, given up so far, ever

@@ -32,7 +32,8 @@ void segment_service::retry_parked() {
     if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
         take_up_growth();
     }
-    const bool hopeless = is_closing() || committed_ == line_.range.count || failed;
+    const bool hopeless =
+        is_closing() || committed_ == line_.range.count || failed || grower_.is_blocked(settings_.patience_ns);
     // Others who ask may have taken back what was asked for; and what was given up since a failure may do.
     const auto is_under_way = [&] {
         return line_.failed.load<simt::order::acquire>() == 0 && line_.wanted.load<simt::order::relaxed>() > taken_up_;
@@ -70,6 +71,8 @@ void segment_service::refuse_grant(const parked_post& p) {
         why = answer_status::closing;
     } else if (p.most_segments() == 0 || p.most_segments() > line_.range.count) {
         why = answer_status::too_large;
+    } else if (grower_.is_blocked(settings_.patience_ns)) {
+        why = answer_status::commit_blocked;
     } else if (failed == failure_reason::commit_failed) {
         why = answer_status::commit_failed;
     } else if (tree_.free_count() >= p.most_segments()) {

@@ -135,18 +135,54 @@ TEST_F(GrowthRelease, TakesNoMoreThanTheRingHolds) {
     EXPECT_FALSE(grower_.release(0, extent_at(60, 1)));
 }
 
-TEST(GrowthSizes, ExtentsGrowWithWhatIsCommittedWithinTheirLimits) {
+TEST(GrowthSizes, AsMuchAsIsWantedWithinTheirLimits) {
     fake_backing memory(2000);
     growth g(memory, {run_at(0, 2000)}, {4, 64});
-    std::vector<std::uint32_t> sizes;
-    for (std::uint64_t wanted = 1; wanted < 1000; wanted = g.line(0).committed.load<simt::order::relaxed>() + 1) {
-        g.want(0, wanted);
+    std::uint64_t wanted = 0;
+    for (const auto& [more, committed] : {std::pair{1u, 4u}, {5u, 5u}, {64u, 64u}, {100u, 64u}}) {
+        g.want(0, wanted + more);
         EXPECT_TRUE(g.step());
-        sizes.push_back(g.line(0).ready.pop()->run.count);
+        EXPECT_EQ(g.line(0).ready.pop()->run.count, committed);
+        wanted += committed;
     }
-    EXPECT_EQ(sizes.front(), 4u);
-    EXPECT_EQ(sizes.back(), 64u);
-    EXPECT_TRUE(std::ranges::is_sorted(sizes));
+}
+
+TEST(GrowthSizes, AnEighthOfWhatTheDeviceHasFreeAheadOfDemand) {
+    fake_backing memory(2000);
+    growth g(memory, {run_at(0, 2000)}, {4, 1000});
+    memory.say_free(80);
+    g.want_ahead(0, 100);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(memory.commits(), std::vector{run_at(0, 10)});
+    memory.say_free(8);
+    g.want(0, 60);
+    EXPECT_TRUE(g.step()) << "what is needed";
+    EXPECT_EQ(memory.commits().back(), run_at(10, 50));
+    memory.say_free(7);
+    g.want_ahead(0, 100);
+    EXPECT_TRUE(g.step());
+    EXPECT_EQ(memory.commits().size(), 2u) << "too little is free to commit any ahead";
+    EXPECT_TRUE(g.has_failed(0));
+    EXPECT_FALSE(g.step()) << "it is not tried again and again";
+    g.want(0, 61);
+    EXPECT_TRUE(g.step()) << "a request waits for it";
+    EXPECT_EQ(memory.commits().back(), run_at(60, 1));
+}
+
+TEST(GrowthSizes, TwoHeapsThatSeeTheSameFreeMemoryLeaveEachOtherSome) {
+    constexpr std::uint32_t all = 1000;
+    fake_backing first(2000);
+    fake_backing second(2000);
+    growth a(first, {run_at(0, 2000)}, {4, 1000});
+    growth b(second, {run_at(0, 2000)}, {4, 1000});
+    // Both look before either commits.
+    first.say_free(all);
+    second.say_free(all);
+    a.want_ahead(0, 2000);
+    b.want_ahead(0, 2000);
+    EXPECT_TRUE(a.step());
+    EXPECT_TRUE(b.step());
+    EXPECT_LE(first.commits().front().count + second.commits().front().count, all / 4);
 }
 
 TEST(GrowthSizes, AsMuchAsIsMissingIsCommittedAtOnce) {

@@ -275,14 +275,28 @@ TEST_F(ServiceGrowthAhead, CommitsAheadFromTheFirstRequestOn) {
     poll();
     expect_grant(first, 0);
     EXPECT_EQ(host_.memory.commits().size(), 3u) << "three extents of 8 are 20 segments";
-    const auto id = client_.ask(10);
+    const auto id = client_.ask(14);
     poll();
     expect_grant(id, 1);
     EXPECT_EQ(host_.service.counters().parked.get(), 1u) << "the first alone";
     grow_all();
     poll();
     EXPECT_GE(host_.service.counters().segments_free.get(), 20u);
-    EXPECT_EQ(host_.service.counters().segments_committed.get(), 32u);
+    EXPECT_EQ(host_.service.counters().segments_committed.get(), 40u) << "9 were left, less than half of 20";
+}
+
+TEST_F(ServiceGrowthAhead, KeepsAQuarterOfWhatIsGranted) {
+    std::uint32_t granted = 0;
+    for (; granted < 160; granted += 8) {
+        const auto id = client_.ask(8);
+        poll();
+        grow_all();
+        poll();
+        expect_grant(id, granted);
+    }
+    EXPECT_EQ(host_.service.ahead(), granted / 4);
+    EXPECT_GE(host_.service.counters().segments_free.get(), granted / 8);
+    EXPECT_LE(host_.service.counters().segments_free.get(), granted / 4 + 8);
 }
 
 TEST_F(ServiceGrowthAhead, StopsAtTheEndOfTheRange) {

@@ -53,6 +53,15 @@ public:
         }
         return absl::OkStatus();
     }
+    std::uint64_t free_device_bytes() override {
+        const std::scoped_lock lock(mutex_);
+        return free_;
+    }
+    /// From now on the device has memory for so many segments free.
+    void say_free(std::uint32_t segments) {
+        const std::scoped_lock lock(mutex_);
+        free_ = std::uint64_t{segments} << segment_shift;
+    }
     [[nodiscard]] memory_use use() const override {
         const std::scoped_lock lock(mutex_);
         memory_use now;
@@ -116,6 +125,7 @@ public:
     }
 
 private:
+    std::uint64_t free_ = ~std::uint64_t{0};
     [[nodiscard]] std::uint32_t used(memory_tier tier) const {
         std::uint32_t segments = 0;
         for (const extent& e : commits_) {

@@ -24,6 +24,7 @@ struct service_setup {
     std::uint32_t ahead = 0;
     portion_policy portions = portion_policy::packed;
     bool at_once = false;  ///< the backing's `decommits_at_once`
+    std::uint64_t patience_ns = ~std::uint64_t{0};
 };
 
 struct service_rig {
@@ -31,7 +32,8 @@ struct service_rig {
         : box{s.shape},
           memory{to_underlying(s.range.first) + s.range.count, s.committed_at_start, s.at_once},
           grower{memory, {s.range}, s.extent},
-          service{mailbox_server(box.host, s.shape), grower, 0, s.ahead, s.portions} {}
+          service{mailbox_server(box.host, s.shape), grower, 0,
+                  service_settings{s.ahead, 0, s.portions, s.patience_ns}} {}
 
     mailbox_memory box;
     fake_backing memory;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What a service answers while a commit does not end.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/support/service_rig.hpp"
+
+namespace orchard {
+namespace {
+
+using mailbox::answer_status;
+using rig::id_of;
+using rig::ring_client;
+using rig::service_rig;
+using rig::service_setup;
+
+/// A service whose commits may be under way for a millisecond.
+class ServiceBlocked : public ::testing::Test {
+protected:
+    static service_setup shape() {
+        service_setup s;
+        s.committed_at_start = 0;
+        s.extent = 8;
+        s.patience_ns = 1'000'000;
+        return s;
+    }
+    /// Polls until there is an answer.
+    mailbox::answer await_answer() {
+        for (;;) {
+            host_.service.poll_once();
+            if (const auto a = client_.take()) {
+                return *a;
+            }
+        }
+    }
+    service_rig host_{shape()};
+    ring_client client_{host_.box};
+};
+
+TEST_F(ServiceBlocked, RefusesThoseThatWaitAndThoseThatAskThen) {
+    host_.memory.hold();
+    host_.grower.start();
+    const auto waits = client_.ask(2);
+    const mailbox::answer first = await_answer();
+    EXPECT_EQ(id_of(first), waits);
+    EXPECT_EQ(first.status, answer_status::commit_blocked);
+    const auto asks = client_.ask(1);
+    EXPECT_EQ(host_.service.poll_once(), 1u);
+    const auto at_once = client_.take();
+    ASSERT_TRUE(at_once.has_value()) << "it is known by now";
+    EXPECT_EQ(id_of(*at_once), asks);
+    EXPECT_EQ(at_once->status, answer_status::commit_blocked);
+    host_.memory.let_go();
+    while (host_.grower.is_blocked(0)) {
+        std::this_thread::yield();
+    }
+    const auto later = client_.ask(3);
+    const mailbox::answer granted = await_answer();
+    EXPECT_EQ(id_of(granted), later);
+    EXPECT_EQ(granted.status, answer_status::granted);
+    host_.grower.stop();
+    EXPECT_TRUE(host_.service.validate().ok());
+}
+
+TEST_F(ServiceBlocked, GrantsWhatIsThere) {
+    host_.grower.start();
+    const auto first = client_.ask(1);
+    EXPECT_EQ(id_of(await_answer()), first);
+    host_.memory.hold();
+    const auto waits = client_.ask(20);
+    EXPECT_EQ(id_of(await_answer()), waits);
+    const auto fits = client_.ask(2);
+    const mailbox::answer a = await_answer();
+    EXPECT_EQ(id_of(a), fits);
+    EXPECT_EQ(a.status, answer_status::granted);
+    host_.memory.let_go();
+    host_.grower.stop();
+}
+
+}  // namespace
+}  // namespace orchard
