@@ -189,27 +189,31 @@ ORCHARD_INLINE void end_chunk(block_search& s) {
     count_ended(s);
 }
 
-/// Where the tail of a chunk that has ended lies, counted in leaves from the heap's first: `s.units`; how many leaves.
-inline ORCHARD_NOINLINE std::uint32_t find_tail(block_search& s) {
+/// Finds the tail of a chunk that has ended: where it lies, counted in leaves from the heap's first (`s.units`), and
+/// how many leaves it has (`s.block`). Makes sure that it can be put into the magazine.
+inline ORCHARD_NOINLINE void find_tail(block_search& s) {
     s.units = first_leaf(s.chunk);
     if (is_portion(s.chunk)) {
-        return portion_record::leaves_of(s.h.portion_records[s.units].shape.get());
+        s.block = portion_record::leaves_of(s.h.portion_records[s.units].shape.get());
+    } else {
+        const chunk_record& r = s.h.records[first_segment(s.chunk)];
+        s.units += r.segments.get() * leaves_per_segment;
+        s.block = r.leaves.get();
     }
-    const chunk_record& r = s.h.records[first_segment(s.chunk)];
-    s.units += r.segments.get() * leaves_per_segment;
-    return r.leaves.get();
 }
+inline ORCHARD_NOINLINE void clear_line_of(const block_search& s) { clear_line_of(s.h, s.units); }
 
 /// Puts the memory of a chunk that has ended into the magazine. Any lane, alone.
 ORCHARD_INLINE void return_chunk(block_search& s) {
-    const std::uint32_t leaves = find_tail(s);
-    // The tail last: whoever finds it looks for the segments before it. Their record is theirs who take them.
+    find_tail(s);
+    // The tail last: a search that finds it looks for the segments before it, whose record belongs to who takes them.
     if (!is_portion(s.chunk)) {
         s.run = {segment_index{first_segment(s.chunk)}, s.h.records[first_segment(s.chunk)].segments.get()};
         magazine_put_all(s.h, s.run);
     }
-    if (leaves != 0) {
-        portion_put(s.h, s.units, leaves);
+    if (s.block != 0) {
+        clear_line_of(s);
+        portion_put(s.h, s.units, s.block);
     }
 }
 

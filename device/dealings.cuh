@@ -9,11 +9,46 @@
 
 namespace orchard::device {
 
-/// Puts the tail of a grant into the magazine. Any lane, alone; never waits.
-inline ORCHARD_NOINLINE void put_tail(const heap_view& h, const mailbox::grant& g) {
-    if (to_underlying(g.leaves) != 0) {
-        portion_put(h, to_underlying(g.tail_block()) * leaves_per_segment + to_underlying(g.leaf),
-                    to_underlying(g.leaves));
+/// Notes that a grant has come, so that searches of the magazine reach as far. Any lane, alone. Cost: a load; an atomic
+/// where nothing so high was granted before.
+ORCHARD_INLINE void note_grant(const heap_view& h, const mailbox::grant& g) {
+    const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + (to_underlying(g.leaves) != 0 ? 1 : 0);
+    if (h.state->end.device.load<order::relaxed>() < end) {
+        h.state->end.device.raise<order::relaxed>(end);
+    }
+}
+/// Keeps the tail of a grant that nobody waited for, until `put_late_tails`: to put it into the magazine may mean to
+/// clear a line first, for which the lane that delivers answers has no registers. The records of such tails are a list.
+/// Any lane, alone; never waits.
+inline ORCHARD_NOINLINE void keep_late_tail(const heap_view& h, const mailbox::grant& g) {
+    if (to_underlying(g.leaves) == 0) {
+        return;
+    }
+    const std::uint32_t leaf = to_underlying(g.tail_block()) * leaves_per_segment + to_underlying(g.leaf);
+    portion_record& record = h.portion_records[leaf];
+    record.shape.set(portion_record::shape_of(h.stamp, 0, to_underlying(g.leaves)));
+    auto& first = h.state->late_tails.word;
+    std::uint64_t next = first.load<order::relaxed>();
+    do {
+        record.offsets[0].set(static_cast<std::uint32_t>(next));
+    } while (!first.compare_exchange<order::release>(next, std::uint64_t{leaf} + 1));  // pairs with `put_late_tails`
+}
+
+/// Puts the tails that were kept into the magazine. Any lane, alone. Cost: a load where there are none.
+inline ORCHARD_NOINLINE void put_late_tails(const heap_view& h) {
+    auto& first = h.state->late_tails.word;
+    if (first.load<order::relaxed>() == 0) {
+        return;
+    }
+    auto next = static_cast<std::uint32_t>(first.exchange<order::acquire>(0));
+    ORCHARD_NO_UNROLL
+    while (next != 0) {
+        const std::uint32_t leaf = next - 1;
+        const portion_record& record = h.portion_records[leaf];
+        next = record.offsets[0].get();
+        const std::uint32_t leaves = portion_record::leaves_of(record.shape.get());
+        clear_line_of(h, leaf);
+        portion_put(h, leaf, leaves);
     }
 }
 
@@ -22,7 +57,8 @@ struct magazine_sink {
     const heap_view& h;
     ORCHARD_FN void operator()(answer_status status, mailbox::grant& g) const {
         if (status == answer_status::granted) {
-            put_tail(h, g);
+            note_grant(h, g);
+            keep_late_tail(h, g);
             magazine_put_all(h, g);
             h.add(counter::late_answers, 1);
             h.state->late_grants.word.fetch_add<order::release>(1);
@@ -293,63 +329,5 @@ inline ORCHARD_FN void hand_back_portions(dealings& d, std::uint32_t most) {
 
 /// Runs that one request hands back at most, beside those that it may itself have use for.
 inline constexpr std::uint32_t returns_at_once = 4;
-
-/// What the magazine's level asks for: nothing, a post for more, to collect what was posted for, or to hand some back.
-enum class level_step : std::uint32_t { none, post, collect, hand_back };
-
-/// All lanes.
-inline ORCHARD_NOINLINE level_step plan_level(dealings& d) {
-    const heap_view& h = d.h;
-    const std::uint32_t level = from_leader(d.mask, magazine_level(h));
-    if (level > h.magazine_most) {
-        return level_step::hand_back;
-    }
-    if (level * 2 >= h.magazine_target) {
-        return level_step::none;
-    }
-    std::uint64_t before = 0;
-    if (is_leader(d.mask)) {
-        h.state->refill_in_flight.word.compare_exchange<order::relaxed>(before, d.home + 1);
-    }
-    const std::uint32_t posted_to = from_leader(d.mask, static_cast<std::uint32_t>(before));
-    d.shard = posted_to - 1;
-    return posted_to == 0 ? level_step::post : level_step::collect;
-}
-
-/// Makes ready to post for more.
-inline ORCHARD_NOINLINE void prepare_refill(dealings& d) {
-    prepare_post(d, d.home, {mailbox::post_kind::grant, 0, 0, {segment_index{0}, d.h.refill_batch}, true}, true);
-}
-
-/// After that post.
-inline ORCHARD_NOINLINE void end_refill(dealings& d, bool over) {
-    if (!is_leader(d.mask)) {
-        return;
-    }
-    if (over && d.post.made.failure == failure_reason::none) {
-        d.h.add(counter::refills, 1);
-        d.h.add(counter::posts, 1);
-    } else {
-        // No plain store: who reads this 0 acquires what the last refill to come has counted.
-        d.h.state->refill_in_flight.word.fetch_and<order::relaxed>(0);
-    }
-}
-
-/// Keeps the magazine's level: posts for more without waiting, or collects what was posted for, or hands back what is
-/// too much.
-inline ORCHARD_FN void level_magazine(dealings& d) {
-    switch (plan_level(d)) {
-        case level_step::none: return;
-        case level_step::post: prepare_refill(d); return end_refill(d, posts::try_post(d, posts::quick_attempts));
-        case level_step::collect: return collect(d, d.shard);
-        case level_step::hand_back: return hand_back_surplus(d, d.h.magazine_most, returns_at_once);
-    }
-}
-
-/// The same for who has taken a segment of the magazine himself. All lanes of a converged group.
-inline ORCHARD_NOINLINE void refill_magazine(const heap_view& h, lane_mask mask) {
-    dealings d(h, mask);
-    level_magazine(d);
-}
 
 }  // namespace orchard::device

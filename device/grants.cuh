@@ -6,6 +6,7 @@
 /// mailbox. What is let go always goes into the magazine, which takes two atomics and no mailbox; those who ask for
 /// segments hand the surplus back to the host.
 
+#include "device/magazine_level.cuh"
 #include "device/reclaim.cuh"
 
 namespace orchard::device {
@@ -18,6 +19,7 @@ ORCHARD_INLINE failure_reason reason_of(answer_status status) {
         case answer_status::too_large: return failure_reason::too_large;
         case answer_status::closing: return failure_reason::closing;
         case answer_status::commit_failed: return failure_reason::commit_failed;
+        case answer_status::commit_blocked: return failure_reason::commit_blocked;
         case answer_status::out_of_host_budget: return failure_reason::out_of_memory_host_budget;
         case answer_status::out_of_range: return failure_reason::out_of_memory_virtual_range;
         default: return failure_reason::out_of_memory_device_budget;
@@ -108,11 +110,11 @@ inline ORCHARD_FN void request_anywhere(dealings& d) {
     d.why = d.elsewhere;
 }
 
-/// After a request: keeps the levels.
-inline ORCHARD_FN void level_after(dealings& d) {
-    level_magazine(d);
-    if (d.leaves != 0) {
-        hand_back_portions(d, returns_at_once);
+/// Says what was got. All lanes.
+inline ORCHARD_NOINLINE void set_result(dealings& d) {
+    static_cast<mailbox::grant&>(*d.result) = {d.run, d.leaf, leaf_count{d.leaves}};
+    if (is_leader(d.mask)) {
+        note_grant(d.h, *d.result);
     }
 }
 
@@ -205,6 +207,14 @@ inline ORCHARD_NOINLINE bool is_proven(dealings& d) {
     return why != failure_reason::none;
 }
 
+/// After a request: keeps the levels.
+inline ORCHARD_FN void level_after(dealings& d) {
+    level_magazine(d);
+    if (d.leaves != 0) {
+        hand_back_portions(d, returns_at_once);
+    }
+}
+
 /// Gets segments with a tail: from the magazine, else from the host, on shortage after giving back what lies unused.
 /// All lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
 /// hit, two more for a tail; a round trip (3 to 5 us) otherwise.
@@ -228,6 +238,9 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     for (;;) {
         // The magazine is looked at once more in any case: what was refused here may have come there.
         d.is_last = d.attempt == most_attempts || is_proven(d);
+        if (is_leader(d.mask)) {
+            put_late_tails(d.h);
+        }
         if (d.h.magazine_target != 0 && take_at_hand(d)) {
             count_chunk(d, 1);
             break;
@@ -253,7 +266,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
         }
     }
     if (d.why == failure_reason::none) {
-        static_cast<mailbox::grant&>(*d.result) = {d.run, d.leaf, leaf_count{d.leaves}};
+        set_result(d);
         level_after(d);
     }
     return d.why;

@@ -130,11 +130,47 @@ ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry 
 /// of positions: 2^k to a place, a power of two that holds a slab's pages, so that no division is needed. The
 /// positions behind a slab's last page are void.
 struct alignas(128) slab_table_head {
-    device_word<std::uint32_t> count;     ///< places in use or once used; [0, count) are to be looked at
-    device_word<std::uint32_t> spread;    ///< behind the last place with a slab; a hint: goes down with the last one
-    device_word<std::uint32_t> refusal;   ///< of the last slab that was not to be had: a count, and 8 bits of reason
-    device_word<std::uint64_t> frontier;  ///< the next position that a ticket gives; a hint
-    device_word<std::uint32_t> grown;     ///< slabs that a published walk has added
+    // Read by every request, and seldom written.
+    device_word<std::uint32_t> count;    ///< places in use or once used; [0, count) are to be looked at
+    device_word<std::uint32_t> spread;   ///< behind the last place with a slab; a hint: goes down with the last one
+    device_word<std::uint32_t> refusal;  ///< of the last slab that was not to be had: a count, and 8 bits of reason
+    device_word<std::uint32_t> grown;    ///< slabs that a published walk has added
+    // Written by every search: on a line of their own, which no request that finds a page at once waits for.
+    alignas(128) device_word<std::uint64_t> frontier;  ///< the next position that a ticket gives; a hint
+    device_word<std::uint64_t> sample;                 ///< a `fill_sample`
+};
+
+/// How full a class is, as random looks at its bitmaps show it: a word in the head of its slab table.
+///
+///     63         32 31        0
+///     |   words    |   free    |   words that were looked at, and the free pages in them
+///
+/// Old looks count less and less: whoever finds many words halves both numbers. Without this word a search that meets
+/// only full words cannot tell whether the class needs another slab or the search was unlucky, and a class whose blocks
+/// are freed and allocated again grows a little each time.
+struct fill_sample {
+    static constexpr std::uint32_t least_words = 32;  ///< fewer say nothing
+    static constexpr std::uint32_t most_words = 128;
+
+    std::uint32_t words;
+    std::uint32_t free;
+
+    static ORCHARD_INLINE std::uint64_t pack(std::uint32_t words, std::uint32_t free) {
+        return std::uint64_t{words} << 32 | free;
+    }
+    static ORCHARD_INLINE fill_sample unpack(std::uint64_t word) {
+        return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word)};
+    }
+    /// Returns whether the looks say that more than a tenth of the class's pages are free.
+    /// @param pages  of a slab
+    [[nodiscard]] ORCHARD_INLINE bool is_roomy(std::uint32_t pages) const {
+        const std::uint32_t each = pages < 64 ? pages : 64;
+        return words >= least_words && free * 10 > words * each;
+    }
+    /// Returns whether they say that fewer are.
+    [[nodiscard]] ORCHARD_INLINE bool is_tight(std::uint32_t pages) const {
+        return words >= least_words && !is_roomy(pages);
+    }
 };
 
 /// One word on a line of its own.
@@ -186,21 +222,29 @@ struct shortage_proof {
     }
 };
 
+/// Behind the highest segment that was ever granted: to the device, which raises the one word, and to the host, which
+/// writes the other.
+struct alignas(128) granted_end {
+    device_word<std::uint64_t> device;
+    device_word<std::uint64_t> host;
+};
+
 /// Whether the bitmaps of portions of one line of segments (`segments_a_line`) are cleared.
 enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
 
 struct heap_state {
     slab_table_head slabs[class_count];
-    lone_word magazine_level;  ///< segments in the magazine
-    lone_word magazine_end;    ///< behind the highest segment of which anything was ever put there; a search ends here
+    lone_word magazine_level;                     ///< segments in the magazine
+    granted_end end;                              ///< of what may lie in the magazine: a search ends there
     lone_word portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the magazine
     lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
     lone_word refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
     lone_word late_grants;       ///< that nobody waited for, and were put into the magazine
-    lone_word reclaiming;        ///< when the last reclaim began, in ns; a hint that keeps others from joining
-    lone_word clearances_begun;  ///< times that a group began to take out what lies unused, for the host
-    lone_word clearances_ended;  ///< and how many of these are over
-    lone_word vain_reclaim;      ///< the newest `reclaim_in_vain`; 0: there was none
+    lone_word late_tails;  ///< leaf + 1 of the first tail of these that is not in the magazine yet; 0: there is none
+    lone_word reclaiming;  ///< when the last reclaim began, in ns; a hint that keeps others from joining
+    lone_word clearances_begun;                 ///< times that a group began to take out what lies unused, for the host
+    lone_word clearances_ended;                 ///< and how many of these are over
+    lone_word vain_reclaim;                     ///< the newest `reclaim_in_vain`; 0: there was none
     lone_word shortage[shortage_proof::sizes];  ///< [size]: the newest `shortage_proof`; 0: there was none
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_counts failure;

@@ -80,54 +80,45 @@ ORCHARD_INLINE void count_taken(const heap_view& h, const stock& from, int n) {
     }
 }
 
-/// Clears the bitmaps of portions of one line, or waits until the lane that clears them is done: 496 stores, once in a
-/// heap's life. Any lane, alone.
-inline ORCHARD_NOINLINE void clear_line(const heap_view& h, std::uint32_t line) {
-    constexpr std::uint32_t words = (leaves_per_segment - 1) * heap_view::words_a_line;
-    auto& state = h.cleared_lines[line];
-    auto found = static_cast<std::uint32_t>(line_state::raw);
-    if (state.compare_exchange<order::acquire>(found, static_cast<std::uint32_t>(line_state::in_work))) {
-        ORCHARD_NO_UNROLL
-        for (std::uint32_t w = 0; w < words; ++w) {
-            h.portions[std::uint64_t{line} * words + w].store<order::relaxed>(0);
-        }
-        state.store<order::release>(static_cast<std::uint32_t>(line_state::cleared));  // pairs with the acquires here
+/// Makes sure that the bitmaps of portions are cleared for the line in which `leaf` lies, or waits until the lane that
+/// clears them is done. Any lane, alone, before it puts a portion there. Cost: a load; 496 stores for the first portion
+/// of 32 segments.
+ORCHARD_INLINE void clear_line_of(const heap_view& h, std::uint32_t leaf) {
+    if (!h.clears_metadata) {
         return;
     }
+    constexpr std::uint32_t words = (leaves_per_segment - 1) * heap_view::words_a_line;
+    const std::uint32_t line = leaf / (segments_a_line * leaves_per_segment);
+    auto& state = h.cleared_lines[line];
+    auto found = state.load<order::acquire>();  // pairs with the release below
     ORCHARD_NO_UNROLL
     while (found != static_cast<std::uint32_t>(line_state::cleared)) {
+        if (found == static_cast<std::uint32_t>(line_state::raw) &&
+            state.compare_exchange<order::acquire>(found, static_cast<std::uint32_t>(line_state::in_work))) {
+            auto* word = h.portions + std::uint64_t{line} * words;
+            ORCHARD_NO_UNROLL
+            for (std::uint32_t left = words; left != 0; --left) {
+                (word++)->store<order::relaxed>(0);
+            }
+            state.store<order::release>(static_cast<std::uint32_t>(line_state::cleared));
+            return;
+        }
         simt::pause(200);
         found = state.load<order::acquire>();
     }
 }
-/// Notes that something of the segments below `end` is put into the magazine. Without it a search would read the
-/// summary of the whole reserved range. Cost: a load; an atomic where the heap has never been so long.
-ORCHARD_INLINE void raise_magazine_end(const heap_view& h, std::uint32_t end) {
-    auto& word = h.state->magazine_end.word;
-    if (word.load<order::relaxed>() < end) {
-        word.raise<order::relaxed>(std::uint64_t{end});
-    }
-}
-/// Words of a bitmap of the magazine that may hold anything.
+/// Returns the words of a bitmap of the magazine that may hold anything. Without an end a search would read the summary
+/// of the whole reserved range. Cost: two loads side by side.
 ORCHARD_INLINE std::uint32_t words_in_use(const heap_view& h, const stock& from) {
-    const auto end = static_cast<std::uint32_t>(h.state->magazine_end.word.load<order::relaxed>());
+    const std::uint64_t device = h.state->end.device.load<order::relaxed>();
+    const std::uint64_t host = h.state->end.host.load<order::relaxed>();
+    const auto end = static_cast<std::uint32_t>(device > host ? device : host);
     return from.leaves != 0 ? (end + 1) / 2 : (end + 63) / 64;
 }
 
-/// Makes sure that the bitmaps of portions are cleared for the line in which `leaf` lies.
-inline ORCHARD_NOINLINE void clear_line_of(const heap_view& h, std::uint32_t leaf) {
-    const std::uint32_t line = leaf / (segments_a_line * leaves_per_segment);
-    if (h.clears_metadata &&
-        h.cleared_lines[line].load<order::acquire>() != static_cast<std::uint32_t>(line_state::cleared)) {
-        clear_line(h, line);
-    }
-}
-
-/// Puts a portion into the magazine. Any lane, alone. Releases what the caller did to the memory. Cost: a load and four
-/// atomics that are not waited for; the first portion of 32 segments clears 4 KiB, and others wait for that.
+/// Puts a portion into the magazine, whose line is cleared (`clear_line_of`). Any lane, alone. Releases what the caller
+/// did to the memory. Cost: four atomics that are not waited for.
 ORCHARD_INLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
-    clear_line_of(h, leaf);
-    raise_magazine_end(h, leaf / leaves_per_segment + 1);
     count_portions(h, leaves, 1);
     mark_portion(h, leaf, leaves);
     mark_portion_word(h, leaf / 64, leaves);
@@ -151,7 +142,6 @@ inline ORCHARD_NOINLINE void magazine_put_some(const heap_view& h, segment_run& 
 /// Puts a run into the magazine, and leaves it empty. Any lane, alone; never waits. Releases what the caller did to the
 /// memory. Cost: two atomics for each 64 segments.
 ORCHARD_INLINE void magazine_put_all(const heap_view& h, segment_run& run) {
-    raise_magazine_end(h, to_underlying(run.first) + run.count);
     // The level first: it must not be seen below what is there, or a taker could bring it under zero for long.
     h.state->magazine_level.word.fetch_add<order::relaxed>(run.count);
     ORCHARD_NO_UNROLL

@@ -80,6 +80,14 @@ inline ORCHARD_NOINLINE step poll(errand& e) {
     return step::pause;
 }
 
+/// Leader only: says to all who ask from now on that the service is silent.
+inline ORCHARD_NOINLINE void note_silence(errand& e) {
+    auto& flags = e.box->device->flags.word;
+    std::uint64_t found = flags.load<simt::order::relaxed>();
+    const std::uint64_t silent = mailbox::device_part::silent_at(e.wait.beat_before);
+    flags.compare_exchange<simt::order::relaxed>(found, (found & mailbox::device_part::closing) | silent);
+}
+
 /// At the deadline: leaves the slot to whoever delivers there, unless the answer has come just now.
 inline ORCHARD_NOINLINE void give_up(errand& e) {
     const mailbox_client& box = *e.box;
@@ -95,6 +103,9 @@ inline ORCHARD_NOINLINE void give_up(errand& e) {
             box.finish(r);
         } else if (word.compare_exchange<simt::order::acquire>(found, slot_word::forsaken(r.tag, r.count, r.leaves))) {
             found = 0;
+        }
+        if (alive == 0 && found == 0) {
+            note_silence(e);
         }
     }
     e.wait.delivered = from_leader(e.mask, found);

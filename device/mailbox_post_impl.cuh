@@ -49,7 +49,17 @@ inline ORCHARD_NOINLINE void write_post(errand& e) {
 }
 
 /// How an attempt to post ended.
-enum class attempt : std::uint32_t { posted, closing, taken };
+enum class attempt : std::uint32_t { posted, closing, silent, taken };
+
+/// Leader only: returns whether the service was found silent before, and still is. Forgets it otherwise.
+inline ORCHARD_NOINLINE bool is_still_silent(errand& e, std::uint64_t flags) {
+    if (mailbox::device_part::is_silent(flags, e.box->host.beat->load<simt::order::relaxed>())) {
+        return true;
+    }
+    std::uint64_t found = flags;
+    e.box->device->flags.word.compare_exchange<simt::order::relaxed>(found, flags & mailbox::device_part::closing);
+    return false;
+}
 
 /// Leader only: an attempt at one slot. `posted`: the slot is claimed, and the post is to be written at once.
 inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
@@ -57,14 +67,19 @@ inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
     const std::uint64_t flags = e.box->device->flags.word.load<simt::order::relaxed>();
     const bool claimed = claim(e);
     ++e.post.attempt;
+    attempt result = claimed ? attempt::posted : attempt::taken;
     // Returns are taken to the last.
-    if ((flags & mailbox::device_part::closing) != 0 && e.post.request.kind == mailbox::post_kind::grant) {
-        if (claimed) {
+    if (flags != 0 && e.post.request.kind == mailbox::post_kind::grant) {
+        if ((flags & mailbox::device_part::closing) != 0) {
+            result = attempt::closing;
+        } else if (is_still_silent(e, flags)) {
+            result = attempt::silent;
+        }
+        if (claimed && result != attempt::posted) {
             e.box->finish(e.post.made);
         }
-        return attempt::closing;
     }
-    return claimed ? attempt::posted : attempt::taken;
+    return result;
 }
 
 /// Leader only: tries up to `attempts` slots, and posts.
@@ -92,7 +107,9 @@ inline ORCHARD_NOINLINE bool try_post(errand& e, std::uint32_t attempts) {
     const auto result = static_cast<attempt>(from_leader(e.mask, own));
     e.post.made.slot = from_leader(e.mask, e.post.made.slot);
     e.post.made.tag = from_leader(e.mask, e.post.made.tag);
-    e.post.made.failure = result == attempt::closing ? failure_reason::closing : failure_reason::none;
+    e.post.made.failure = result == attempt::closing  ? failure_reason::closing
+                          : result == attempt::silent ? failure_reason::service_not_answering
+                                                      : failure_reason::none;
     return result != attempt::taken;
 }
 

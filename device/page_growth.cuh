@@ -21,11 +21,13 @@ inline ORCHARD_FN std::uint32_t reserve_place(const heap_view& h, std::uint32_t 
     return found;
 }
 
-/// Whether a class with slabs at `place` places has grown as far ahead of need as it may: to twice the places that
-/// tickets have asked for. What lives long and unevenly must not make a class grow for ever.
-ORCHARD_INLINE bool is_far_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
-    const std::uint64_t frontier = h.state->slabs[page_class].frontier.load<order::relaxed>();
-    return place / 2 > frontier >> shape_of(page_class).log_pages();
+/// Returns whether the class may grow ahead of need: looks at random words say that it is nearly full. Begins a new
+/// sample then, so that the next slab needs new looks.
+ORCHARD_INLINE bool begin_growing_ahead(const heap_view& h, std::uint32_t page_class) {
+    auto& word = h.state->slabs[page_class].sample;
+    std::uint64_t sample = word.load<order::relaxed>();
+    return fill_sample::unpack(sample).is_tight(class_pages(page_class)) &&
+           word.compare_exchange<order::relaxed>(sample, 0);
 }
 
 /// Clears the bitmap of a segment that becomes a slab. Any lane, alone.
@@ -36,8 +38,9 @@ inline ORCHARD_NOINLINE void clear_alone(const heap_view& h, std::uint32_t page_
 /// Opens the next place of the class ahead of need, if the magazine can spare a segment: not the last quarter of what
 /// it should hold. Any lane, alone.
 inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
-    if (place >= h.places || is_far_ahead(h, page_class, place) || magazine_level(h) * 4 <= h.magazine_target ||
-        h.table(page_class)[place].load<order::relaxed>() != 0 || reserve_place(h, page_class, place) != 0) {
+    if (place >= h.places || magazine_level(h) * 4 <= h.magazine_target ||
+        h.table(page_class)[place].load<order::relaxed>() != 0 || !begin_growing_ahead(h, page_class) ||
+        reserve_place(h, page_class, place) != 0) {
         return;
     }
     const lane_mask alone = lane_mask{1} << simt::lane_id();

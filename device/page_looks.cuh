@@ -13,6 +13,14 @@ namespace orchard::device {
 /// What a group does in its next step.
 enum class search_stage : std::uint32_t { probing, redeeming, sweeping, ended };
 
+/// What the head of a class's slab table says, a bit each.
+namespace facts {
+inline constexpr std::uint32_t may_probe = 1;   ///< random looks may find pages
+inline constexpr std::uint32_t is_refused = 2;  ///< the class was refused a slab
+inline constexpr std::uint32_t is_late = 4;     ///< the deadline is over
+inline constexpr std::uint32_t has_room = 8;    ///< a ticket would open a slab, although many pages are free
+}  // namespace facts
+
 /// Words that a lane of a sweep looks at side by side.
 inline constexpr std::uint32_t swept_at_once = 4;
 
@@ -37,6 +45,8 @@ struct page_search {
     bool surveys = false;       ///< the slab table is to be looked at
     bool surveyed = false;      ///< it was, after a sweep that saw nothing
     bool tight = false;         ///< this lane saw nothing but words that are nearly full
+    std::uint32_t again = 0;    ///< times that it probed once more, as the class has room
+    bool opened = false;        ///< the group has made a slab
     lane_mask turns = 0;        ///< leaders of the groups that act one after the other
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
@@ -54,6 +64,7 @@ struct page_search {
 
     ORCHARD_FN bool look();
     ORCHARD_FN void look_at_two();
+    ORCHARD_FN void add_to_sample(std::uint64_t in_first, std::uint64_t in_second);
     ORCHARD_FN void redeem();
     ORCHARD_FN void look_at_four(bool& growing);
     ORCHARD_FN std::uint32_t reach() const;
@@ -61,8 +72,10 @@ struct page_search {
     ORCHARD_FN void advance_ticket();
     ORCHARD_FN void advance_sweep();
     ORCHARD_FN bool plan();
-    ORCHARD_FN search_stage next_stage(std::uint32_t facts);
+    ORCHARD_FN search_stage next_stage(std::uint32_t known);
     ORCHARD_FN bool is_late();
+    ORCHARD_FN bool is_roomy();
+    ORCHARD_FN std::uint32_t read_head();
     ORCHARD_FN bool begin();
     ORCHARD_FN void buy_ticket(bool on);
     ORCHARD_FN void begin_sweep();
@@ -75,6 +88,13 @@ struct page_search {
     ORCHARD_FN void end_turn();
     ORCHARD_FN void* finish();
 };
+
+/// Adds two words that were looked at to the sample of the class. A lane, alone. Cost: an atomic that is not waited
+/// for.
+inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::uint64_t in_second) {
+    const auto free = static_cast<std::uint32_t>(simt::popcount(in_first) + simt::popcount(in_second));
+    head().sample.fetch_add<order::relaxed>(fill_sample::pack(2, free));
+}
 
 /// Two random words of a random slab. A lane, alone.
 inline ORCHARD_FN void page_search::look_at_two() {
@@ -91,6 +111,10 @@ inline ORCHARD_FN void page_search::look_at_two() {
     const std::uint32_t whole = s.pages / 64;
     tight = tight || (first < whole && second < whole && simt::popcount(in_first) < nearly_full &&
                       simt::popcount(in_second) < nearly_full);
+    // A word that ends a slab has fewer pages than the sample takes it to have.
+    if (is_leader(s.group) && ((first < whole && second < whole) || whole == 0)) {
+        add_to_sample(in_first, in_second);
+    }
     const bool swap = simt::popcount(in_second) > simt::popcount(in_first);
     s.seen = {entry - 1, swap ? second : first, swap ? in_second : in_first};
 }

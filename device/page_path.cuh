@@ -11,6 +11,9 @@ namespace orchard::device {
 
 /// Counts a group that asks for pages; its leader calls it. No round trip.
 ORCHARD_INLINE void count_group(const heap_view& h, lane_mask group, std::uint32_t page_class) {
+    if (page_class >= class_count) {
+        __builtin_unreachable();  // which compilers do not see from every call
+    }
     auto& counts = h.state->pages[heap_view::own_shard()][page_class];
     counts.groups[simt::popcount(group) - 1].fetch_add<order::relaxed>(1);
 }

@@ -73,9 +73,36 @@ inline ORCHARD_FN bool page_search::is_late() {
     return now - started > static_cast<std::uint32_t>(4 * opening.h.mailboxes[0].timeout_ns >> unit) + 1;
 }
 
-/// @param facts  1: probing may help; 2: the class was refused a slab; 4: the deadline is over
-inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t facts) {
-    const bool late = (facts & 4) != 0;
+/// Returns whether random looks say that the class has room; lets old looks count less. A leader, alone.
+inline ORCHARD_FN bool page_search::is_roomy() {
+    const std::uint64_t word = head().sample.load<order::relaxed>();
+    const fill_sample sample = fill_sample::unpack(word);
+    if (sample.words >= fill_sample::most_words) {
+        std::uint64_t found = word;
+        head().sample.compare_exchange<order::relaxed>(found, fill_sample::pack(sample.words / 2, sample.free / 2));
+    }
+    return sample.is_roomy(s.pages);
+}
+
+/// Reads the head of the class's slab table: `places`, `spread`, and what follows for `next_stage`. A leader, alone, so
+/// that a hot line is read once for a group.
+inline ORCHARD_FN std::uint32_t page_search::read_head() {
+    // Before null is returned, the newest value.
+    places =
+        why != failure_reason::none ? head().count.fetch_add<order::acquire>(0) : head().count.load<order::relaxed>();
+    const bool known = head().refusal.load<order::relaxed>() % 256 != 0;
+    spread = head().spread.load<order::relaxed>();
+    const std::uint64_t frontier = head().frontier.load<order::relaxed>();
+    // Where demand has run beyond what there is, others are getting new slabs already.
+    const bool beyond = frontier > std::uint64_t{places} << log_pages();
+    const bool opens = frontier >= std::uint64_t{spread} << log_pages();
+    return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_refused : 0) |
+           (is_roomy() && opens ? facts::has_room : 0);
+}
+
+/// @param known  of `facts`
+inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
+    const bool late = (known & facts::is_late) != 0;
     if (late && why == failure_reason::none) {
         why = failure_reason::service_not_answering;
         return search_stage::sweeping;
@@ -90,12 +117,17 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t facts) {
         surveys = !contested && !surveyed;
         return surveys || (contested && !late) ? search_stage::sweeping : search_stage::ended;
     }
-    if (stage == search_stage::redeeming && (facts & 1) != 0 && spread != 0) {
+    if (stage == search_stage::redeeming && (known & facts::may_probe) != 0 && spread != 0) {
         return search_stage::probing;
     }
-    if ((facts & 2) != 0 && !swept && places != 0) {
+    if ((known & facts::is_refused) != 0 && !swept && places != 0) {
         swept = true;
         return search_stage::sweeping;
+    }
+    constexpr std::uint32_t most_again = 4;
+    if (stage == search_stage::probing && (known & facts::has_room) != 0 && again < most_again) {
+        ++again;
+        return search_stage::probing;
     }
     return search_stage::redeeming;
 }
@@ -107,23 +139,15 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     if (simt::ballot(s.here, on) == 0) {
         return false;
     }
-    // Before null is returned, the newest value.
-    const bool newest = on && why != failure_reason::none && is_leader(s.group);
-    const std::uint32_t count =
-        newest ? head().count.fetch_add<order::acquire>(0) : head().count.load<order::relaxed>();
-    const bool known = head().refusal.load<order::relaxed>() % 256 != 0;
-    const std::uint32_t end = head().spread.load<order::relaxed>();
-    // Where demand has run beyond what there is, others are getting new slabs already.
-    const bool beyond = head().frontier.load<order::relaxed>() > std::uint64_t{count} << log_pages();
-    const std::uint32_t facts = (known || !beyond ? 1u : 0u) | (known ? 2u : 0u) | (is_late() ? 4u : 0u);
-    const std::uint32_t agreed = s.from_own_leader(facts);
-    const std::uint32_t agreed_places = s.from_own_leader(count);
-    const std::uint32_t agreed_spread = s.from_own_leader(end);
+    std::uint32_t known = on && is_leader(s.group) ? read_head() : 0;
+    known = s.from_own_leader(known | (is_late() ? facts::is_late : 0));
+    const std::uint32_t agreed_places = s.from_own_leader(places);
+    const std::uint32_t agreed_spread = s.from_own_leader(spread);
     if (on) {
         ++steps;
         places = agreed_places;
         spread = agreed_spread;
-        stage = next_stage(agreed);
+        stage = next_stage(known);
     }
     return simt::ballot(s.here, surveys) != 0;
 }
@@ -201,6 +225,7 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
     }
     surveyed = false;
     missing = !opening.made;
+    opened = opened || opening.made;
     if (opening.made && is_leader(s.group)) {
         s.seen = {opening.entry - 1, opening.word, opening.bits};
         s.claimed = true;
@@ -315,6 +340,9 @@ inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, la
         const bool saw = p.s.claim();
         p.s.share();
         p.advance(saw);
+    }
+    if (p.opened) {
+        collect_empty_slabs(p.opening.h, p.s.group);
     }
     if (p.tight && is_leader(p.s.group)) {
         grow_ahead(p.opening.h, p.s.page_class, p.head().spread.load<order::relaxed>());

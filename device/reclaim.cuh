@@ -5,99 +5,11 @@
 /// What is done on shortage, and before a heap is looked at: retires empty slabs, hands
 /// the magazine back, waits until nothing is under way.
 
+#include "device/empty_slabs.cuh"
 #include "device/host_frees.cuh"
 #include "device/magazine_drain.cuh"
 
 namespace orchard::device {
-
-/// Looks at the next entries of the table of `d.page_class`, from its end down, several a lane side by side. Relaxed:
-/// who retires a slab looks at its descriptor before and after he claims its pages. All lanes.
-/// Cost: two trips to memory.
-inline ORCHARD_NOINLINE void look_at_entries(dealings& d) {
-    const heap_view& h = d.h;
-    const auto rank = static_cast<std::uint32_t>(simt::rank_in(d.mask));
-    const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
-    std::uint32_t entries[dealings::entries_at_once];
-    ORCHARD_UNROLL
-    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
-        const std::uint32_t below = i * width + rank;
-        entries[i] = below < d.place ? h.table(d.page_class)[d.place - 1 - below].load<order::relaxed>() : 0;
-    }
-    ORCHARD_UNROLL
-    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
-        const bool maybe = is_slab_entry(entries[i]) && h.bitmap(entries[i] - 1)[0].load<order::relaxed>() == 0;
-        d.entries[i] = maybe ? entries[i] : 0;
-    }
-    const std::uint32_t all = dealings::entries_at_once * width;
-    d.place -= all < d.place ? all : d.place;
-}
-
-/// Chooses the last one in the table of those that were found: `d.segment`. So `free_place` can lower the end of the
-/// places where slabs are, among which pages are searched for. All lanes.
-inline ORCHARD_NOINLINE bool choose_entry(dealings& d) {
-    ORCHARD_NO_UNROLL
-    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
-        const lane_mask holders = simt::ballot(d.mask, d.entries[i] != 0);
-        if (holders != 0) {
-            const int lane = simt::lowest_bit(holders);
-            d.segment = simt::shuffle(d.mask, d.entries[i], lane) - 1;
-            if (simt::lane_id() == lane) {
-                d.entries[i] = 0;
-            }
-            return true;
-        }
-    }
-    return false;
-}
-
-/// Finds the next slab of `d.page_class` that may be empty, from the table's end down: `d.segment`; false at the end.
-/// All lanes. Cost: looks at one word of each slab.
-inline ORCHARD_FN bool next_empty_slab(dealings& d) {
-    ORCHARD_NO_UNROLL
-    while (!choose_entry(d)) {
-        if (d.place == 0) {
-            return false;
-        }
-        look_at_entries(d);
-    }
-    return true;
-}
-
-/// Retires the slab `d.segment`, if it is empty. Whether it did.
-inline ORCHARD_NOINLINE bool retire_slab(dealings& d) { return slab_retire(d.h, d.mask, d.page_class, d.segment); }
-
-/// Puts what was a slab into the magazine.
-inline ORCHARD_NOINLINE void put_retired(dealings& d) {
-    release_segments(d.h, d.mask, {segment_index{d.segment}, 1});
-    ++d.retired;
-}
-
-/// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the magazine.
-inline ORCHARD_FN void retire_class(dealings& d) {
-    d.place = from_leader(d.mask, d.h.state->slabs[d.page_class].count.load<order::relaxed>());
-    ORCHARD_UNROLL
-    for (std::uint32_t& entry : d.entries) {
-        entry = 0;
-    }
-    ORCHARD_NO_UNROLL
-    while (next_empty_slab(d)) {
-        if (retire_slab(d)) {
-            put_retired(d);
-        }
-    }
-}
-
-/// Retires every slab of the class that has no page in use; their segments go into the magazine. All lanes of a
-/// converged group. How many.
-/// Cost: looks at one word of each slab, and at all words of the empty ones.
-inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
-    dealings d(h, mask);
-    d.page_class = page_class;
-    begin_clearance(d);
-    retire_class(d);
-    end_clearance(d);
-    return d.retired;
-}
 
 /// Where a refill is under way, posted, and its segments not at hand yet: shard + 1; else 0, and what has come is
 /// counted. The newest value: a post releases nothing that a load would have to see. All lanes.
@@ -140,6 +52,7 @@ inline ORCHARD_FN void collect_answers(dealings& d) {
     }
     if (is_leader(d.mask)) {
         d.late_grants = late_grants(d.h);
+        put_late_tails(d.h);
     }
 }
 
@@ -261,6 +174,9 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
             end_clearance(d);
         }
         const bool delivered = deliver_what_is_posted(d, seen);
+        if (is_leader(mask)) {
+            put_late_tails(h);
+        }
         const std::uint32_t left = drain_too ? from_leader(mask, all_at_hand(h)) : 0;
         // Where slots are few, a pass hands back little.
         in_vain = left < least ? 0 : in_vain + 1;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-
 #include "runtime/automatic_layout.hpp"
 #include "runtime/class_usage.hpp"
 #include "runtime/detail_kernels.hpp"
@@ -58,9 +57,6 @@ heap_ref heap::ref() const { return heap_ref(impl_->refusing.state == nullptr ? 
 any_heap_ref heap::any_ref() const { return any_heap_ref(impl_->view); }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }
-bool heap::loads_kernels_eagerly() const {
-    return impl_->executor.kind == simt::device_kind::emulated || cuda_loads_kernels_eagerly();
-}
 absl::StatusOr<statistics> heap::stats() { return impl_->stats(); }
 absl::StatusOr<chunk_usage> heap::chunks() { return impl_->chunks(); }
 absl::Status heap::validate() { return impl_->validate(); }
@@ -84,6 +80,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
     }
     auto result = std::make_unique<impl>();
     result->values = values;
+    result->asked_backing_ = supplied.at != nullptr ? backing_option::fixed : values.backing;
     result->executor.kind = choice->kind;
     result->executor.device = choice->gpu;
     result->executor.workers = static_cast<unsigned>(values.emulated_workers);
@@ -217,14 +214,16 @@ absl::Status heap::impl::start_shards() {
         const std::uint32_t first = s * view.segments_per_shard;
         ranges.push_back({segment_index{first}, std::min(view.segments_per_shard, view.segments - first)});
     }
-    // Of what is committed from the start, here; of what is committed later, by the growth thread.
-    if (absl::Status s = partial_.prepare(*memory_, {segment_index{0}, memory_->committed_at_start()}); !s.ok()) {
+    // For the first request too, which would wait for it; for what is committed later, the growth thread does so.
+    const std::uint32_t committed = std::max(memory_->committed_at_start(), 1u);
+    if (absl::Status s = partial_.prepare(*memory_, {segment_index{0}, committed}); !s.ok()) {
         return s;
     }
     growth_ = std::make_unique<growth>(*memory_, ranges,
                                        extent_sizes{segments_of(values.extent), segments_of(values.most_extent)},
                                        [this](segment_run run) { return partial_.prepare(*memory_, run); });
     growth_->limit(view.places, most_segments(values, *memory_).by_range);
+    const auto patience_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
     for (std::uint32_t s = 0; s < view.shards; ++s) {
         auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
         auto device = memory_->allocate_metadata(mailbox::device_part::bytes(shape));
@@ -234,13 +233,15 @@ absl::Status heap::impl::start_shards() {
         const auto host_part = mailbox::host_part::in(*host, shape);
         shard made;
         made.device = static_cast<mailbox::device_part*>(*device);
-        made.service = std::make_unique<segment_service>(mailbox_server(host_part, shape), *growth_, s,
-                                                         segments_of(values.commit_ahead), values.portions);
+        made.service = std::make_unique<segment_service>(
+            mailbox_server(host_part, shape), *growth_, s,
+            service_settings{segments_of(values.commit_ahead), view.magazine_target / view.shards, values.portions,
+                             patience_ns});
         shards_.push_back(std::move(made));
         view.mailboxes[s].host = host_part;
         view.mailboxes[s].device = shards_[s].device;
         view.mailboxes[s].shape = shape;
-        view.mailboxes[s].timeout_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
+        view.mailboxes[s].timeout_ns = patience_ns;
     }
     // The view is complete; from here on it does not change.
     if (absl::Status status = write_views(); !status.ok()) {

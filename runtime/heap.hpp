@@ -6,6 +6,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -77,9 +80,13 @@ public:
     /// The options that the heap was made with.
     [[nodiscard]] const options& configuration() const;
 
-    /// Whether kernels are loaded before their first launch by themselves; otherwise `preload` is for those that are
-    /// launched while others of this heap's may run. True on the emulated device.
+    /// Returns true if CUDA loads all kernels when the program starts (`CUDA_MODULE_LOADING=EAGER`); otherwise each is
+    /// loaded at its first launch, or by `preload`. True on the emulated device.
     [[nodiscard]] bool loads_kernels_eagerly() const;
+
+    /// Returns what will not work as expected with this heap on this machine: one line each, with the remedy; empty
+    /// where all is well. For the program to print once; the library prints nothing. Waits for no kernel.
+    [[nodiscard]] std::vector<std::string> warnings() const;
 
     /// Numbers so far. Exact when no kernel runs and nothing is under way in the mailbox, as after `validate` or
     /// `trim`. Errors: the device's own.
@@ -160,8 +167,9 @@ public:
     /// Kernels may run. Closing twice is fine. Errors: the device's own.
     absl::Status close();
 
-    /// Loads kernels now. On CUDA the first launch of a kernel that is not loaded can wait for kernels that run; and
-    /// those may be waiting for memory. Errors: the runtime's own.
+    /// Loads kernels that are function objects (those of `simt::launch`) now. On CUDA the first launch of a kernel that
+    /// is not loaded may wait until all running kernels have ended: call this, while none runs, for kernels that have
+    /// to run beside others (docs/programs.md). Nothing to do on the emulated device. Errors: the runtime's own.
     template <class... Kernels>
     absl::Status preload() {
         absl::Status status;
@@ -169,11 +177,24 @@ public:
         return status;
     }
 
+    /// The same for ordinary `__global__` functions of any signature: `heap.preload(fill, sum<float>)`.
+    ///
+    /// Errors name the place of the kernel in the list, and the kernels behind it are not loaded: FailedPrecondition
+    /// for what is no kernel of the CUDA runtime that Orchard is linked with, or has no code for this GPU; the
+    /// runtime's own.
+    template <class Kernel, class... Kernels>
+    absl::Status preload(Kernel* kernel, Kernels*... kernels) {
+        static_assert(std::is_function_v<Kernel> && (std::is_function_v<Kernels> && ...), "give __global__ functions");
+        const void* const all[] = {reinterpret_cast<const void*>(kernel), reinterpret_cast<const void*>(kernels)...};
+        return load(all);
+    }
+
 private:
     friend struct heap_service_peer;
     class impl;
     static absl::StatusOr<heap> make(const options& values, void* memory, std::uint64_t bytes, page_policies kernels);
     explicit heap(std::unique_ptr<impl> i);
+    absl::Status load(std::span<const void* const> kernels);
 
     std::unique_ptr<impl> impl_;
 };

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "host/growth.hpp"
@@ -39,6 +40,8 @@ public:
     void on_failure(failure_watch::callback report);
     std::uintptr_t first_invalid_free();
     absl::Status close();
+    [[nodiscard]] bool loads_kernels_eagerly() const;
+    [[nodiscard]] std::vector<std::string> warnings() const;
 
     options values;
     simt::executor executor;
@@ -90,6 +93,7 @@ private:
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
     static void take_turns(shard& s);
 
+    backing_option asked_backing_ = backing_option::automatic;  ///< `values` say what it became
     std::unique_ptr<backing> memory_;
     device::heap_view* view_in_memory_ = nullptr;      ///< a copy of `view` for kernels
     device::heap_view* refusing_in_memory_ = nullptr;  ///< of `refusing`

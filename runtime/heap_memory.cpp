@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values) {
         if (driver.ok()) {
             return make_elastic(values, *std::move(driver), default_cuda_range(values, memory->total));
         }
-        if (values.backing == backing_option::elastic) {
+        if (values.backing == backing_option::elastic || !absl::IsFailedPrecondition(driver.status())) {
             return driver.status();
         }
     }

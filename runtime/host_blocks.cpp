@@ -152,7 +152,20 @@ absl::Status host_blocks::describe_segments(const cut& c, const mailbox::grant& 
     return s.ok() ? write(&view_.records[segment].live, simt::device_word<std::uint32_t>(1)) : s;
 }
 
+/// Has device threads that search the magazine reach as far as this grant.
+absl::Status host_blocks::note_grant(const mailbox::grant& g) {
+    const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + 1;
+    if (end <= end_) {
+        return absl::OkStatus();
+    }
+    end_ = end;
+    return write(&view_.state->end.host, device::device_word<std::uint64_t>(end));
+}
+
 absl::Status host_blocks::describe(const cut& c, const mailbox::grant& g) {
+    if (auto s = note_grant(g); !s.ok()) {
+        return s;
+    }
     return c.segments == 0 ? describe_portion(c, g) : describe_segments(c, g);
 }
 

@@ -91,6 +91,7 @@ private:
     [[nodiscard]] cut cut_for(std::uint64_t bytes) const;
     absl::StatusOr<remainder> take_chunk(const cut& c);
     absl::Status describe(const cut& c, const mailbox::grant& g);
+    absl::Status note_grant(const mailbox::grant& g);
     absl::Status describe_portion(const cut& c, const mailbox::grant& g);
     absl::Status describe_segments(const cut& c, const mailbox::grant& g);
     absl::Status change_descriptor(std::uint32_t segment, device::segment_kind kind, std::uint32_t extent);
@@ -106,6 +107,7 @@ private:
     source from_;
     sink to_;
     std::map<std::uint64_t, remainder> open_;  ///< by the blocks' size
+    std::uint64_t end_ = 0;                    ///< behind the highest segment that was taken
     host_block_counts counts_;
 };
 

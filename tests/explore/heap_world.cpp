@@ -124,7 +124,10 @@ arena::arena(std::size_t bytes) : base_{static_cast<char*>(map(bytes))}, bytes_{
 arena::~arena() { ::munmap(base_, bytes_); }
 
 commit_outcome slow_backing::commit(segment_run run) {
-    simt::pause(commit_ns);
+    is_blocked = commits_before_block-- == 0;
+    do {
+        simt::pause(commit_ns);
+    } while (is_blocked);
     if (failures_left > 0) {
         --failures_left;
         return {absl::ResourceExhaustedError("a commit that fails"), memory_tier::device,
@@ -189,7 +192,8 @@ heap_world::heap_world(world& w, const heap_setup& u)
       ref{view},
       memory{view.base, u.segments, u.committed_at_start},
       grower{memory, {{segment_index{0}, u.segments}}, u.extent},
-      service{mailbox_server(view.mailboxes[0].host, u.shape), grower, 0, u.ahead, u.portions_by} {
+      service{mailbox_server(view.mailboxes[0].host, u.shape), grower, 0,
+              service_settings{u.ahead, 0, u.portions_by, u.timeout_ns}} {
     view.self = &view;
     ref = heap_ref(view);
     name_words(s, view);
@@ -307,6 +311,10 @@ std::uint64_t heap_world::failures() const {
     const auto& counts = view.state->failure.of_reason;
     return std::accumulate(std::begin(counts), std::end(counts), std::uint64_t{0},
                            [](std::uint64_t n, const auto& c) { return n + c.template load<simt::order::relaxed>(); });
+}
+
+std::uint64_t heap_world::failures(failure_reason why) const {
+    return view.state->failure.of_reason[static_cast<std::uint32_t>(why)].load<simt::order::relaxed>();
 }
 
 failure_reason heap_world::first_failure() const {

@@ -65,6 +65,8 @@ public:
 
     int failures_left = 0;             ///< commits that will fail before one succeeds
     std::uint32_t commit_ns = 20'000;  ///< logical time that a commit takes
+    int commits_before_block = -1;     ///< after so many commits the next one does not end; negative: all end
+    bool is_blocked = false;           ///< one does not end until this is false again
     std::uint32_t committed = 0;       ///< segments, beyond those of the start
 
     /// Whether all of a run has memory now.
@@ -132,6 +134,7 @@ public:
 
     /// Allocations that failed, and the reason of the first one.
     [[nodiscard]] std::uint64_t failures() const;
+    [[nodiscard]] std::uint64_t failures(failure_reason why) const;
     [[nodiscard]] failure_reason first_failure() const;
 
     [[nodiscard]] std::uint64_t sum(device::counter c) const;

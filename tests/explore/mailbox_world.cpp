@@ -97,7 +97,7 @@ bool mailbox_world::ask_unattended(simt::lane_mask mask, std::uint32_t k) {
 void mailbox_world::watch_protocol() {
     s.watch(&box.device->ticket, [this](const auto& a) {
         tickets += a.is_load ? 0 : 1;
-        s.check(tickets - slots_freed <= box.shape.slots, "more posts are in flight than there are slots");
+        s.check(tickets <= slots_freed + box.shape.slots, "more posts are in flight than there are slots");
     });
     for (std::uint32_t i = 0; i < box.shape.slots; ++i) {
         watch_post(i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The example that the README shows, run as the subcommand that it is.
+// `orchard quickstart`, run as the subcommand that it is.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

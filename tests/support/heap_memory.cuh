@@ -27,6 +27,7 @@ public:
             arrays_.push_back(std::move(memory));
         });
         view.self = &view;
+        view.state->end.host.store<simt::order::relaxed>(view.segments);
     }
     heap_memory(const heap_memory&) = delete;
     heap_memory& operator=(const heap_memory&) = delete;

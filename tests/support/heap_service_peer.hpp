@@ -5,6 +5,7 @@
 /// Reaches the threads and the driver of a heap, for tests of what happens when one does not do its work.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -23,6 +24,15 @@ struct heap_service_peer {
         return heap(*std::move(made));
     }
     static std::size_t services(heap& h) { return h.impl_->shards_.size(); }
+    /// Returns the segments whose commit was begun so far, those that were committed included, ever. Reads words of the
+    /// host: no call of the driver. Of a heap that grows.
+    static std::uint64_t begun_segments(heap& h) {
+        std::uint64_t begun = 0;
+        for (std::size_t s = 0; s < services(h); ++s) {
+            begun += h.impl_->growth_->line(s).begun.load<simt::order::relaxed>();
+        }
+        return begun;
+    }
     /// Runs `job` on a service's thread, which does nothing else meanwhile; waits for it.
     template <class Job>
     static void run(heap& h, std::size_t service, Job job) {

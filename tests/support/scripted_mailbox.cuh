@@ -40,6 +40,7 @@ struct scripted_mailbox : mailbox_memory {
         const mailbox::answer a{device::answer_status::granted, p.slot, p.tag, {segment_index{first}, 0}};
         server.answer(a);
         server.flush();
+        server.beat();
         return a;
     }
     /// Takes the courier's office, as a group would that then stops.

@@ -129,6 +129,8 @@ public:
     void set_patience(std::uint64_t accesses) { memory_.set_patience(accesses); }
 
     [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
+    /// Returns the most logical time by which all delays so far, of all actors, can have held one of them up.
+    [[nodiscard]] std::uint64_t stood_still_ns() const { return stood_still_ns_; }
     [[nodiscard]] const verdict& result() const { return verdict_; }
     /// The timeline, where the settings keep one.
     [[nodiscard]] const trace& timeline() const { return trace_; }
@@ -274,6 +276,7 @@ private:
     std::uint64_t now_ns_ = 1'000;
     std::uint32_t pause_stretch_ = 1;
     std::uint32_t delays_ = 0;  // that there were
+    std::uint64_t stood_still_ns_ = 0;
     std::uint64_t clock_reads_ = 0;
     std::uint64_t calls_when_over_ = 0;
     actor_id current_ = none;

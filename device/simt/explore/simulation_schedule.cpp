@@ -139,6 +139,7 @@ void simulation::point(const char* doing, site where) {
     if (delays_ < settings_.delays && choices_.choose(decision::delay, 2) == 1) {
         ++delays_;
         const std::uint32_t length = pick(std::size(delays));
+        stood_still_ns_ += delays[length].ns;
         sleep_until(a, now_ns_ + delays[length].ns, verdict_.points + delays[length].points);
         note_event(a, "stands still", length);
     }

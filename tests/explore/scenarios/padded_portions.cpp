@@ -125,7 +125,8 @@ private:
         } else if (number != 0) {
             unmark(m.got);
             // As `return_chunk`: the tail first.
-            device::put_tail(heap.view, m.got);
+            device::keep_late_tail(heap.view, m.got);
+            device::put_late_tails(heap.view);
             device::magazine_put(heap.view, m.got);
         }
     }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// How often the lanes of a kernel wait for a whole `request_timeout`: where a commit does not end, or a service gives
+// no sign of life, only the requests that are under way when that becomes known. All later ones fail at once. Counted,
+// not timed: a request that gives up a post after its deadline is counted as abandoned.
+
+#include "tests/support/elastic_fixture.hpp"
+#include "tests/support/fake_driver.hpp"
+#include "tests/support/heap_service_peer.hpp"
+
+namespace orchard::test {
+namespace {
+
+/// Each thread asks once, for a block of another size than its neighbours'.
+struct ask_once {
+    heap_ref heap;
+    std::uint64_t* nulls;  ///< [thread]
+
+    [[nodiscard]] ORCHARD_FN static std::uint64_t bytes_of(std::uint32_t thread) {
+        return thread % 8 == 7 ? segment_bytes * (1 + thread % 3) : std::uint64_t{16} << thread % 14;
+    }
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        nulls[thread] = heap.malloc(bytes_of(thread)) == nullptr ? 1 : 0;
+    }
+};
+
+class heap_bounded_kernel : public elastic_contract {
+protected:
+    static constexpr simt::grid shape{8, 64};
+    static constexpr std::uint64_t warps = 8 * 2;
+    static constexpr std::uint64_t threads = 8 * 64;
+
+    void SetUp() override {
+        options values = values_of(64, 0);
+        values.request_timeout = absl::Milliseconds(200);
+        auto made = heap_service_peer::make(values, std::make_unique<rig::fake_driver>(script_));
+        ASSERT_TRUE(made.ok()) << made.status();
+        adopt(*std::move(made));
+    }
+    /// A kernel of one request a thread, all of which get null for this reason.
+    void expect_nulls(failure_reason why) {
+        const auto nulls = array<std::uint64_t>(threads);
+        launch(shape, ask_once{h().ref(), nulls.data()});
+        const std::vector<std::uint64_t> all = to_host(nulls);
+        EXPECT_EQ(std::count(all.begin(), all.end(), 1), static_cast<std::ptrdiff_t>(threads));
+        ASSERT_TRUE(h().last_failure().has_value());
+        EXPECT_EQ(h().last_failure()->reason, why) << name_of(h().last_failure()->reason);
+    }
+
+    std::shared_ptr<rig::driver_script> script_ = std::make_shared<rig::driver_script>();
+};
+// The emulated device's alone: the driver is a fake.
+INSTANTIATE_TEST_SUITE_P(all, heap_bounded_kernel, ::testing::Values(elastic_cases().front()), case_name);
+
+TEST_P(heap_bounded_kernel, by_a_commit_that_does_not_end) {
+    const std::size_t held = script_->hold(rig::driver_call::create);
+    expect_nulls(failure_reason::commit_blocked);
+    const std::uint64_t abandoned = h().stats()->abandoned;
+    EXPECT_LE(abandoned, warps) << "at most one group of each warp waits for its deadline";
+    expect_nulls(failure_reason::commit_blocked);
+    EXPECT_EQ(h().stats()->abandoned, abandoned) << "it is known, and nobody waits any more";
+    script_->let_go(held);
+    EXPECT_TRUE(h().trim().ok());
+    EXPECT_GT(fill(), 0u);
+    empty();
+}
+
+TEST_P(heap_bounded_kernel, by_a_service_that_is_silent) {
+    heap_service_peer::stop(h(), 0);
+    expect_nulls(failure_reason::service_not_answering);
+    const std::uint64_t abandoned = h().stats()->abandoned;
+    EXPECT_GE(abandoned, 1u);
+    EXPECT_LE(abandoned, warps) << "at most one group of each warp waits for its deadline";
+    expect_nulls(failure_reason::service_not_answering);
+    EXPECT_EQ(h().stats()->abandoned, abandoned) << "it is known, and nobody waits any more";
+    drop();  // without a service nothing can be looked at
+}
+
+}  // namespace
+}  // namespace orchard::test
