@@ -34,6 +34,8 @@ if name == "soak":
     time.sleep(60)
 row = {"layout": "linear", "bytes": 1024, "threads": 128, "allocate_us": 1.0, "free_us": 1.0, "requests_per_us": 128.0,
        "nulls": 0, "wrong_stamps": 0}
+row.update({f"{what}_{which}_us": 1.0 for what in ("allocate", "free")
+            for which in ("first", "third", "tenth", "settled")})
 json.dump([row], open(path, "w"))
 """
 
@@ -62,6 +64,7 @@ class Measure(unittest.TestCase):
         results.check(document, "scaling")
         self.assertEqual(document["machine"], {"gpu": "Some GPU", "architecture": "sm_90", "sms": 132, "cpu": "Some CPU", "cores": 2,
                                                "memory": "24 GiB"})
+        self.assertIn("medians after one launch that does not count", document["shown"])
         self.assertEqual([document[key] for key in ("commit", "date", "driver", "cuda", "version", "command")],
                          ["0123abc", "2026-01-02", "13.0", "12.8", "0.1.0",
                           "orchard bench scaling --repeats=3 --json scaling.json"])

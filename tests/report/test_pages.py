@@ -24,13 +24,21 @@ import results  # noqa: E402
 import summarise_pages  # noqa: E402
 
 
+def repeated(*what, unit="us"):
+    """The columns of what was repeated less than ten times: there is no tenth."""
+    return {f"{name}{which}_{unit}": value for name in what
+            for which, value in (("first", 9.0), ("third", 3.0), ("tenth", None), ("settled", 1.0))}
+
+
 def fixed(size, threads, malloc, floor, free=2.0, floor_free=1.0, empty=1.0):
     return {"what": "fixed", "bytes": size, "threads": threads, "malloc_us": malloc, "floor_malloc_us": floor,
-            "free_us": free, "floor_free_us": floor_free, "empty_us": empty, "cold_us": 9.0}
+            "free_us": free, "floor_free_us": floor_free, "empty_us": empty, "cold_us": 9.0,
+            **repeated("malloc_", "floor_malloc_", "free_", "floor_free_", "empty_")}
 
 
 def several(what, size, size_to, threads, malloc):
-    return {"what": what, "bytes": size, "bytes_to": size_to, "threads": threads, "malloc_us": malloc, "free_us": 1.0}
+    return {"what": what, "bytes": size, "bytes_to": size_to, "threads": threads, "malloc_us": malloc, "free_us": 1.0,
+            **repeated("malloc_", "free_")}
 
 
 PAGES = [
@@ -64,15 +72,18 @@ SOAK = [{"what": "soak", "threads": 270_336, "slots_each": 16, "allocations": 10
 
 
 SIZES = [{"layout": layout, "bytes_from": size, "bytes_to": 2 * size, "threads": 16_384, "cold_us": 30.0 + size / 4096,
-          "recycled_us": 10.0, "free_us": 4.0, "posts": 512, "recycled_posts": 0, "nulls": 0, "wrong_stamps": 0}
+          "recycled_us": 10.0, "free_us": 4.0, "posts": 512, "recycled_posts": 0, "nulls": 0, "wrong_stamps": 0,
+          **repeated("cold_", "recycled_", "free_")}
          for layout in ("linear", "interleaved:4") for size in (8192, 4096)]
 
 SCALING = [{"layout": "linear", "bytes": 1024, "threads": threads, "allocate_us": threads / 128, "free_us": 2.0,
-            "requests_per_us": 128.0, "nulls": 0, "wrong_stamps": 0} for threads in (256, 128)]
+            "requests_per_us": 128.0, "nulls": 0, "wrong_stamps": 0, **repeated("allocate_", "free_")}
+           for threads in (256, 128)]
 
 ITERATIONS = [{"layout": "linear", "mode": "all freed", "threads": 16_384, "others": 0, "iterations": 1000,
                "allocate_us": 20.0, "free_us": 5.0, "iteration_us": 25.0, "first_us": 25.0, "last_us": last,
-               "last_over_first": last / 25, "nulls": 0, "wrong_stamps": 0} for last in (25.0,)]
+               "last_over_first": last / 25, "nulls": 0, "wrong_stamps": 0,
+               **repeated("allocate_", "free_", "iteration_")} for last in (25.0,)]
 
 FRAGMENTATION = [{"mode": "lanes alone", "chunk_lanes": 32, "blocks": 4096, "iterations": 1000,
                   "capacity_bytes": 1 << 34,
@@ -88,13 +99,34 @@ def access_rows():
         for pattern in ("sequential read", "sequential write", "strided read", "random read"):
             for by in ("lane_array", "lane_ptr", by_hand):
                 rows.append({"pattern": pattern, "layout": layout, "element_bytes": 4, "by": by, "threads": 270_336,
-                             "us": 300.0, "gb_per_s": 3700.0, "share_of_hand": 0.97, "wrong": 0})
+                             "us": 300.0, "gb_per_s": 3700.0, "share_of_hand": 0.97, "wrong": 0, **repeated("")})
         for by in ("lane_array", "raw pointer"):
             rows.append({"pattern": "dependent reads", "layout": layout, "element_bytes": 4, "by": by, "threads": 1,
-                         "ns_per_100": 2500.0, "over_raw_ns": 0.0, "wrong": 0})
+                         "ns_per_100": 2500.0, "over_raw_ns": 0.0, "wrong": 0, **repeated("per_100_", unit="ns")})
     # Larger elements have no targets of GB/s: they move more.
     rows.append({"pattern": "sequential read", "layout": "16 B tile", "element_bytes": 16, "by": "lane_array",
                  "threads": 270_336, "us": 900.0, "gb_per_s": 1200.0, "share_of_hand": 1.0, "wrong": 0})
+    return rows
+
+
+def first_rows():
+    """What `orchard bench first` writes on a GPU, all as good as the targets ask for."""
+    times = {**repeated("allocate_", "free_"), "allocate_3_to_10_us": 80.0, "free_3_to_10_us": 8.0,
+             "first_wall_us": 500.0, "first_less_settled_ms": 0.5, "nulls": 0, "wrong_stamps": 0}
+    rows = [{"what": "loading", "kernel": "frees", "loading_ms": 0.5}]
+    for bytes_to in (8192, 512):
+        for backing, more in (("elastic", {"of_fixed": 1.05}), ("fixed", {})):
+            rows.append({"what": "repetitions", "backing": backing, "threads": 100_000, "bytes": 16,
+                         "bytes_to": bytes_to, "heaps": 10, "repetitions": 100, "settled_of": 20, **times,
+                         "committed_mib": 256.0, "segments_in_use": 12.0, **more})
+    lists = {"backing": "elastic", "threads": 65_536, "heaps": 3}
+    rows.append({"what": "divergent lists", **lists, "repetitions": 60, "settled_of": 20, **times})
+    rows.append({"what": "divergent lists: memory", **lists, "round": 60,
+                 "live_mib": 1600.0, "held_mib": 1700.0, "committed_mib": 2000.0, "held_of_live": 1.0625,
+                 "committed_of_live": 1.25, "allocate_us": 900.0, "free_us": 300.0})
+    rows.append({"what": "a kernel is loaded beside one that allocates", "stream": "another", "loading": "lazy",
+                 "backing": "elastic", "threads": 256, "bytes": 64, "bytes_to": 64, "second_launch_ms": 0.1,
+                 "answered_ms": 0.3, "answered_before_second_launch": False, "kernel_ms": 0.5, "nulls": 0})
     return rows
 
 
@@ -192,6 +224,36 @@ class Descriptions(Case):
         for missed in ("malloc of fixed sizes to the floor, each", "5,000 threads with 0.5 % free, to 50 % free",
                        "registers of a kernel that frees"):
             self.assertNotEqual(outcomes[missed], "met", missed)
+
+    def test_first(self):
+        result = self.result("first", first_rows())
+        self.assertEqual(set(self.outcomes(result).values()), {"met"})
+        page = markdown.page([result])
+        # A table for each kind of row, with the columns that it has.
+        self.assertIn("*loading*\n\n| Kernel | Loading (ms) |\n|---|---:|\n| frees | 0.50 |\n", page)
+        self.assertIn("| Backing | Threads | Bytes | to | Stream | Loading |", page)
+        worse = first_rows()
+        worse[1]["of_fixed"] = 3.4
+        worse[3]["first_less_settled_ms"] = 13.0
+        worse[-1]["nulls"] = 256
+        self.assertEqual(list(self.outcomes(self.result("first", worse)).values()).count("met"), 5)
+
+    def test_each_says_which_repetition_is_shown(self):
+        for path in sorted((ROOT / "profiling/report/describe").glob("*.json")):
+            self.assertTrue(json.loads(path.read_text()).get("shown"), path.name)
+
+    def test_times_that_are_medians_are_said_to_be_so(self):
+        for path in sorted((ROOT / "profiling/report/describe").glob("*.json")):
+            columns = {c["key"]: c["title"] for c in json.loads(path.read_text())["columns"]}
+            for key, title in columns.items():
+                for end, word in (("first", "first"), ("third", "3rd"), ("tenth", "10th"), ("settled", "settled")):
+                    if (path.stem, key) == ("iterations", "first_us"):
+                        continue  # older than the repetitions: a mean of a hundred
+                    if key.endswith((f"{end}_us", f"{end}_ms", f"{end}_ns")):
+                        self.assertIn(word, title, f"{path.name}: {key}")
+                        base = key.replace(f"{end}_", "")
+                        if base in columns and path.stem != "first":
+                            self.assertRegex(columns[base], "median|mean|first", f"{path.name}: {base}")
 
     def test_utilisation_hides_single_sizes(self):
         result = self.result("utilisation", UTILISATION)

@@ -150,6 +150,27 @@ class Page(Folder):
         self.assertIn("| 1 | a\\|b c |", self.page())
 
 
+    def test_which_repetition_is_shown_is_said(self):
+        self.put(RESULT)
+        page = self.page()
+        self.assertIn("**Which repetition a time is of.**", page)
+        self.assertIn("- Shown: not recorded\n", page)
+        self.put({**RESULT, "shown": "the median of five"})
+        self.assertIn("- Shown: the median of five\n", self.page())
+
+    def test_a_result_that_says_nothing_of_repetitions_shows_what_its_description_says(self):
+        self.put({**RESULT, "name": "scaling"})
+        self.assertIn("- Shown: times are medians after one launch that does not count", self.page())
+        self.put({**RESULT, "name": "scaling", "shown": "its own"})
+        self.assertIn("- Shown: its own\n", self.page())
+
+    def test_a_table_for_each_value_of_a_column(self):
+        columns = [{"key": "what", "title": "What", "axis": True}, *RESULT["columns"], {"key": "ms", "title": "Load"}]
+        rows = [{"what": "a|b", "warps": 1, "us": 4.0}, {"what": "c", "ms": 7}, {"what": "a|b", "warps": 2, "us": 5.0}]
+        self.put({**RESULT, "columns": columns, "rows": rows, "targets": [], "split": "what"})
+        self.assertIn("*a\\|b*\n\n| Warps | Median (us) |\n|---:|---:|\n| 1 | 4.00 |\n| 2 | 5.00 |\n\n"
+                      "*c*\n\n| Load |\n|---:|\n| 7 |\n", self.page())
+
     def test_hidden_rows_are_judged_but_not_shown(self):
         self.put({**RESULT, "hide": {"warps": 8448}})
         page = self.page()
@@ -207,6 +228,7 @@ class Refused(Folder):
         for field, value in (("schema", 2), ("name", "Round Trip"), ("commit", "main"), ("date", "21.11.2026"),
                              ("version", "v1"), ("machine", {}), ("machine", "a GPU"), ("driver", 580.1),
                              ("command", ""), ("rows", []), ("columns", []), ("order", True), ("notes", 1),
+                             ("shown", 10), ("split", "us"), ("split", "none"),
                              ("surprise", 1)):
             self.refuse(self.changed(**{field: value}), field)
 
@@ -260,6 +282,7 @@ class GoogleBenchmark(Folder):
         self.assertIn(self.TABLE, page)
         self.assertIn("- Commit: `89abcde`", page)
         self.assertIn("- Machine: 2 cores, 2100 MHz", page)
+        self.assertIn("- Shown: the median over Google Benchmark's repetitions", page)
         self.assertIn("- Date: 2026-11-21", page)
 
     def test_what_nobody_recorded_is_said_to_be_so(self):

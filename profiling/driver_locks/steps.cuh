@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The calls that `driver_locks` tries beside a kernel and a blocker.
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "profiling/driver_locks/blockers.cuh"
+
+namespace driver_locks {
+
+inline constexpr std::size_t extent = 64 * mib;
+inline constexpr std::size_t host_extent = 2 * mib;
+
+/// A call that is tried beside a kernel and a blocker.
+struct step {
+    std::string name;
+    std::function<void()> call;
+    std::function<void()> completion;  ///< waits for what the call queued; nothing for most steps
+    bool optional = false;             ///< not every machine has it
+};
+
+/// The steps of one blocker, in an order in which each works on what the ones before have made.
+class step_list {
+public:
+    explicit step_list(bench* b);
+    /// Makes before the kernel what the steps use up.
+    void prepare() { check(cudaMallocHost(&small_, 4096), "cudaMallocHost"); }
+    /// Gives back what the steps have made and no step has given back. After the kernel.
+    void clean() {
+        if (on_host_ != 0) {
+            check(cuMemRelease(std::exchange(on_host_, 0)), "cuMemRelease");
+        }
+    }
+    std::vector<step> steps;
+
+private:
+    void add_virtual_memory();
+    void add_work(bench* b);
+
+    CUmemAllocationProp where_{};
+    CUmemAllocationProp host_{};
+    CUmemAccessDesc access_{};
+    CUdeviceptr range_ = 0;
+    CUdeviceptr reserved_ = 0;
+    CUmemGenericAllocationHandle memory_ = 0;
+    CUmemGenericAllocationHandle on_host_ = 0;
+    cudaStream_t stream_ = nullptr;
+    void* small_ = nullptr;
+};
+
+inline step_list::step_list(bench* b) {
+    where_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    where_.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    access_ = {where_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    int node = 0;
+    if (cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0) != CUDA_SUCCESS || node < 0) {
+        node = 0;  // the name of all host memory where there is no NUMA
+    }
+    host_ = where_;
+    host_.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, node};
+    check(cuMemAddressReserve(&range_, extent, 0, 0, 0), "cuMemAddressReserve");
+    add_virtual_memory();
+    add_work(b);
+}
+
+inline void step_list::add_virtual_memory() {
+    steps.push_back({"cuMemCreate", [=] { check(cuMemCreate(&memory_, extent, &where_, 0), "cuMemCreate"); }, {}});
+    steps.push_back({"cuMemMap", [=] { check(cuMemMap(range_, extent, 0, memory_, 0), "cuMemMap"); }, {}});
+    steps.push_back(
+        {"cuMemSetAccess", [=] { check(cuMemSetAccess(range_, extent, &access_, 1), "cuMemSetAccess"); }, {}});
+    steps.push_back({"cuMemUnmap", [=] { check(cuMemUnmap(range_, extent), "cuMemUnmap"); }, {}});
+    steps.push_back({"cuMemRelease", [=] { check(cuMemRelease(memory_), "cuMemRelease"); }, {}});
+    steps.push_back({"cuMemAddressReserve",
+                     [=] { check(cuMemAddressReserve(&reserved_, extent, 0, 0, 0), "cuMemAddressReserve"); },
+                     {}});
+    steps.push_back({"cuMemAddressFree", [=] { check(cuMemAddressFree(reserved_, extent), "cuMemAddressFree"); }, {}});
+    steps.push_back({"cuMemCreate on the host",
+                     [=] { check(cuMemCreate(&on_host_, host_extent, &host_, 0), "cuMemCreate on the host"); },
+                     {},
+                     true});
+    steps.push_back({"cudaMemGetInfo",
+                     [] {
+                         std::size_t free = 0;
+                         std::size_t total = 0;
+                         check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+                     },
+                     {}});
+}
+
+inline void step_list::add_work(bench* b) {
+    const auto wait = [=] {
+        cudaError_t state = cudaSuccess;
+        while ((state = cudaStreamQuery(b->probe)) == cudaErrorNotReady) {
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+        check(state, "cudaStreamQuery");
+    };
+    char* to = b->device + 4 * mib;
+    char* from = b->pinned + 4 * mib;
+    steps.push_back(
+        {"cudaMemsetAsync", [=] { check(cudaMemsetAsync(to, 0, 2 * mib, b->probe), "cudaMemsetAsync"); }, wait});
+    steps.push_back(
+        {"cudaMemcpyAsync pinned",
+         [=] { check(cudaMemcpyAsync(to, from, 4096, cudaMemcpyHostToDevice, b->probe), "cudaMemcpyAsync"); }, wait});
+    steps.push_back({"launch of a loaded kernel",
+                     [=] {
+                         loaded<<<1, 1, 0, b->probe>>>(to);
+                         check(cudaGetLastError(), "launch of a loaded kernel");
+                     },
+                     wait});
+    steps.push_back({"cudaStreamCreate", [=] { check(cudaStreamCreate(&stream_), "cudaStreamCreate"); }, {}});
+    steps.push_back({"cudaStreamDestroy", [=] { check(cudaStreamDestroy(stream_), "cudaStreamDestroy"); }, {}});
+    steps.push_back({"cudaFreeHost of 4 KiB", [=] { check(cudaFreeHost(small_), "cudaFreeHost"); }, {}});
+}
+
+}  // namespace driver_locks
