@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "profiling/bench/access_kernels.cuh"
 #include "profiling/bench/bench.hpp"
+#include "profiling/bench/repetitions.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/heap.hpp"
 
@@ -194,10 +195,7 @@ private:
         for (int round = -1; round < settings_.repeats && status_.ok(); ++round) {
             for (std::size_t k = 0; k < kernels.size(); ++k) {
                 all_.salt += writes ? 1 : 0;
-                const double time = note(kernels[k].launch(on_, all_));
-                if (round >= 0) {
-                    us[k].push_back(time);
-                }
+                us[k].push_back(note(kernels[k].launch(on_, all_)));
                 check();
                 wrong[k] += counted_wrong();
             }
@@ -205,14 +203,15 @@ private:
         if (!status_.ok()) {
             return;
         }
-        const double reference = median(us.back());
+        const double reference = median_after(1, us.back());
         for (std::size_t k = 0; k < kernels.size(); ++k) {
-            const double time = median(us[k]);
+            const double time = median_after(1, us[k]);
             ordered_json row = begin_row(pattern, kernels[k].by, all_.threads);
             row["us"] = time;
             row["gb_per_s"] = static_cast<double>(all_.threads) * array_bytes / time * 1e-3;
             row["share_of_hand"] = reference / time;
             row["wrong"] = wrong[k];
+            add_repetitions(row, "", us[k]);
             rows_.push_back(std::move(row));
         }
     }
@@ -232,12 +231,8 @@ private:
         std::array<std::uint64_t, ways> wrong{};
         for (int round = -1; round < settings_.repeats && status_.ok(); ++round) {
             for (std::size_t k = 0; k < ways; ++k) {
-                const double first = once[k](shorter);
-                const double second = once[k](longer);
-                if (round >= 0) {
-                    us_shorter[k].push_back(first);
-                    us_longer[k].push_back(second);
-                }
+                us_shorter[k].push_back(once[k](shorter));
+                us_longer[k].push_back(once[k](longer));
                 launch(check_chase_kernel<T>{lanes(threads), longer});
                 wrong[k] += counted_wrong();
             }
@@ -245,8 +240,9 @@ private:
         if (!status_.ok()) {
             return;
         }
+        const double ns_per_100_of_us = 1e5 / (longer - shorter);
         const auto ns_per_100 = [&](std::size_t k) {
-            return (median(us_longer[k]) - median(us_shorter[k])) * 1e5 / (longer - shorter);
+            return (median_after(1, us_longer[k]) - median_after(1, us_shorter[k])) * ns_per_100_of_us;
         };
         constexpr std::array<const char*, ways> names{Ways::name...};
         for (std::size_t k = 0; k < ways; ++k) {
@@ -254,6 +250,10 @@ private:
             row["ns_per_100"] = ns_per_100(k);
             row["over_raw_ns"] = ns_per_100(k) - ns_per_100(ways - 1);
             row["wrong"] = wrong[k];
+            std::vector<double> each(us_longer[k].size());
+            std::transform(us_longer[k].begin(), us_longer[k].end(), us_shorter[k].begin(), each.begin(),
+                           [&](double with, double without) { return (with - without) * ns_per_100_of_us; });
+            add_repetitions(row, "per_100", each, "ns");
             rows_.push_back(std::move(row));
         }
     }
@@ -331,7 +331,9 @@ absl::StatusOr<ordered_json> run(const settings& s) {
 }
 
 const registrar registered{
-    {"access", "reads and writes through lane_array and lane_ptr, beside arithmetic by hand", run}};
+    {"access", "reads and writes through lane_array and lane_ptr, beside arithmetic by hand", run,
+     "us and ns_per_100 are medians after one launch that does not count; first, third and tenth are those launches, "
+     "counted from the first on, settled is the median of the last half"}};
 
 }  // namespace
 }  // namespace access

@@ -34,6 +34,7 @@ struct benchmark {
     std::string name;
     std::string help;
     std::function<absl::StatusOr<nlohmann::ordered_json>(const settings&)> run;
+    std::string shown = "";  ///< says which repetitions the times are of; printed below the rows
 };
 
 /// A static object that registers a benchmark before `main`.

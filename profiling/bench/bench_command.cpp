@@ -58,6 +58,9 @@ absl::Status run(const arguments& a) {
             return rows.status();
         }
         print_table(*rows);
+        if (!b.shown.empty()) {
+            std::cout << "times: " << b.shown << "\n";
+        }
         if (!a.json.empty()) {
             std::ofstream out(a.json);
             out << rows->dump(1) << "\n";

@@ -11,6 +11,7 @@
 
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/blocks.cuh"
+#include "profiling/bench/repetitions.hpp"
 
 namespace orchard::bench {
 namespace {
@@ -112,19 +113,23 @@ ordered_json row_of(const std::string& layout, const plan& p, const tally& t) {
     // The first of all: no memory lies ready, and nothing is in its caches.
     const double first = mean(all.subspan(tenth / 10 + 1, tenth));
     const double last = mean(all.last(tenth));
-    return ordered_json{{"layout", layout},
-                        {"mode", p.name},
-                        {"threads", p.threads},
-                        {"others", p.has_others ? p.others : 0},
-                        {"iterations", p.iterations},
-                        {"allocate_us", median(t.allocate_us)},
-                        {"free_us", median(t.free_us)},
-                        {"iteration_us", mean(all)},
-                        {"first_us", first},
-                        {"last_us", last},
-                        {"last_over_first", first > 0 ? last / first : 0},
-                        {"nulls", t.nulls},
-                        {"wrong_stamps", t.wrong}};
+    ordered_json row{{"layout", layout},
+                     {"mode", p.name},
+                     {"threads", p.threads},
+                     {"others", p.has_others ? p.others : 0},
+                     {"iterations", p.iterations},
+                     {"allocate_us", median(t.allocate_us)},
+                     {"free_us", median(t.free_us)},
+                     {"iteration_us", mean(all)},
+                     {"first_us", first},
+                     {"last_us", last},
+                     {"last_over_first", first > 0 ? last / first : 0},
+                     {"nulls", t.nulls},
+                     {"wrong_stamps", t.wrong}};
+    add_repetitions(row, "allocate", t.allocate_us);
+    add_repetitions(row, "free", t.free_us);
+    add_repetitions(row, "iteration", whole);
+    return row;
 }
 
 template <class Kind>
@@ -189,7 +194,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"iterations", "1 to 256 KB for each thread and back, a thousand times", run}};
+const registrar registered{{"iterations", "1 to 256 KB for each thread and back, a thousand times", run,
+                            "allocate_us and free_us are medians of all iterations, iteration_us is their mean, "
+                            "first_us and last_us are means of a tenth of them; _first, _third and _tenth are those "
+                            "iterations, _settled the median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

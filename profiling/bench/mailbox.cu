@@ -12,6 +12,7 @@
 #include "device/grants.cuh"
 #include "host/service_thread.hpp"
 #include "profiling/bench/bench.hpp"
+#include "profiling/bench/repetitions.hpp"
 #include "profiling/bench/virtual_memory.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/heap.hpp"
@@ -156,7 +157,7 @@ struct rig {
         r.box.device = static_cast<mailbox::device_part*>(*device);
         r.box.shape = shape;
         r.grower = std::make_unique<growth>(*r.memory, std::vector<segment_run>{{segment_index{0}, million}}, 32);
-        r.service = std::make_unique<segment_service>(mailbox_server(r.box.host, shape), *r.grower, 0, 0);
+        r.service = std::make_unique<segment_service>(mailbox_server(r.box.host, shape), *r.grower, 0);
         return r;
     }
     void start(const settings& s) {
@@ -180,12 +181,15 @@ simt::grid warps_grid(std::uint32_t warps) {
 }
 
 struct timing {
-    double us;
-    double posts_per_poll;  ///< that the service found at once, when it found any
-    double empty_polls;     ///< of the service for each poll that found something
+    std::vector<double> us;  ///< of each launch, in their order
+    double posts_per_poll;   ///< that the service found at once, when it found any
+    double empty_polls;      ///< of the service for each poll that found something
 };
 
-/// Median time of a launch, each on a fresh service (so that the tree is full again), all requests answered.
+/// Launches that the medians leave out.
+constexpr std::size_t warm_up = 2;
+
+/// Times of launches, each on a fresh service (so that the tree is full again), all requests answered.
 absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std::uint32_t rounds) {
     std::vector<double> times;
     std::vector<double> found;
@@ -210,18 +214,19 @@ absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std
             return absl::InternalError(
                 absl::StrFormat("%d of %d requests were answered", n.ok() ? *n : 0, std::uint64_t{warps} * rounds));
         }
+        times.push_back(us);
         if (i >= 0) {
-            times.push_back(us);
             const service_counters& c = r->service->counters();
             const auto busy = static_cast<double>(c.busy_polls.get());
             empty.push_back(static_cast<double>(c.polls.get()) / busy - 1);
             found.push_back(static_cast<double>(c.grants.get()) / busy);
         }
     }
-    return timing{median(times), median(found), median(empty)};
+    return timing{std::move(times), median(found), median(empty)};
 }
 
-absl::StatusOr<double> time_magazine(const settings& s, std::uint32_t warps) {
+/// Times of launches in which every warp takes a segment from the magazine.
+absl::StatusOr<std::vector<double>> time_magazine(const settings& s, std::uint32_t warps) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
     values.capacity = 8ull << 30;
@@ -247,11 +252,9 @@ absl::StatusOr<double> time_magazine(const settings& s, std::uint32_t warps) {
         if (!result.ok || !filled.ok || !put.ok) {
             return absl::InternalError(result.error + filled.error + put.error);
         }
-        if (i >= 0) {
-            times.push_back(us);
-        }
+        times.push_back(us);
     }
-    return median(times);
+    return times;
 }
 
 /// Median time to commit 64 MiB while `warps` warps wait for an answer that is withheld, and while none does.
@@ -280,13 +283,14 @@ absl::StatusOr<ordered_json> time_mapping(const settings& s, std::uint32_t warps
                                                                  warps, result.error))
                            : beside.status();
     }
-    alone->erase(alone->begin(), alone->begin() + 2);
-    beside->erase(beside->begin(), beside->begin() + 2);
-    return ordered_json{{"what", "commit 64 MiB while warps wait"},
-                        {"warps", warps},
-                        {"rounds", 1},
-                        {"us", median(*beside)},
-                        {"us_alone", median(*alone)}};
+    ordered_json row{{"what", "commit 64 MiB while warps wait"},
+                     {"warps", warps},
+                     {"rounds", 1},
+                     {"us", median_after(warm_up, *beside)},
+                     {"us_alone", median_after(warm_up, *alone)}};
+    add_repetitions(row, "", *beside);
+    add_repetitions(row, "alone", *alone);
+    return row;
 }
 
 absl::StatusOr<ordered_json> run(const settings& s) {
@@ -310,16 +314,18 @@ absl::StatusOr<ordered_json> run(const settings& s) {
         if (!taken.ok()) {
             return taken.status();
         }
-        const double us = taken->us;
+        const double us = median_after(warm_up, taken->us);
         const double requests = static_cast<double>(p.warps) * p.rounds;
-        rows.push_back({{"what", p.what},
-                        {"warps", p.warps},
-                        {"rounds", p.rounds},
-                        {"us", us},
-                        {"us_per_round", us / p.rounds},
-                        {"million_per_s", requests / us},
-                        {"posts_per_poll", taken->posts_per_poll},
-                        {"empty_polls", taken->empty_polls}});
+        ordered_json row{{"what", p.what},
+                         {"warps", p.warps},
+                         {"rounds", p.rounds},
+                         {"us", us},
+                         {"us_per_round", us / p.rounds},
+                         {"million_per_s", requests / us},
+                         {"posts_per_poll", taken->posts_per_poll},
+                         {"empty_polls", taken->empty_polls}};
+        add_repetitions(row, "", taken->us);
+        rows.push_back(std::move(row));
     }
     auto idle = rig::make(s);
     if (!idle.ok()) {
@@ -330,12 +336,15 @@ absl::StatusOr<ordered_json> run(const settings& s) {
         empty.push_back(simt::launch(idle->on, warps_grid(512), empty_kernel{idle->answered.data()}).microseconds);
     }
     rows.push_back({{"what", "an empty kernel"}, {"warps", 512}, {"rounds", 1}, {"us", median(empty)}});
+    add_repetitions(rows.back(), "", empty);
     for (const std::uint32_t warps : {1u, 512u}) {
         auto magazine = time_magazine(s, warps);
         if (!magazine.ok()) {
             return magazine.status();
         }
-        rows.push_back({{"what", "from the magazine"}, {"warps", warps}, {"rounds", 1}, {"us", *magazine}});
+        const double us = median_after(warm_up, *magazine);
+        rows.push_back({{"what", "from the magazine"}, {"warps", warps}, {"rounds", 1}, {"us", us}});
+        add_repetitions(rows.back(), "", *magazine);
     }
     if (cuda) {
         auto mapping = time_mapping(s, s.quick ? 512 : 8448);
@@ -347,7 +356,9 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"mailbox", "requests to the host: round trip, rate, and committing beside them", run}};
+const registrar registered{{"mailbox", "requests to the host: round trip, rate, and committing beside them", run,
+                            "us is the median after two launches that do not count; first, third and tenth are those "
+                            "launches, counted from the first on, settled is the median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

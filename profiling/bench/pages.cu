@@ -17,6 +17,7 @@
 #include "profiling/bench/pages_kernels.cuh"
 #include "profiling/bench/pages_theory.hpp"
 #include "profiling/bench/path_counts.hpp"
+#include "profiling/bench/repetitions.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/heap.hpp"
 
@@ -24,6 +25,20 @@ namespace orchard::bench {
 namespace {
 
 using nlohmann::ordered_json;
+
+/// The times of malloc and free of one row, in order. The medians leave out the first `warm_up` of them.
+struct pair_times {
+    std::vector<double> malloc_us;
+    std::vector<double> free_us;
+    std::size_t warm_up = 0;
+
+    void add(double m, double f) {
+        malloc_us.push_back(m);
+        free_us.push_back(f);
+    }
+    [[nodiscard]] double malloc_median() const { return median_after(warm_up, malloc_us); }
+    [[nodiscard]] double free_median() const { return median_after(warm_up, free_us); }
+};
 
 /// One heap, the floor beside it, and the pointers of its threads.
 class bench_run {
@@ -65,22 +80,19 @@ public:
         return result.microseconds;
     }
 
-    /// Medians of malloc and free in turn, after two rounds that do not count.
+    /// Returns the times of malloc and free in turn, behind those of `before`. The medians leave out `before` and two
+    /// more rounds.
     template <class Heap, class Allocate>
-    std::pair<double, double> pairs(const Heap& h, const Allocate& allocate, std::uint32_t threads) {
-        std::vector<double> allocated;
-        std::vector<double> freed;
+    pair_times pairs(const Heap& h, const Allocate& allocate, std::uint32_t threads, pair_times before = {}) {
+        pair_times all = std::move(before);
+        all.warm_up = all.malloc_us.size() + 2;
         for (int i = -2; i < settings_.repeats && status_.ok(); ++i) {
             const std::uint64_t zero = 0;
             status_.Update(copy_to_device(on_, top_.data(), &zero, sizeof(zero)));
             const double a = time(allocate, threads);
-            const double f = time(free_kernel<Heap>{h, out_.data(), threads}, threads);
-            if (i >= 0) {
-                allocated.push_back(a);
-                freed.push_back(f);
-            }
+            all.add(a, time(free_kernel<Heap>{h, out_.data(), threads}, threads));
         }
-        return status_.ok() ? std::pair{median(allocated), median(freed)} : std::pair{0.0, 0.0};
+        return all;
     }
 
     void fixed(std::uint32_t bytes, std::uint32_t threads) {
@@ -92,32 +104,41 @@ public:
         start_anew();
         const heap_ref h = heap_->ref();
         const allocate_fixed_kernel<heap_ref> allocate{h, bytes, out_.data(), threads};
+        pair_times first;
         const double cold = time(allocate, threads);
-        time(free_kernel<heap_ref>{h, out_.data(), threads}, threads);
-        const auto ours = pairs(h, allocate, threads);
-        add({{"what", "fixed"},
-             {"bytes", bytes},
-             {"threads", threads},
-             {"malloc_us", ours.first},
-             {"floor_malloc_us", floor.first},
-             {"free_us", ours.second},
-             {"floor_free_us", floor.second},
-             {"empty_us", median(nothing)},
-             {"cold_us", cold}});
+        first.add(cold, time(free_kernel<heap_ref>{h, out_.data(), threads}, threads));
+        const auto ours = pairs(h, allocate, threads, std::move(first));
+        ordered_json row{{"what", "fixed"},
+                         {"bytes", bytes},
+                         {"threads", threads},
+                         {"malloc_us", ours.malloc_median()},
+                         {"floor_malloc_us", floor.malloc_median()},
+                         {"free_us", ours.free_median()},
+                         {"floor_free_us", floor.free_median()},
+                         {"empty_us", median(nothing)},
+                         {"cold_us", cold}};
+        add_repetitions(row, "malloc", ours.malloc_us);
+        add_repetitions(row, "floor_malloc", floor.malloc_us);
+        add_repetitions(row, "free", ours.free_us);
+        add_repetitions(row, "floor_free", floor.free_us);
+        add_repetitions(row, "empty", nothing);
+        add(std::move(row));
     }
 
     void several(const char* name, request what, std::uint32_t threads) {
         start_anew();
         const heap_ref h = heap_->ref();
         const allocate_kernel<heap_ref> allocate{h, what, out_.data(), threads};
-        check(allocate, what, threads);
-        const auto ours = pairs(h, allocate, threads);
-        add({{"what", name},
-             {"bytes", what.least},
-             {"bytes_to", what.most},
-             {"threads", threads},
-             {"malloc_us", ours.first},
-             {"free_us", ours.second}});
+        const auto ours = pairs(h, allocate, threads, check(allocate, what, threads));
+        ordered_json row{{"what", name},
+                         {"bytes", what.least},
+                         {"bytes_to", what.most},
+                         {"threads", threads},
+                         {"malloc_us", ours.malloc_median()},
+                         {"free_us", ours.free_median()}};
+        add_repetitions(row, "malloc", ours.malloc_us);
+        add_repetitions(row, "free", ours.free_us);
+        add(std::move(row));
     }
 
     void churn(std::uint32_t least, std::uint32_t most, std::uint32_t threads) {
@@ -125,18 +146,13 @@ public:
         start_anew();
         std::vector<double> times;
         for (int i = -1; i < settings_.repeats; ++i) {
-            const double t = time(churn_kernel{heap_->ref(), {least, most}, rounds}, threads);
-            if (i >= 0) {
-                times.push_back(t);
-            }
+            times.push_back(time(churn_kernel{heap_->ref(), {least, most}, rounds}, threads));
         }
-        const double us = median(times);
-        add({{"what", "churn"},
-             {"bytes", least},
-             {"bytes_to", most},
-             {"threads", threads},
-             {"malloc_us", us},
-             {"pairs_per_us", threads * rounds / us}});
+        const double us = median_after(1, times);
+        ordered_json row{{"what", "churn"},    {"bytes", least},  {"bytes_to", most},
+                         {"threads", threads}, {"malloc_us", us}, {"pairs_per_us", threads * rounds / us}};
+        add_repetitions(row, "malloc", times);
+        add(std::move(row));
     }
 
     /// A heap of `pages` pages of 256 B, which fill it, of which a share is freed at random: `threads` threads get one
@@ -164,12 +180,15 @@ public:
             status_.Update(absl::InternalError(
                 absl::StrFormat("%d pages are in use, where %d were left", stats->pages_in_use, pages - free)));
         }
-        add({{"what", "nearly full"},
-             {"bytes", bytes},
-             {"free_percent", free_percent},
-             {"threads", threads},
-             {"malloc_us", ours.first},
-             {"free_us", ours.second}});
+        ordered_json row{{"what", "nearly full"},
+                         {"bytes", bytes},
+                         {"free_percent", free_percent},
+                         {"threads", threads},
+                         {"malloc_us", ours.malloc_median()},
+                         {"free_us", ours.free_median()}};
+        add_repetitions(row, "malloc", ours.malloc_us);
+        add_repetitions(row, "free", ours.free_us);
+        add(std::move(row));
         time(free_some_kernel{h, held->data(), which->data() + free, pages - free}, pages - free);
     }
 
@@ -183,15 +202,17 @@ public:
 private:
     void start_anew() { status_.Update(heap_->trim()); }
 
-    /// That no two blocks overlap, and none is missing.
+    /// Checks that no two blocks overlap and none is missing. Returns the times of its malloc and free, which are the
+    /// first ones of a row.
     template <class Allocate>
-    void check(const Allocate& allocate, request what, std::uint32_t threads) {
+    pair_times check(const Allocate& allocate, request what, std::uint32_t threads) {
+        pair_times first;
         auto wrong = device_array<simt::device_word<std::uint64_t>>::create(on_, 1);
         if (!wrong.ok()) {
             status_.Update(wrong.status());
-            return;
+            return first;
         }
-        time(allocate, threads);
+        const double allocated = time(allocate, threads);
         time(stamp_kernel{out_.data(), what, threads, nullptr}, threads);
         time(stamp_kernel{out_.data(), what, threads, wrong->data()}, threads);
         std::uint64_t bad = 0;
@@ -199,7 +220,8 @@ private:
         if (bad != 0 || heap_->last_failure().has_value()) {
             status_.Update(absl::InternalError("blocks overlap, or malloc gave null"));
         }
-        time(free_kernel<heap_ref>{heap_->ref(), out_.data(), threads}, threads);
+        first.add(allocated, time(free_kernel<heap_ref>{heap_->ref(), out_.data(), threads}, threads));
+        return first;
     }
     void add(ordered_json row) {
         auto stats = heap_->stats();
@@ -273,7 +295,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
 }
 
 const registrar registered{
-    {"pages", "small requests beside a bump pointer: fixed and mixed sizes, churn, nearly full; steps of walks", run}};
+    {"pages", "small requests beside a bump pointer: fixed and mixed sizes, churn, nearly full; steps of walks", run,
+     "malloc_us, free_us and the floor's are medians after three rounds that do not count (the floor and nearly full: "
+     "two; churn: one); _first, _third and _tenth are those rounds, counted from the first on, _settled the median of "
+     "the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "profiling/bench/bench.hpp"
+#include "profiling/bench/repetitions.hpp"
 #include "profiling/bench/watched_memory.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/launch_status.hpp"
@@ -173,16 +174,15 @@ public:
                 return us.ok() ? away.status() : us.status();
             }
             moved = *away;
-            if (i >= 0) {
-                times.push_back(*us / r.rounds);
-            }
+            times.push_back(*us / r.rounds);
         }
         rows.push_back({{"what", what},
                         {"lanes", r.lanes},
                         {"apart_kib", r.apart / kib},
-                        {"us", median(times)},
+                        {"us", median_after(1, times)},
                         {"moved_kib", static_cast<double>(moved) / static_cast<double>(kib * r.rounds)}});
-        return median(times);
+        add_repetitions(rows.back(), "", times);
+        return median_after(1, times);
     }
 
 private:
@@ -282,7 +282,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
 }
 
-const registrar registered{{"paging", "what the UVM driver brings for faults, and what they cost (CUDA)", run}};
+const registrar registered{{"paging", "what the UVM driver brings for faults, and what they cost (CUDA)", run,
+                            "us of a round is the median after one launch that does not count, all else is of one "
+                            "launch; first and third are those launches, counted from the first on, settled is the "
+                            "median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -7,6 +7,7 @@
 
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/blocks.cuh"
+#include "profiling/bench/repetitions.hpp"
 
 namespace orchard::bench {
 namespace {
@@ -17,26 +18,28 @@ template <class Kind>
 absl::StatusOr<ordered_json> measure(heap& h, Kind kind, std::uint64_t bytes, std::uint64_t threads, int repeats) {
     auto blocks = block_set<Kind>::create(h, kind, threads);
     absl::Status status = blocks.status();
-    times first;
-    times counted;
+    times launches;
     outcome all;
-    // The first launch finds nothing ready on the device, and is not counted.
     for (int i = -1; i < repeats && status.ok(); ++i) {
-        status.Update(cycle(h, *blocks, {bytes, bytes}, i <= 0, i < 0 ? first : counted, all));
+        status.Update(cycle(h, *blocks, {bytes, bytes}, i <= 0, launches, all));
     }
     status.Update(h.validate());
     if (!status.ok()) {
         return status;
     }
-    const double us = median(counted.allocate_us);
-    return ordered_json{{"layout", kind.name()},
-                        {"bytes", bytes},
-                        {"threads", threads},
-                        {"allocate_us", us},
-                        {"free_us", median(counted.free_us)},
-                        {"requests_per_us", us > 0 ? static_cast<double>(threads) / us : 0},
-                        {"nulls", all.nulls},
-                        {"wrong_stamps", all.wrong}};
+    // The first launch finds nothing ready on the device; the medians leave it out.
+    const double us = median_after(1, launches.allocate_us);
+    ordered_json row{{"layout", kind.name()},
+                     {"bytes", bytes},
+                     {"threads", threads},
+                     {"allocate_us", us},
+                     {"free_us", median_after(1, launches.free_us)},
+                     {"requests_per_us", us > 0 ? static_cast<double>(threads) / us : 0},
+                     {"nulls", all.nulls},
+                     {"wrong_stamps", all.wrong}};
+    add_repetitions(row, "allocate", launches.allocate_us);
+    add_repetitions(row, "free", launches.free_us);
+    return row;
 }
 
 absl::StatusOr<ordered_json> run(const settings& s) {
@@ -66,7 +69,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"scaling", "128 to 262,144 threads that ask for 1 KB or 8 KB at once", run}};
+const registrar registered{{"scaling", "128 to 262,144 threads that ask for 1 KB or 8 KB at once", run,
+                            "allocate_us and free_us are medians after one launch that does not count; _first, _third "
+                            "and _tenth are those launches, counted from the first on, _settled the median of the last "
+                            "half"}};
 
 }  // namespace
 }  // namespace orchard::bench

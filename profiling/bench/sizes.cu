@@ -9,6 +9,7 @@
 
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/blocks.cuh"
+#include "profiling/bench/repetitions.hpp"
 
 namespace orchard::bench {
 namespace {
@@ -19,6 +20,14 @@ using nlohmann::ordered_json;
 absl::StatusOr<std::uint64_t> posts_of(heap& h) {
     const auto stats = h.stats();
     return stats.ok() ? absl::StatusOr<std::uint64_t>(stats->posts) : stats.status();
+}
+
+std::vector<double> joined(const std::vector<std::vector<double>>& parts) {
+    std::vector<double> all;
+    for (const std::vector<double>& part : parts) {
+        all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
 }
 
 /// `cold`: nothing lies ready on the device, all memory comes from the host. `recycled`: as the launch before left it.
@@ -52,19 +61,24 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
     if (!status.ok()) {
         return status;
     }
-    std::vector<double> free_us = cold.free_us;
-    free_us.insert(free_us.end(), recycled.free_us.begin(), recycled.free_us.end());
-    return ordered_json{{"layout", blocks.name()},
-                        {"bytes_from", low},
-                        {"bytes_to", 2 * low},
-                        {"threads", blocks.threads()},
-                        {"cold_us", median(cold.allocate_us)},
-                        {"recycled_us", median(recycled.allocate_us)},
-                        {"free_us", median(free_us)},
-                        {"posts", cold_posts},
-                        {"recycled_posts", recycled_posts},
-                        {"nulls", all.nulls},
-                        {"wrong_stamps", all.wrong}};
+    // The warm-up launch was cold, too: it is the first repetition.
+    const std::vector<double> cold_us = joined({warm_up.allocate_us, cold.allocate_us});
+    const std::vector<double> free_us = joined({warm_up.free_us, cold.free_us, recycled.free_us});
+    ordered_json row{{"layout", blocks.name()},
+                     {"bytes_from", low},
+                     {"bytes_to", 2 * low},
+                     {"threads", blocks.threads()},
+                     {"cold_us", median(cold.allocate_us)},
+                     {"recycled_us", median(recycled.allocate_us)},
+                     {"free_us", median_after(1, free_us)},
+                     {"posts", cold_posts},
+                     {"recycled_posts", recycled_posts},
+                     {"nulls", all.nulls},
+                     {"wrong_stamps", all.wrong}};
+    add_repetitions(row, "cold", cold_us);
+    add_repetitions(row, "recycled", recycled.allocate_us);
+    add_repetitions(row, "free", free_us);
+    return row;
 }
 
 template <class Kind>
@@ -104,7 +118,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
 }
 
-const registrar registered{{"sizes", "threads that each ask for 4 KiB to 4 MiB, checked for overlap", run}};
+const registrar registered{{"sizes", "threads that each ask for 4 KiB to 4 MiB, checked for overlap", run,
+                            "cold_us and free_us are medians after one round that does not count, recycled_us of all; "
+                            "_first, _third and _tenth are those launches, counted from the first on, _settled the "
+                            "median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -182,8 +182,9 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return soak_run(*made, plan_of(s)).run();
 }
 
-const registrar registered{
-    {"soak", "--operations allocations of random sizes and lifetimes, every block checked", run}};
+const registrar registered{{"soak", "--operations allocations of random sizes and lifetimes, every block checked", run,
+                            "pairs_per_us is of all launches after the tables were filled, first_tenth and last_tenth "
+                            "are of a tenth of these"}};
 
 }  // namespace
 }  // namespace orchard::bench::soak

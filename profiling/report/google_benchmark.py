@@ -18,6 +18,8 @@ NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _OWN_PARTS = re.compile(r"(iterations|min_time|min_warmup_time|repeats|threads):.*|real_time|manual_time|process_time")
 _AGGREGATE_SUFFIX = re.compile(r"_(mean|median|stddev|cv|min|max)$")
 _META = ("title", "version", "commit", "command", "expected", "happened", "notes", "driver", "cuda")
+_SHOWN = ("the median over Google Benchmark's repetitions, each a mean over many operations: settled; the first "
+          "operations are not recorded")
 
 
 class Unusable(Exception):
@@ -45,6 +47,7 @@ def to_result(document, name):
         "machine": {"cores": context.get("num_cpus", 0), "mhz": context.get("mhz_per_cpu", 0)},
         "driver": None,
         "cuda": None,
+        "shown": _SHOWN,
         "columns": [{"key": key, "title": key.capitalize(), "axis": True, "format": _axis_format(rows, key)}
                     for key in axis_keys] + [{"key": "ns", "title": "Time", "unit": "ns", "format": ".1f"}],
         "rows": rows,

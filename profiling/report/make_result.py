@@ -20,9 +20,9 @@ sys.dont_write_bytecode = True  # the checkout stays as it is
 import google_benchmark
 import results
 
-TEXTS = ("title", "version", "commit", "date", "driver", "cuda", "command", "picture", "expected",
+TEXTS = ("title", "version", "commit", "date", "driver", "cuda", "command", "picture", "shown", "expected",
          "happened", "notes")
-DESCRIBED = TEXTS + ("machine", "columns", "pivot", "hide", "targets", "order")
+DESCRIBED = TEXTS + ("machine", "columns", "pivot", "split", "hide", "targets", "order")
 
 
 def main(arguments=None):

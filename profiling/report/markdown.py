@@ -11,20 +11,26 @@ _HEADER = """\
 Every figure here comes from a committed result that carries the commit, the machine, the driver and the command it
 was measured with. What the hardware allows and what other allocators reach is in [limits.md](limits.md). To add a
 result, see [profiling/results/README.md](../profiling/results/README.md).
+
+**Which repetition a time is of.** A column headed *first*, *3rd* or *10th* shows that repetition of its row, counted
+from the very first launch on, which begins with nothing ready. *Settled* is the median of the last half of the
+repetitions. *Median* is the median of all repetitions except those that do not count, which *Shown* names for each
+result, as it names what all other times are.
 """
 _MACHINE_ORDER = ("gpu", "gpus", "architecture", "sms", "gpu_memory", "cpu", "cores", "mhz", "memory", "os", "compiler")
 _NOTHING = "-"
 
 
-def page(all_results):
-    """The whole page. `all_results` as `results.load_all` returns them."""
+def page(all_results, shown=None):
+    """The whole page. `all_results` as `results.load_all` returns them. `shown`: by name, which repetition the times of
+    a result are of that does not say so itself."""
     groups = {}
     for result in all_results:
         groups.setdefault(result["name"], []).append(result)
     if not groups:
         return _HEADER + "\nNo results have been recorded yet.\n"
     parts = [_HEADER, _overview(groups)]
-    parts += [_section(versions) for versions in groups.values()]
+    parts += [_section(versions, (shown or {}).get(name, results.NOT_RECORDED)) for name, versions in groups.items()]
     return "\n".join(parts)
 
 
@@ -44,9 +50,9 @@ def _score(result):
     return f"{met} of {len(result['targets'])} met"
 
 
-def _section(versions):
+def _section(versions, shown):
     result = versions[-1]
-    parts = [f"## {result['title']}\n", _origin(result), _rows_table(result)]
+    parts = [f"## {result['title']}\n", _origin(result, shown), _rows_table(result)]
     if result["picture"]:
         parts.append(f"![{result['title']}](pictures/{result['picture']})\n")
     if result["targets"]:
@@ -60,11 +66,11 @@ def _section(versions):
     return "\n".join(parts)
 
 
-def _origin(result):
+def _origin(result, shown):
     lines = [["Command", f"`{result['command']}`"], ["Machine", machine_text(result["machine"])]]
     if result["driver"] or result["cuda"]:
         lines.append(["Driver, CUDA", f"{result['driver'] or _NOTHING}, {result['cuda'] or _NOTHING}"])
-    lines += [["Commit", _code(result["commit"])], ["Date", result["date"]]]
+    lines += [["Commit", _code(result["commit"])], ["Date", result["date"]], ["Shown", result["shown"] or shown]]
     if result["version"] != "0":
         lines.insert(0, ["Version", result["version"]])
     return "\n".join(f"- {name}: {value}" for name, value in lines) + "\n"
@@ -73,10 +79,27 @@ def _origin(result):
 def _rows_table(result):
     if result["pivot"]:
         return _pivot_table(result)
-    columns = result["columns"]
     rows = results.shown_rows(result)
+    if result["split"]:
+        return _split_tables(result, rows)
+    return _plain_table(result["columns"], rows)
+
+
+def _plain_table(columns, rows):
     lines = [[cell(column, row.get(column["key"])) for column in columns] for row in rows]
     return _table([_heading(c) for c in columns], [_is_right(rows, c) for c in columns], lines)
+
+
+def _split_tables(result, rows):
+    """A table for each value of the column that splits, with the columns that its rows have."""
+    split = next(c for c in result["columns"] if c["key"] == result["split"])
+    parts = []
+    for value in dict.fromkeys(row.get(split["key"]) for row in rows):
+        some = [row for row in rows if row.get(split["key"]) == value]
+        columns = [c for c in result["columns"]
+                   if c is not split and any(row.get(c["key"]) is not None for row in some)]
+        parts += [f"*{cell(split, value)}*\n", _plain_table(columns, some)]
+    return "\n".join(parts)
 
 
 def _pivot_table(result):

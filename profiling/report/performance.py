@@ -9,6 +9,7 @@ Exit codes: 0 done (with --check: the page is up to date); 1 with --check: it is
 
 import argparse
 import difflib
+import json
 import sys
 from pathlib import Path
 
@@ -18,6 +19,14 @@ import markdown
 import results
 
 ROOT = Path(__file__).resolve().parents[2]
+DESCRIBED = Path(__file__).resolve().parent / "describe"
+
+
+def described_as_shown():
+    """By name of a result, which repetition its times are of, as the descriptions say it: for results that were made
+    before they said so themselves. What a column shows never changes."""
+    texts = {path.stem: json.loads(path.read_text(encoding="utf-8")).get("shown") for path in DESCRIBED.glob("*.json")}
+    return {name: text for name, text in texts.items() if text}
 
 
 def main(arguments=None):
@@ -31,7 +40,7 @@ def main(arguments=None):
         print(f"performance.py: {options.results}: no such folder", file=sys.stderr)
         return 2
     try:
-        wanted = markdown.page(results.load_all(options.results))
+        wanted = markdown.page(results.load_all(options.results), described_as_shown())
     except results.BadResult as error:
         print(f"performance.py: {error}", file=sys.stderr)
         return 2

@@ -8,7 +8,8 @@
 Each input is a result of profiling/results, or the rows as the benchmark wrote them. Rows of utilisation give
 `utilisation.svg`: percent of a heap against size, measured and reachable. Rows of pages give `pages.svg`: malloc beside
 the floor for each size and number of threads, and churn. Rows of sizes give `sizes.svg`, those of scaling `scaling.svg`:
-times against size, and against the number of threads. Needs matplotlib (package python3-matplotlib).
+times against size, and against the number of threads. All times are medians without the first launches. Needs
+matplotlib (package python3-matplotlib).
 
 Exit codes: 0 done; 1 matplotlib is not installed; 2 an input cannot be used (one line on standard error).
 """
@@ -168,13 +169,13 @@ def draw_pages(pyplot, data):
         left.plot([size for size, _ in line], [ratio for _, ratio in line], marker="o", label=threads_text(threads))
     left.axhline(1, color="0.6", linewidth=0.7)
     left.set_xlabel("bytes asked for")
-    left.set_ylabel("malloc beside the bump pointer")
+    left.set_ylabel("malloc beside the bump pointer, medians without the first rounds")
     left.set_ylim(bottom=0)
     if ratios:
         _log_sizes(left, [size for line in ratios.values() for size, _ in line])
         left.legend()
     right.bar([label for label, _ in bars], [rate for _, rate in bars], color="tab:green")
-    right.set_ylabel("churn (thousand million pairs a second)")
+    right.set_ylabel("churn, median without the first (thousand million pairs a second)")
     return figure
 
 
@@ -186,7 +187,7 @@ def draw_lines(pyplot, data):
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel(label)
-    axes.set_ylabel("a launch that allocates (us)")
+    axes.set_ylabel("a launch that allocates, median without the first (us)")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     return figure

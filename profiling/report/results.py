@@ -21,8 +21,8 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _FORMAT = re.compile(r",?(\.\d{1,2})?[dfegs%]?")
 _REQUIRED = ("name", "commit", "date", "machine", "driver", "cuda", "command", "columns", "rows")
-_OPTIONAL = ("schema", "title", "version", "order", "pivot", "hide", "targets", "picture", "expected", "happened",
-             "notes")
+_OPTIONAL = ("schema", "title", "version", "order", "pivot", "hide", "targets", "picture", "split", "shown",
+             "expected", "happened", "notes")
 _COLUMN_FIELDS = ("key", "title", "unit", "format", "axis")
 _TARGET_FIELDS = ("what", "where", "key", "at_most", "at_least", "every")
 
@@ -75,12 +75,15 @@ def check(document, file):
         if field not in _REQUIRED + _OPTIONAL:
             raise BadResult(f"{file}: field {field!r} is unknown")
     result = {"title": document["name"], "version": "0", "order": 1000, "pivot": None, "hide": None, "targets": [],
-              "picture": "", "expected": "", "happened": "", "notes": "", **document, "file": file}
+              "picture": "", "split": None, "shown": "", "expected": "", "happened": "", "notes": "",
+              **document, "file": file}
     _check_scalars(result, file)
     _check_columns(result, file)
     _check_rows(result, file)
     _check_pivot(result, file)
     _check_hide(result, file)
+    if result["split"] is not None and (result["pivot"] is not None or result["split"] not in axes(result)):
+        raise BadResult(f"{file}: split must name an axis, in a result without pivot, not {result['split']!r}")
     for target in result["targets"]:
         _check_target(result, target, file)
     return result
@@ -106,7 +109,7 @@ def _check_scalars(result, file):
         value = result[field]
         if value != NOT_RECORDED and not (isinstance(value, str) and pattern.fullmatch(value)):
             raise BadResult(f"{file}: {field} {value!r} does not have the form {pattern.pattern}")
-    for field in ("title", "command", "expected", "happened", "notes"):
+    for field in ("title", "command", "shown", "expected", "happened", "notes"):
         if not isinstance(result[field], str):
             raise BadResult(f"{file}: {field} must be text, not {result[field]!r}")
     for field in ("driver", "cuda"):

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_format.h"
+#include "runtime/program_heap.hpp"
 #include "uvm/geometry.hpp"
 #include "uvm/model/recorded.hpp"
 
@@ -50,7 +51,7 @@ absl::StatusOr<std::unique_ptr<session>> session::create(const parameters& p, st
     if (!values.ok()) {
         return values.status();
     }
-    absl::StatusOr<heap> made = heap::create(*values);
+    absl::StatusOr<heap> made = command_line::create_heap(*values);
     if (!made.ok()) {
         return made.status();
     }

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench first`: the times of the first repetitions of plain kernels whose sizes differ in each repetition and
+/// thread. Fresh heaps that grow (elastic, default options) stand beside heaps that have all memory from the start
+/// (fixed). Each block is stamped and checked between the timed launches, so that an overlap of any two is seen.
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "profiling/bench/first.hpp"
+#include "profiling/bench/first_launch.cuh"
+#include "runtime/device_memory.hpp"
+
+namespace orchard::bench::first {
+namespace {
+
+using nlohmann::ordered_json;
+using simt::order;
+
+/// What the threads of a repetition ask for.
+struct requests {
+    std::uint32_t threads;
+    std::uint32_t least;  ///< bytes
+    std::uint32_t most;
+    bool one_lane;  ///< of each warp
+    std::uint32_t repetition = 0;
+
+    [[nodiscard]] ORCHARD_INLINE bool asks(std::uint64_t i) const {
+        return i < threads && (!one_lane || i % simt::warp_size == 0);
+    }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t bytes(std::uint64_t i) const {
+        return least + device::mix(static_cast<std::uint32_t>(i) + device::mix(repetition)) % (most - least + 1);
+    }
+};
+
+/// What was found wrong.
+struct faults {
+    simt::device_word<std::uint64_t> nulls;
+    simt::device_word<std::uint64_t> wrong;
+};
+
+struct allocate_all {
+    heap_ref heap;
+    requests what;
+    std::uint64_t** blocks;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (what.asks(i)) {
+            blocks[i] = static_cast<std::uint64_t*>(heap.malloc(what.bytes(i)));
+        }
+    }
+};
+
+struct free_all {
+    heap_ref heap;
+    requests what;
+    std::uint64_t** blocks;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (what.asks(i)) {
+            heap.free(blocks[i]);
+        }
+    }
+};
+
+/// Writes the thread's number to the first and the last whole word of its block, or checks that it is there.
+struct stamp_all {
+    requests what;
+    std::uint64_t** blocks;
+    faults* found;
+    bool writes;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (!what.asks(i)) {
+            return;
+        }
+        std::uint64_t* const words = blocks[i];
+        const std::uint64_t last = what.bytes(i) / sizeof(std::uint64_t) - 1;
+        if (words == nullptr) {
+            found->nulls.fetch_add<order::relaxed>(writes ? 1 : 0);
+        } else if (writes) {
+            words[0] = words[last] = i;
+        } else if (words[0] != i || words[last] != i) {
+            found->wrong.fetch_add<order::relaxed>(1);
+        }
+    }
+};
+
+/// What one row saw of its heaps.
+struct record {
+    times_of_heaps allocate_us;
+    times_of_heaps free_us;
+    std::vector<double> first_wall_us;  ///< [heap], as the other two
+    std::vector<double> committed_mib;
+    std::vector<double> segments_in_use;
+    std::uint64_t nulls = 0;
+    std::uint64_t wrong = 0;
+};
+
+/// Adds the memory that is committed and in use after all was freed. Errors: InternalError if a block is still in use.
+absl::Status add_levels(heap& h, record& all) {
+    const auto stats = h.stats();
+    if (!stats.ok()) {
+        return stats.status();
+    }
+    if (stats->pages_in_use != 0 || stats->live_chunks != 0) {
+        return absl::InternalError(absl::StrFormat("%d pages and %d chunks are in use when all was freed",
+                                                   stats->pages_in_use, stats->live_chunks));
+    }
+    all.committed_mib.push_back(static_cast<double>(stats->committed_bytes) / mib);
+    all.segments_in_use.push_back(static_cast<double>(stats->segments_granted - stats->segments_in_magazine));
+    return absl::OkStatus();
+}
+
+/// Creates a heap and adds the times of its repetitions, each of which allocates, stamps, checks and frees.
+absl::Status use_fresh_heap(launcher& on, const options& values, requests what, std::uint32_t repetitions,
+                            record& all) {
+    auto h = heap::create(values);
+    if (!h.ok()) {
+        return h.status();
+    }
+    auto blocks = device_array<std::uint64_t*>::create(h->executor(), what.threads);
+    auto found = device_array<faults>::create(h->executor(), 1);
+    if (!blocks.ok() || !found.ok()) {
+        return blocks.ok() ? found.status() : blocks.status();
+    }
+    std::vector<double>& allocate_us = all.allocate_us.emplace_back();
+    std::vector<double>& free_us = all.free_us.emplace_back();
+    for (what.repetition = 0; what.repetition < repetitions; ++what.repetition) {
+        const auto allocated = on.run(allocate_all{h->ref(), what, blocks->data()}, what.threads);
+        const auto stamped = on.run(stamp_all{what, blocks->data(), found->data(), true}, what.threads);
+        const auto looked = on.run(stamp_all{what, blocks->data(), found->data(), false}, what.threads);
+        const auto freed = on.run(free_all{h->ref(), what, blocks->data()}, what.threads);
+        for (const auto* one : {&allocated, &stamped, &looked, &freed}) {
+            if (!one->ok()) {
+                return one->status();
+            }
+        }
+        allocate_us.push_back(allocated->kernel_us);
+        free_us.push_back(freed->kernel_us);
+        if (what.repetition == 0) {
+            all.first_wall_us.push_back(allocated->wall_us);
+        }
+    }
+    faults counted{};
+    absl::Status status = found->download({&counted, 1});
+    all.nulls += counted.nulls.load<order::relaxed>();
+    all.wrong += counted.wrong.load<order::relaxed>();
+    status.Update(add_levels(*h, all));
+    return status;
+}
+
+ordered_json row_of(const char* what, const char* backing, const requests& asked, std::uint32_t repetitions,
+                    const record& all) {
+    ordered_json row{{"what", what},
+                     {"backing", backing},
+                     {"threads", asked.threads},
+                     {"bytes", asked.least},
+                     {"bytes_to", asked.most},
+                     {"heaps", all.allocate_us.size()},
+                     {"repetitions", repetitions},
+                     {"settled_of", repetitions - settled_from(repetitions)}};
+    add_times(row, "allocate", all.allocate_us);
+    row["first_wall_us"] = median(all.first_wall_us);
+    row["first_less_settled_ms"] = first_less_settled_ms(all.allocate_us);
+    add_times(row, "free", all.free_us);
+    row["nulls"] = all.nulls;
+    row["wrong_stamps"] = all.wrong;
+    row["committed_mib"] = median(all.committed_mib);
+    row["segments_in_use"] = median(all.segments_in_use);
+    return row;
+}
+
+/// Adds a row for each backing. Heaps of both take turns, so that a change of the machine affects both.
+absl::Status measure_requests(launcher& on, const settings& s, const char* what, const requests& asked,
+                              ordered_json& rows) {
+    constexpr std::uint64_t capacity = std::uint64_t{40} << 30;
+    const std::uint32_t repetitions = s.quick ? 24 : 100;
+    record elastic;
+    record fixed;
+    for (int i = 0; i < heaps_of(s, 10); ++i) {
+        for (const auto& [backing, all] :
+             {std::pair{backing_option::elastic, &elastic}, std::pair{backing_option::fixed, &fixed}}) {
+            if (absl::Status status = use_fresh_heap(on, options_of(s, backing, capacity), asked, repetitions, *all);
+                !status.ok()) {
+                return status;
+            }
+            let_memory_rest(s);
+        }
+    }
+    rows.push_back(row_of(what, "elastic", asked, repetitions, elastic));
+    rows.back()["of_fixed"] =
+        median_over(elastic.allocate_us, &third_to_tenth) / median_over(fixed.allocate_us, &third_to_tenth);
+    rows.push_back(row_of(what, "fixed", asked, repetitions, fixed));
+    return absl::OkStatus();
+}
+
+/// Loads the kernels, so that no first repetition contains the loading, whose time has rows of its own.
+absl::Status load_kernels(launcher& on, ordered_json& rows) {
+    if (!on.is_cuda()) {
+        return absl::OkStatus();
+    }
+    const auto allocate_ms = on.load<allocate_all>();
+    const auto free_ms = on.load<free_all>();
+    const auto stamp_ms = on.load<stamp_all>();
+    for (const auto* one : {&allocate_ms, &free_ms, &stamp_ms}) {
+        if (!one->ok()) {
+            return one->status();
+        }
+    }
+    rows.push_back({{"what", "loading"}, {"kernel", "allocates, with its module"}, {"loading_ms", *allocate_ms}});
+    rows.push_back({{"what", "loading"}, {"kernel", "frees"}, {"loading_ms", *free_ms}});
+    return absl::OkStatus();
+}
+
+absl::StatusOr<ordered_json> run(const settings& s) {
+    ordered_json rows = ordered_json::array();
+    simt::executor device;
+    device.kind = s.device;
+    device.workers = static_cast<unsigned>(s.heap.emulated_workers);
+    launcher on(device);
+    absl::Status status = load_kernels(on, rows);
+    const std::uint32_t less = divisor(s);
+    for (const requests& asked : {requests{100'000 / less, 16, 8 << 10, false},
+                                  {1'000'000 / less, 16, 512, false},
+                                  {16'384 / less, 4 << 10, 8 << 10, false},
+                                  {16'384 / less, 256 << 10, 512 << 10, false},
+                                  {16'384 / less, 1 << 10, 256 << 10, false}}) {
+        if (status.ok()) {
+            status.Update(measure_requests(on, s, "repetitions", asked, rows));
+        }
+    }
+    const std::uint32_t warps = std::max(1024 / less, 1u);
+    const requests one_lane{warps * simt::warp_size, 16 << 20, 16 << 20, true};
+    if (status.ok()) {
+        status.Update(measure_requests(on, s, "one lane of a warp", one_lane, rows));
+    }
+    if (status.ok()) {
+        status.Update(measure_lists(s, rows));
+    }
+    if (status.ok()) {
+        status.Update(measure_loading_beside(s, rows));
+    }
+    return status.ok() ? absl::StatusOr<ordered_json>(std::move(rows)) : status;
+}
+
+const registrar registered{
+    {"first", "first repetitions of fresh heaps, in plain kernels, and loading beside them", run}};
+
+}  // namespace
+}  // namespace orchard::bench::first

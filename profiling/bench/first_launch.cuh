@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// How `orchard bench first` launches its work: on a GPU by plain `__global__` kernels and `<<<>>>` on the default
+/// stream, as an ordinary program uses a heap; on the emulated device the same work by `simt::launch`.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <orchard/device.cuh>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#if ORCHARD_CUDA_SOURCE
+#include <cuda_runtime_api.h>
+#endif
+
+namespace orchard::bench::first {
+
+/// Milliseconds of the host's clock since a moment.
+class stopwatch {
+public:
+    [[nodiscard]] double ms() const {
+        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began_).count();
+    }
+
+private:
+    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+/// What a launch took.
+struct launch_times {
+    double kernel_us = 0;  ///< on a GPU between events around the launch
+    double wall_us = 0;    ///< from before the launch until the host saw its end
+};
+
+#if ORCHARD_CUDA_SOURCE
+
+/// A kernel as an ordinary program writes it: arguments by value, no bound on its registers.
+template <class Work>
+__global__ void plain_kernel(Work work) {
+    work(simt::position());
+}
+
+/// Ok, or InternalError with the call and the runtime's own text.
+inline absl::Status cuda_status(cudaError_t error, const char* call) {
+    return error == cudaSuccess ? absl::OkStatus()
+                                : absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
+}
+
+#endif
+
+/// Launches work on one device and waits for its end. On CUDA it belongs to the GPU that is current at construction.
+class launcher {
+public:
+    explicit launcher(const simt::executor& on) : on_{on} {
+        on_.timed = true;
+#if ORCHARD_CUDA_SOURCE
+        if (is_cuda()) {
+            status_.Update(cuda_status(cudaEventCreate(&begin_), "cudaEventCreate"));
+            status_.Update(cuda_status(cudaEventCreate(&end_), "cudaEventCreate"));
+        }
+#endif
+    }
+    launcher(const launcher&) = delete;
+    launcher& operator=(const launcher&) = delete;
+    ~launcher() {
+#if ORCHARD_CUDA_SOURCE
+        for (const cudaEvent_t event : {begin_, end_}) {
+            if (event != nullptr) {
+                cudaEventDestroy(event);
+            }
+        }
+#endif
+    }
+
+    [[nodiscard]] bool is_cuda() const { return on_.kind == simt::device_kind::cuda; }
+
+    /// Returns what it takes to call `work` in at least `threads` threads; `work` checks the ragged end. Errors:
+    /// InternalError for a launch, an event or a kernel that failed.
+    template <class Work>
+    absl::StatusOr<launch_times> run(const Work& work, std::uint64_t threads) {
+        if (!status_.ok()) {
+            return status_;
+        }
+        const simt::grid shape = simt::grid_for(threads);
+#if ORCHARD_CUDA_SOURCE
+        if (is_cuda()) {
+            return run_plain(work, shape);
+        }
+#endif
+        const stopwatch watch;
+        const simt::launch_result done = simt::launch(on_, shape, work);
+        if (!done.ok) {
+            return absl::InternalError(done.error);
+        }
+        return launch_times{done.microseconds, watch.ms() * 1000};
+    }
+
+    /// Loads the kernel of a kind of work and returns the milliseconds that this takes; 0 on the emulated device.
+    /// Errors: InternalError with the runtime's text.
+    template <class Work>
+    absl::StatusOr<double> load() {
+        const stopwatch watch;
+#if ORCHARD_CUDA_SOURCE
+        if (is_cuda()) {
+            cudaFuncAttributes attributes{};
+            status_.Update(
+                cuda_status(cudaFuncGetAttributes(&attributes, plain_kernel<Work>), "cudaFuncGetAttributes"));
+            return status_.ok() ? absl::StatusOr<double>(watch.ms()) : status_;
+        }
+#endif
+        return 0.0;
+    }
+
+private:
+#if ORCHARD_CUDA_SOURCE
+    template <class Work>
+    absl::StatusOr<launch_times> run_plain(const Work& work, simt::grid shape) {
+        const stopwatch watch;
+        status_.Update(cuda_status(cudaEventRecord(begin_), "cudaEventRecord"));
+        plain_kernel<<<shape.blocks, shape.threads_per_block>>>(work);
+        status_.Update(cuda_status(cudaGetLastError(), "a launch"));
+        status_.Update(cuda_status(cudaEventRecord(end_), "cudaEventRecord"));
+        status_.Update(cuda_status(cudaEventSynchronize(end_), "cudaEventSynchronize"));
+        const double wall_us = watch.ms() * 1000;
+        float ms = 0;
+        if (status_.ok()) {
+            status_.Update(cuda_status(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime"));
+        }
+        return status_.ok() ? absl::StatusOr<launch_times>(launch_times{1000 * static_cast<double>(ms), wall_us})
+                            : status_;
+    }
+
+    cudaEvent_t begin_ = nullptr;
+    cudaEvent_t end_ = nullptr;
+#endif
+    simt::executor on_;
+    absl::Status status_;
+};
+
+}  // namespace orchard::bench::first
