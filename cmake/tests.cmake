@@ -64,7 +64,10 @@ if(ORCHARD_SANITIZE)
         # Whole programs, whose parts others have in small.
         "walk_run.generated_graph_with_restarts*"
         "bench_access.*"
-        "bench_sizes.*")
+        "bench_sizes.*"
+        "bench_first.*"
+        "bench_repetitions.*"
+        "*heap_retention.*")
 endif()
 if(ORCHARD_SANITIZE STREQUAL "thread")
     # Programs of one thread: structures of the host, the explorer's simulations, options and their texts, the model of

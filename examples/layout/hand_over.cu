@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_format.h"
 #include "examples/layout/examples.hpp"
+#include "runtime/program_heap.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -99,7 +100,7 @@ absl::Status check(const std::vector<std::uint64_t>& products, std::uint64_t thr
 }  // namespace
 
 absl::StatusOr<statistics> hand_over(const options& values) {
-    absl::StatusOr<heap> heap = heap::create(values);
+    absl::StatusOr<heap> heap = command_line::create_heap(values);
     if (!heap.ok()) {
         return heap.status();
     }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_format.h"
 #include "examples/layout/examples.hpp"
+#include "runtime/program_heap.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -108,7 +109,7 @@ struct count_solutions {
 }  // namespace
 
 absl::StatusOr<statistics> lane_stack(const options& values) {
-    absl::StatusOr<heap> heap = heap::create(values);
+    absl::StatusOr<heap> heap = command_line::create_heap(values);
     if (!heap.ok()) {
         return heap.status();
     }

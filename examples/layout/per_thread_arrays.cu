@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_format.h"
 #include "examples/layout/examples.hpp"
+#include "runtime/program_heap.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -113,7 +114,7 @@ absl::Status pay(heap& h, std::uint64_t threads) {
 }  // namespace
 
 absl::StatusOr<statistics> per_thread_arrays(const options& values) {
-    absl::StatusOr<heap> heap = heap::create(values);
+    absl::StatusOr<heap> heap = command_line::create_heap(values);
     if (!heap.ok()) {
         return heap.status();
     }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_format.h"
 #include "examples/layout/examples.hpp"
+#include "runtime/program_heap.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -107,7 +108,7 @@ absl::Status check(const std::vector<std::uint64_t>& row_sums, const std::vector
 }  // namespace
 
 absl::StatusOr<statistics> row_matrix(const options& values) {
-    absl::StatusOr<heap> heap = heap::create(values);
+    absl::StatusOr<heap> heap = command_line::create_heap(values);
     if (!heap.ok()) {
         return heap.status();
     }

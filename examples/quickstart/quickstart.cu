@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard quickstart`: the smallest complete use of a heap. The README shows it.
+/// `orchard quickstart`: a complete use of a heap on either device, with options, errors and statistics.
 ///
 /// Create a heap; in one kernel every thread allocates a list and fills it; a second kernel sums and frees the lists;
 /// then print what the heap counted.
@@ -19,6 +19,7 @@
 #include "runtime/device_memory.hpp"
 #include "runtime/launch_status.hpp"
 #include "runtime/options_cli.hpp"
+#include "runtime/program_heap.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -74,7 +75,7 @@ struct sum_lists {
 };
 
 absl::Status quickstart(const options& values) {
-    absl::StatusOr<heap> heap = heap::create(values);
+    absl::StatusOr<heap> heap = command_line::create_heap(values);
     if (!heap.ok()) {
         return heap.status();
     }

@@ -23,6 +23,7 @@
 #include "runtime/command_line.hpp"
 #include "runtime/machine_info.hpp"
 #include "runtime/options_cli.hpp"
+#include "runtime/program_heap.hpp"
 
 namespace orchard::examples {
 
@@ -73,7 +74,7 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
     what.walk = a.walk;
     what.heap = a.heap;
     const stopwatch creating;
-    absl::StatusOr<heap> h = heap::create(a.heap);
+    absl::StatusOr<heap> h = command_line::create_heap(a.heap);
     if (!h.ok()) {
         return h.status();
     }

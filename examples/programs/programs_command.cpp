@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard programs`: runs the programs that README.md and docs/programs.md show, which check themselves. Each is a
+/// file with a `main` in a namespace of its own.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "runtime/command_line.hpp"
+#include "runtime/machine_info.hpp"
+
+namespace orchard::examples {
+
+namespace both_devices {
+int main();
+}
+#if ORCHARD_HAS_CUDA
+namespace kernel {
+int main();
+}
+namespace streams {
+int main();
+}
+namespace graph {
+int main();
+}
+namespace side_by_side {
+int main();
+}
+namespace failures {
+int main();
+}
+namespace two_heaps {
+int main();
+}
+#define ORCHARD_CUDA_PROGRAM(name)                                                                                     \
+    { #name, name::main, true }
+#else
+#define ORCHARD_CUDA_PROGRAM(name)                                                                                     \
+    { #name, nullptr, true }
+#endif
+
+namespace {
+
+struct program {
+    const char* name;
+    int (*main)();
+    bool needs_cuda;
+};
+constexpr program programs[] = {{"both_devices", both_devices::main, false},
+                                ORCHARD_CUDA_PROGRAM(kernel),
+                                ORCHARD_CUDA_PROGRAM(streams),
+                                ORCHARD_CUDA_PROGRAM(graph),
+                                ORCHARD_CUDA_PROGRAM(side_by_side),
+                                ORCHARD_CUDA_PROGRAM(failures),
+                                ORCHARD_CUDA_PROGRAM(two_heaps)};
+
+const program* find(const std::string& name) {
+    for (const program& p : programs) {
+        if (p.name == name) {
+            return &p;
+        }
+    }
+    return nullptr;
+}
+
+absl::Status unknown(const std::string& name) {
+    const std::string known =
+        absl::StrJoin(programs, ", ", [](std::string* to, const program& p) { absl::StrAppend(to, p.name); });
+    return absl::NotFoundError(absl::StrFormat("there is no program \"%s\"; the programs are %s", name, known));
+}
+
+/// Runs one to its end. What it prints comes before the line that says how it ended.
+absl::Status run(const program& p) {
+    const int code = p.main();
+    std::fflush(stdout);
+    if (code != 0) {
+        return absl::InternalError(absl::StrFormat("%s ended with %d", p.name, code));
+    }
+    std::cout << absl::StrFormat("passed    %s\n", p.name) << std::flush;
+    return absl::OkStatus();
+}
+
+/// Runs those of `names`, if each of them exists and can run here.
+absl::Status run_named(const std::vector<std::string>& names, const absl::Status& gpu) {
+    std::vector<const program*> chosen;
+    for (const std::string& name : names) {
+        chosen.push_back(find(name));
+        if (chosen.back() == nullptr) {
+            return unknown(name);
+        }
+        if (chosen.back()->needs_cuda && !gpu.ok()) {
+            return gpu;
+        }
+    }
+    absl::Status status;
+    for (std::size_t i = 0; i < chosen.size() && status.ok(); ++i) {
+        status = run(*chosen[i]);
+    }
+    return status;
+}
+
+/// Runs all that can run here, and says which cannot.
+absl::Status run_all(const absl::Status& gpu) {
+    absl::Status status;
+    for (const program& p : programs) {
+        if (p.needs_cuda && !gpu.ok()) {
+            std::cout << absl::StrFormat("left out  %s: %s\n", p.name, std::string(gpu.message()));
+        } else if (status.ok()) {
+            status = run(p);
+        }
+    }
+    return status;
+}
+
+absl::Status run_programs(const std::vector<std::string>& names) {
+    const absl::Status gpu = choose_device(device_option::cuda).status();
+    return names.empty() ? run_all(gpu) : run_named(names, gpu);
+}
+
+command_line::subcommand programs_command() {
+    const auto names = std::make_shared<std::vector<std::string>>();
+    return {"programs", "Run the programs that README.md and docs/programs.md show", "Examples",
+            [names](CLI::App& app) { app.add_option("name", *names, "Which ones; without a name all"); },
+            [names] { return command_line::exit_code(run_programs(std::exchange(*names, {}))); }};
+}
+
+const command_line::registrar registered{programs_command()};
+
+}  // namespace
+}  // namespace orchard::examples
