@@ -158,8 +158,9 @@ absl::Status host_blocks::note_grant(const mailbox::grant& g) {
     if (end <= end_) {
         return absl::OkStatus();
     }
-    end_ = end;
-    return write(&view_.state->end.host, device::device_word<std::uint64_t>(end));
+    absl::Status s = write(&view_.state->end.host, device::device_word<std::uint64_t>(end));
+    end_ = s.ok() ? end : end_;
+    return s;
 }
 
 absl::Status host_blocks::describe(const cut& c, const mailbox::grant& g) {
@@ -175,9 +176,18 @@ absl::StatusOr<host_blocks::remainder> host_blocks::take_chunk(const cut& c) {
         return place.status();
     }
     if (auto s = describe(c, *place); !s.ok()) {
-        to_(*place);
+        if (absl::IsDeadlineExceeded(s)) {
+            late_.push_back(*place);  // what was to be written may yet be, so that nobody else may have the place
+        } else {
+            to_(*place);
+        }
         return s;
     }
+    // Writes are made one after the other: those that were late have ended.
+    for (const mailbox::grant& g : late_) {
+        to_(g);
+    }
+    late_.clear();
     ++counts_.chunks;
     const std::uint64_t leaf = to_underlying(place->first) * std::uint64_t{leaves_per_segment} +
                                (c.segments == 0 ? to_underlying(place->leaf) : 0);

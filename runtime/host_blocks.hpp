@@ -108,6 +108,7 @@ private:
     sink to_;
     std::map<std::uint64_t, remainder> open_;  ///< by the blocks' size
     std::uint64_t end_ = 0;                    ///< behind the highest segment that was taken
+    std::vector<mailbox::grant> late_;         ///< places whose description came too late: taken, and not in use
     host_block_counts counts_;
 };
 
