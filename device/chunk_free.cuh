@@ -190,7 +190,7 @@ ORCHARD_INLINE void end_chunk(block_search& s) {
 }
 
 /// Finds the tail of a chunk that has ended: where it lies, counted in leaves from the heap's first (`s.units`), and
-/// how many leaves it has (`s.block`). Makes sure that it can be put into the magazine.
+/// how many leaves it has (`s.block`).
 inline ORCHARD_NOINLINE void find_tail(block_search& s) {
     s.units = first_leaf(s.chunk);
     if (is_portion(s.chunk)) {
@@ -206,7 +206,8 @@ inline ORCHARD_NOINLINE void clear_line_of(const block_search& s) { clear_line_o
 /// Puts the memory of a chunk that has ended into the magazine. Any lane, alone.
 ORCHARD_INLINE void return_chunk(block_search& s) {
     find_tail(s);
-    // The tail last: a search that finds it looks for the segments before it, whose record belongs to who takes them.
+    // The tail last: a search that finds it looks for the segments before it, whose record belongs to the group that
+    // takes them.
     if (!is_portion(s.chunk)) {
         s.run = {segment_index{first_segment(s.chunk)}, s.h.records[first_segment(s.chunk)].segments.get()};
         magazine_put_all(s.h, s.run);

@@ -10,7 +10,7 @@
 namespace orchard::device {
 
 /// Looks at the next entries of the table of `d.page_class`, from its end down, several a lane side by side. Relaxed:
-/// who retires a slab looks at its descriptor before and after he claims its pages. All lanes.
+/// a group that retires a slab looks at its descriptor before and after it claims its pages. All lanes.
 /// Cost: two trips to memory.
 inline ORCHARD_NOINLINE void look_at_entries(dealings& d) {
     const heap_view& h = d.h;

@@ -145,7 +145,7 @@ struct alignas(128) slab_table_head {
 ///     63         32 31        0
 ///     |   words    |   free    |   words that were looked at, and the free pages in them
 ///
-/// Old looks count less and less: whoever finds many words halves both numbers. Without this word a search that meets
+/// Old looks count less and less: a search that finds many words halves both. Without this word a search that meets
 /// only full words cannot tell whether the class needs another slab or the search was unlucky, and a class whose blocks
 /// are freed and allocated again grows a little each time.
 struct fill_sample {

@@ -80,7 +80,7 @@ inline ORCHARD_NOINLINE step poll(errand& e) {
     return step::pause;
 }
 
-/// Leader only: says to all who ask from now on that the service is silent.
+/// Leader only: tells all later requests that the service is silent.
 inline ORCHARD_NOINLINE void note_silence(errand& e) {
     auto& flags = e.box->device->flags.word;
     std::uint64_t found = flags.load<simt::order::relaxed>();

@@ -163,8 +163,8 @@ private:
     std::vector<gaps> gaps_;
     std::vector<piece> pieces_;
     simt::host_word<std::uint32_t> signal_{0};
-    simt::host_word<std::uint64_t> busy_since_{
-        0};                                       ///< when the backing's call under way began, in ns; 0: there is none
+    /// When the backing's call under way began, in ns; 0: there is none.
+    simt::host_word<std::uint64_t> busy_since_{0};
     simt::host_word<std::uint32_t> given_up_{0};  ///< extents, by all shards
     std::uint32_t seen_ = 0;                      ///< of those, that were decommitted before anything was committed
     simt::host_word<std::uint32_t> stopping_{0};
