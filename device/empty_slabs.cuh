@@ -154,7 +154,7 @@ inline ORCHARD_NOINLINE void collect_empty_slabs(const heap_view& h, lane_mask m
     begin_clearance(d);
     look_at_entries(d);
     ORCHARD_NO_UNROLL
-    while (d.retired < h.refill_batch && choose_entry(d)) {
+    while (d.retired < d.h.refill_batch && choose_entry(d)) {
         if (looks_empty(d) && retire_slab(d)) {
             put_retired(d);
         }

@@ -67,6 +67,9 @@ inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
     if (d.why != failure_reason::none) {
         count_chunk(d, -1);
     }
+    if (d.why == failure_reason::commit_blocked && is_leader(d.mask)) {
+        posts::note_blocked(d);
+    }
 }
 
 /// Whether there may be memory later, or for less: all that is wrong is that none is free now.

@@ -182,7 +182,8 @@ public:
     /// Claims a slot and posts. With `unattended` nobody waits: the courier that meets the answer puts the grant
     /// where `Sink` puts it. Waits for a free slot until the deadline, or with `unattended` not at all.
     ///
-    /// Errors: closing; service_not_answering where no slot came free (unattended: where none was free at once).
+    /// Errors: those of `why_unserved`; service_not_answering where no slot came free (unattended: where none was free
+    /// at once).
     /// Cost: three atomics of device memory, one of which nobody waits for, and one word written to host memory.
     template <class Sink>
     ORCHARD_FN receipt post(simt::lane_mask mask, mailbox::post request, bool unattended, Sink sink) const;
@@ -200,6 +201,11 @@ public:
         errand_with<Sink> e{this, mask, sink};
         go_round(e);
     }
+
+    /// Returns why nobody is granted `leaves` now, as far as that is known: closing, service_not_answering,
+    /// commit_blocked; else none. Any lane, alone. Cost: a load; two of host memory, side by side, while a reason is
+    /// noted.
+    [[nodiscard]] ORCHARD_FN failure_reason why_unserved(std::uint64_t leaves) const;
 
     /// Posts written that no courier has seen the answer of; a snapshot.
     [[nodiscard]] ORCHARD_FN std::uint64_t in_flight() const {

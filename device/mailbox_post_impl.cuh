@@ -48,18 +48,33 @@ inline ORCHARD_NOINLINE void write_post(errand& e) {
     }
 }
 
-/// How an attempt to post ended.
-enum class attempt : std::uint32_t { posted, closing, silent, taken };
-
-/// Leader only: returns whether the service was found silent before, and still is. Forgets it otherwise.
-inline ORCHARD_NOINLINE bool is_still_silent(errand& e, std::uint64_t flags) {
-    if (mailbox::device_part::is_silent(flags, e.box->host.beat->load<simt::order::relaxed>())) {
-        return true;
+/// As `mailbox_client::why_unserved`, of flags that were just read. Forgets what is over.
+inline ORCHARD_NOINLINE failure_reason why_unserved(const mailbox_client& box, std::uint64_t flags,
+                                                    std::uint64_t leaves) {
+    using mailbox::device_part;
+    if ((flags & device_part::closing) != 0) {
+        return failure_reason::closing;
+    }
+    const std::uint64_t beat = box.host.beat->load<simt::order::relaxed>();
+    const std::uint64_t blocked = box.host.blocked->load<simt::order::relaxed>();
+    if (device_part::is_silent(flags, beat)) {
+        return failure_reason::service_not_answering;
+    }
+    if ((flags & device_part::blocked) != 0 && blocked != 0) {
+        return leaves >= blocked ? failure_reason::commit_blocked : failure_reason::none;
     }
     std::uint64_t found = flags;
-    e.box->device->flags.word.compare_exchange<simt::order::relaxed>(found, flags & mailbox::device_part::closing);
-    return false;
+    box.device->flags.word.compare_exchange<simt::order::relaxed>(found, 0);
+    return failure_reason::none;
 }
+
+/// Leader only: tells all later requests that a commit is blocked.
+inline ORCHARD_NOINLINE void note_blocked(const errand& e) {
+    e.box->device->flags.word.fetch_or<simt::order::relaxed>(mailbox::device_part::blocked);
+}
+
+/// How an attempt to post ended. `refused`: it is known why nothing can be got; `receipt::failure` says it.
+enum class attempt : std::uint32_t { posted, refused, taken };
 
 /// Leader only: an attempt at one slot. `posted`: the slot is claimed, and the post is to be written at once.
 inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
@@ -67,19 +82,17 @@ inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
     const std::uint64_t flags = e.box->device->flags.word.load<simt::order::relaxed>();
     const bool claimed = claim(e);
     ++e.post.attempt;
-    attempt result = claimed ? attempt::posted : attempt::taken;
     // Returns are taken to the last.
     if (flags != 0 && e.post.request.kind == mailbox::post_kind::grant) {
-        if ((flags & mailbox::device_part::closing) != 0) {
-            result = attempt::closing;
-        } else if (is_still_silent(e, flags)) {
-            result = attempt::silent;
-        }
-        if (claimed && result != attempt::posted) {
-            e.box->finish(e.post.made);
+        e.post.made.failure = why_unserved(*e.box, flags, e.post.request.least_leaves());
+        if (e.post.made.failure != failure_reason::none) {
+            if (claimed) {
+                e.box->finish(e.post.made);
+            }
+            return attempt::refused;
         }
     }
-    return result;
+    return claimed ? attempt::posted : attempt::taken;
 }
 
 /// Leader only: tries up to `attempts` slots, and posts.
@@ -100,6 +113,7 @@ inline ORCHARD_FN attempt try_slots(errand& e, std::uint32_t attempts) {
 inline ORCHARD_NOINLINE bool try_post(errand& e, std::uint32_t attempts) {
     e.post.made.count = e.post.request.run.count;
     e.post.made.leaves = to_underlying(e.post.request.leaves);
+    e.post.made.failure = failure_reason::none;
     auto own = static_cast<std::uint32_t>(attempt::taken);
     if (is_leader(e.mask)) {
         own = static_cast<std::uint32_t>(try_slots(e, attempts));
@@ -107,9 +121,8 @@ inline ORCHARD_NOINLINE bool try_post(errand& e, std::uint32_t attempts) {
     const auto result = static_cast<attempt>(from_leader(e.mask, own));
     e.post.made.slot = from_leader(e.mask, e.post.made.slot);
     e.post.made.tag = from_leader(e.mask, e.post.made.tag);
-    e.post.made.failure = result == attempt::closing  ? failure_reason::closing
-                          : result == attempt::silent ? failure_reason::service_not_answering
-                                                      : failure_reason::none;
+    e.post.made.failure = static_cast<failure_reason>(
+        from_leader(e.mask, static_cast<std::uint32_t>(e.post.made.failure)));
     return result != attempt::taken;
 }
 
@@ -125,6 +138,11 @@ inline ORCHARD_NOINLINE bool is_stuck(errand& e) {
 }
 
 }  // namespace posts
+
+inline ORCHARD_FN failure_reason mailbox_client::why_unserved(std::uint64_t leaves) const {
+    const std::uint64_t flags = device->flags.word.load<simt::order::relaxed>();
+    return flags == 0 ? failure_reason::none : posts::why_unserved(*this, flags, leaves);
+}
 
 template <class Sink>
 ORCHARD_FN void mailbox_client::post(errand_with<Sink>& e) {

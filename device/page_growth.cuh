@@ -108,6 +108,17 @@ inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
     o.entry = o.why == failure_reason::none ? to_underlying(o.got.first) + 1 : 0;
 }
 
+/// Returns whether it is known already that no segment can be got: each group of a warp would find that out by itself,
+/// one after the other. `o.why` says the reason. All lanes.
+inline ORCHARD_NOINLINE bool is_known_unserved(place_opening& o) {
+    std::uint32_t why = 0;
+    if (is_leader(o.group) && magazine_level(o.h) == 0) {
+        why = static_cast<std::uint32_t>(o.h.mailboxes[home_shard(o.h)].why_unserved(leaves_per_segment));
+    }
+    o.why = static_cast<failure_reason>(from_leader(o.group, why));
+    return o.why != failure_reason::none;
+}
+
 /// Looks at the place, and waits while somebody else gets a slab for it. All lanes. True where the leader has reserved
 /// the place; otherwise the result is there.
 inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
@@ -115,6 +126,9 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
     o.started = from_leader(o.group, simt::clock_ns());
     ORCHARD_NO_UNROLL
     for (;;) {
+        if (is_known_unserved(o)) {
+            return false;
+        }
         o.refusals = from_leader(o.group, refusal.load<order::acquire>()) / 256;
         o.entry = from_leader(o.group, is_leader(o.group) ? reserve_place(o.h, o.page_class, o.place) : 0);
         if (o.entry == 0) {

@@ -102,38 +102,31 @@ ORCHARD_INLINE home_claim claim_unit(const heap_view& h, std::uint32_t page_clas
     return claim;
 }
 
-/// Claims the pages `wanted` at a home, or, where that has none, in another word of the class: cheaper than a search,
-/// which the lanes of the whole warp wait for. Any lane, alone.
+/// Claims the pages `wanted` at a home. Any lane, alone.
 /// Cost on a hit: three loads side by side, one atomic, a load; one load more beyond the end of the sequence.
 ORCHARD_INLINE home_claim claim_home(const heap_view& h, std::uint32_t page_class, const class_shape& shape,
                                      const page_home& home, lane_mask wanted) {
-    constexpr std::uint32_t looks = 2;
     const auto* table = h.table(page_class);
     const bool closing = is_closing(h);
     // Relaxed, here and below: an entry is a hint. The claim acquires, and the descriptor is looked at after it.
     const std::uint32_t places = h.state->slabs[page_class].spread.load<order::relaxed>();
     std::uint32_t entry = home.place < h.places ? table[home.place].load<order::relaxed>() : 0;
-    home_claim claim;
     if (closing) {
-        claim.unit = home_claim::closing;
-        return claim;
+        home_claim none;
+        none.unit = home_claim::closing;
+        return none;
     }
     const std::uint32_t pages = shape.pages();
     std::uint32_t unit = home.unit;
-    std::uint32_t number = home.number;
-    ORCHARD_NO_UNROLL
-    for (std::uint32_t look = 0; look < looks && (claim.won | claim.spare) == 0 && places != 0; ++look) {
-        if (look != 0 || !is_slab_entry(entry)) {
-            const page_home other = spread_home({home.place, home.unit, home.bit, home.beside, number}, places, pages);
-            entry = table[other.place].load<order::relaxed>();
-            unit = other.unit;
+    if (!is_slab_entry(entry)) {
+        const page_home other = spread_home(home, places, pages);
+        entry = places != 0 ? table[other.place].load<order::relaxed>() : 0;
+        if (!is_slab_entry(entry)) {
+            return {};
         }
-        if (is_slab_entry(entry)) {
-            claim = claim_unit(h, page_class, pages, entry - 1, unit, wanted, home.number * 0x85ebca6bu >> 26);
-        }
-        number = mix(number);
+        unit = other.unit;
     }
-    return claim;
+    return claim_unit(h, page_class, pages, entry - 1, unit, wanted, home.number * 0x85ebca6bu >> 26);
 }
 
 }  // namespace orchard::device

@@ -114,7 +114,7 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
         if (stage != search_stage::sweeping) {
             return search_stage::sweeping;
         }
-        surveys = !contested && !surveyed;
+        surveys = is_shortage(why) && !contested && !surveyed;
         return surveys || (contested && !late) ? search_stage::sweeping : search_stage::ended;
     }
     if (stage == search_stage::redeeming && (known & facts::may_probe) != 0 && spread != 0) {

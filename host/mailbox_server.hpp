@@ -53,6 +53,15 @@ public:
 
     /// Shows that the service lives.
     void beat() { memory_.beat->store<simt::order::relaxed>(++beats_); }
+    /// Shows that requests for so many leaves or more are refused as a commit is blocked; 0: none are. Cost: nothing
+    /// where that has not changed.
+    void show_blocked(std::uint64_t leaves) {
+        if (leaves != blocked_) {
+            blocked_ = leaves;
+            memory_.blocked->store<simt::order::relaxed>(leaves);
+        }
+    }
+    [[nodiscard]] std::uint64_t shown_blocked() const { return blocked_; }
 
     [[nodiscard]] mailbox::shape shape() const { return shape_; }
     /// Posts read and not yet answered.
@@ -85,6 +94,7 @@ private:
     std::uint64_t read_ = 0;
     std::uint64_t answered_ = 0;
     std::uint64_t beats_ = 0;
+    std::uint64_t blocked_ = 0;
     std::array<outbox, mailbox::max_couriers> outboxes_{};
 };
 

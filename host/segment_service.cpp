@@ -31,6 +31,9 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
 std::uint32_t segment_service::poll_once() {
     counters_.polls.add(1);
     server_.beat();
+    if (server_.shown_blocked() != 0 && !grower_.is_blocked(settings_.patience_ns)) {
+        server_.show_blocked(0);
+    }
     if (!parked_.empty()) {
         retry_parked();
     } else if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
@@ -162,6 +165,7 @@ void segment_service::handle_grant(const mailbox::post& p) {
         handle_refill(p);
     } else if (!try_grant(request)) {
         if (committed_ == line_.range.count || grower_.is_spent(shard_) || grower_.is_blocked(settings_.patience_ns)) {
+            note_blocked(request);
             return refuse_grant(request);
         }
         park(request);
@@ -179,7 +183,7 @@ bool segment_service::take_back(segment_run local) {
         return false;
     }
     (void)tree_.give_back(local);  // cannot fail: the directory has checked every segment
-    may_fit_ = true;
+    note_room();
     if (grower_.releases_at_once()) {
         release_at_once(local);
     }
@@ -201,7 +205,7 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
     if (!p) {
         return false;
     }
-    may_fit_ = true;
+    note_room();
     if (portions_.release(*p) == portion_release::emptied) {
         (void)portions_.leave(block);
         (void)take_back({block, 1});
@@ -233,7 +237,7 @@ void segment_service::take_up_growth() {
         }
     }
     if (any) {
-        may_fit_ = true;
+        note_room();
         publish_longest_run();
         grower_.wake();  // it may have found no room in the ring
     }

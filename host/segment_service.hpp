@@ -164,6 +164,11 @@ private:
     std::optional<portion> place_tail(leaf_count leaves);
     void answer(const parked_post& p, segment_index first, std::uint32_t count);
     void refuse_grant(const parked_post& p);
+    /// Something has become free: who waits is tried again, and device threads ask again although a commit is blocked.
+    void note_room();
+    /// Before a request is refused that was tried: where a commit is blocked, tells device threads not to ask for as
+    /// much.
+    void note_blocked(const parked_post& p);
     void park(const parked_post& p);
     void want_for_parked();
     void retry_parked();

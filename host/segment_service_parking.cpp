@@ -45,6 +45,7 @@ void segment_service::retry_parked() {
     std::erase_if(parked_, [&](const parked_post& p) {
         const bool granted = !is_closing() && try_grant(p);
         if (!granted && hopeless) {
+            note_blocked(p);
             refuse_grant(p);
         }
         if (granted || hopeless) {
@@ -61,6 +62,19 @@ void segment_service::retry_parked() {
     publish_counts();
     if (parked_.empty() && grower_.releases_at_once()) {
         release_unused(ahead());  // what came back while somebody waited
+    }
+}
+
+void segment_service::note_room() {
+    may_fit_ = true;
+    server_.show_blocked(0);
+}
+
+void segment_service::note_blocked(const parked_post& p) {
+    if (grower_.is_blocked(settings_.patience_ns)) {
+        const std::uint64_t leaves = std::uint64_t{p.count} * leaves_per_segment + to_underlying(p.leaves);
+        const std::uint64_t shown = server_.shown_blocked();
+        server_.show_blocked(shown == 0 ? leaves : std::min(shown, leaves));
     }
 }
 

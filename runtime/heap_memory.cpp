@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda_managed(options& values) {
     return make_managed(values, *std::move(driver), *std::move(managed));
 }
 
-absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values) {
+absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values, std::unique_ptr<memory_driver> own) {
     const auto memory = cuda_device_memory();
     if (!memory.ok()) {
         return memory.status();
@@ -69,7 +69,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values) {
         return make_cuda_managed(values);
     }
     if (values.backing != backing_option::fixed) {
-        auto driver = make_cuda_driver();
+        auto driver =
+            own != nullptr ? absl::StatusOr<std::unique_ptr<memory_driver>>(std::move(own)) : make_cuda_driver();
         if (driver.ok()) {
             return make_elastic(values, *std::move(driver), default_cuda_range(values, memory->total));
         }
@@ -95,7 +96,7 @@ std::uint64_t default_cuda_range(const options& values, std::uint64_t gpu_bytes)
 absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind,
                                                       std::unique_ptr<memory_driver> driver) {
     if (kind == simt::device_kind::cuda) {
-        return make_cuda(values);
+        return make_cuda(values, std::move(driver));
     }
     if (values.capacity == 0) {
         values.capacity = emulated_capacity;

@@ -15,7 +15,7 @@
 namespace orchard {
 
 /// The backing that `values` ask for on a device. Where they leave `backing`, `capacity` or `range` to the heap, they
-/// say afterwards what was chosen. `driver`: what an elastic heap of the emulated device is to use in place of its own.
+/// say afterwards what was chosen. `driver`: what an elastic heap is to use in place of its own; of the same device.
 /// Errors: those of the backing.
 absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind,
                                                       std::unique_ptr<memory_driver> driver = nullptr);

@@ -8,7 +8,7 @@
 ///     host-visible memory                                device memory
 ///     post ring        [N] words, device -> host         slots [N] words, one a post in flight
 ///     C answer rings [2N/C] words, host -> device        ticket counter, C courier words
-///     heartbeat            word,  host -> device
+///     heartbeat, blocked   words, host -> device
 ///
 /// The answer to a slot goes into the ring that its number chooses (`shape::answer_ring`); each ring has a courier of
 /// its own, so that C of them work side by side.
@@ -98,6 +98,10 @@ struct post {
     bool or_fewer = false;                 ///< grant: a shorter run will do
     leaf_count leaves{0};                  ///< grant: of the tail
 
+    /// Of a grant: leaves without which it is refused.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint64_t least_leaves() const {
+        return or_fewer ? 0 : std::uint64_t{run.count} * leaves_per_segment + to_underlying(leaves);
+    }
     /// What hands a portion back.
     static ORCHARD_FN constexpr post return_of(segment_index block, leaf_index first) {
         return {post_kind::give_back, 0, 0, {block, portion_at + to_underlying(first)}};
@@ -302,6 +306,8 @@ struct host_part {
     simt::host_word<std::uint64_t>* posts = nullptr;    ///< [slots]
     simt::host_word<std::uint64_t>* answers = nullptr;  ///< [2 * slots]
     simt::host_word<std::uint64_t>* beat = nullptr;     ///< counts the service's rounds, at least one a millisecond
+    /// While a commit lasts longer than the deadline: the fewest leaves that were refused for it; else 0.
+    simt::host_word<std::uint64_t>* blocked = nullptr;
 
     static constexpr std::size_t line_words = 16;  ///< of the 128 bytes that neighbours are kept apart
     static constexpr std::size_t padded(std::size_t words) {
@@ -314,7 +320,8 @@ struct host_part {
     static host_part in(void* memory, shape s) {
         auto* words = static_cast<simt::host_word<std::uint64_t>*>(memory);
         auto* answers = words + padded(s.slots);
-        return {words, answers, answers + padded(2 * std::size_t{s.slots})};
+        auto* beat = answers + padded(2 * std::size_t{s.slots});
+        return {words, answers, beat, beat + 1};
     }
 };
 
@@ -326,17 +333,19 @@ struct device_part {
     counter ticket;                 ///< posts written so far
     counter courier[max_couriers];  ///< see `courier_word`; one for each answer ring
     counter posted[max_couriers];   ///< posts whose answers go to that ring; a hint for its courier
-    counter flags;                  ///< `closing`, and what `silent_at` says
+    counter flags;                  ///< `closing`, `blocked`, and what `silent_at` says
     // slots follow: device_word<uint64_t>[slots]
 
     static constexpr std::uint64_t closing = 1;
-    /// A request has waited for its whole deadline, and the heartbeat stood still: bits 2 to 63 say where. As long as
+    /// A request has waited for its whole deadline, and the heartbeat stood still: bits 3 to 63 say where. As long as
     /// it stands there, further requests fail at once.
     static constexpr std::uint64_t silent = 2;
-    static ORCHARD_FN constexpr std::uint64_t silent_at(std::uint64_t beat) { return beat << 2 | silent; }
-    /// Returns whether `flags` say so of a service whose heartbeat is `beat`.
+    /// A request was refused since a commit is blocked. Requests for as much as `host_part::blocked` says fail at once.
+    static constexpr std::uint64_t blocked = 4;
+    static ORCHARD_FN constexpr std::uint64_t silent_at(std::uint64_t beat) { return beat << 3 | silent; }
+    /// Returns whether `flags` say that a service whose heartbeat is `beat` is silent.
     static ORCHARD_FN constexpr bool is_silent(std::uint64_t flags, std::uint64_t beat) {
-        return (flags & ~closing) == silent_at(beat);
+        return (flags & ~(closing | blocked)) == silent_at(beat);
     }
     static constexpr std::size_t bytes(shape s) { return sizeof(device_part) + sizeof(std::uint64_t) * s.slots; }
     [[nodiscard]] ORCHARD_FN simt::device_word<std::uint64_t>* slots() {

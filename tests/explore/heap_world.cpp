@@ -116,6 +116,7 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(box.host.posts, std::size_t{box.shape.slots} * 8, "post", 8);
     s.name_words(box.host.answers, std::size_t{box.shape.slots} * 16, "answer", 8);
     s.name_words(box.host.beat, 8, "beat");
+    s.name_words(box.host.blocked, 8, "blocked");
 }
 
 }  // namespace

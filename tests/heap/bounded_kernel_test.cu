@@ -5,6 +5,12 @@
 // no sign of life, only the requests that are under way when that becomes known. All later ones fail at once. Counted,
 // not timed: a request that gives up a post after its deadline is counted as abandoned.
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/support/elastic_fixture.hpp"
 #include "tests/support/fake_driver.hpp"
 #include "tests/support/heap_service_peer.hpp"
@@ -28,39 +34,58 @@ struct ask_once {
 
 class heap_bounded_kernel : public elastic_contract {
 protected:
-    static constexpr simt::grid shape{8, 64};
-    static constexpr std::uint64_t warps = 8 * 2;
-    static constexpr std::uint64_t threads = 8 * 64;
+    /// On a GPU more warps than it runs at once, so that some begin when the others have waited already.
+    static simt::grid shape() {
+        return GetParam().device == device_option::cuda ? simt::grid{1024, 256} : simt::grid{8, 64};
+    }
+    static std::uint64_t threads() { return std::uint64_t{shape().blocks} * shape().threads_per_block; }
+    static std::uint64_t warps() { return threads() / simt::warp_size; }
 
     void SetUp() override {
+        elastic_contract::SetUp();
+        if (IsSkipped()) {
+            return;
+        }
         options values = values_of(64, 0);
-        values.request_timeout = absl::Seconds(1);  // longer than a busy machine keeps the service from its turn
-        auto made = heap_service_peer::make(values, std::make_unique<rig::fake_driver>(script_));
+        values.request_timeout = timeout;
+        auto driver = real_driver();
+        ASSERT_TRUE(driver.ok()) << driver.status();
+        auto made = heap_service_peer::make(values, std::make_unique<rig::fake_driver>(script_, *std::move(driver)));
         ASSERT_TRUE(made.ok()) << made.status();
         adopt(*std::move(made));
     }
-    /// A kernel of one request a thread, all of which get null for this reason.
-    void expect_nulls(failure_reason why) {
-        const auto nulls = array<std::uint64_t>(threads);
-        launch(shape, ask_once{h().ref(), nulls.data()});
+    /// A kernel of one request a thread, all of which get null for this reason. The test's report says how long the
+    /// kernel took, under `name`.
+    void expect_nulls(failure_reason why, const char* name) {
+        const auto nulls = array<std::uint64_t>(threads());
+        const auto began = absl::Now();
+        launch(shape(), ask_once{h().ref(), nulls.data()});
+        RecordProperty(name, absl::FormatDuration(absl::Now() - began));
         const std::vector<std::uint64_t> all = to_host(nulls);
-        EXPECT_EQ(std::count(all.begin(), all.end(), 1), static_cast<std::ptrdiff_t>(threads));
+        EXPECT_EQ(std::count(all.begin(), all.end(), 1), static_cast<std::ptrdiff_t>(threads()));
         ASSERT_TRUE(h().last_failure().has_value());
         EXPECT_EQ(h().last_failure()->reason, why) << name_of(h().last_failure()->reason);
     }
 
+    static constexpr absl::Duration timeout = absl::Seconds(1);  // longer than a busy machine keeps a service waiting
     std::shared_ptr<rig::driver_script> script_ = std::make_shared<rig::driver_script>();
+
+private:
+    static absl::StatusOr<std::unique_ptr<memory_driver>> real_driver() {
+        return GetParam().device == device_option::cuda ? make_cuda_driver() : make_emulated_driver();
+    }
 };
-// The emulated device's alone: the driver is a fake.
-INSTANTIATE_TEST_SUITE_P(all, heap_bounded_kernel, ::testing::Values(elastic_cases().front()), case_name);
+INSTANTIATE_TEST_SUITE_P(all, heap_bounded_kernel, ::testing::ValuesIn(elastic_cases()), case_name);
 
 TEST_P(heap_bounded_kernel, by_a_commit_that_does_not_end) {
     const std::size_t held = script_->hold(rig::driver_call::create);
-    expect_nulls(failure_reason::commit_blocked);
-    const std::uint64_t abandoned = h().stats()->abandoned;
-    EXPECT_LE(abandoned, warps) << "at most one group of each warp waits for its deadline";
-    expect_nulls(failure_reason::commit_blocked);
-    EXPECT_EQ(h().stats()->abandoned, abandoned) << "it is known, and nobody waits any more";
+    expect_nulls(failure_reason::commit_blocked, "until_it_is_known");
+    const statistics before = *h().stats();
+    EXPECT_LE(before.abandoned, warps()) << "at most one group of each warp waits for its deadline";
+    expect_nulls(failure_reason::commit_blocked, "when_it_is_known");
+    const statistics after = *h().stats();
+    EXPECT_EQ(after.abandoned, before.abandoned) << "it is known, and nobody waits any more";
+    EXPECT_EQ(after.posts, before.posts) << "nor asks";
     script_->let_go(held);
     EXPECT_TRUE(h().trim().ok());
     EXPECT_GT(fill(), 0u);
@@ -69,12 +94,12 @@ TEST_P(heap_bounded_kernel, by_a_commit_that_does_not_end) {
 
 TEST_P(heap_bounded_kernel, by_a_service_that_is_silent) {
     heap_service_peer::stop(h(), 0);
-    expect_nulls(failure_reason::service_not_answering);
-    const std::uint64_t abandoned = h().stats()->abandoned;
-    EXPECT_GE(abandoned, 1u);
-    EXPECT_LE(abandoned, warps) << "at most one group of each warp waits for its deadline";
-    expect_nulls(failure_reason::service_not_answering);
-    EXPECT_EQ(h().stats()->abandoned, abandoned) << "it is known, and nobody waits any more";
+    expect_nulls(failure_reason::service_not_answering, "until_it_is_known");
+    const std::uint64_t before = h().stats()->abandoned;
+    EXPECT_GE(before, 1u);
+    EXPECT_LE(before, warps()) << "at most one group of each warp waits for its deadline";
+    expect_nulls(failure_reason::service_not_answering, "when_it_is_known");
+    EXPECT_EQ(h().stats()->abandoned, before) << "it is known, and nobody waits any more";
     drop();  // without a service nothing can be looked at
 }
 

@@ -77,6 +77,23 @@ TEST_P(Deadline, OfAServiceThatLivesIsCalledCommitBlocked) {
     EXPECT_EQ(box_.wait(box_.ask(1)).failure, failure_reason::commit_blocked);
 }
 
+TEST_P(Deadline, OfABlockedCommitIsNotReachedByThoseThatAskForAsMuchThen) {
+    const receipt r = box_.ask(4);
+    box_.server.show_blocked(4 * leaves_per_segment);
+    box_.device->flags.word.fetch_or<simt::order::relaxed>(mailbox::device_part::blocked);
+    EXPECT_EQ(box_.ask(4).failure, failure_reason::commit_blocked);
+    EXPECT_EQ(box_.client.why_unserved(5 * leaves_per_segment), failure_reason::commit_blocked);
+    EXPECT_EQ(box_.tickets(), 1u) << "nothing more was posted";
+    const receipt less = box_.ask(3);
+    EXPECT_EQ(less.failure, failure_reason::none) << "there may be as much";
+    box_.server.show_blocked(0);
+    const receipt later = box_.ask(4);
+    EXPECT_EQ(later.failure, failure_reason::none) << "it is over";
+    EXPECT_EQ(box_.device->flags.word.load<simt::order::relaxed>(), 0u);
+    EXPECT_EQ(box_.tickets(), 3u);
+    EXPECT_NE(r.slot, later.slot);
+}
+
 TEST_P(Deadline, CountsFromTheLastProgress) {
     box_.client.timeout_ns = 400 * ms;
     const receipt r = box_.ask(1);

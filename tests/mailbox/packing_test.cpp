@@ -242,7 +242,8 @@ TEST(Layout, PartsDoNotOverlapAndDeviceCountersShareNoLine) {
         EXPECT_EQ(offset(h.posts), 0u);
         EXPECT_GE(offset(h.answers), sizeof(std::uint64_t) * s.slots);
         EXPECT_GE(offset(h.beat), offset(h.answers) + sizeof(std::uint64_t) * s.slots);
-        EXPECT_LE(offset(h.beat) + sizeof(std::uint64_t), host_part::bytes(s));
+        EXPECT_GE(offset(h.blocked), offset(h.beat) + sizeof(std::uint64_t));
+        EXPECT_LE(offset(h.blocked) + sizeof(std::uint64_t), host_part::bytes(s));
     }
     const rig::mailbox_memory box(shape{4, 2});
     const auto line = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) / 128; };

@@ -37,6 +37,9 @@ protected:
             }
         }
     }
+    /// Returns what device threads see.
+    [[nodiscard]] std::uint64_t blocked() const { return host_.box.host.blocked->load<simt::order::relaxed>(); }
+
     service_rig host_{shape()};
     ring_client client_{host_.box};
 };
@@ -54,10 +57,13 @@ TEST_F(ServiceBlocked, RefusesThoseThatWaitAndThoseThatAskThen) {
     ASSERT_TRUE(at_once.has_value()) << "it is known by now";
     EXPECT_EQ(id_of(*at_once), asks);
     EXPECT_EQ(at_once->status, answer_status::commit_blocked);
+    EXPECT_EQ(blocked(), leaves_per_segment) << "the least that was refused";
     host_.memory.let_go();
     while (host_.grower.is_blocked(0)) {
         std::this_thread::yield();
     }
+    host_.service.poll_once();
+    EXPECT_EQ(blocked(), 0u);
     const auto later = client_.ask(3);
     const mailbox::answer granted = await_answer();
     EXPECT_EQ(id_of(granted), later);
@@ -77,6 +83,10 @@ TEST_F(ServiceBlocked, GrantsWhatIsThere) {
     const mailbox::answer a = await_answer();
     EXPECT_EQ(id_of(a), fits);
     EXPECT_EQ(a.status, answer_status::granted);
+    EXPECT_EQ(blocked(), 20 * leaves_per_segment);
+    client_.give_back(to_underlying(a.run.first), 2);
+    host_.service.poll_once();
+    EXPECT_EQ(blocked(), 0u) << "there is room again: who asks for as much is to be tried";
     host_.memory.let_go();
     host_.grower.stop();
 }

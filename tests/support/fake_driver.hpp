@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A memory driver whose calls are recorded and can be made to fail, to last, and to wait while others go on.
+/// A memory driver whose calls are recorded and can be made to fail, to last, and to wait while others go on. Calls that
+/// do not fail are made by another driver: the emulated one, or CUDA's.
 
 #include <algorithm>
 #include <array>
@@ -185,7 +186,9 @@ private:
 
 class fake_driver final : public memory_driver {
 public:
-    explicit fake_driver(std::shared_ptr<driver_script> script) : script_{std::move(script)} {}
+    explicit fake_driver(std::shared_ptr<driver_script> script,
+                         std::unique_ptr<memory_driver> real = make_emulated_driver())
+        : script_{std::move(script)}, real_{std::move(real)} {}
     ~fake_driver() override { pieces_.release(); }
 
     [[nodiscard]] std::size_t granularity() const override { return real_->granularity(); }
@@ -299,7 +302,7 @@ private:
     }
 
     std::shared_ptr<driver_script> script_;
-    std::unique_ptr<memory_driver> real_ = make_emulated_driver();
+    std::unique_ptr<memory_driver> real_;
     detail::mapped_pieces pieces_{*this,
                                   [this](char* at, std::size_t bytes, memory_tier) { return prepare(at, bytes); }};
 };

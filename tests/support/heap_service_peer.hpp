@@ -15,7 +15,7 @@
 namespace orchard {
 
 struct heap_service_peer {
-    /// An elastic heap of the emulated device that has its memory from `driver`.
+    /// Returns an elastic heap that has its memory from `driver`, which must be of the device that `values` chooses.
     static absl::StatusOr<heap> make(const options& values, std::unique_ptr<memory_driver> driver) {
         auto made = heap::impl::make(values, {}, std::move(driver));
         if (!made.ok()) {
