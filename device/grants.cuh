@@ -48,6 +48,11 @@ inline ORCHARD_NOINLINE void count_chunk(dealings& d, int n) {
     }
 }
 
+/// What is asked for, in leaves. Where one request is for less than another, it is a part of it.
+ORCHARD_INLINE std::uint64_t leaves_wanted(const dealings& d) {
+    return std::uint64_t{d.k} * leaves_per_segment + d.leaves;
+}
+
 /// Posts one request for `d.k` segments and a tail of `d.leaves` to `shard`, and waits. The reason is in `d.why`, what
 /// was got in `d.run` and `d.leaf`.
 inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
@@ -68,7 +73,7 @@ inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
         count_chunk(d, -1);
     }
     if (d.why == failure_reason::commit_blocked && is_leader(d.mask)) {
-        posts::note_blocked(d);
+        refusals::note_refusal(*d.box, mailbox::device_part::blocked_from(leaves_wanted(d)));
     }
 }
 
@@ -168,11 +173,6 @@ inline ORCHARD_NOINLINE bool is_in_vain(dealings& d) {
         return false;
     }
     return d.vain.reclaim >= d.result->refused_at && !has_come_since(d);
-}
-
-/// What is asked for, in leaves. Where one request is for less than another, it is a part of it.
-ORCHARD_INLINE std::uint64_t leaves_wanted(const dealings& d) {
-    return std::uint64_t{d.k} * leaves_per_segment + d.leaves;
 }
 
 /// Tells all who ask for as much or more, and were refused before that reclaim had begun, that it is in vain.

@@ -113,8 +113,9 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::
     const device::home_result r = simt::by_mask(
         simt::converge(), [&](simt::lane_mask here) { return device::look_at_home(view_, here, page_class); });
     if (r.mine.page == device::found_page::none) {
-        return r.closing ? device::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
-                         : device::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes);
+        return r.closing
+                   ? device::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
+                   : device::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes, r.mine.segment);
     }
     return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
 }

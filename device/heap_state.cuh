@@ -149,8 +149,8 @@ struct alignas(128) slab_table_head {
 /// only full words cannot tell whether the class needs another slab or the search was unlucky, and a class whose blocks
 /// are freed and allocated again grows a little each time.
 struct fill_sample {
-    static constexpr std::uint32_t least_words = 32;  ///< fewer say nothing
-    static constexpr std::uint32_t most_words = 128;
+    static constexpr std::uint32_t least_words = 128;  ///< fewer say nothing
+    static constexpr std::uint32_t most_words = 512;
 
     std::uint32_t words;
     std::uint32_t free;
@@ -161,11 +161,11 @@ struct fill_sample {
     static ORCHARD_INLINE fill_sample unpack(std::uint64_t word) {
         return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word)};
     }
-    /// Returns whether the looks say that more than a tenth of the class's pages are free.
+    /// Returns whether the looks say that more than a ninth of the class's pages are free.
     /// @param pages  of a slab
     [[nodiscard]] ORCHARD_INLINE bool is_roomy(std::uint32_t pages) const {
         const std::uint32_t each = pages < 64 ? pages : 64;
-        return words >= least_words && free * 10 > words * each;
+        return words >= least_words && free * 9 > words * each;
     }
     /// Returns whether they say that fewer are.
     [[nodiscard]] ORCHARD_INLINE bool is_tight(std::uint32_t pages) const {

@@ -178,12 +178,14 @@ public:
     mailbox::shape shape;
     std::uint64_t timeout_ns = 10'000'000'000;
     std::uint64_t lost_after_ns = courier::lost_after_ns;
+    /// How long device threads rely on a reason for which requests fail at once.
+    static constexpr std::uint64_t look_again_after_ns = 20'000;
 
     /// Claims a slot and posts. With `unattended` nobody waits: the courier that meets the answer puts the grant
     /// where `Sink` puts it. Waits for a free slot until the deadline, or with `unattended` not at all.
     ///
-    /// Errors: those of `why_unserved`; service_not_answering where no slot came free (unattended: where none was free
-    /// at once).
+    /// Errors: closing, service_not_answering or commit_blocked, at once, where that is known; service_not_answering
+    /// where no slot came free (unattended: where none was free at once).
     /// Cost: three atomics of device memory, one of which nobody waits for, and one word written to host memory.
     template <class Sink>
     ORCHARD_FN receipt post(simt::lane_mask mask, mailbox::post request, bool unattended, Sink sink) const;
@@ -202,10 +204,10 @@ public:
         go_round(e);
     }
 
-    /// Returns why nobody is granted `leaves` now, as far as that is known: closing, service_not_answering,
-    /// commit_blocked; else none. Any lane, alone. Cost: a load; two of host memory, side by side, while a reason is
-    /// noted.
-    [[nodiscard]] ORCHARD_FN failure_reason why_unserved(std::uint64_t leaves) const;
+    /// Returns why a post for `leaves` would be refused at once: closing, service_not_answering or commit_blocked. None
+    /// where that is not known, or was not compared with the host's words for `look_again_after_ns`: a post does so.
+    /// Any lane, alone. Cost: a load; while a reason is noted another one and a reading of the clock.
+    [[nodiscard]] ORCHARD_FN failure_reason known_refusal(std::uint64_t leaves) const;
 
     /// Posts written that no courier has seen the answer of; a snapshot.
     [[nodiscard]] ORCHARD_FN std::uint64_t in_flight() const {
@@ -251,3 +253,4 @@ public:
 #include "device/mailbox_client_impl.cuh"
 #include "device/mailbox_courier_impl.cuh"
 #include "device/mailbox_post_impl.cuh"
+#include "device/mailbox_refusal_impl.cuh"

@@ -6,6 +6,7 @@
 /// the deadline.
 
 #include "device/mailbox_courier_impl.cuh"
+#include "device/mailbox_refusal_impl.cuh"
 
 namespace orchard::device {
 
@@ -80,14 +81,6 @@ inline ORCHARD_NOINLINE step poll(errand& e) {
     return step::pause;
 }
 
-/// Leader only: tells all later requests that the service is silent.
-inline ORCHARD_NOINLINE void note_silence(errand& e) {
-    auto& flags = e.box->device->flags.word;
-    std::uint64_t found = flags.load<simt::order::relaxed>();
-    const std::uint64_t silent = mailbox::device_part::silent_at(e.wait.beat_before);
-    flags.compare_exchange<simt::order::relaxed>(found, (found & mailbox::device_part::closing) | silent);
-}
-
 /// At the deadline: leaves the slot to whoever delivers there, unless the answer has come just now.
 inline ORCHARD_NOINLINE void give_up(errand& e) {
     const mailbox_client& box = *e.box;
@@ -105,7 +98,7 @@ inline ORCHARD_NOINLINE void give_up(errand& e) {
             found = 0;
         }
         if (alive == 0 && found == 0) {
-            note_silence(e);
+            refusals::note_refusal(*e.box, mailbox::device_part::silent_at(e.wait.beat_before));
         }
     }
     e.wait.delivered = from_leader(e.mask, found);

@@ -48,43 +48,18 @@ inline ORCHARD_NOINLINE void write_post(errand& e) {
     }
 }
 
-/// As `mailbox_client::why_unserved`, of flags that were just read. Forgets what is over.
-inline ORCHARD_NOINLINE failure_reason why_unserved(const mailbox_client& box, std::uint64_t flags,
-                                                    std::uint64_t leaves) {
-    using mailbox::device_part;
-    if ((flags & device_part::closing) != 0) {
-        return failure_reason::closing;
-    }
-    const std::uint64_t beat = box.host.beat->load<simt::order::relaxed>();
-    const std::uint64_t blocked = box.host.blocked->load<simt::order::relaxed>();
-    if (device_part::is_silent(flags, beat)) {
-        return failure_reason::service_not_answering;
-    }
-    if ((flags & device_part::blocked) != 0 && blocked != 0) {
-        return leaves >= blocked ? failure_reason::commit_blocked : failure_reason::none;
-    }
-    std::uint64_t found = flags;
-    box.device->flags.word.compare_exchange<simt::order::relaxed>(found, 0);
-    return failure_reason::none;
-}
-
-/// Leader only: tells all later requests that a commit is blocked.
-inline ORCHARD_NOINLINE void note_blocked(const errand& e) {
-    e.box->device->flags.word.fetch_or<simt::order::relaxed>(mailbox::device_part::blocked);
-}
-
 /// How an attempt to post ended. `refused`: it is known why nothing can be got; `receipt::failure` says it.
 enum class attempt : std::uint32_t { posted, refused, taken };
 
 /// Leader only: an attempt at one slot. `posted`: the slot is claimed, and the post is to be written at once.
 inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
     // Both are under way at once; a slot claimed in vain is let go.
-    const std::uint64_t flags = e.box->device->flags.word.load<simt::order::relaxed>();
+    const std::uint64_t flags = e.box->device->known.flags.load<simt::order::relaxed>();
     const bool claimed = claim(e);
     ++e.post.attempt;
     // Returns are taken to the last.
     if (flags != 0 && e.post.request.kind == mailbox::post_kind::grant) {
-        e.post.made.failure = why_unserved(*e.box, flags, e.post.request.least_leaves());
+        e.post.made.failure = refusals::reason_of(refusals::refreshed(*e.box, flags), e.post.request.least_leaves());
         if (e.post.made.failure != failure_reason::none) {
             if (claimed) {
                 e.box->finish(e.post.made);
@@ -121,8 +96,8 @@ inline ORCHARD_NOINLINE bool try_post(errand& e, std::uint32_t attempts) {
     const auto result = static_cast<attempt>(from_leader(e.mask, own));
     e.post.made.slot = from_leader(e.mask, e.post.made.slot);
     e.post.made.tag = from_leader(e.mask, e.post.made.tag);
-    e.post.made.failure = static_cast<failure_reason>(
-        from_leader(e.mask, static_cast<std::uint32_t>(e.post.made.failure)));
+    e.post.made.failure =
+        static_cast<failure_reason>(from_leader(e.mask, static_cast<std::uint32_t>(e.post.made.failure)));
     return result != attempt::taken;
 }
 
@@ -138,11 +113,6 @@ inline ORCHARD_NOINLINE bool is_stuck(errand& e) {
 }
 
 }  // namespace posts
-
-inline ORCHARD_FN failure_reason mailbox_client::why_unserved(std::uint64_t leaves) const {
-    const std::uint64_t flags = device->flags.word.load<simt::order::relaxed>();
-    return flags == 0 ? failure_reason::none : posts::why_unserved(*this, flags, leaves);
-}
 
 template <class Sink>
 ORCHARD_FN void mailbox_client::post(errand_with<Sink>& e) {

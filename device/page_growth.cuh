@@ -113,7 +113,7 @@ inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
 inline ORCHARD_NOINLINE bool is_known_unserved(place_opening& o) {
     std::uint32_t why = 0;
     if (is_leader(o.group) && magazine_level(o.h) == 0) {
-        why = static_cast<std::uint32_t>(o.h.mailboxes[home_shard(o.h)].why_unserved(leaves_per_segment));
+        why = static_cast<std::uint32_t>(o.h.mailboxes[home_shard(o.h)].known_refusal(leaves_per_segment));
     }
     o.why = static_cast<failure_reason>(from_leader(o.group, why));
     return o.why != failure_reason::none;

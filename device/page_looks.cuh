@@ -24,6 +24,9 @@ inline constexpr std::uint32_t has_room = 8;    ///< a ticket would open a slab,
 /// Words that a lane of a sweep looks at side by side.
 inline constexpr std::uint32_t swept_at_once = 4;
 
+/// Bitmap words of a slab from which on a search looks at other words of the slab at home first.
+inline constexpr std::uint32_t least_words_nearby = 4;
+
 /// One lane's part in a search. Unless it says otherwise, a value is the same in all lanes of a group, and a function
 /// is a collective of all lanes that search.
 struct page_search {
@@ -47,11 +50,21 @@ struct page_search {
     bool tight = false;         ///< this lane saw nothing but words that are nearly full
     std::uint32_t again = 0;    ///< times that it probed once more, as the class has room
     bool opened = false;        ///< the group has made a slab
-    lane_mask turns = 0;        ///< leaders of the groups that act one after the other
+    bool nearby = false;        ///< the first look is at the slab of the home, `near`
+    std::uint32_t near;
+    lane_mask turns = 0;  ///< leaders of the groups that act one after the other
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
-                           std::uint64_t wanted)
-        : s{heap, here, group, page_class}, opening{heap, group, page_class}, bytes{wanted} {}
+                           std::uint64_t wanted, std::uint32_t home_segment)
+        : s{heap, here, group, page_class}, opening{heap, group, page_class}, bytes{wanted}, near{home_segment} {
+        // A slab of few words is as full as the word at home.
+        if (near < heap.segments && near != home_claim::nothing / units_per_segment &&
+            s.words() >= least_words_nearby) {
+            nearby = true;
+            stage = search_stage::probing;
+            left = 1;
+        }
+    }
 
     [[nodiscard]] ORCHARD_INLINE slab_table_head& head() const { return opening.h.state->slabs[s.page_class]; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t log_pages() const { return shape_of(s.page_class).log_pages(); }
@@ -99,7 +112,7 @@ inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::u
 /// Two random words of a random slab. A lane, alone.
 inline ORCHARD_FN void page_search::look_at_two() {
     constexpr int nearly_full = 16;
-    const std::uint32_t entry = s.slabs.table[s.below(spread)].load<order::relaxed>();
+    const std::uint32_t entry = nearby ? near + 1 : s.slabs.table[s.below(spread)].load<order::relaxed>();
     if (!is_slab_entry(entry)) {
         return;
     }
@@ -112,7 +125,7 @@ inline ORCHARD_FN void page_search::look_at_two() {
     tight = tight || (first < whole && second < whole && simt::popcount(in_first) < nearly_full &&
                       simt::popcount(in_second) < nearly_full);
     // A word that ends a slab has fewer pages than the sample takes it to have.
-    if (is_leader(s.group) && ((first < whole && second < whole) || whole == 0)) {
+    if (!nearby && is_leader(s.group) && ((first < whole && second < whole) || whole == 0)) {
         add_to_sample(in_first, in_second);
     }
     const bool swap = simt::popcount(in_second) > simt::popcount(in_first);

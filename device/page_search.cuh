@@ -50,7 +50,13 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
     contested = contested || saw;
     served = (s.group & simt::ballot(s.here, served && !s.lacks())) != 0;
     switch (stage) {
-        case search_stage::probing: --left; break;
+        case search_stage::probing:
+            --left;
+            if (nearby) {
+                nearby = false;
+                stage = search_stage::redeeming;  // as a search begins that knows no slab
+            }
+            break;
         case search_stage::redeeming: advance_ticket(); break;
         case search_stage::sweeping: advance_sweep(); break;
         case search_stage::ended: break;
@@ -324,8 +330,8 @@ ORCHARD_INLINE void survey_tables(page_search& p) {
 /// deadline.
 /// Cost: four trips to memory for each step; mostly one or two.
 inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
-                                          std::uint64_t bytes) {
-    page_search p(h, here, group, page_class, bytes);
+                                          std::uint64_t bytes, std::uint32_t home_segment) {
+    page_search p(h, here, group, page_class, bytes, home_segment);
     ORCHARD_NO_UNROLL
     for (;;) {
         if (p.plan()) {

@@ -264,7 +264,7 @@ absl::Status heap::impl::close() {
     const std::uint64_t flag = mailbox::device_part::closing;
     absl::Status status = write_closing(view.state);
     for (shard& s : shards_) {
-        status.Update(memory_->write(&s.device->flags.word, &flag, sizeof(flag)));
+        status.Update(memory_->write(&s.device->known.flags, &flag, sizeof(flag)));
     }
     return status;
 }

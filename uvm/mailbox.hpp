@@ -333,20 +333,25 @@ struct device_part {
     counter ticket;                 ///< posts written so far
     counter courier[max_couriers];  ///< see `courier_word`; one for each answer ring
     counter posted[max_couriers];   ///< posts whose answers go to that ring; a hint for its courier
-    counter flags;                  ///< `closing`, `blocked`, and what `silent_at` says
+    /// Why requests may fail at once, and when that was last compared with the host's words, in ns.
+    struct alignas(128) refusal {
+        simt::device_word<std::uint64_t> flags;  ///< `closing`, and `silent_at` or `blocked_from`
+        simt::device_word<std::uint64_t> looked_at;
+    };
+    refusal known;
     // slots follow: device_word<uint64_t>[slots]
 
     static constexpr std::uint64_t closing = 1;
+    static constexpr std::uint64_t silent = 2;
+    static constexpr std::uint64_t blocked = 4;
     /// A request has waited for its whole deadline, and the heartbeat stood still: bits 3 to 63 say where. As long as
     /// it stands there, further requests fail at once.
-    static constexpr std::uint64_t silent = 2;
-    /// A request was refused since a commit is blocked. Requests for as much as `host_part::blocked` says fail at once.
-    static constexpr std::uint64_t blocked = 4;
     static ORCHARD_FN constexpr std::uint64_t silent_at(std::uint64_t beat) { return beat << 3 | silent; }
-    /// Returns whether `flags` say that a service whose heartbeat is `beat` is silent.
-    static ORCHARD_FN constexpr bool is_silent(std::uint64_t flags, std::uint64_t beat) {
-        return (flags & ~(closing | blocked)) == silent_at(beat);
-    }
+    /// A request was refused as a commit is blocked. As long as `host_part::blocked` says so, requests for so many
+    /// leaves or more fail at once.
+    static ORCHARD_FN constexpr std::uint64_t blocked_from(std::uint64_t leaves) { return leaves << 3 | blocked; }
+    /// What is noted beside `silent` or `blocked`.
+    static ORCHARD_FN constexpr std::uint64_t noted(std::uint64_t flags) { return flags >> 3; }
     static constexpr std::size_t bytes(shape s) { return sizeof(device_part) + sizeof(std::uint64_t) * s.slots; }
     [[nodiscard]] ORCHARD_FN simt::device_word<std::uint64_t>* slots() {
         return reinterpret_cast<simt::device_word<std::uint64_t>*>(this + 1);

@@ -27,6 +27,10 @@ constexpr std::uint64_t ms = 1'000'000;
 
 class Deadline : public ::testing::TestWithParam<std::uint32_t> {
 protected:
+    /// Waits until a post compares what is known of the service with the host's words again.
+    static void outlast_knowledge() {
+        absl::SleepFor(2 * absl::Nanoseconds(device::mailbox_client::look_again_after_ns));
+    }
     scripted_mailbox box_{mailbox::shape{4, GetParam()}, 2 * ms};
 };
 
@@ -53,6 +57,7 @@ TEST_P(Deadline, ALateGrantGoesToTheSinkOnceAndTheSlotIsFreeAgain) {
         EXPECT_EQ(box_.sunk.get(&sink_record::last_count), 9u);
         EXPECT_EQ(box_.slot(r.slot), slot_word::idle((r.tag + 1) & box_.shape.tag_mask()));
         box_.client.timeout_ns = 10'000 * ms;
+        outlast_knowledge();
         const receipt again = box_.ask(2);
         EXPECT_EQ(again.slot, r.slot);
         box_.serve(3);
@@ -80,16 +85,21 @@ TEST_P(Deadline, OfAServiceThatLivesIsCalledCommitBlocked) {
 TEST_P(Deadline, OfABlockedCommitIsNotReachedByThoseThatAskForAsMuchThen) {
     const receipt r = box_.ask(4);
     box_.server.show_blocked(4 * leaves_per_segment);
-    box_.device->flags.word.fetch_or<simt::order::relaxed>(mailbox::device_part::blocked);
+    device::refusals::note_refusal(box_.client, mailbox::device_part::blocked_from(4 * leaves_per_segment));
     EXPECT_EQ(box_.ask(4).failure, failure_reason::commit_blocked);
-    EXPECT_EQ(box_.client.why_unserved(5 * leaves_per_segment), failure_reason::commit_blocked);
+    EXPECT_EQ(box_.ask(5).failure, failure_reason::commit_blocked);
     EXPECT_EQ(box_.tickets(), 1u) << "nothing more was posted";
     const receipt less = box_.ask(3);
     EXPECT_EQ(less.failure, failure_reason::none) << "there may be as much";
+    box_.server.show_blocked(2 * leaves_per_segment);
+    outlast_knowledge();
+    EXPECT_EQ(box_.client.known_refusal(2 * leaves_per_segment), failure_reason::none) << "that is too long ago";
+    EXPECT_EQ(box_.ask(2).failure, failure_reason::commit_blocked) << "less was refused too";
     box_.server.show_blocked(0);
+    outlast_knowledge();
     const receipt later = box_.ask(4);
     EXPECT_EQ(later.failure, failure_reason::none) << "it is over";
-    EXPECT_EQ(box_.device->flags.word.load<simt::order::relaxed>(), 0u);
+    EXPECT_EQ(box_.device->known.flags.load<simt::order::relaxed>(), 0u);
     EXPECT_EQ(box_.tickets(), 3u);
     EXPECT_NE(r.slot, later.slot);
 }

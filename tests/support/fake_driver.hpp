@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A memory driver whose calls are recorded and can be made to fail, to last, and to wait while others go on. Calls that
-/// do not fail are made by another driver: the emulated one, or CUDA's.
+/// A memory driver whose calls are recorded and can be made to fail, to last, and to wait while others go on. Calls
+/// that do not fail are made by another driver: the emulated one, or CUDA's.
 
 #include <algorithm>
 #include <array>

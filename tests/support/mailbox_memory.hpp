@@ -31,7 +31,7 @@ public:
     [[nodiscard]] std::uint64_t tickets() const { return device->ticket.word.load<simt::order::acquire>(); }
     [[nodiscard]] std::uint64_t beats() const { return host.beat->load<simt::order::acquire>(); }
     /// As the heap does when it closes.
-    void close() { device->flags.word.store<simt::order::release>(mailbox::device_part::closing); }
+    void close() { device->known.flags.store<simt::order::release>(mailbox::device_part::closing); }
     /// Slots that are claimed.
     [[nodiscard]] std::uint32_t claimed() const {
         std::uint32_t n = 0;

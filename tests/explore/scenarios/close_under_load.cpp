@@ -18,7 +18,7 @@ void close(heap_world& heap) {
     for (auto& flag : heap.view.state->closing) {
         flag.word.store<simt::order::relaxed>(1);
     }
-    heap.view.mailboxes[0].device->flags.word.store<simt::order::relaxed>(mailbox::device_part::closing);
+    heap.view.mailboxes[0].device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
 }
 
 void use(heap_world& heap, int rounds) {

@@ -62,7 +62,7 @@ void run_dead_service(world& w) {
     // Long after: nobody sees an old beat any more.
     m.box.host.beat->store<simt::order::relaxed>(1'000'000);
     expect_all(m, w, failure_reason::service_not_answering);
-    m.box.device->flags.word.store<simt::order::relaxed>(mailbox::device_part::closing);
+    m.box.device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
     expect_all(m, w, failure_reason::closing);
     check_magazine(m);
 }
