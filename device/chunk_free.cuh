@@ -145,6 +145,13 @@ inline ORCHARD_NOINLINE std::uint64_t live_bytes(const block_search& s) {
     return std::uint64_t{blocks_of(s.h, s.chunk).offset(s.block + 1) - s.units} << chunk_unit_shift;
 }
 
+/// Returns the bytes of the block in a chunk that begins at an address; 0: there is none. Any lane, alone.
+ORCHARD_INLINE std::uint64_t bytes_in_chunk(const heap_view& h, const void* p) {
+    block_search s(h, p);
+    find_block(s);
+    return s.chunk == block_search::nothing ? 0 : live_bytes(s);
+}
+
 /// What freeing a block came to.
 enum class freed_block : std::uint32_t {
     wrong,  ///< it was not allocated

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/heap_ref.cuh"
+#include "device/slow_paths.cuh"
 
 namespace orchard {
 
@@ -23,68 +24,6 @@ inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t byte
     }
 }
 
-/// Records a lane's request for a chunk that was not answered with one.
-inline ORCHARD_NOINLINE void count_large_failure(const chunk_request& r) {
-    if (r.block == nullptr) {
-        record_failure(r.h, r.why, r.bytes, chunk_class);
-    }
-}
-
-/// Counts a group that asks for a chunk.
-inline ORCHARD_NOINLINE void count_large_group(const chunk_request& r) {
-    if (is_leader(r.mask)) {
-        r.h.add(counter::groups, 1);
-        if (r.mask != lane_mask{1} << simt::lane_id()) {
-            r.h.add(counter::multi_lane_groups, 1);
-        }
-    }
-}
-
-/// Of lanes that could share a chunk of this heap, those that share this lane's. All lanes of `group`.
-inline ORCHARD_NOINLINE lane_mask sharing_lanes(const heap_view& h, lane_mask group) {
-    return 1 << h.log_chunk_lanes == simt::warp_size
-               ? group
-               : simt::match(group, static_cast<std::uint32_t>(simt::rank_in(group)) >> h.log_chunk_lanes);
-}
-
-/// Brings those together that ask this heap for a chunk and stand here, and may share one. Any lanes.
-inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
-    const lane_mask here = simt::converge();
-    // Lanes of several heaps may stand here together.
-    r.mask = sharing_lanes(r.h, simt::match(here, reinterpret_cast<std::uintptr_t>(r.h.state)));
-}
-
-/// Whether a lane that got nothing should ask again: something was freed meanwhile that the host had freed.
-inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
-    r.got.refused_at = 0;  // that it was refused then says nothing any more
-    return r.block == nullptr && is_shortage(r.why) && r.h.host_frees->posted.load<simt::order::relaxed>() != 0 &&
-           free_for_host(r.h, &r.host_frees_seen);
-}
-
-/// Now and then frees what the host has freed, so that it does not wait for a shortage. Any lane, alone.
-inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
-    constexpr std::uint32_t one_in = 16;
-    // Who got nothing may have a view that refuses everything, and has no ring.
-    if (r.block != nullptr &&
-        mix(static_cast<std::uint32_t>((static_cast<char*>(r.block) - r.h.base) >> 16)) % one_in == 0) {
-        (void)apply_host_free(r.h);
-    }
-}
-
-/// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; who comes together shares.
-inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
-    chunk_request r{h, 0, bytes, alignment};
-    ORCHARD_NO_UNROLL
-    do {
-        form_group(r);
-        count_large_group(r);
-        allocate_chunk(r);
-    } while (may_ask_again(r));
-    count_large_failure(r);
-    free_for_host_at_times(r);
-    return r.block;
-}
-
 /// A page or run of units where the heap's policy is one of the published algorithms, or null.
 template <class Policy>
 ORCHARD_NOINLINE void* allocate_by_policy(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class,
@@ -92,7 +31,7 @@ ORCHARD_NOINLINE void* allocate_by_policy(const heap_view& h, std::uint64_t byte
     failure_reason why = failure_reason::none;
     void* p = allocate_published<Policy>(h, bytes, alignment, page_class, &why);
     if (p == nullptr) {
-        record_failure(h, why, bytes, page_class);
+        slow::record_failure(h, why, bytes, page_class);
     }
     return p;
 }
@@ -103,7 +42,7 @@ template <class Policy>
 ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::uint32_t page_class,
                                                       std::uint64_t alignment) const {
     if (page_class == chunk_class) {
-        return device::allocate_large(*view_.self, bytes, alignment);
+        return device::slow::allocate_large(*view_.self, bytes, alignment);
     }
     if constexpr (!Policy::is_default) {
         if (Policy::of(view_) != device::page_policy::default_walk) {
@@ -113,9 +52,9 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::
     const device::home_result r = simt::by_mask(
         simt::converge(), [&](simt::lane_mask here) { return device::look_at_home(view_, here, page_class); });
     if (r.mine.page == device::found_page::none) {
-        return r.closing
-                   ? device::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
-                   : device::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes, r.mine.segment);
+        return r.closing ? device::slow::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
+                         : device::slow::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes,
+                                                     r.mine.segment);
     }
     return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
 }
@@ -124,7 +63,7 @@ template <class Policy>
 ORCHARD_INLINE void* basic_heap_ref<Policy>::get_page(std::uint32_t bytes) const {
     if (bytes == 0 || bytes > largest_page_bytes) {
         if (bytes != 0) {
-            device::record_failure(*view_.self, failure_reason::too_large, bytes, chunk_class);
+            device::slow::record_failure(*view_.self, failure_reason::too_large, bytes, chunk_class);
         }
         return nullptr;
     }
@@ -138,7 +77,7 @@ ORCHARD_INLINE void basic_heap_ref<Policy>::free(void* p) const {
     }
     if constexpr (Policy::may_be(device::page_policy::rw_malloc)) {
         if (Policy::of(view_) == device::page_policy::rw_malloc) {
-            return device::free_by_units(*view_.self, p);
+            return device::slow::free_by_units(*view_.self, p);
         }
     }
     const simt::lane_mask here = simt::converge();
@@ -149,7 +88,7 @@ ORCHARD_INLINE void basic_heap_ref<Policy>::free(void* p) const {
         d = view_.descriptors[(static_cast<const char*>(p) - view_.base) >> segment_shift].load<simt::order::relaxed>();
     }
     if (!simt::by_mask(here, [&](simt::lane_mask mask) { return device::free_page(view_, mask, p, d); })) {
-        device::free_other(*view_.self, p);
+        device::slow::free_other(*view_.self, p);
     }
 }
 
@@ -157,7 +96,7 @@ template <class Policy>
 ORCHARD_FN void* basic_heap_ref<Policy>::calloc(std::uint64_t count, std::uint64_t size) const {
     const std::uint64_t bytes = count * size;
     if (count != 0 && bytes / count != size) {
-        device::record_failure(*view_.self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
+        device::slow::record_failure(*view_.self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
         return nullptr;
     }
     void* p = malloc(bytes);
@@ -180,15 +119,11 @@ ORCHARD_FN std::uint64_t basic_heap_ref<Policy>::usable_size(const void* p) cons
     switch (device::descriptor::kind(d)) {
         case device::segment_kind::slab:
             if (Policy::of(view_) == device::page_policy::rw_malloc) {
-                return device::block_bytes(view_, p);
+                return device::slow::block_bytes(view_, p);
             }
             return device::page_in_use(view_, p, d) ? class_bytes(device::descriptor::page_class(d)) : 0;
         case device::segment_kind::chunk:
-        case device::segment_kind::portions: {
-            device::block_search s(*view_.self, p);
-            device::find_block(s);
-            return s.chunk == device::block_search::nothing ? 0 : device::live_bytes(s);
-        }
+        case device::segment_kind::portions: return device::slow::bytes_in_chunk(*view_.self, p);
         default: return 0;
     }
 }
@@ -205,7 +140,7 @@ ORCHARD_FN void* basic_heap_ref<Policy>::realloc(void* p, std::uint64_t bytes) c
     view_.add(device::counter::reallocs, 1);
     const std::uint64_t have = usable_size(p);
     if (have == 0) {
-        device::record_invalid_free(*view_.self, p);
+        device::slow::record_invalid_free(*view_.self, p);
         return nullptr;
     }
     if (bytes <= have && (bytes > have / 2 || have <= 16)) {
@@ -227,7 +162,7 @@ ORCHARD_FN void* basic_heap_ref<Policy>::aligned_alloc(std::uint64_t alignment, 
         return nullptr;
     }
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > segment_bytes) {
-        device::record_failure(*view_.self, failure_reason::invalid_alignment, bytes, chunk_class);
+        device::slow::record_failure(*view_.self, failure_reason::invalid_alignment, bytes, chunk_class);
         return nullptr;
     }
     std::uint32_t page_class = chunk_class;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "device/slow_paths.cuh"
+
+namespace orchard::device::slow {
+
+void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+    return device::allocate_large(h, bytes, alignment);
+}
+void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
+                  std::uint32_t home_segment) {
+    return device::search_page(h, here, group, page_class, bytes, home_segment);
+}
+void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class) {
+    return device::refuse_page(h, why, bytes, page_class);
+}
+void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class) {
+    device::record_failure(h, why, bytes, page_class);
+}
+void record_invalid_free(const heap_view& h, const void* p) { device::record_invalid_free(h, p); }
+void free_other(const heap_view& h, const void* p) { device::free_other(h, p); }
+void free_by_units(const heap_view& h, const void* p) { device::free_by_units(h, p); }
+std::uint64_t block_bytes(const heap_view& h, const void* p) { return device::block_bytes(h, p); }
+std::uint64_t bytes_in_chunk(const heap_view& h, const void* p) { return device::bytes_in_chunk(h, p); }
+void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish, lane_place& place) {
+    device::place_array(h, bytes, wish, place);
+}
+void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width, std::uint32_t position) {
+    device::free_array_of_lane(h, chunk, width, position);
+}
+
+}  // namespace orchard::device::slow
