@@ -27,7 +27,7 @@ inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choi
 }
 
 /// A place for this lane's array of `bytes`, above 0, where lanes that want the same layout of this heap are to have
-/// theirs interleaved. Any lanes; who comes together shares.
+/// theirs interleaved. Any lanes; those that come together share.
 inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish,
                                          lane_place& place) {
     const lane_mask here = simt::converge();

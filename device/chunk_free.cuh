@@ -69,7 +69,7 @@ inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
     }
 }
 
-/// Who of a chunk has not freed.
+/// Returns the word that says which lanes of a chunk have not freed.
 ORCHARD_INLINE simt::device_word<std::uint32_t>& live_of(const block_search& s) {
     return is_portion(s.chunk) ? s.h.portion_records[first_leaf(s.chunk)].live
                                : s.h.records[first_segment(s.chunk)].live;

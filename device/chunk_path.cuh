@@ -119,7 +119,8 @@ inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const 
 inline ORCHARD_NOINLINE void publish_live(const chunk_request& r) {
     if (is_leader(r.mask)) {
         auto& live = r.k != 0 ? r.h.records[to_underlying(r.got.first)].live : r.h.portion_records[begin_of(r)].live;
-        // Releases the record, which the group's sync has brought to the leader: pairs with the look of who frees.
+        // Releases the record, which the group's sync has brought to the leader: pairs with the look of the lane that
+        // frees.
         live.store<order::release>(live_lanes(static_cast<std::uint32_t>(simt::popcount(r.mask))));
     }
 }

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What is kept of a warp chunk: who of the lanes has not freed, and where each lane's block begins.
+/// The record of a warp chunk: which lanes have not freed yet, and where each lane's block begins.
 ///
 ///     chunk of k segments and a tail       record: of the first segment
 ///     | segment | segment | ## tail, a portion: leaf 0 to n-1 of the next segment |
@@ -21,8 +21,8 @@ namespace orchard::device {
 inline constexpr std::uint64_t chunk_block_alignment = 256;
 inline constexpr int chunk_unit_shift = 8;
 
-/// In what says how many lanes a chunk has: it holds interleaved arrays, and no blocks. So who looks for a block in it
-/// finds more lanes than there can be.
+/// A flag in the number of a chunk's lanes: the chunk holds interleaved arrays, and no blocks. A search for a block in
+/// it so finds more lanes than there can be.
 inline constexpr std::uint32_t interleaved_flag = 0x80;
 
 /// Lane i of the group that asked owns units [offset[i], offset[i + 1]) of the chunk, counted from where it begins;

@@ -88,9 +88,9 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
 
 /// What a group got from magazine or host.
 struct memory_got : mailbox::grant {
-    /// A reclaim with this number or a later one can prove to the group that there is nothing: how many clearances had
-    /// begun when it was refused first, or after a sweep that saw no page, and 1. 0: it was not yet. Who asks again
-    /// with the same keeps it.
+    /// The first reclaim that can prove to the group that the heap is exhausted: 1 + the number of clearances that had
+    /// begun when the group was first refused, or when a sweep saw no page. 0: it was not refused yet. A group that
+    /// asks again with the same object keeps it.
     std::uint64_t refused_at = 0;
 };
 
@@ -197,8 +197,8 @@ ORCHARD_INLINE void put_back(dealings& d) {
     }
 }
 
-/// After that post; where no slot was free the run goes back into the magazine. Whether so much is under way that
-/// somebody must read the acknowledgements, or the slots run out.
+/// Ends a return: if no slot was free for its post, the run goes back into the magazine. Returns true if so many
+/// returns are under way that a group must read the acknowledgements, or the slots run out.
 inline ORCHARD_NOINLINE bool end_return(dealings& d, bool posted) {
     if (is_leader(d.mask)) {
         if (posted) {

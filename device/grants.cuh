@@ -3,15 +3,15 @@
 #pragma once
 
 /// How device code gets segments and lets them go. They come from the magazine first, then from the host by the
-/// mailbox. What is let go always goes into the magazine, which takes two atomics and no mailbox; those who ask for
-/// segments hand the surplus back to the host.
+/// mailbox. Memory that is freed always goes into the magazine, which takes two atomics and no mailbox; groups that
+/// ask for segments hand the surplus back to the host.
 
 #include "device/magazine_level.cuh"
 #include "device/reclaim.cuh"
 
 namespace orchard::device {
 
-/// What an answer of the host means for who asked for segments.
+/// Returns the reason of failure that an answer of the host stands for.
 ORCHARD_INLINE failure_reason reason_of(answer_status status) {
     switch (status) {
         case answer_status::granted: return failure_reason::none;
@@ -133,7 +133,7 @@ struct request_of_memory {
     std::uint64_t bytes = 0;   ///< the lanes' blocks in a chunk, which is counted then; 0: it is for no chunk
 };
 
-/// Before an attempt of who was refused: which reclaim was the last in vain.
+/// Reads which reclaim was the last one that found nothing. Before an attempt of a group that was refused.
 inline ORCHARD_NOINLINE void look_at_reclaims(dealings& d) {
     if (d.result->refused_at != 0) {
         d.vain = reclaim_in_vain::unpack(from_leader(d.mask, d.h.state->vain_reclaim.word.load<order::acquire>()));
@@ -155,8 +155,8 @@ inline ORCHARD_NOINLINE bool has_come_since(dealings& d) {
 
 /// The number of the clearance that begins next. All lanes.
 inline ORCHARD_NOINLINE std::uint64_t next_clearance(const heap_view& h, lane_mask mask) {
-    // The newest value, or a clearance that is over would seem to begin from now on; and released to who begins the
-    // next one, who is to see what was freed before.
+    // A read-modify-write reads the newest value: an older one would make a clearance that is over look as if it began
+    // later. It also releases: the group that begins the next clearance must see all memory that was freed before.
     std::uint64_t begun = 0;
     if (is_leader(mask)) {
         begun = h.state->clearances_begun.word.fetch_add<order::acq_rel>(0);
@@ -175,7 +175,7 @@ inline ORCHARD_NOINLINE bool is_in_vain(dealings& d) {
     return d.vain.reclaim >= d.result->refused_at && !has_come_since(d);
 }
 
-/// Tells all who ask for as much or more, and were refused before that reclaim had begun, that it is in vain.
+/// Records that the heap is exhausted for requests of this size or more that failed before the last reclaim began.
 inline ORCHARD_NOINLINE void prove_shortage(const dealings& d) {
     if (is_leader(d.mask) && is_shortage(d.why) && leaves_wanted(d) <= shortage_proof::most_leaves) {
         const shortage_proof proof{d.vain.reclaim, leaves_wanted(d), d.why};
@@ -183,8 +183,8 @@ inline ORCHARD_NOINLINE void prove_shortage(const dealings& d) {
     }
 }
 
-/// Whether somebody has told so of `leaves`, by a reclaim of this number or a later one: the reason, or `none`. What he
-/// saw come into the magazine, the caller finds there from now on. All lanes.
+/// Returns the reason that is recorded for `leaves` by a reclaim with this number or a later one, or `none`. Segments
+/// that the recording group saw come into the magazine are visible to the caller from now on. All lanes.
 inline ORCHARD_NOINLINE failure_reason proven_shortage(const heap_view& h, lane_mask mask, std::uint64_t reclaim,
                                                        std::uint64_t leaves) {
     failure_reason why = failure_reason::none;
@@ -198,7 +198,7 @@ inline ORCHARD_NOINLINE failure_reason proven_shortage(const heap_view& h, lane_
     return why;
 }
 
-/// Whether somebody has told so since the caller was refused first; the reason is in `d.elsewhere` then. All lanes.
+/// Returns true if such a record was made since the caller was first refused; `d.elsewhere` is its reason. All lanes.
 inline ORCHARD_NOINLINE bool is_proven(dealings& d) {
     if (d.result->refused_at == 0) {
         return false;

@@ -83,8 +83,8 @@ ORCHARD_INLINE void basic_heap_ref<Policy>::free(void* p) const {
     const simt::lane_mask here = simt::converge();
     std::uint64_t d = 0;
     if (view_.owns(p)) {
-        // Relaxed: who frees a page knows of the descriptor that its allocation looked at, and it cannot change while
-        // the page is not free.
+        // Relaxed: the lane that frees a page knows of the descriptor that its allocation looked at, and it cannot
+        // change while the page is not free.
         d = view_.descriptors[(static_cast<const char*>(p) - view_.base) >> segment_shift].load<simt::order::relaxed>();
     }
     if (!simt::by_mask(here, [&](simt::lane_mask mask) { return device::free_page(view_, mask, p, d); })) {

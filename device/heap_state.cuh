@@ -9,7 +9,7 @@
 ///     failure_board       one, in memory of the host: requests that failed
 ///     heap_view           one: a copy, for functions that are not inlined (kernels have theirs as a parameter)
 ///     slab tables         [class][place]: which segments are slabs of a class
-///     descriptors         [segment]: what a segment is; written by who owns it: the device, or the host for its blocks
+///     descriptors         [segment]: what a segment is; written by its owner: the device, or the host for its blocks
 ///     bitmaps             [segment] x 16 KiB: one bit a page, 1 = taken; all zero while the segment is no slab
 ///     chunk records       [segment]: of a chunk's first segment
 ///     portion records     [segment][leaf]: of a chunk that is a portion and nothing else
@@ -46,7 +46,7 @@ inline constexpr std::uint64_t bitmap_words = segment_bytes / 16 / 64;
 inline constexpr int max_shards = 4;
 
 /// What a segment is, as far as the device knows. "None" is also what the host owns.
-/// A segment of portions stays one until somebody makes something else of it: then no portion is in it.
+/// A segment of portions stays one until its owner makes something else of it: then no portion is in it.
 enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2, portions = 3 };
 
 /// A descriptor:
@@ -120,7 +120,7 @@ struct page_counts {
 /// Copies of flags that every group reads.
 inline constexpr int flag_shards = 256;
 
-/// Stands in a slab table for a slab that somebody is about to put there.
+/// Stands in a slab table for a slab that a group is about to put there.
 inline constexpr std::uint32_t growing_entry = 0xffffffffu;
 
 /// Whether an entry of a slab table is a slab, as segment + 1.
@@ -178,7 +178,7 @@ struct alignas(128) lone_word {
     device_word<std::uint64_t> word;
 };
 
-/// A word that says: a whole reclaim, beside which nobody else had anything unused in hand, has found nothing.
+/// A word that says that a whole reclaim has found nothing, while no other group held unused memory.
 ///
 ///     63        24 23               0
 ///     |  reclaim  |   late_grants   |
@@ -192,13 +192,15 @@ struct reclaim_in_vain {
     static ORCHARD_INLINE reclaim_in_vain unpack(std::uint64_t word) { return {word >> 24, word & most_grants}; }
 };
 
-/// A word that says: of so many leaves or more, nothing was to be had at some time after a certain reclaim had begun.
+/// A word that says that the heap was exhausted for requests of so many leaves or more, at some time after a certain
+/// reclaim had begun.
 ///
 ///     63           24 23          4 3      0
 ///     |   reclaim    |  ~leaves   | reason |
 ///
-/// So the greater of two words is of the later reclaim, and of the same the one that says more. One that says much
-/// should not be lost where a later one says little: there is a word for each size.
+/// The greater of two words is of the later reclaim; of two words of one reclaim, the greater one covers more requests.
+/// There is a word for each size, so that a later reclaim for a large request does not hide an earlier one for a small
+/// request.
 struct shortage_proof {
     static constexpr std::uint64_t most_leaves = (std::uint64_t{1} << 20) - 1;
     static constexpr std::uint32_t sizes = 4;

@@ -15,8 +15,8 @@ namespace orchard::device {
 ORCHARD_FN bool apply_host_free(const heap_view& h);
 
 /// Frees what the host has freed, until there is nothing, and waits for others that are about to free some; but not for
-/// one that takes too long. Whether there is memory that somebody was refused who had seen `*seen` blocks freed; then
-/// `*seen` are all. Any lane, alone; several share.
+/// one that takes too long. Returns true if more than `*seen` blocks are freed by now, so that a group that was refused
+/// should ask again; `*seen` is set to their number. Any lane, alone; several share.
 inline ORCHARD_NOINLINE bool free_for_host(const heap_view& h, std::uint64_t* seen) {
     host_free_ring& ring = *h.host_frees;
     ORCHARD_NO_UNROLL

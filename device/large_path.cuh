@@ -51,14 +51,14 @@ inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
 /// Now and then frees what the host has freed, so that it does not wait for a shortage. Any lane, alone.
 inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
     constexpr std::uint32_t one_in = 16;
-    // Who got nothing may have a view that refuses everything, and has no ring.
+    // A lane that got nothing may have a view that refuses everything, and has no ring.
     if (r.block != nullptr &&
         mix(static_cast<std::uint32_t>((static_cast<char*>(r.block) - r.h.base) >> 16)) % one_in == 0) {
         (void)apply_host_free(r.h);
     }
 }
 
-/// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; who comes together shares.
+/// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; those that come together share.
 inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     chunk_request r{h, 0, bytes, alignment};
     ORCHARD_NO_UNROLL

@@ -5,8 +5,8 @@
 /// The magazine: granted segments and portions waiting on the device, so that the common request needs no round trip.
 ///
 /// A bitmap, one bit a segment, and a summary with one bit for each of its words: taking and putting are one atomic
-/// each, whoever else does the same. The summary may say 1 for an empty word, and says 0 for a word that holds
-/// something only while somebody is about to set it.
+/// each, also beside other lanes that do the same. The summary may say 1 for an empty word. It says 0 for a word that
+/// holds something only while a lane is about to set it.
 ///
 /// Portions are kept whole, by length: for each of 1 to 31 leaves there is such a bitmap with a bit for each leaf,
 /// which says that a portion of that length begins there.

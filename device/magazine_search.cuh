@@ -3,8 +3,8 @@
 #pragma once
 
 /// Taking out of the magazine. The lanes of a group look side by side: at summary words, and then at the words that one
-/// of those names. One lane that has seen what is wanted takes it; who comes too late is told by the atomic, and the
-/// next lane tries. So the last run of a nearly empty magazine is found in as few steps as the first of a full one.
+/// of those names. One lane that has seen what is wanted takes it. If it comes too late, the atomic says so, and
+/// the next lane tries. So the last run of a nearly empty magazine is found in as few steps as the first of a full one.
 ///
 /// A chunk of segments with a tail lies in the magazine as segments and as a portion, as other requests may have use
 /// for either. Tails of one length are few: the search goes by them, and looks whether the segments before one are at
@@ -27,8 +27,8 @@ ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
     return starts == 0 ? 0 : random_walk::ones<std::uint64_t>(k) << simt::lowest_bit(starts);
 }
 
-/// The lowest run of `k` from a random place on, else the lowest of all: those who search a word together should not
-/// all want the same. 0 where there is none.
+/// Returns the lowest run of `k` from a random place on, else the lowest of all, or 0: lanes that search a word
+/// together should not all want the same run.
 inline ORCHARD_FN std::uint64_t random_run(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
     const std::uint64_t run = run_in_word(bits & ~std::uint64_t{0} << random % 64, k);
     return run != 0 ? run : run_in_word(bits, k);
@@ -82,7 +82,7 @@ struct magazine_search {
     std::uint64_t want = 0;   ///< its bits that are to be taken; 0: it has not what is wanted
     std::uint64_t tails = 0;  ///< in it that were not looked before yet
     std::uint32_t first = 0;  ///< segment of the run before the tail; it lies in two words at most
-    // Who takes.
+    // Which lane takes.
     lane_mask candidates = 0;
     int source = 0;
     bool taken = false;  ///< by this lane
@@ -336,8 +336,8 @@ ORCHARD_INLINE bool try_candidate(magazine_search& s) {
     return false;
 }
 
-/// Takes the words that lanes have found empty out of the summary; puts it right again where somebody has just filled
-/// one. All lanes.
+/// Takes the words that lanes have found empty out of the summary; puts it right again where another lane has just
+/// filled one. All lanes.
 inline ORCHARD_NOINLINE void tidy_summary(const magazine_search& s) {
     const bool mine = s.has_word && s.is_empty;
     const std::uint64_t bit = mine ? std::uint64_t{1} << s.word % 64 : 0;

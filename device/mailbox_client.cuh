@@ -197,7 +197,8 @@ public:
     template <class Sink>
     ORCHARD_FN outcome wait(simt::lane_mask mask, receipt r, Sink sink) const;
 
-    /// Delivers what answers there are, if nobody else does. Never waits. For who has posted unattended.
+    /// Delivers the answers that are there, if no other group does. Never waits. For a group that has posted
+    /// unattended.
     template <class Sink>
     ORCHARD_FN void courier_round(simt::lane_mask mask, Sink sink) const {
         errand_with<Sink> e{this, mask, sink};
@@ -235,8 +236,8 @@ public:
     /// One round as courier of each ring.
     template <class Sink>
     ORCHARD_FN static void go_round(errand_with<Sink>& e);
-    /// The same for who does so again and again (`e.seen`); also takes the office of a courier that has stopped, which
-    /// a waiter of its ring would do, if there were one.
+    /// The same for a group that does so again and again (`e.seen`); also takes the office of a courier that has
+    /// stopped, which a waiter of its ring would do, if there were one.
     template <class Sink>
     ORCHARD_FN static void go_round_again(errand_with<Sink>& e);
 

@@ -45,7 +45,7 @@ inline ORCHARD_NOINLINE void note_look(errand& e) {
 }
 
 /// Looks at the slot, and at the clock, and pauses where neither says anything. `over`: the answer is there, or the
-/// deadline has passed. `look`: at the courier's office; whoever has held it too long may be succeeded.
+/// deadline has passed. `look`: at the courier's office; a group that has held it too long may be succeeded.
 inline ORCHARD_NOINLINE step poll(errand& e) {
     const mailbox_client& box = *e.box;
     std::uint64_t word = 0;
@@ -60,7 +60,8 @@ inline ORCHARD_NOINLINE step poll(errand& e) {
         return step::over;
     }
     now = from_leader(e.mask, now);
-    // Not twice in a row: a look may take longer than the time to the next, and the deadline is to come all the same.
+    // Skip every second look: a look can take longer than the time between two, and the deadline below must still be
+    // met.
     const bool may_look = !e.wait.just_looked || mutation::is(mutation::fault::look_again);
     e.wait.just_looked = false;
     if (may_look && now >= e.wait.next_look) {
@@ -81,7 +82,7 @@ inline ORCHARD_NOINLINE step poll(errand& e) {
     return step::pause;
 }
 
-/// At the deadline: leaves the slot to whoever delivers there, unless the answer has come just now.
+/// At the deadline: leaves the slot to the courier that delivers there later, unless the answer has come just now.
 inline ORCHARD_NOINLINE void give_up(errand& e) {
     const mailbox_client& box = *e.box;
     const receipt r = e.post.made;

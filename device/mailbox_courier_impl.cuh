@@ -230,8 +230,8 @@ inline ORCHARD_NOINLINE bool move_cursor(errand& e) {
     if (!e.turn.last && e.turn.ready == 0) {
         simt::pause(20);
     }
-    // An answer ring has room for the answers owed and for as many that were delivered above its cursor. Who was
-    // dismissed moves no cursor, so that it may deliver no further batch.
+    // An answer ring has room for the answers owed and for as many that were delivered above its cursor. A
+    // courier that was dismissed moves no cursor, so that it must deliver no further batch.
     return !e.turn.last && from_leader(e.mask, dismissed) == 0;
 }
 
@@ -250,7 +250,7 @@ ORCHARD_NOINLINE void serve(errand_with<Sink>& e) {
     } while (move_cursor(e));
 }
 
-/// Whether the ring's courier, for who makes rounds again and again, has stopped.
+/// Looks whether the ring's courier has stopped, for a group that makes rounds again and again.
 inline ORCHARD_NOINLINE void look_for_lost(errand& e) {
     const std::uint64_t since = e.seen.since[e.turn.ring];
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());

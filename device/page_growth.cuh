@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// New slabs at places of a class's table: whoever reserves the place gets a segment for it, others wait.
+/// New slabs at places of a class's table: the group that reserves a place gets a segment for it, the other groups
+/// wait.
 
 #include "device/grants.cuh"
 
@@ -93,7 +94,7 @@ inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
         const std::uint32_t before = refusal.load<order::relaxed>();
         if (o.why == failure_reason::none) {
             const std::uint32_t segment = to_underlying(o.got.first);
-            // Who comes too late to what the segment was before may hold bits for a moment.
+            // A late claimer of the slab that the segment was before may still hold bits for a moment.
             o.bits &= ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
             slab_publish(o.h, o.page_class, o.place, segment);
             if (before % 256 != 0) {
@@ -119,8 +120,8 @@ inline ORCHARD_NOINLINE bool is_known_unserved(place_opening& o) {
     return o.why != failure_reason::none;
 }
 
-/// Looks at the place, and waits while somebody else gets a slab for it. All lanes. True where the leader has reserved
-/// the place; otherwise the result is there.
+/// Returns true if the leader has reserved the place. Otherwise another group is getting a slab for it, and this one
+/// has waited for the result. All lanes.
 inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
     auto& refusal = o.h.state->slabs[o.page_class].refusal;
     o.started = from_leader(o.group, simt::clock_ns());
@@ -134,7 +135,7 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
         if (o.entry == 0) {
             return true;
         }
-        // He has a deadline; should he stop for good, we have one too.
+        // The group that reserved the place has a deadline. This one has a longer one, in case that group never ends.
         ORCHARD_NO_UNROLL
         while (o.entry == growing_entry) {
             simt::pause(200);
@@ -149,7 +150,7 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
         if (o.entry != 0) {
             return false;
         }
-        // Either he got none, and then neither would we; or the slab came and went already.
+        // The other group got no segment, so this one would get none either; or the slab has been retired again.
         const std::uint32_t now = from_leader(o.group, refusal.load<order::relaxed>());
         if (now / 256 != o.refusals && now % 256 != 0) {
             o.why = static_cast<failure_reason>(now % 256);
@@ -158,9 +159,9 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
     }
 }
 
-/// Whether somebody finds out right now if there is a segment at all: he looks for unused memory, or has done so in
-/// vain and asks the host once more. False after two that look: the first may have begun too early to prove anything
-/// for this group. All lanes.
+/// Returns true while another group is finding out if there is a segment at all: it reclaims unused memory, or has done
+/// so without success and asks the host once more. Returns false after two such groups: the first one may have begun
+/// too early to prove anything for this group. All lanes.
 inline ORCHARD_NOINLINE bool is_being_proven(place_opening& o) {
     constexpr std::uint32_t most_looks = 2;
     constexpr std::uint32_t most_rounds = 16;  // longer than a round trip
@@ -181,9 +182,9 @@ inline ORCHARD_NOINLINE bool is_being_proven(place_opening& o) {
     return from_leader(o.group, yes ? 1u : 0u) != 0;
 }
 
-/// Of a group that was refused, or as good as: waits for who finds out right now whether there is a segment at all, as
-/// that holds for all who wait. Whether it is proven that there is none; then nothing is at hand either, nor has
-/// anybody come to the place. All lanes.
+/// Returns true if it is proven that there is no segment: then none is cached, and no group has opened the place. For a
+/// group that was refused before. Waits for the group that is asking the host; its answer applies to all waiting
+/// groups. All lanes.
 inline ORCHARD_NOINLINE bool await_proof(place_opening& o) {
     if (o.got.refused_at == 0) {
         return false;

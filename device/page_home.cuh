@@ -5,9 +5,10 @@
 /// The first place where a lane looks for a page: its home.
 ///
 /// The slabs of a class, in the order of the class's table, are one long sequence of pages. Lane l of warp w begins at
-/// page 32 w + l of it. That is a starting point and no claim: the bitmap decides who gets a page. But where threads
-/// allocate and free alike, warps do not meet each other, no word is hot, and a page is found with one load (table),
-/// one atomic (32 lanes share half a bitmap word) and one check (descriptor), without any state of the warp's own.
+/// page 32 w + l of it. That is a starting point and no claim: the bitmap decides which lane gets a page. But where
+/// threads allocate and free alike, warps do not meet each other, no word is hot, and a page is found with one load
+/// (table), one atomic (32 lanes share half a bitmap word) and one check (descriptor), without any state of the warp's
+/// own.
 ///
 /// Where the sequence is shorter than the homes of all warps, because few lanes of a warp ask for the class, the homes
 /// beyond its end are spread over it by the golden ratio, which lets neighbouring warps lie apart and loads all words

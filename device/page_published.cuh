@@ -90,9 +90,9 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, pub
     }
 }
 
-/// A block for each lane that asks this heap, or null and why; up to `largest_page_bytes`. Any lanes; who comes
-/// together, and asks for the same class, is served together. With `rw_malloc` all sizes are, and a block is aligned to
-/// its units, or to `alignment` where that is more.
+/// A block for each lane that asks this heap, or null and why; up to `largest_page_bytes`. Any lanes; those
+/// that come together, and ask for the same class, are served together. With `rw_malloc` all sizes are, and a block is
+/// aligned to its units, or to `alignment` where that is more.
 template <class Policy>
 ORCHARD_NOINLINE void* allocate_published(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
                                           std::uint32_t page_class, failure_reason* why) {

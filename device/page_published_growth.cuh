@@ -21,7 +21,7 @@ inline ORCHARD_NOINLINE std::uint32_t first_open_place(const heap_view& h, lane_
         bool open = false;
         if (i + rank < count) {
             auto& entry = h.table(page_class)[i + rank];
-            // Acquire: pairs with who has published the slab. An OR of nothing reads what is newest.
+            // Acquire: pairs with the publication of the slab. An OR of nothing reads the newest value.
             open = !is_slab_entry(entry.load<order::acquire>()) && !is_slab_entry(entry.fetch_or<order::acquire>(0));
         }
         const lane_mask seen = simt::ballot(mask, open);
@@ -46,7 +46,7 @@ inline ORCHARD_NOINLINE failure_reason fill_place(const heap_view& h, lane_mask 
     if (is_leader(mask)) {
         auto& head = h.state->slabs[page_class];
         if (why == failure_reason::none) {
-            // Before the slab can be seen: who has counted it waits for it.
+            // Before the slab can be seen: a group that has counted it waits for it.
             head.grown.fetch_add<order::relaxed>(1);
             slab_publish(h, page_class, place, to_underlying(run.first));
         } else {
@@ -60,12 +60,12 @@ inline ORCHARD_NOINLINE failure_reason fill_place(const heap_view& h, lane_mask 
     return why;
 }
 
-/// Waits for the slab that somebody else is about to put to a place; until the deadline, from now on.
+/// Waits for the slab that another group is about to put to a place; until the deadline, from now on.
 inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                     std::uint32_t place, std::uint32_t refused) {
     const std::uint64_t began = from_leader(mask, simt::clock_ns());
     for (;;) {
-        // Acquire, by all lanes: pairs with who has published the slab, or given the place up.
+        // Acquire, by all lanes: pairs with the group that has published the slab, or given the place up.
         const std::uint32_t entry = h.table(page_class)[place].load<order::acquire>();
         if (from_leader(mask, entry) != growing_entry) {
             break;
@@ -79,9 +79,9 @@ inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mas
     return now == refused ? failure_reason::none : static_cast<failure_reason>(now % 256);
 }
 
-/// Adds a slab to a class, or waits for the one that somebody else adds. All lanes of a converged group; the same
+/// Adds a slab to a class, or waits for the one that another group adds. All lanes of a converged group; the same
 /// result in all. None: it is worth walking again. `seen`: `grown` before the walk that found nothing.
-/// Errors: those of `acquire_segments`, also where it was somebody else who got them.
+/// Errors: those of `acquire_segments`, also those that the other group got.
 inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                       std::uint32_t seen) {
     auto& head = h.state->slabs[page_class];

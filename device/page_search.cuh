@@ -4,10 +4,10 @@
 
 /// The search for pages where the homes had none: a collaborative random walk, tickets for fresh pages, and a sweep.
 ///
-/// 1. *Probing.* Every lane looks at random words; who sees enough for its group claims it, else those that see
-///    something share.
+/// 1. *Probing.* Every lane looks at random words. A lane that sees enough for its group claims it; otherwise the lanes
+///    that see something share.
 /// 2. *Redeeming.* A ticket names the next pages of the class's sequence of slabs. So demand says exactly which slabs
-///    are missing, and whoever comes to such a place first gets a segment for it, others wait for him.
+///    are missing. The group that comes to such a place first gets a segment for it, the other groups wait for it.
 /// 3. *Sweeping.* Where no segment is to be had, all words are looked at. Null only where that saw no free page.
 ///
 /// A step looks at words as its stage says, and then claims and shares what was seen (page_share.cuh); the groups of a
@@ -45,7 +45,7 @@ inline ORCHARD_FN void page_search::advance_sweep() {
     }
 }
 
-/// After a step, in which somebody of the group may have seen free pages: on to what the stage looks at next.
+/// Goes on to what the stage looks at next. `saw`: a lane of the group has seen free pages in the step before.
 inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
     contested = contested || saw;
     served = (s.group & simt::ballot(s.here, served && !s.lacks())) != 0;
@@ -302,7 +302,7 @@ ORCHARD_INLINE void open_places(page_search& p) {
     }
 }
 
-/// After what the host had freed was freed: whoever is still without looks for a slab again.
+/// After the blocks that the host had freed were freed: groups that still lack pages look for a slab again.
 inline ORCHARD_NOINLINE void page_search::look_again(bool freed) {
     const lane_mask all = simt::ballot(s.here, freed);
     if (all != 0) {

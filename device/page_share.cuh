@@ -96,9 +96,9 @@ struct page_seeker {
     ORCHARD_FN void share();
 };
 
-/// Every lane has seen free pages, or none. In each group, one that saw enough for all claims for all; otherwise those
-/// that saw something claim a share each, together no more than is needed: what somebody claims and gives back, others
-/// miss meanwhile. Whether anybody of the group saw a free page.
+/// Claims what the lanes have seen, and returns true if a lane of the group saw a free page. In each group, one lane
+/// that saw enough for all claims for all; otherwise the lanes that saw something claim a share each, together no more
+/// than is needed: pages that a lane claims and gives back are missed by others meanwhile.
 inline ORCHARD_NOINLINE bool page_seeker::claim() {
     const lane_mask lacking = without();
     const auto need = static_cast<std::uint32_t>(simt::popcount(lacking));

@@ -11,9 +11,9 @@ namespace orchard::device {
 /// No place of a slab table.
 inline constexpr std::uint32_t no_place = 0xffffffffu;
 
-/// Looks at the newest value of the first `places` entries and one more, so that whoever sweeps next passes over no
-/// slab. All lanes of a group. The first place that is empty, or `no_place`.
-/// Cost: a load for each entry, over the lanes of the group, and an atomic for those that look empty.
+/// Returns the first place that is empty, or `no_place`. Looks at the newest value of the first `places` entries and
+/// one more, so that the next sweep passes over no slab. All lanes of a group. Cost: a load for each entry, over the
+/// lanes of the group, and an atomic for those that look empty.
 inline ORCHARD_NOINLINE std::uint32_t survey(const heap_view& h, lane_mask group, std::uint32_t page_class,
                                              std::uint32_t places) {
     const std::uint32_t end = places < h.places ? places + 1 : places;

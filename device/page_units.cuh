@@ -8,8 +8,8 @@
 ///     begins           1        1  1
 ///     ends                    1  1               1
 ///
-/// The begin bit decides a free: who clears it owns the block. So a block is freed once, and a pointer into it is
-/// refused; in the flat pool (random_walk/rw_malloc.cuh), which has no such bits, it would free the block's tail.
+/// The begin bit decides a free: the lane that clears it owns the block. So a block is freed once, and a pointer into
+/// it is refused; in the flat pool (random_walk/rw_malloc.cuh), which has no such bits, it would free the block's tail.
 
 #include "device/random_walk/published_spaces.cuh"
 #include "device/random_walk/rw_malloc.cuh"
@@ -56,7 +56,7 @@ inline ORCHARD_NOINLINE random_walk::page_number trim_units(const random_walk::r
 /// Marks where a block begins. Any lane, alone.
 ORCHARD_INLINE void mark_begin(const random_walk::run_slab_space& s, random_walk::page_number first) {
     const random_walk::page_place at = random_walk::place_of<std::uint64_t>(first);
-    // Relaxed, as in `mark_end`: who frees was handed the block.
+    // Relaxed, as in `mark_end`: the lane that frees was handed the block.
     s.begins(at.word).fetch_or<order::relaxed>(random_walk::ones<std::uint64_t>(1, at.bit));
 }
 
@@ -66,7 +66,7 @@ inline ORCHARD_FN random_walk::page_number block_at(const heap_view& h, const ra
     if (!h.owns(p)) {
         return random_walk::no_page;
     }
-    // Relaxed: who was handed the block knows of the slab, which cannot change while the block is not free.
+    // Relaxed: a lane that was handed the block knows of the slab, which cannot change while the block is not free.
     const std::uint64_t d =
         h.descriptors[(static_cast<const char*>(p) - h.base) >> segment_shift].load<order::relaxed>();
     return descriptor::kind(d) == segment_kind::slab ? s.unit_at(p) : random_walk::no_page;
@@ -103,7 +103,7 @@ inline ORCHARD_NOINLINE std::uint64_t block_bytes(const heap_view& h, const void
     while (end == 0 && s.joins(word)) {
         end = s.ends(++word).load<order::relaxed>();
     }
-    // Without an end somebody is freeing it.
+    // A block without an end is being freed.
     return end == 0
                ? 0
                : (std::uint64_t{word - at.word} * 64 + static_cast<std::uint32_t>(simt::lowest_bit(end)) + 1 - at.bit) *

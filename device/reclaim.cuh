@@ -114,7 +114,7 @@ inline ORCHARD_FN void reclaim(dealings& d) {
     end_reclaim(d);
 }
 
-/// Of the mailboxes of a heap, how many posts there were when somebody began to wait for their answers.
+/// How many posts the mailboxes of a heap had when a group began to wait for their answers.
 struct posts_before {
     std::uint64_t tickets[max_shards];
 
@@ -134,8 +134,8 @@ struct posts_before {
     }
 };
 
-/// Delivers answers until as many have come as there were posts, whoever posts meanwhile; gives up at the mailbox's
-/// deadline: false. All lanes of a converged group.
+/// Delivers answers until as many have come as there were posts, also while others post. Returns false at the mailbox's
+/// deadline. All lanes of a converged group.
 inline ORCHARD_FN bool deliver_what_is_posted(dealings& d, rounds_seen* seen) {
     const posts_before posted(d.h, d.mask);
     const std::uint64_t started = from_leader(d.mask, simt::clock_ns());

@@ -42,8 +42,8 @@ ORCHARD_INLINE std::uint64_t set_bits(device_word<std::uint64_t>& word, std::uin
 template <class View>
 ORCHARD_INLINE std::uint64_t confirm_claim(const View& h, std::uint32_t page_class, std::uint32_t segment,
                                            device_word<std::uint64_t>& word, std::uint64_t won) {
-    // Where the slab was retired before, the claim has acquired the change; where it was not, it cannot be now. Acquire
-    // all the same: who was the last to use this memory as something else is known only to who made it this slab.
+    // If the slab was retired before, the claim has acquired the change; if it was not, it cannot be retired now.
+    // Acquire all the same: only the group that made this slab has acquired what the last user of its memory wrote.
     if (won != 0 && !descriptor::is_slab_of(h.descriptors[segment].template load<order::acquire>(), page_class) &&
         !simt::mutation::is(fault::claim_check)) {
         word.fetch_and<order::release>(~won);
@@ -189,8 +189,8 @@ inline ORCHARD_NOINLINE void slab_end(const slab_retiring& r) {
     ORCHARD_NO_UNROLL
     for (auto word = static_cast<std::uint32_t>(simt::rank_in(mask)); word < class_words(r.page_class);
          word += static_cast<std::uint32_t>(simt::popcount(mask))) {
-        // Releases the change of descriptor to whoever claims a bit from here on. AND, not a store: a latecomer may
-        // hold bits beyond the pages for a moment.
+        // Releases the change of descriptor to all lanes that claim a bit from here on. AND, not a store: a latecomer
+        // may hold bits beyond the pages for a moment.
         r.h.bitmap(r.segment)[word].fetch_and<order::release>(~class_word_mask(r.page_class, word));
     }
     simt::sync(mask);

@@ -159,8 +159,8 @@ commit_outcome growth::commit(segment_run* run) {
     }
 }
 
-/// Up to `count` addresses that have no memory: where a run goes on that somebody waits for, else the lowest in a gap
-/// with room for one, else the lowest.
+/// Returns up to `count` addresses that have no memory: where a run goes on that a request waits for, else the lowest
+/// in a gap with room for one, else the lowest.
 segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     gaps& all = gaps_[shard];
     if (all.empty()) {

@@ -72,13 +72,14 @@ public:
     [[nodiscard]] bool is_limited_by_range() const { return by_range_; }
     /// Segments that the device's budget still has room for. Any thread.
     [[nodiscard]] std::uint32_t device_left() const;
-    /// Whether a shard's last commit failed as the budgets are spent, and nothing has been given up since: another
-    /// would fail too.
+    /// Returns true if the shard's last commit failed because the budgets are spent, and nothing has been released
+    /// since: another commit would fail too.
     [[nodiscard]] bool is_spent(std::size_t shard) const {
         return is_of_budgets(why_failed(shard)) &&
                lines_[shard].failed_at.load<simt::order::relaxed>() == given_up_.load<simt::order::relaxed>();
     }
-    /// Whether a shard's last commit failed, and it is not that memory has been given up since which it lacked.
+    /// Returns true if the shard's last commit failed and no memory has been released since that could make a retry
+    /// succeed.
     [[nodiscard]] bool has_failed(std::size_t shard) const {
         const failure_reason why = why_failed(shard);
         return why != failure_reason::none && (!is_of_budgets(why) || is_spent(shard));
@@ -130,7 +131,7 @@ private:
     /// Addresses of a line that have no memory: the growth thread's own.
     using gaps = std::map<std::uint32_t, std::uint32_t>;  // first -> count
 
-    /// A run that somebody wants in one piece: where it goes on, and how much of it is missing.
+    /// A run that is wanted in one piece: where it goes on, and how much of it is missing.
     struct piece {
         std::uint32_t next = 0;
         std::uint32_t missing = 0;

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The run summaries of a whole OR-tree, brought up to date only when somebody asks for a run.
+/// The run summaries of a whole OR-tree, brought up to date only when a run is asked for.
 
 #include <array>
 #include <cstdint>

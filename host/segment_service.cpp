@@ -138,8 +138,8 @@ void segment_service::give_back_from_host(const mailbox::grant& g) {
 void segment_service::handle_refill(const mailbox::post& p) {
     // Where a shorter run will do, none is too long.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
-    // Where memory is scarce, or somebody waits for some, nothing goes into a magazine: who needs it asks for it.
-    // Services share the budgets: what others have taken of them shows when they are spent.
+    // If memory is scarce, or a request waits for some, nothing goes into a magazine: a group that needs it asks for
+    // it. Services share the budgets: what others have taken of them shows when they are spent.
     const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
     const std::uint64_t left = tree_.free_count() + to_come;
     const bool scarce = left * 8 <= line_.most || !parked_.empty();
@@ -311,7 +311,7 @@ bool segment_service::decay() {
         refused_ = refused;
         return true;  // what cannot be decommitted would be tried for ever
     }
-    // Something is under way that somebody has asked for.
+    // Memory that was asked for is under way.
     if (line_.wanted.load<simt::order::relaxed>() > taken_up_ && line_.failed.load<simt::order::relaxed>() == 0) {
         return false;
     }
@@ -320,7 +320,7 @@ bool segment_service::decay() {
 
 std::uint32_t segment_service::release_unused(std::uint32_t keep) {
     std::uint32_t released = 0;
-    // Nor what is being gathered for somebody who waits.
+    // Nothing either that is being gathered for a request that waits.
     if (!grower_.can_release() || is_awaited()) {
         return released;
     }

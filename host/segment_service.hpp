@@ -76,9 +76,9 @@ public:
     /// Takes up what growth has committed, answers what has been posted (at most `batch` posts); how many posts.
     std::uint32_t poll_once();
 
-    /// Gives up committed memory that nobody has, to be decommitted: whole extents, those on the host first, then the
-    /// highest, as long as `keep` free segments remain; nothing while somebody waits for memory. How many segments;
-    /// fewer than there are where many are under way. On the service's thread.
+    /// Gives up committed memory that is not granted, to be decommitted, and returns how many segments: whole extents,
+    /// those on the host first, then the highest, as long as `keep` free segments remain; nothing while a request waits
+    /// for memory; fewer than there are where many are under way. On the service's thread.
     std::uint32_t release_unused(std::uint32_t keep);
     /// As `release_unused`, of all but the least that is kept ahead; whether there is no more to be given up. On the
     /// service's thread.
@@ -90,7 +90,7 @@ public:
     /// service's thread.
     std::uint64_t begin_want(std::uint32_t segments, std::uint32_t longest = 0);
     void end_want();
-    /// Has nothing more committed than somebody waits for. On the service's thread.
+    /// Has no more committed than requests wait for. On the service's thread.
     void want_no_more();
 
     /// Takes `count` segments with a tail of `leaves` for the host, as a grant to the device; nothing where there is no
@@ -148,7 +148,7 @@ private:
             to_underlying(p.leaves) != 0 ? reserved_for(portions_.shape().policy, p.leaves) : p.leaves;
         return std::uint64_t{p.count} * leaves_per_segment + to_underlying(tail);
     }
-    /// Whether memory is being gathered for somebody.
+    /// Returns whether memory is being gathered for a request.
     [[nodiscard]] bool is_awaited() const { return !parked_.empty() || host_wants_ != 0; }
 
     [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
@@ -164,7 +164,8 @@ private:
     std::optional<portion> place_tail(leaf_count leaves);
     void answer(const parked_post& p, segment_index first, std::uint32_t count);
     void refuse_grant(const parked_post& p);
-    /// Something has become free: who waits is tried again, and device threads ask again although a commit is blocked.
+    /// Something has become free: requests that wait are tried again, and device threads ask again although a commit is
+    /// blocked.
     void note_room();
     /// Before a request is refused that was tried: where a commit is blocked, tells device threads not to ask for as
     /// much.

@@ -20,7 +20,7 @@ void segment_service::park(const parked_post& p) {
     want_for_parked();
 }
 
-/// Has at least as much committed as all who wait ask for, so that growth need not be asked again for each.
+/// Has at least as much committed as all waiting requests ask for, so that growth need not be asked again for each.
 void segment_service::want_for_parked() {
     line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
     grower_.want(shard_, ever(committed_ + (parked_leaves_ + leaves_per_segment - 1) / leaves_per_segment));
@@ -34,7 +34,8 @@ void segment_service::retry_parked() {
     }
     const bool hopeless =
         is_closing() || committed_ == line_.range.count || failed || grower_.is_blocked(settings_.patience_ns);
-    // Others who ask may have taken back what was asked for; and what was given up since a failure may do.
+    // Other requests may have taken what was committed for these; and memory that was given up since a failure may be
+    // enough.
     const auto is_under_way = [&] {
         return line_.failed.load<simt::order::acquire>() == 0 && line_.wanted.load<simt::order::relaxed>() > taken_up_;
     };

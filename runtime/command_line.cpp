@@ -130,7 +130,7 @@ int parse(CLI::App& app, int argc, const char* const* argv) {
         std::cout << version.what() << '\n';
         return 0;
     } catch (const CLI::ParseError& error) {
-        // CLI11 looks at values before it looks at --help; who asks for help gets it nonetheless.
+        // CLI11 looks at values before it looks at --help; a user that asks for help gets it nonetheless.
         if (asks_for_help(argc, argv) && dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
             std::cout << app.help();
             return 0;

@@ -52,8 +52,8 @@ std::string_view explain(failure_reason reason);
 /// What a user can do about it, as an imperative sentence without a final stop. Empty for `none`.
 std::string_view remedy(failure_reason reason);
 
-/// One line for people: the size, the reason and its meaning, who asked and when, how many failed, what the heap holds
-/// (now, not when the request failed), the remedy.
+/// One line for people: the size, the reason and its meaning, which thread asked and when, how many failed, what the
+/// heap holds (now, not when the request failed), the remedy.
 std::string to_text(const failure& what);
 
 }  // namespace orchard

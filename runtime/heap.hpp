@@ -125,9 +125,9 @@ public:
     /// copies, some 50 us; a block takes at least 2 KiB.
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
 
-    /// Frees a block of this heap, whoever allocated it; nothing for null. Kernels may run: it is queued, and device
-    /// threads free it when they next ask for a large block, for a segment of pages, or are short of memory; so do
-    /// `trim`, `validate`. What is no block is counted (`statistics::invalid_frees`).
+    /// Frees a block of this heap, allocated by the host or by a device thread; nothing for null. Kernels may run: it
+    /// is queued, and device threads free it when they next ask for a large block, for a segment of pages, or are short
+    /// of memory; so do `trim`, `validate`. What is no block is counted (`statistics::invalid_frees`).
     ///
     /// Errors: InvalidArgument for an address outside the heap; FailedPrecondition under another `page_policy` than the
     /// default; the device's own. From several threads at once. Cost: two small copies, some 20 us.
@@ -138,8 +138,8 @@ public:
     /// driver's. Cost: as a copy of what is not there yet.
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
 
-    /// The newest request that failed, with its reason; nothing where none did. Of many that fail at once, one of them:
-    /// all are counted, and who finds another one being recorded records nothing. Kernels may run.
+    /// Returns the newest request that failed, with its reason; nothing if none did. If several requests fail at the
+    /// same time, one of them is recorded; all of them are counted. Kernels may run.
     ///
     /// The numbers of memory (`failure::now`) are of the heap when this is called, not when the request failed. They do
     /// not depend on a service that answers: after a second without one they are what it said last

@@ -98,7 +98,7 @@ std::uintptr_t heap::impl::first_invalid_free() {
 }
 
 memory_levels heap::impl::levels() {
-    // A service that is held up, or that runs no more, holds up nobody who asks what has failed.
+    // A service that is held up, or that runs no more, does not hold up a caller that asks what has failed.
     constexpr absl::Duration patience = absl::Seconds(1);
     memory_levels now;
     std::uint64_t largest = 0;

@@ -34,7 +34,7 @@ absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t
     shard& s = shards_[i];
     const growth_line& line = growth_->line(i);
     // So far, ever: what is committed now may be given back again before this thread looks; and the failure may have
-    // been forgotten by then for somebody who asks again.
+    // been forgotten by then for a request that asks again.
     const std::uint32_t failures = line.failures.load<simt::order::acquire>();
     std::uint64_t goal = 0;
     s.thread->run([&] { goal = s.service->begin_want(target, longest); });
@@ -112,7 +112,7 @@ absl::Status heap::impl::release_unused() {
         shard& s = shards_[i];
         const growth_line& line = growth_->line(i);
         const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
-        // What is being committed comes first, and nothing after it, but for somebody who waits.
+        // The commit under way comes first, and no other after it, except for a request that waits.
         s.thread->run([&] { s.service->want_no_more(); });
         const std::uint64_t begun = line.begun.load<simt::order::acquire>();
         bool over = wait_until(values.request_timeout, [&] {

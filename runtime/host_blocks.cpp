@@ -101,8 +101,8 @@ host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
     return c;
 }
 
-/// Makes a segment what its owner says. Where others, who own other portions of it, say the same at the same time, they
-/// write the same word.
+/// Makes a segment what its owner says. Owners of other portions of it that say the same at the same time write the
+/// same word.
 absl::Status host_blocks::change_descriptor(std::uint32_t segment, segment_kind kind, std::uint32_t extent) {
     device::device_word<std::uint64_t> word{0};
     auto* const d = &view_.descriptors[segment];

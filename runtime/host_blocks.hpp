@@ -5,8 +5,9 @@
 /// Blocks of a heap that the host allocates and frees beside running kernels, without launching anything.
 ///
 /// The host takes chunks as a warp does, and hands out their blocks one by one. What it has handed out is a block of a
-/// chunk like any other: whoever frees the last one gives the chunk back. What the host frees, whoever allocated it, is
-/// queued for the device, which clears its bit: the host changes no word that device threads change.
+/// chunk like any other: the thread that frees the last one gives the chunk back. A block that the host frees, also
+/// one that a device thread allocated, is queued for the device, which clears its bit: the host changes no word that
+/// device threads change.
 
 #include <cstdint>
 #include <deque>

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Who owns each segment and each portion: as the host says, and as the device says.
+/// The owner of each segment and each portion: as the host says, and as the device says.
 
 #include <cstdint>
 #include <vector>
@@ -21,12 +21,12 @@ struct granted_memory {
     std::vector<portion> portions;  ///< in the order of their places
 };
 
-/// Who owns what on the device, as its structures are gone through.
+/// The owners on the device, as its structures are gone through.
 class ownership {
 public:
     explicit ownership(std::uint32_t segments) : owner_(segments, nullptr) {}
 
-    /// `who` has a whole segment. Internal where somebody else has it, or it does not exist.
+    /// `who` has a whole segment. Errors: Internal if another owner has it, or it does not exist.
     absl::Status take(std::uint32_t segment, const char* who);
     /// `who` has a portion, which begins at leaf `leaf` of the heap.
     void take_portion(std::uint32_t leaf, std::uint32_t leaves, const char* who);

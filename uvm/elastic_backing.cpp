@@ -247,7 +247,7 @@ elastic_backing::metadata_range* elastic_backing::range_of(const char* at, std::
     return found != metadata_.end() ? &*found : nullptr;
 }
 
-/// Metadata that was never committed is zero: so who looks at all of it need not know how much there is.
+/// Metadata that was never committed reads as zero, so that a reader of all of it need not know how much there is.
 absl::Status elastic_backing::read(void* to, const void* from, std::size_t bytes) {
     const std::size_t granule = driver().granularity();
     while (bytes != 0) {

@@ -186,7 +186,7 @@ absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
     if (auto s = detail::make_accessible(at, bytes); !s.ok()) {
         return s;
     }
-    // What a GPU maps is what somebody has left there; a part of it is enough to be noticed.
+    // Memory that a GPU maps holds what its last user left there; a part of it is enough to be noticed.
     detail::fill_words(at, std::min(bytes, most_rubbish), 0xa5a5a5a5a5a5a5a5u);
     return absl::OkStatus();
 }

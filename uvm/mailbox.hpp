@@ -25,8 +25,8 @@
 ///
 /// An answer ring is twice as long as the answers it can owe, R = N/C. A courier that stops between delivering and
 /// moving the cursor leaves up to R - 1 delivered answers above it, whose slots are used again, beside up to R that
-/// nobody has delivered; nothing more is delivered while the cursor stands, so that the host never writes over an
-/// answer that is still to be read, and who follows finds everything from the cursor on.
+/// were not delivered; nothing more is delivered while the cursor stands, so that the host never writes over an
+/// answer that is still to be read, and the next courier finds everything from the cursor on.
 ///
 /// Method: request and response through host memory as in AlignMalloc, section VI.A; couriers are Orchard's own,
 /// because reads of host memory delay the committing of memory (docs/limits.md).
@@ -139,8 +139,8 @@ inline constexpr std::uint32_t max_refill = 63;
 ///     63   58 57     34 33      26 25    12 11     8 7       0
 ///     | count |  first | slot tag |  slot  | status | lap tag |
 ///
-/// `count` is filled in for `or_fewer` grants: who asked for an exact count knows it. For a tail without segments it is
-/// the leaf at which the portion begins.
+/// `count` is filled in for `or_fewer` grants: a group that asked for an exact count knows it. For a tail without
+/// segments it is the leaf at which the portion begins.
 struct answer {
     using lap_field = field<0, 8>;
     using status_field = field<8, 4>;
@@ -174,7 +174,7 @@ struct grant : segment_run {
     [[nodiscard]] ORCHARD_FN constexpr segment_index tail_block() const { return first + count; }
 };
 
-/// What `a` granted to who had asked for so many segments, and for so many leaves.
+/// Returns what `a` granted to a request for so many segments and leaves.
 ORCHARD_FN constexpr grant granted_by(const answer& a, std::uint32_t segments, std::uint32_t leaves) {
     if (leaves == 0) {
         return {{a.run.first, a.run.count != 0 ? a.run.count : segments}, leaf_index{0}, leaf_count{0}};
@@ -201,8 +201,8 @@ struct slot_word {
 
     static ORCHARD_FN constexpr std::uint64_t idle(std::uint32_t tag) { return tag_field::put(tag); }
     static ORCHARD_FN constexpr std::uint64_t waiting(std::uint32_t tag) { return tag_field::put(tag) | pending; }
-    /// Nobody waits (any more) for `count` segments and a tail: who delivers finds here what was asked for, since
-    /// answers to exact requests do not carry it.
+    /// No group waits (any more) for `count` segments and a tail. The courier that delivers finds here what was asked
+    /// for, since answers to exact requests do not carry it.
     static ORCHARD_FN constexpr std::uint64_t forsaken(std::uint32_t tag, std::uint32_t count,
                                                        std::uint32_t leaves = 0) {
         return waiting(tag) | unattended | first_field::put(count) | count_field::put(leaves);

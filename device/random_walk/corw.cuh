@@ -14,9 +14,10 @@
 ///     third round                                              P3
 ///
 /// Different from the paper:
-/// - The rounds only plan, in registers; then each lane that gives claims what was planned with one atomic OR, and who
-///   was promised a page asks whether its bit was won. So a page has one owner also without a lock, and a page freed
-///   meanwhile is not lost, as it is where a lane writes its copy of the word back. Bits that nobody needs stay clear.
+/// - The rounds only plan, in registers; then each lane that gives claims what was planned with one atomic OR, and a
+///   lane that was promised a page asks whether its bit was won. So a page has one owner also without a lock, and a
+///   page freed meanwhile is not lost, as it is where a lane writes its copy of the word back. Bits that nobody needs
+///   stay clear.
 /// - `Locked`: with the LockMap. Without it two lanes may plan the same pages; those promised to the loser's receivers
 ///   are asked for again. So that this is rare, a lane offers its pages from a random bit on, not from the lowest.
 /// - Any group of lanes, not only full warps. Bounded, with a sweep at the end: the published loop has no other exit.
@@ -25,7 +26,7 @@
 
 namespace orchard::device::random_walk::corw {
 
-/// Tries to lock a word (line 6): false where somebody else has. Nobody waits for a lock.
+/// Tries to lock a word (line 6), and returns false if another lane has locked it. No lane waits for a lock.
 template <locked_space Space>
 ORCHARD_INLINE bool try_lock(const Space& s, std::uint32_t word) {
     const std::uint32_t bit = 1u << (word % 32);

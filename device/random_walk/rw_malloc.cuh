@@ -85,8 +85,8 @@ ORCHARD_NOINLINE page_number get_run(const Space& s, lane_mask mask, std::uint32
 template <run_space Space>
 ORCHARD_INLINE void mark_end(const Space& s, page_number last) {
     const page_place at = place_of<typename Space::word>(last);
-    // Relaxed: who frees was handed the allocation, and so comes behind this. Behind the last owner's clearing of the
-    // bit it comes by the claim's acquire and the sync after it.
+    // Relaxed: the lane that frees was handed the allocation, and so comes behind this. Behind the last owner's
+    // clearing of the bit it comes by the claim's acquire and the sync after it.
     s.ends(at.word).template fetch_or<order::relaxed>(ones<typename Space::word>(1, at.bit));
 }
 
@@ -133,7 +133,7 @@ ORCHARD_FN page_number get_units(const Space& s, lane_mask mask, std::uint32_t n
             }
             needing &= ~batch;
         } else if (alone) {
-            // Who wants more than the longest run need not look again.
+            // A lane that wants more than the longest run need not look again.
             needing = simt::ballot(mask, asks && n <= longest) & ~batch;
         } else {
             limit = total / 2;

@@ -46,13 +46,13 @@ public:
     [[nodiscard]] ORCHARD_INLINE word page_bits(std::uint32_t w) const {
         return class_word_mask(class_, w % bitmap_words);
     }
-    /// Acquire: pairs with the release of who has changed the descriptor.
+    /// Acquire: pairs with the release of the change of the descriptor.
     [[nodiscard]] ORCHARD_INLINE bool still_valid(std::uint32_t w) const {
         return descriptor::is_slab_of(h_->descriptors[w / bitmap_words].load<order::acquire>(), class_);
     }
 
 private:
-    /// Segment + 1, or 0. Acquire: pairs with the release of who has put it there; the bitmap was cleared before.
+    /// Segment + 1, or 0. Acquire: pairs with the release of the slab's publication; the bitmap was cleared before.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t entry(std::uint32_t place) const {
         const std::uint32_t found = h_->table(class_)[place].load<order::acquire>();
         return is_slab_entry(found) ? found : 0;

@@ -61,7 +61,7 @@ struct walker {
     }
 };
 
-/// Sweeps that a request makes at most. Each but the last has seen free pages that somebody else was quicker to take,
+/// Sweeps that a request makes at most. Each but the last has seen free pages that another lane was quicker to take,
 /// so that only a request that loses so often in a row ends although pages were free.
 inline constexpr int most_sweeps = 64;
 

@@ -46,7 +46,7 @@ using lane_mask = std::uint32_t;
 /// Lanes of a warp, on both devices.
 inline constexpr int warp_size = 32;
 
-/// A place in the source, recorded for the emulated device's reports ("who waits where"). Free on CUDA.
+/// A place in the source, recorded for the emulated device's reports of which lanes wait where. Free on CUDA.
 struct site {
     const char* file;
     int line;

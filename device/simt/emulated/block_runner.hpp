@@ -71,8 +71,8 @@ struct lane {
 /// The lanes of one block at a time, with their stacks, which are kept from block to block.
 ///
 /// A lane runs until it waits or ends, on its own stack; `run` then picks the next. The functions that lanes call
-/// change the state (in `warp`) and hand who became runnable to the scheduler; only `run` and the scheduler decide who
-/// goes on.
+/// change the state (in `warp`) and hand lanes that became runnable to the scheduler; only `run` and the scheduler
+/// decide which lane goes on.
 class block_runner {
 public:
     /// Works off blocks of `launch` until none is left or the launch stops.

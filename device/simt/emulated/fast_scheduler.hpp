@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Who runs next, for use (as against searching for faults): first come, first served.
+/// Which lane runs next, for use (as against searching for faults): first come, first served.
 
 #include <algorithm>
 #include <array>

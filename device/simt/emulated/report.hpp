@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The texts of what can go wrong in a launch: what happened, who waits where, and what to do.
+/// The texts of what can go wrong in a launch: what happened, which lanes wait where, and what to do.
 
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace orchard::simt::emulated {
 
-/// Who waits where in one warp, one line for each group of lanes, each ended by a newline:
+/// Which lanes wait where in one warp, one line for each group of lanes, each ended by a newline:
 ///
 ///     block 0, warp 1: lanes 0x00000003 wait at ballot (file.cu:12) for mask 0x00000007; missing 0x00000004, ended
 std::string describe_waits(const warp& of, std::uint32_t block, std::uint32_t warp_index);

@@ -31,7 +31,7 @@ namespace orchard::simt::emulated {
 inline constexpr bool large_frames = ORCHARD_FIBERS_ASAN != 0 || ORCHARD_FIBERS_TSAN != 0;
 
 /// The switches between one lane's stack and the stack of whichever thread resumes it. Each jump is announced before
-/// (`to_...`, by who leaves) and confirmed after (`in_...`, by who arrives):
+/// (`to_...`, by the side that leaves) and confirmed after (`in_...`, by the side that arrives):
 ///
 ///     scheduler: to_lane()      | jump |  lane:      in_lane()
 ///     lane:      to_scheduler() | jump |  scheduler: in_scheduler()

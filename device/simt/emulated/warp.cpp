@@ -152,7 +152,7 @@ lane_mask warp::companions_of(int lane) const {
 }
 
 lane_mask warp::stuck() const {
-    // Starts from "all of them" and takes away who waits only for lanes that can still come.
+    // Starts from all lanes and takes away those that wait only for lanes that can still come.
     lane_mask stuck = meeting_;
     for (bool changed = true; changed;) {
         changed = false;

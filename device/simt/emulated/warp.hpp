@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The state of one emulated warp and what its collectives compute. Knows neither stacks nor schedulers: who runs when
-/// is decided elsewhere, so that every scheduler shares this.
+/// The state of one emulated warp and what its collectives compute. Knows neither stacks nor schedulers: which lane
+/// runs when is decided elsewhere, so that every scheduler shares this.
 
 #include <array>
 #include <bit>

@@ -81,7 +81,8 @@ protected:
         std::uint32_t best = highest(eligible);
         const auto change = std::ranges::find(changes_, points_++);
         if (change != changes_.end()) {
-            // By its number, not by when it comes: who was left later may go on earlier, or the other way round.
+            // By its number, not by when it comes: an actor that was left later may go on earlier, or the other way
+            // round.
             priority(eligible[best]) = -1 - (change - changes_.begin());
             best = highest(eligible);
         }

@@ -51,7 +51,7 @@ public:
 
     /// One of `n` possibilities, 0 to n - 1. @param n at least 1
     std::uint32_t choose(decision what, std::uint32_t n) { return n == 1 ? 0 : note(pick(what, n)); }
-    /// An index into `eligible`, whose first is who ran last where `can_go_on`.
+    /// Returns an index into `eligible`, whose first is the actor that ran last where `can_go_on`.
     std::uint32_t choose_actor(std::span<const actor_id> eligible, bool can_go_on) {
         return eligible.size() == 1 ? 0 : note(pick_actor(eligible, can_go_on));
     }
@@ -87,8 +87,8 @@ const char* name_of(strategy s);
 /// otherwise keep whom it waits for from running.
 std::unique_ptr<choices> choices_of(strategy s, std::uint64_t seed);
 
-/// As `strategy::priority`, with `changes` points where priorities change among the first `horizon` choices of who goes
-/// on, and none of the machine's other surprises: to look for faults of known depth.
+/// As `strategy::priority`, with `changes` points where priorities change among the first `horizon` choices of the
+/// next actor, and none of the machine's other surprises: to look for faults of known depth.
 std::unique_ptr<choices> priority_choices(std::uint64_t seed, std::uint32_t changes, std::uint32_t horizon);
 
 /// The choices of an earlier run; 0 where the record ends or says more than there is. Used to shrink a failing run.

@@ -3,8 +3,8 @@
 #pragma once
 
 /// The exploring scheduler: lanes and host threads as actors of one deterministic simulation. One of them runs at a
-/// time; before every shared access, collective and wait, choices decide who goes on; memory is weak (`weak_memory`);
-/// the clock is logical. Everything that happens is determined by the choices.
+/// time; before every shared access, collective and wait, choices decide which actor goes on; memory is weak
+/// (`weak_memory`); the clock is logical. Everything that happens is determined by the choices.
 
 #include <absl/container/flat_hash_map.h>
 
@@ -95,7 +95,7 @@ public:
     /// alone. In an actor, its own name stops it here. `run` does not wait for it, nor for lanes that wait for it in
     /// collectives.
     void stop_for_good(actor_id who);
-    /// Who runs now. Precondition: called by an actor.
+    /// Returns the actor that runs now. Precondition: called by an actor.
     [[nodiscard]] actor_id self() const { return current_; }
     /// All lanes of the kernel added last; in order of blocks, warps, lanes.
     [[nodiscard]] const std::vector<actor_id>& lanes() const { return lanes_; }
@@ -123,7 +123,7 @@ public:
     /// It may not access shared words itself.
     void watch(const volatile void* word, std::function<void(const watched_access&)> see);
 
-    /// For those who steer a run by more than its choices (promises, in litmus tests).
+    /// For tests that steer a run by more than its choices (promises, in litmus tests).
     [[nodiscard]] weak_memory& memory() { return memory_; }
     /// As `weak_memory::set_patience`.
     void set_patience(std::uint64_t accesses) { memory_.set_patience(accesses); }
@@ -230,7 +230,7 @@ private:
     void check_length();
     static bool exception_in_flight();
 
-    // Who goes on.
+    // Which actor goes on.
     void point(const char* doing, site where);
     static void sleep_until(actor& a, std::uint64_t ns, std::uint64_t point);
     void switch_away();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a simulation says: who is where when it ends early, and the events of its timeline.
+/// What a simulation says: where each actor is when it ends early, and the events of its timeline.
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>

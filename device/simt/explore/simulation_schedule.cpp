@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Who goes on.
+/// Which actor goes on.
 
 #include <absl/strings/str_cat.h>
 #include <cxxabi.h>
@@ -54,8 +54,8 @@ std::unique_ptr<emulated::lane_fiber> take_fiber() {
 }  // namespace
 
 /// Gives the actor's exceptions to the thread, and the thread's to the actor, or the other way round. The runtime keeps
-/// them for each thread (Itanium C++ ABI, exception handling, 2.2.2), but actors share one: who is switched away in a
-/// handler must find its exception again, and nobody else's.
+/// them for each thread (Itanium C++ ABI, exception handling, 2.2.2), but actors share one: an actor that is switched
+/// away in a handler must find its own exception again.
 void simulation::swap_exceptions(actor& a) {
     void* const of_thread = abi::__cxa_get_globals();
     exceptions_of_thread found;
@@ -185,7 +185,7 @@ bool simulation::others_of_warp_run(const actor& a) const {
     return any;
 }
 
-/// Finds who can go on, who ran last first. @returns whether anybody is waited for at all
+/// Finds the actors that can go on, the one that ran last first. @returns whether any actor is waited for at all
 bool simulation::collect_eligible() {
     eligible_.clear();
     first_wake_ = never;
@@ -216,7 +216,7 @@ bool simulation::collect_eligible() {
     return live;
 }
 
-/// Chooses who goes on and makes it ready; `none` where the run is over.
+/// Chooses the actor that goes on and makes it ready; `none` where the run is over.
 actor_id simulation::pick_next() {
     if (!verdict_.ok() || unwinding_ || !collect_eligible()) {
         return none;

@@ -120,8 +120,8 @@ void simulation::fence(scope within, site where) {
     note_event(me(), fence_of(within), 0);
 }
 
-/// As a futex: the word is read as any load would, and who found it unchanged sleeps only where its newest value is
-/// the old one, too; between that look and the sleep nothing happens.
+/// As a futex: the word is read as any load would, and an actor that found it unchanged sleeps only if its newest value
+/// is the old one, too; between that look and the sleep nothing happens.
 void simulation::wait_while(const shared_access& a, std::uint64_t old) {
     if (!simulated()) {
         return;
@@ -169,7 +169,7 @@ thread_position simulation::position() { return me().at; }
 
 std::uint64_t simulation::clock_ns() {
     if (simulated()) {
-        // Time passes, so that who looks at nothing but the clock gets on.
+        // Time passes, so that an actor that looks at nothing but the clock gets on.
         now_ns_ += point_ns;
         ++clock_reads_;
         me().doing = "clock_ns";

@@ -137,7 +137,7 @@ public:
     void join(std::span<const actor_id> group);
 
     /// Adds what `who` will store later, for others to see now: loads that see later stores (load buffering). `a`: a
-    /// relaxed atomic store. The store that keeps the promise makes no other version. Who promises has to show before
+    /// relaxed atomic store. The store that keeps the promise makes no other version. The caller has to show before
     /// that `who`, alone, would store this, and again at each step until it is kept: otherwise values come out of thin
     /// air. A run that ends with open promises is no execution.
     void promise(actor_id who, const shared_access& a, std::uint64_t value);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Who is ordered after what: releases and acquires, fences, barriers, and the races that they leave.
+/// Which access is ordered after which: releases and acquires, fences, barriers, and the races that they leave.
 
 #include <absl/strings/str_format.h>
 
