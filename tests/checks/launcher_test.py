@@ -31,7 +31,8 @@ TOOLS = {
     --preset) [ -z "$CONFIGURE_FAILS" ] || { echo 'CMake Error: because'; exit 1; }
         echo '-- Orchard: a note'; echo '-- other'; : >"build/$2/CMakeCache.txt" ;;
     --build) [ -z "$BUILD_FAILS" ] || { echo 'heap.cpp:3: error: because'; exit 1; }
-        { echo '#!/bin/sh'; echo 'printf "<%s>" "$PWD" "$@"; exit 7'; } >"$2/orchard"; chmod +x "$2/orchard"
+        case "$*" in *orchard_walk*) mkdir -p "$2/walk"; program="$2/walk/orchard" ;; *) program="$2/orchard" ;; esac
+        { echo '#!/bin/sh'; echo 'printf "<%s>" "$PWD" "$@"; exit 7'; } >"$program"; chmod +x "$program"
         { echo '#!/bin/sh'; echo 'printf "[%s]" "$@"; exit 1'; } >"$2/orchard_explore"; chmod +x "$2/orchard_explore" ;;
     esac""",
     "ctest": RECORD + "exit 5",
@@ -67,11 +68,19 @@ class Launcher(unittest.TestCase):
     def test_demo_configures_builds_and_runs(self):
         done = self.start("demo", "two words", "--preset")
         build = self.tree / "build/release"
-        self.assertEqual(done.calls, ["cmake --preset release", f"cmake --build {build} --parallel 2 --target orchard_cli"])
+        self.assertEqual(done.calls,
+                         ["cmake --preset release", f"cmake --build {build} --parallel 2 --target orchard_walk"])
         self.assertEqual(done.stdout, f"<{self.start_from}><demo><two words><--preset>")
         self.assertEqual(done.returncode, 7, "the exit code is the program's")
         self.assertIn("orchard: a note\n", done.stderr)
         self.assertNotIn("other", done.stderr)
+
+    def test_demo_runs_the_whole_program_where_it_is_built(self):
+        build = self.tree / "build/release"
+        self.assertEqual(self.start("info").calls[-1], f"cmake --build {build} --parallel 2 --target orchard_cli")
+        done = self.start("demo")
+        self.assertEqual(done.calls, [f"cmake --build {build} --parallel 2 --target orchard_cli"])
+        self.assertEqual(done.returncode, 7)
 
     def test_second_start_does_not_configure(self):
         self.start("demo")
@@ -169,7 +178,7 @@ class Launcher(unittest.TestCase):
             done = self.start(*arguments)
             self.assertEqual((done.returncode, done.calls), (0, []))
             self.assertIn("./orchard demo", done.stdout)
-        self.start("demo")
+        self.start("info")
         self.assertIn("<--help>", self.start("--help").stdout)
 
 
