@@ -26,9 +26,9 @@ class ownership {
 public:
     explicit ownership(std::uint32_t segments) : owner_(segments, nullptr) {}
 
-    /// `who` has a whole segment. Errors: Internal if another owner has it, or it does not exist.
+    /// Notes `who` as the owner of a whole segment. Errors: Internal if another owner has it, or it does not exist.
     absl::Status take(std::uint32_t segment, const char* who);
-    /// `who` has a portion, which begins at leaf `leaf` of the heap.
+    /// Notes `who` as the owner of a portion, which begins at leaf `leaf` of the heap.
     void take_portion(std::uint32_t leaf, std::uint32_t leaves, const char* who);
     /// Whether that is what was granted; Internal names the first difference.
     absl::Status compare(const granted_memory& granted);

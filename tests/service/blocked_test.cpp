@@ -86,7 +86,7 @@ TEST_F(ServiceBlocked, GrantsWhatIsThere) {
     EXPECT_EQ(blocked(), 20 * leaves_per_segment);
     client_.give_back(to_underlying(a.run.first), 2);
     host_.service.poll_once();
-    EXPECT_EQ(blocked(), 0u) << "there is room again: who asks for as much is to be tried";
+    EXPECT_EQ(blocked(), 0u) << "there is room again: requests for as much are to be tried";
     host_.memory.let_go();
     host_.grower.stop();
 }
