@@ -59,7 +59,7 @@ inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
     ++e.post.attempt;
     // Returns are taken to the last.
     if (flags != 0 && e.post.request.kind == mailbox::post_kind::grant) {
-        e.post.made.failure = refusals::reason_of(refusals::refreshed(*e.box, flags), e.post.request.least_leaves());
+        e.post.made.failure = refusals::reason_of(refusals::compared(*e.box), e.post.request.least_leaves());
         if (e.post.made.failure != failure_reason::none) {
             if (claimed) {
                 e.box->finish(e.post.made);

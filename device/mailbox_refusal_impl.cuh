@@ -10,20 +10,21 @@ namespace orchard::device {
 
 namespace refusals {
 
-/// Returns whether nobody has compared the flags with the host's words lately.
-ORCHARD_INLINE bool is_old(const mailbox_client& box) {
-    return simt::clock_ns() - box.device->known.looked_at.load<simt::order::relaxed>() >=
+/// Returns whether the flags were compared with the host's words lately. What the lane that compared them saw is visible
+/// to the caller: flags that it reads now are those, or newer.
+ORCHARD_INLINE bool are_fresh(const mailbox_client& box) {
+    return simt::clock_ns() - box.device->known.compared_at.load<simt::order::acquire>() <
            mailbox_client::look_again_after_ns;
 }
 
-/// Returns the flags that hold now, of flags that were just read and are not 0. Compares them with the host's words, if
-/// no lane has done so lately: reads of host memory take a microsecond each, one after the other. Any lane, alone.
-inline ORCHARD_NOINLINE std::uint64_t refreshed(const mailbox_client& box, std::uint64_t flags) {
+/// Returns the flags that hold now. Compares them with the host's words if no lane has done so lately, which takes a
+/// microsecond; each lane that comes in that microsecond does so itself, as old flags may be wrong. Any lane, alone.
+inline ORCHARD_NOINLINE std::uint64_t compared(const mailbox_client& box) {
     using mailbox::device_part;
+    const bool fresh = are_fresh(box);
     const std::uint64_t now = simt::clock_ns();
-    std::uint64_t before = box.device->known.looked_at.load<simt::order::relaxed>();
-    if ((flags & device_part::closing) != 0 || now - before < mailbox_client::look_again_after_ns ||
-        !box.device->known.looked_at.compare_exchange<simt::order::relaxed>(before, now)) {
+    std::uint64_t flags = box.device->known.flags.load<simt::order::relaxed>();
+    if (flags == 0 || (flags & device_part::closing) != 0 || fresh) {
         return flags;
     }
     std::uint64_t holds = 0;
@@ -34,7 +35,10 @@ inline ORCHARD_NOINLINE std::uint64_t refreshed(const mailbox_client& box, std::
         const std::uint64_t blocked = box.host.blocked->load<simt::order::relaxed>();
         holds = blocked != 0 ? device_part::blocked_from(blocked) : 0;
     }
-    return box.device->known.flags.compare_exchange<simt::order::relaxed>(flags, holds) ? holds : flags;
+    if (box.device->known.flags.compare_exchange<simt::order::relaxed>(flags, holds)) {
+        box.device->known.compared_at.store<simt::order::release>(now);
+    }
+    return holds;
 }
 
 /// Returns why a request for `leaves` fails at once, or none.
@@ -49,15 +53,17 @@ ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leave
 /// Leader only: notes for all later requests why they fail, unless something is noted already.
 inline ORCHARD_NOINLINE void note_refusal(const mailbox_client& box, std::uint64_t flags) {
     std::uint64_t found = 0;
-    box.device->known.looked_at.store<simt::order::relaxed>(simt::clock_ns());
+    box.device->known.compared_at.store<simt::order::relaxed>(simt::clock_ns());
     box.device->known.flags.compare_exchange<simt::order::relaxed>(found, flags);
 }
 
 }  // namespace refusals
 
 inline ORCHARD_FN failure_reason mailbox_client::known_refusal(std::uint64_t leaves) const {
-    const std::uint64_t flags = device->known.flags.load<simt::order::relaxed>();
-    return flags != 0 && !refusals::is_old(*this) ? refusals::reason_of(flags, leaves) : failure_reason::none;
+    if (device->known.flags.load<simt::order::relaxed>() == 0 || !refusals::are_fresh(*this)) {
+        return failure_reason::none;
+    }
+    return refusals::reason_of(device->known.flags.load<simt::order::relaxed>(), leaves);
 }
 
 }  // namespace orchard::device

@@ -336,7 +336,7 @@ struct device_part {
     /// Why requests may fail at once, and when that was last compared with the host's words, in ns.
     struct alignas(128) refusal {
         simt::device_word<std::uint64_t> flags;  ///< `closing`, and `silent_at` or `blocked_from`
-        simt::device_word<std::uint64_t> looked_at;
+        simt::device_word<std::uint64_t> compared_at;
     };
     refusal known;
     // slots follow: device_word<uint64_t>[slots]
