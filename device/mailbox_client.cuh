@@ -205,9 +205,9 @@ public:
         go_round(e);
     }
 
-    /// Returns why a post for `leaves` would be refused at once: closing, service_not_answering or commit_blocked. None
-    /// where that is not known, or was not compared with the host's words for `look_again_after_ns`: a post does so.
-    /// Any lane, alone. Cost: a load; while a reason is noted another one and a reading of the clock.
+    /// Returns why a request for `leaves` fails at once: closing, service_not_answering or commit_blocked; none where
+    /// no reason is known. Any lane, alone. Cost: a load; while a reason is noted two more and a reading of the clock,
+    /// and a word of host memory where no lane has compared the note for `look_again_after_ns`.
     [[nodiscard]] ORCHARD_FN failure_reason known_refusal(std::uint64_t leaves) const;
 
     /// Posts written that no courier has seen the answer of; a snapshot.

@@ -53,13 +53,11 @@ enum class attempt : std::uint32_t { posted, refused, taken };
 
 /// Leader only: an attempt at one slot. `posted`: the slot is claimed, and the post is to be written at once.
 inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
-    // Both are under way at once; a slot claimed in vain is let go.
-    const std::uint64_t flags = e.box->device->known.flags.load<simt::order::relaxed>();
-    const bool claimed = claim(e);
+    const bool claimed = claim(e);  // a slot claimed in vain is let go
     ++e.post.attempt;
     // Returns are taken to the last.
-    if (flags != 0 && e.post.request.kind == mailbox::post_kind::grant) {
-        e.post.made.failure = refusals::reason_of(refusals::compared(*e.box), e.post.request.least_leaves());
+    if (e.post.request.kind == mailbox::post_kind::grant) {
+        e.post.made.failure = e.box->known_refusal(e.post.request.least_leaves());
         if (e.post.made.failure != failure_reason::none) {
             if (claimed) {
                 e.box->finish(e.post.made);

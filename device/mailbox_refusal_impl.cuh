@@ -10,37 +10,6 @@ namespace orchard::device {
 
 namespace refusals {
 
-/// Returns whether the flags were compared with the host's words lately. What the lane that compared them saw is visible
-/// to the caller: flags that it reads now are those, or newer.
-ORCHARD_INLINE bool are_fresh(const mailbox_client& box) {
-    return simt::clock_ns() - box.device->known.compared_at.load<simt::order::acquire>() <
-           mailbox_client::look_again_after_ns;
-}
-
-/// Returns the flags that hold now. Compares them with the host's words if no lane has done so lately, which takes a
-/// microsecond; each lane that comes in that microsecond does so itself, as old flags may be wrong. Any lane, alone.
-inline ORCHARD_NOINLINE std::uint64_t compared(const mailbox_client& box) {
-    using mailbox::device_part;
-    const bool fresh = are_fresh(box);
-    const std::uint64_t now = simt::clock_ns();
-    std::uint64_t flags = box.device->known.flags.load<simt::order::relaxed>();
-    if (flags == 0 || (flags & device_part::closing) != 0 || fresh) {
-        return flags;
-    }
-    std::uint64_t holds = 0;
-    if ((flags & device_part::silent) != 0) {
-        const std::uint64_t beat = box.host.beat->load<simt::order::relaxed>();
-        holds = device_part::silent_at(beat) == flags ? flags : 0;
-    } else {
-        const std::uint64_t blocked = box.host.blocked->load<simt::order::relaxed>();
-        holds = blocked != 0 ? device_part::blocked_from(blocked) : 0;
-    }
-    if (box.device->known.flags.compare_exchange<simt::order::relaxed>(flags, holds)) {
-        box.device->known.compared_at.store<simt::order::release>(now);
-    }
-    return holds;
-}
-
 /// Returns why a request for `leaves` fails at once, or none.
 ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leaves) {
     using mailbox::device_part;
@@ -50,20 +19,46 @@ ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leave
                                                                                         : failure_reason::none;
 }
 
+/// Returns the flags that hold now. Compares them with the host's words if no lane has done so lately, which takes a
+/// microsecond; each lane that comes in that microsecond does so itself, as old flags may be wrong. Any lane, alone.
+inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& known, const mailbox::host_part& host) {
+    using mailbox::device_part;
+    const std::uint64_t now = simt::clock_ns();
+    // Acquires: flags that are read behind a recent time are those that were compared then, or newer.
+    const std::uint64_t since = now - known.compared_at.load<simt::order::acquire>();
+    std::uint64_t flags = known.flags.load<simt::order::relaxed>();
+    if (flags == 0 || (flags & device_part::closing) != 0 || since < mailbox_client::look_again_after_ns) {
+        return flags;
+    }
+    std::uint64_t holds = 0;
+    if ((flags & device_part::silent) != 0) {
+        const std::uint64_t beat = host.beat->load<simt::order::relaxed>();
+        holds = device_part::silent_at(beat) == flags ? flags : 0;
+    } else {
+        const std::uint64_t blocked = host.blocked->load<simt::order::relaxed>();
+        holds = blocked != 0 ? device_part::blocked_from(blocked) : 0;
+    }
+    if (known.flags.compare_exchange<simt::order::relaxed>(flags, holds)) {
+        known.compared_at.store<simt::order::release>(now);
+    }
+    return holds;
+}
+
 /// Leader only: notes for all later requests why they fail, unless something is noted already.
 inline ORCHARD_NOINLINE void note_refusal(const mailbox_client& box, std::uint64_t flags) {
     std::uint64_t found = 0;
-    box.device->known.compared_at.store<simt::order::relaxed>(simt::clock_ns());
-    box.device->known.flags.compare_exchange<simt::order::relaxed>(found, flags);
+    const std::uint64_t now = simt::clock_ns();
+    if (box.device->known.flags.compare_exchange<simt::order::relaxed>(found, flags)) {
+        box.device->known.compared_at.store<simt::order::release>(now);
+    }
 }
 
 }  // namespace refusals
 
 inline ORCHARD_FN failure_reason mailbox_client::known_refusal(std::uint64_t leaves) const {
-    if (device->known.flags.load<simt::order::relaxed>() == 0 || !refusals::are_fresh(*this)) {
-        return failure_reason::none;
-    }
-    return refusals::reason_of(device->known.flags.load<simt::order::relaxed>(), leaves);
+    return device->known.flags.load<simt::order::relaxed>() == 0
+               ? failure_reason::none
+               : refusals::reason_of(refusals::compared(device->known, host), leaves);
 }
 
 }  // namespace orchard::device
