@@ -21,7 +21,8 @@ struct chunk_request {
     std::uint64_t total = 0;   ///< length of the chunk, in the same
     std::uint32_t k = 0;       ///< its whole segments
     std::uint32_t leaves = 0;  ///< and its tail
-    memory_got got{};
+    mailbox::grant got{};
+    std::uint64_t reclaim = 0;  ///< behind which a refusal is the last word; 0: it was not refused yet
     failure_reason why = failure_reason::none;
     void* block = nullptr;              ///< this lane's
     std::uint64_t host_frees_seen = 0;  ///< how many blocks of the host had been freed when it was refused
@@ -161,9 +162,18 @@ inline ORCHARD_NOINLINE std::uint64_t bytes_asked(const chunk_request& r) {
     return (high << 16) + simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes & 0xffff));
 }
 
-/// Gets the memory for the chunk. All lanes of a converged group.
+/// Gets the memory for the chunk. Refuses only behind a reclaim that began when nothing was found at first; halves of a
+/// group that was refused need no other one. All lanes of a converged group.
 inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
-    return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r)}, &r.got);
+    if (r.reclaim == 0) {
+        const failure_reason why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r)}, &r.got);
+        if (!is_shortage(why)) {
+            return why;
+        }
+        r.reclaim = next_reclaim(r.h, r.mask);
+    }
+    await_reclaim(r.h, r.mask, r.reclaim);
+    return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim}, &r.got);
 }
 
 /// Writes what describes the chunk `r.got`, and says where this lane's block is. All lanes of a converged group.

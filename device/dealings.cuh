@@ -61,10 +61,10 @@ struct magazine_sink {
             keep_late_tail(h, g);
             magazine_put_all(h, g);
             h.add(counter::late_answers, 1);
-            h.state->late_grants.word.fetch_add<order::release>(1);
         }
         if (status != answer_status::acknowledged) {
-            h.state->refill_in_flight.word.store<order::release>(0);  // behind that count
+            // Behind the grant. No plain store: a reader of this 0 acquires what earlier refills have brought, too.
+            h.state->refill_in_flight.word.fetch_and<order::acq_rel>(0);
         }
     }
 };
@@ -86,14 +86,6 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
     return s < h.shards ? s : h.shards - 1;
 }
 
-/// What a group got from magazine or host.
-struct memory_got : mailbox::grant {
-    /// The first reclaim that can prove to the group that the heap is exhausted: 1 + the number of clearances that had
-    /// begun when the group was first refused, or when a sweep saw no page. 0: it was not refused yet. A group that
-    /// asks again with the same object keeps it.
-    std::uint64_t refused_at = 0;
-};
-
 /// What a group that deals with the host keeps in its memory meanwhile, for the reason that `mailbox_client.cuh` gives.
 struct dealings : errand_with<magazine_sink> {
     const heap_view& h;
@@ -108,14 +100,15 @@ struct dealings : errand_with<magazine_sink> {
     std::uint32_t leaves = 0;  ///< and a tail of so many
     std::uint64_t bytes = 0;   ///< that the lanes of a chunk ask for; 0: it is no chunk, or has been counted
     leaf_index leaf;           ///< where the tail begins that was got
-    std::uint32_t asked;       ///< shards, in this attempt
-    std::uint32_t attempt = 0;
-    bool is_last;  ///< of the attempts, whatever comes of it
+    std::uint32_t asked;       ///< shards
     failure_reason why = failure_reason::none;
     failure_reason elsewhere;  ///< what the shards asked before have said
-    reclaim_in_vain vain;      ///< the newest before this attempt's posts
-    memory_got* result = nullptr;
+    mailbox::grant* result = nullptr;
+    std::uint64_t reclaim = 0;  ///< behind which a refusal is the last word; 0: none is needed
+    bool noted = false;         ///< there was a note of exhaustion when the group began
     // Of a reclaim.
+    std::uint64_t reclaims;  ///< the word of the heap's state when this group last looked, as its leader knows
+    std::uint64_t since;     ///< when the leader first saw that, or began to wait for what is under way
     std::uint32_t page_class;
     std::uint32_t place;  ///< in the slab table, or the magazine's words: below it all lanes have looked
     std::uint32_t own;    ///< the index of the word that this lane has found there
@@ -125,13 +118,8 @@ struct dealings : errand_with<magazine_sink> {
     std::uint32_t segment;                   ///< of the slab that may be empty
     std::uint32_t retired = 0;               ///< slabs
     std::uint32_t emptied = 0;               ///< runs and portions that the magazine had
-    // Of a clearance, as its leader knows.
-    std::uint64_t clearance = 0;  ///< its number, from 1 on; 0: there is none
-    bool alone = false;           ///< no other was going on when it began to look
-    std::uint64_t late_grants;    ///< that had come before it looked into the magazine
-    std::uint64_t since;          ///< when it began to wait for what is under way
-    std::uint64_t bits;           ///< of the magazine's word that this lane has taken out
-    std::uint64_t left;           ///< of the word that is being handed back
+    std::uint64_t bits;                      ///< of the magazine's word that this lane has taken out
+    std::uint64_t left;                      ///< of the word that is being handed back
     std::uint32_t left_word;
 
     ORCHARD_FN dealings(const heap_view& heap, lane_mask m)
@@ -233,42 +221,12 @@ inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
     return found;
 }
 
-/// Begins a clearance, if there is none: until its end the group may hold what neither the device nor the host has. All
-/// lanes.
-inline ORCHARD_NOINLINE void begin_clearance(dealings& d) {
-    if (is_leader(d.mask) && d.clearance == 0) {
-        d.clearance = d.h.state->clearances_begun.word.fetch_add<order::acquire>(1) + 1;
-    }
-    simt::sync(d.mask);
-}
-
-/// Waits until as many clearances are over as had begun before this one, but not for too long. Any lane, alone.
-inline ORCHARD_NOINLINE void await_clearances(dealings& d) {
-    const std::uint64_t began = simt::clock_ns();
-    std::uint64_t ended = d.h.state->clearances_ended.word.load<order::acquire>();
-    ORCHARD_NO_UNROLL
-    while (ended + 1 < d.clearance && simt::clock_ns() - began < d.h.reclaim_patience_ns) {
-        simt::pause(1'000);
-        ended = d.h.state->clearances_ended.word.load<order::acquire>();
-    }
-    d.alone = ended + 1 == d.clearance;
-}
-
-/// Ends it, if there is one, once all is posted that was taken out. Any lane.
-inline ORCHARD_NOINLINE void end_clearance(dealings& d) {
-    if (d.clearance != 0) {
-        d.h.state->clearances_ended.word.fetch_add<order::release>(1);
-        d.clearance = 0;
-    }
-}
-
 /// Takes the next run that is to be handed back out of the magazine, where that has more than `d.keep`.
 inline ORCHARD_NOINLINE bool take_surplus(dealings& d) {
     if (d.returns == 0 || from_leader(d.mask, magazine_level(d.h)) <= d.keep) {
         return false;
     }
     --d.returns;
-    begin_clearance(d);
     return search_stock(d.h, 0, d.mask, 0, 0, &d.run);
 }
 
@@ -281,7 +239,6 @@ inline ORCHARD_FN void hand_back_surplus(dealings& d, std::uint32_t keep, std::u
     while (take_surplus(d)) {
         hand_back(d);
     }
-    end_clearance(d);
 }
 
 /// Chooses a length of which there are portions at hand, a random one: `d.drained`; 0 where there are none. All lanes.
@@ -308,7 +265,6 @@ inline ORCHARD_NOINLINE bool take_surplus_portion(dealings& d) {
         return false;
     }
     --d.returns;
-    begin_clearance(d);
     choose_length(d);
     if (d.drained == 0 || !search_stock(d.h, d.drained, d.mask, 1, 0, &d.run)) {
         return false;
@@ -324,7 +280,6 @@ inline ORCHARD_FN void hand_back_portions(dealings& d, std::uint32_t most) {
     while (take_surplus_portion(d)) {
         hand_back(d);
     }
-    end_clearance(d);
 }
 
 /// Runs that one request hands back at most, beside those that it may itself have use for.

@@ -92,9 +92,7 @@ inline ORCHARD_FN void retire_class(dealings& d) {
 inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
     dealings d(h, mask);
     d.page_class = page_class;
-    begin_clearance(d);
     retire_class(d);
-    end_clearance(d);
     return d.retired;
 }
 
@@ -151,7 +149,6 @@ inline ORCHARD_NOINLINE void collect_empty_slabs(const heap_view& h, lane_mask m
     if (from_leader(mask, magazine_level(h)) != 0 || h.magazine_target == 0 || !choose_empty_class(d)) {
         return;
     }
-    begin_clearance(d);
     look_at_entries(d);
     ORCHARD_NO_UNROLL
     while (d.retired < d.h.refill_batch && choose_entry(d)) {
@@ -159,7 +156,6 @@ inline ORCHARD_NOINLINE void collect_empty_slabs(const heap_view& h, lane_mask m
             put_retired(d);
         }
     }
-    end_clearance(d);
 }
 
 }  // namespace orchard::device

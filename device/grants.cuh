@@ -48,11 +48,6 @@ inline ORCHARD_NOINLINE void count_chunk(dealings& d, int n) {
     }
 }
 
-/// What is asked for, in leaves. Where one request is for less than another, it is a part of it.
-ORCHARD_INLINE std::uint64_t leaves_wanted(const dealings& d) {
-    return std::uint64_t{d.k} * leaves_per_segment + d.leaves;
-}
-
 /// Posts one request for `d.k` segments and a tail of `d.leaves` to `shard`, and waits. The reason is in `d.why`, what
 /// was got in `d.run` and `d.leaf`.
 inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
@@ -73,7 +68,7 @@ inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
         count_chunk(d, -1);
     }
     if (d.why == failure_reason::commit_blocked && is_leader(d.mask)) {
-        refusals::note_refusal(*d.box, mailbox::device_part::blocked_from(leaves_wanted(d)));
+        refusals::note_refusal(*d.box, mailbox::device_part::blocked_from(d.post.request.least_leaves()));
     }
 }
 
@@ -120,9 +115,12 @@ inline ORCHARD_FN void request_anywhere(dealings& d) {
 
 /// Says what was got. All lanes.
 inline ORCHARD_NOINLINE void set_result(dealings& d) {
-    static_cast<mailbox::grant&>(*d.result) = {d.run, d.leaf, leaf_count{d.leaves}};
+    *d.result = {d.run, d.leaf, leaf_count{d.leaves}};
     if (is_leader(d.mask)) {
         note_grant(d.h, *d.result);
+        if (d.noted) {
+            d.h.state->exhausted.word.store<order::relaxed>(0);
+        }
     }
 }
 
@@ -131,83 +129,41 @@ struct request_of_memory {
     std::uint32_t k;           ///< segments
     std::uint32_t leaves = 0;  ///< and a tail of so many; one of both may be 0
     std::uint64_t bytes = 0;   ///< the lanes' blocks in a chunk, which is counted then; 0: it is for no chunk
+    /// The reclaim behind which a refusal is the last word; 0: none is needed, and a refusal says nothing but that no
+    /// memory was found at once.
+    std::uint64_t reclaim = 0;
 };
 
-/// Reads which reclaim was the last one that found nothing. Before an attempt of a group that was refused.
-inline ORCHARD_NOINLINE void look_at_reclaims(dealings& d) {
-    if (d.result->refused_at != 0) {
-        d.vain = reclaim_in_vain::unpack(from_leader(d.mask, d.h.state->vain_reclaim.word.load<order::acquire>()));
-    }
+/// What is asked for, in leaves. Where one request is for less than another, it is a part of it.
+ORCHARD_INLINE std::uint64_t leaves_wanted(const dealings& d) {
+    return std::uint64_t{d.k} * leaves_per_segment + d.leaves;
 }
 
-/// Whether the host has granted segments to the magazine since that reclaim looked there, of which the host knows
-/// nothing any more when it refuses. All lanes.
-inline ORCHARD_NOINLINE bool has_come_since(dealings& d) {
-    // In this order: what is not under way any more has come.
-    const bool coming = refill_under_way(d) != 0;
-    std::uint64_t come = 0;
-    if (is_leader(d.mask)) {
-        come = late_grants(d.h);
-    }
-    const bool came = (from_leader(d.mask, come) & reclaim_in_vain::most_grants) != d.vain.late_grants;
-    return coming || came;
+/// Returns why requests for `leaves` are refused that need no later reclaim than this one, or none where that is not
+/// known. Any lane, alone.
+inline ORCHARD_NOINLINE failure_reason known_exhaustion(const heap_view& h, std::uint64_t reclaim,
+                                                        std::uint64_t leaves) {
+    // Acquires: with the note, the caller sees what its writer saw.
+    const auto note = exhaustion::unpack(h.state->exhausted.word.load<order::acquire>());
+    const bool any_size = simt::mutation::is(fault::exhausted_size);
+    return note.reclaim >= reclaim && (note.leaves <= leaves || any_size) ? note.why : failure_reason::none;
 }
 
-/// The number of the clearance that begins next. All lanes.
-inline ORCHARD_NOINLINE std::uint64_t next_clearance(const heap_view& h, lane_mask mask) {
-    // A read-modify-write reads the newest value: an older one would make a clearance that is over look as if it began
-    // later. It also releases: the group that begins the next clearance must see all memory that was freed before.
-    std::uint64_t begun = 0;
-    if (is_leader(mask)) {
-        begun = h.state->clearances_begun.word.fetch_add<order::acq_rel>(0);
+/// Sets `d.why` to that for the request. All lanes.
+inline ORCHARD_NOINLINE void look_at_exhaustion(dealings& d) {
+    d.why = failure_reason::none;
+    if (!d.noted) {
+        return;
     }
-    begun = from_leader(mask, begun);
-    return simt::mutation::is(fault::vain_age) ? begun : begun + 1;
+    const failure_reason why = known_exhaustion(d.h, d.reclaim, leaves_wanted(d));
+    d.why = static_cast<failure_reason>(from_leader(d.mask, static_cast<std::uint32_t>(why)));
 }
 
-/// After a refusal: whether there is nothing to be had. A whole reclaim has found nothing that began after the caller
-/// was refused, and the host has refused again since. What was freed meanwhile the caller may miss.
-inline ORCHARD_NOINLINE bool is_in_vain(dealings& d) {
-    if (d.result->refused_at == 0) {
-        d.result->refused_at = next_clearance(d.h, d.mask);
-        return false;
+/// Notes that the heap is exhausted for requests of this size or more.
+inline ORCHARD_NOINLINE void note_exhaustion(const dealings& d) {
+    if (is_leader(d.mask) && leaves_wanted(d) <= exhaustion::most_leaves) {
+        d.h.state->exhausted.word.raise<order::release>(exhaustion{d.reclaim, leaves_wanted(d), d.why}.pack());
     }
-    return d.vain.reclaim >= d.result->refused_at && !has_come_since(d);
-}
-
-/// Records that the heap is exhausted for requests of this size or more that failed before the last reclaim began.
-inline ORCHARD_NOINLINE void prove_shortage(const dealings& d) {
-    if (is_leader(d.mask) && is_shortage(d.why) && leaves_wanted(d) <= shortage_proof::most_leaves) {
-        const shortage_proof proof{d.vain.reclaim, leaves_wanted(d), d.why};
-        d.h.state->shortage[shortage_proof::size_of(proof.leaves)].word.raise<order::release>(proof.pack());
-    }
-}
-
-/// Returns the reason that is recorded for `leaves` by a reclaim with this number or a later one, or `none`. Segments
-/// that the recording group saw come into the magazine are visible to the caller from now on. All lanes.
-inline ORCHARD_NOINLINE failure_reason proven_shortage(const heap_view& h, lane_mask mask, std::uint64_t reclaim,
-                                                       std::uint64_t leaves) {
-    failure_reason why = failure_reason::none;
-    const bool any = simt::mutation::is(fault::proof_size);
-    const std::uint32_t last = any ? shortage_proof::sizes - 1 : shortage_proof::size_of(leaves);
-    ORCHARD_NO_UNROLL
-    for (std::uint32_t i = 0; i <= last && why == failure_reason::none; ++i) {
-        const auto proof = shortage_proof::unpack(from_leader(mask, h.state->shortage[i].word.load<order::acquire>()));
-        why = proof.reclaim >= reclaim && (proof.leaves <= leaves || any) ? proof.why : why;
-    }
-    return why;
-}
-
-/// Returns true if such a record was made since the caller was first refused; `d.elsewhere` is its reason. All lanes.
-inline ORCHARD_NOINLINE bool is_proven(dealings& d) {
-    if (d.result->refused_at == 0) {
-        return false;
-    }
-    const failure_reason why = proven_shortage(d.h, d.mask, d.result->refused_at, leaves_wanted(d));
-    if (why != failure_reason::none) {
-        d.elsewhere = why;
-    }
-    return why != failure_reason::none;
 }
 
 /// After a request: keeps the levels.
@@ -218,54 +174,72 @@ inline ORCHARD_FN void level_after(dealings& d) {
     }
 }
 
-/// Gets segments with a tail: from the magazine, else from the host, on shortage after giving back what lies unused.
-/// All lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
+/// What a group looks at before it asks for segments.
+struct acquire_flags {
+    bool closing;
+    bool exhausted;  ///< there is a note of exhaustion
+};
+
+/// All lanes. Cost: two loads side by side.
+inline ORCHARD_FN acquire_flags look_at_flags(const heap_view& h, lane_mask mask) {
+    const std::uint64_t note = h.state->exhausted.word.load<order::relaxed>();
+    const std::uint32_t flags = from_leader(mask, (is_closing(h) ? 1u : 0u) | (note != 0 ? 2u : 0u));
+    return {(flags & 1) != 0, (flags & 2) != 0};
+}
+
+/// Hands back some of what the magazine has too much, and asks the host.
+inline ORCHARD_FN void ask_host(dealings& d) {
+    // The host should find in one piece what the magazine has in pieces, or never serves.
+    const bool all = d.k > 64 || d.h.magazine_target == 0;
+    hand_back_surplus(d, all ? d.h.magazine_target : d.h.magazine_most, returns_at_once + d.k / 32);
+    request_anywhere(d);
+}
+
+/// After a refusal: what was asked for may be in a refill that the host had granted before. Returns whether it was.
+inline ORCHARD_FN bool take_refill(dealings& d) {
+    d.elsewhere = d.why;
+    collect_answers(d);
+    if (d.h.magazine_target != 0 && take_at_hand(d)) {
+        count_chunk(d, 1);
+        return true;
+    }
+    d.why = d.elsewhere;
+    return false;
+}
+
+/// Gets segments with a tail: from the magazine, else from the host. Where `what` names a reclaim, that is over. All lanes
+/// of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
 /// hit, two more for a tail; a round trip (3 to 5 us) otherwise.
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
-                                               memory_got* got) {
-    constexpr std::uint32_t most_attempts = 6;
+                                               mailbox::grant* got) {
     // A run lies in one shard.
     const std::uint32_t whole = what.k + (what.leaves != 0 ? 1 : 0);
     if (whole > h.places || whole > h.segments_per_shard) {
         return failure_reason::too_large;
     }
-    if (from_leader(mask, is_closing(h) ? 1u : 0u) != 0) {
+    const acquire_flags flags = look_at_flags(h, mask);
+    if (flags.closing) {
         return failure_reason::closing;
     }
     dealings d(h, mask);
+    d.noted = flags.exhausted;
     d.k = what.k;
     d.leaves = what.leaves;
     d.bytes = what.bytes;
+    d.reclaim = what.reclaim;
     d.result = got;
-    ORCHARD_NO_UNROLL
-    for (;;) {
-        // The magazine is looked at once more in any case: what was refused here may have come there.
-        d.is_last = d.attempt == most_attempts || is_proven(d);
-        if (is_leader(d.mask)) {
-            put_late_tails(d.h);
-        }
-        if (d.h.magazine_target != 0 && take_at_hand(d)) {
-            count_chunk(d, 1);
-            break;
-        }
-        if (d.is_last) {
-            d.why = d.elsewhere;  // what the host has said last
-            break;
-        }
-        // The host should find in one piece what the magazine has in pieces, or never serves.
-        const bool all = d.k > 64 || d.h.magazine_target == 0;
-        hand_back_surplus(d, all ? d.h.magazine_target : d.h.magazine_most, returns_at_once + d.k / 32);
-        look_at_reclaims(d);
-        request_anywhere(d);
-        if (!may_be_elsewhere(d.why)) {
-            break;
-        }
-        ++d.attempt;
-        if (is_in_vain(d)) {
-            prove_shortage(d);
-            d.attempt = most_attempts;
-        } else if (d.attempt != most_attempts) {
-            reclaim(d);
+    if (is_leader(d.mask)) {
+        put_late_tails(d.h);
+    }
+    if (d.h.magazine_target != 0 && take_at_hand(d)) {
+        count_chunk(d, 1);
+    } else {
+        look_at_exhaustion(d);
+        if (d.why == failure_reason::none) {
+            ask_host(d);
+            if (d.reclaim != 0 && is_shortage(d.why) && !take_refill(d)) {
+                note_exhaustion(d);
+            }
         }
     }
     if (d.why == failure_reason::none) {
@@ -275,10 +249,16 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     return d.why;
 }
 
-/// Gets a run of `k` segments, as `acquire`.
+/// Gets a run of `k` segments, as `acquire`; refuses only behind a reclaim that began when nothing was found at first.
+/// What other groups hold at that moment for requests of their own, or are about to hand back, counts as taken.
 ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
-    memory_got got;
-    const failure_reason why = acquire(h, mask, {k}, &got);
+    mailbox::grant got;
+    failure_reason why = acquire(h, mask, {k}, &got);
+    if (is_shortage(why)) {
+        const std::uint64_t reclaim = next_reclaim(h, mask);
+        await_reclaim(h, mask, reclaim);
+        why = acquire(h, mask, {k, 0, 0, reclaim}, &got);
+    }
     *run = got;
     return why;
 }

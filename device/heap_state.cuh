@@ -178,49 +178,26 @@ struct alignas(128) lone_word {
     device_word<std::uint64_t> word;
 };
 
-/// A word that says that a whole reclaim has found nothing, while no other group held unused memory.
-///
-///     63        24 23               0
-///     |  reclaim  |   late_grants   |
-struct reclaim_in_vain {
-    static constexpr std::uint64_t most_grants = (std::uint64_t{1} << 24) - 1;
-
-    std::uint64_t reclaim;      ///< its clearance's number, from 1 on; 0: there was none
-    std::uint64_t late_grants;  ///< had come before it looked into the magazine; modulo `most_grants` + 1
-
-    [[nodiscard]] ORCHARD_INLINE std::uint64_t pack() const { return reclaim << 24 | (late_grants & most_grants); }
-    static ORCHARD_INLINE reclaim_in_vain unpack(std::uint64_t word) { return {word >> 24, word & most_grants}; }
-};
-
-/// A word that says that the heap was exhausted for requests of so many leaves or more, at some time after a certain
-/// reclaim had begun.
+/// A word that says that the heap was exhausted: a request for so many leaves was refused behind the reclaim with this
+/// number. Null for requests of as many leaves or more that need no later reclaim.
 ///
 ///     63           24 23          4 3      0
 ///     |   reclaim    |  ~leaves   | reason |
 ///
 /// The greater of two words is of the later reclaim; of two words of one reclaim, the greater one covers more requests.
-/// There is a word for each size, so that a later reclaim for a large request does not hide an earlier one for a small
-/// request.
-struct shortage_proof {
+struct exhaustion {
     static constexpr std::uint64_t most_leaves = (std::uint64_t{1} << 20) - 1;
-    static constexpr std::uint32_t sizes = 4;
+    static_assert(failure_reasons <= 16, "a reason has 4 bits");
 
-    std::uint64_t reclaim;  ///< its clearance's number, from 1 on
-    std::uint64_t leaves;   ///< at most `most_leaves`
-    failure_reason why;
+    std::uint64_t reclaim;
+    std::uint64_t leaves;  ///< at most `most_leaves`
+    failure_reason why;    ///< none: there is no such note
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t pack() const {
         return reclaim << 24 | (most_leaves - leaves) << 4 | static_cast<std::uint64_t>(why);
     }
-    static ORCHARD_INLINE shortage_proof unpack(std::uint64_t word) {
+    static ORCHARD_INLINE exhaustion unpack(std::uint64_t word) {
         return {word >> 24, most_leaves - (word >> 4 & most_leaves), static_cast<failure_reason>(word & 15)};
-    }
-    /// Which word is for so many leaves: up to a segment, four, sixteen, or more.
-    static ORCHARD_INLINE std::uint32_t size_of(std::uint64_t leaves) {
-        return leaves <= leaves_per_segment        ? 0
-               : leaves <= leaves_per_segment * 4  ? 1
-               : leaves <= leaves_per_segment * 16 ? 2
-                                                   : 3;
     }
 };
 
@@ -241,13 +218,9 @@ struct heap_state {
     lone_word portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the magazine
     lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
     lone_word refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
-    lone_word late_grants;       ///< that nobody waited for, and were put into the magazine
     lone_word late_tails;  ///< leaf + 1 of the first tail of these that is not in the magazine yet; 0: there is none
-    lone_word reclaiming;  ///< when the last reclaim began, in ns; a hint that keeps others from joining
-    lone_word clearances_begun;                 ///< times that a group began to take out what lies unused, for the host
-    lone_word clearances_ended;                 ///< and how many of these are over
-    lone_word vain_reclaim;                     ///< the newest `reclaim_in_vain`; 0: there was none
-    lone_word shortage[shortage_proof::sizes];  ///< [size]: the newest `shortage_proof`; 0: there was none
+    lone_word reclaims;   ///< 2 n: n reclaims are over and none is under way; 2 n + 1: one more is
+    lone_word exhausted;  ///< an `exhaustion`, until a group gets a segment again; 0: there is none
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_counts failure;
     struct alignas(128) counters {

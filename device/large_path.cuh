@@ -43,7 +43,7 @@ inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
 
 /// Whether a lane that got nothing should ask again: something was freed meanwhile that the host had freed.
 inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
-    r.got.refused_at = 0;  // that it was refused then says nothing any more
+    r.reclaim = 0;  // that it was refused then says nothing any more
     return r.block == nullptr && is_shortage(r.why) && r.h.host_frees->posted.load<simt::order::relaxed>() != 0 &&
            free_for_host(r.h, &r.host_frees_seen);
 }

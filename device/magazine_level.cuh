@@ -48,7 +48,7 @@ inline ORCHARD_NOINLINE void end_refill(dealings& d, bool over) {
         d.h.add(counter::refills, 1);
         d.h.add(counter::posts, 1);
     } else {
-        // No plain store: a reader of this 0 acquires what the last refill to come has counted.
+        // No plain store: a reader of this 0 acquires what earlier refills have brought.
         d.h.state->refill_in_flight.word.fetch_and<order::relaxed>(0);
     }
 }

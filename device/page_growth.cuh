@@ -68,11 +68,8 @@ struct place_opening {
     failure_reason why = failure_reason::none;
     std::uint32_t refusals = 0;  ///< that the class had counted at first
     std::uint64_t started = 0;
-    memory_got got;
-    // While others look for unused memory, as the group's leader knows.
-    std::uint64_t look = 0;    ///< when the last one began that was seen
-    std::uint32_t looks = 0;   ///< so many were seen
-    std::uint32_t rounds = 0;  ///< of waiting for who has looked in vain
+    mailbox::grant got;
+    std::uint64_t reclaim = 0;  ///< the one behind which a refusal is the last word; 0: no sweep has found nothing yet
 
     ORCHARD_FN place_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
         : h{heap}, group{mask}, page_class{of_class} {}
@@ -120,6 +117,15 @@ inline ORCHARD_NOINLINE bool is_known_unserved(place_opening& o) {
     return o.why != failure_reason::none;
 }
 
+/// Returns whether it is known by now that no segment is to be had behind the reclaim that the group needs. `o.why` says
+/// the reason. All lanes.
+inline ORCHARD_NOINLINE bool is_exhausted(place_opening& o) {
+    const failure_reason why =
+        magazine_level(o.h) != 0 ? failure_reason::none : known_exhaustion(o.h, o.reclaim, leaves_per_segment);
+    o.why = static_cast<failure_reason>(from_leader(o.group, static_cast<std::uint32_t>(why)));
+    return o.why != failure_reason::none;
+}
+
 /// Returns true if the leader has reserved the place. Otherwise another group is getting a slab for it, and this one
 /// has waited for the result. All lanes.
 inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
@@ -150,75 +156,34 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
         if (o.entry != 0) {
             return false;
         }
-        // The other group got no segment, so this one would get none either; or the slab has been retired again.
+        // The other group got no segment, so this one would get none either, unless it needs a later reclaim; or the
+        // slab has been retired again.
         const std::uint32_t now = from_leader(o.group, refusal.load<order::relaxed>());
-        if (now / 256 != o.refusals && now % 256 != 0) {
-            o.why = static_cast<failure_reason>(now % 256);
+        const auto why = static_cast<failure_reason>(now % 256);
+        if (now / 256 != o.refusals && why != failure_reason::none && (o.reclaim == 0 || !is_shortage(why))) {
+            o.why = why;
+            return false;
+        }
+        if (o.reclaim != 0 && is_exhausted(o)) {
             return false;
         }
     }
 }
 
-/// Returns true while another group is finding out if there is a segment at all: it reclaims unused memory, or has done
-/// so without success and asks the host once more. Returns false after two such groups: the first one may have begun
-/// too early to prove anything for this group. All lanes.
-inline ORCHARD_NOINLINE bool is_being_proven(place_opening& o) {
-    constexpr std::uint32_t most_looks = 2;
-    constexpr std::uint32_t most_rounds = 16;  // longer than a round trip
-    const heap_state& state = *o.h.state;
-    bool yes = false;
-    if (is_leader(o.group)) {
-        // Acquires, where a reclaim has just ended, that it was in vain.
-        const std::uint64_t began = state.reclaiming.word.load<order::acquire>();
-        const auto vain = reclaim_in_vain::unpack(state.vain_reclaim.word.load<order::relaxed>());
-        if (began != 0) {
-            o.looks += began != o.look ? 1 : 0;
-            o.look = began;
-            yes = o.looks <= most_looks && simt::clock_ns() - began < o.h.reclaim_patience_ns;
-        } else {
-            yes = vain.reclaim >= o.got.refused_at && ++o.rounds < most_rounds;
-        }
-    }
-    return from_leader(o.group, yes ? 1u : 0u) != 0;
-}
-
-/// Returns true if it is proven that there is no segment: then none is cached, and no group has opened the place. For a
-/// group that was refused before. Waits for the group that is asking the host; its answer applies to all waiting
-/// groups. All lanes.
-inline ORCHARD_NOINLINE bool await_proof(place_opening& o) {
-    if (o.got.refused_at == 0) {
-        return false;
-    }
-    o.look = 0;
-    o.looks = 0;
-    o.rounds = 0;
-    ORCHARD_NO_UNROLL
-    for (;;) {
-        o.why = proven_shortage(o.h, o.group, o.got.refused_at, leaves_per_segment);
-        const bool some = magazine_level(o.h) != 0 || o.h.table(o.page_class)[o.place].load<order::relaxed>() != 0;
-        const bool wanted = from_leader(o.group, some ? 1u : 0u) != 0;
-        if (wanted || o.why != failure_reason::none) {
-            return !wanted;
-        }
-        if (!is_being_proven(o)) {
-            return false;
-        }
-        simt::pause(2'000);
-    }
-}
-
-/// The slab at `o.place`: found, made, or waited for; a group that was refused may learn at once that there is none.
-/// All lanes of a converged group; the same result in all.
-/// Cost: a load where it is there, some more of a group that was refused; otherwise as `acquire`, for one group, and
-/// the others' wait.
+/// The slab at `o.place`: found, made, or waited for. A group that needs a reclaim waits for it before it reserves the
+/// place: others would wait for that place. All lanes of a converged group; the same result in all.
+/// Cost: as `acquire`, for one group, and the others' wait.
 ORCHARD_INLINE void open_place(place_opening& o) {
-    if (await_proof(o)) {
-        return;
-    }
     o.why = failure_reason::none;
+    if (o.reclaim != 0) {
+        await_reclaim(o.h, o.group, o.reclaim);
+        if (is_exhausted(o)) {
+            return;
+        }
+    }
     o.made = await_place(o);
     if (o.made) {
-        o.why = acquire(o.h, o.group, {1}, &o.got);
+        o.why = acquire(o.h, o.group, {1, 0, 0, o.reclaim}, &o.got);
         clear_place(o);
         settle_place(o);
     }

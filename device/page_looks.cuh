@@ -6,7 +6,7 @@
 
 #include "device/failures.cuh"
 #include "device/page_share.cuh"
-#include "device/page_survey.cuh"
+#include "device/page_growth.cuh"
 
 namespace orchard::device {
 
@@ -16,10 +16,13 @@ enum class search_stage : std::uint32_t { probing, redeeming, sweeping, ended };
 /// What the head of a class's slab table says, a bit each.
 namespace facts {
 inline constexpr std::uint32_t may_probe = 1;   ///< random looks may find pages
-inline constexpr std::uint32_t is_refused = 2;  ///< the class was refused a slab
+inline constexpr std::uint32_t is_exhausted = 2;  ///< it is known that there is no segment
 inline constexpr std::uint32_t is_late = 4;     ///< the deadline is over
 inline constexpr std::uint32_t has_room = 8;    ///< a ticket would open a slab, although many pages are free
 }  // namespace facts
+
+/// No place of a slab table.
+inline constexpr std::uint32_t no_place = 0xffffffffu;
 
 /// Words that a lane of a sweep looks at side by side.
 inline constexpr std::uint32_t swept_at_once = 4;
@@ -44,9 +47,8 @@ struct page_search {
     bool missing = false;       ///< the ticket's next place has no slab yet
     bool served = false;        ///< the last step gave somebody a page
     bool contested = false;     ///< a sweep saw a free page, or a slab on its way
-    bool swept = false;         ///< before it asked for a slab, since it is known that there is none
-    bool surveys = false;       ///< the slab table is to be looked at
-    bool surveyed = false;      ///< it was, after a sweep that saw nothing
+    bool swept = false;         ///< a sweep saw no free page, and no slab has come since
+    std::uint32_t hole = no_place;  ///< an empty place that this lane saw in a sweep
     bool tight = false;         ///< this lane saw nothing but words that are nearly full
     std::uint32_t again = 0;    ///< times that it probed once more, as the class has room
     bool opened = false;        ///< the group has made a slab
@@ -94,8 +96,8 @@ struct page_search {
     ORCHARD_FN void begin_sweep();
     ORCHARD_FN bool begin_opening();
     ORCHARD_FN void end_opening();
-    ORCHARD_FN void look_at_table();
-    ORCHARD_FN void look_again(bool freed);
+    ORCHARD_FN bool is_exhausted();
+    ORCHARD_FN void choose_hole(bool on);
     ORCHARD_FN void take_turns(bool wanted);
     ORCHARD_INLINE bool is_its_turn() const;
     ORCHARD_FN void end_turn();
@@ -167,9 +169,14 @@ inline ORCHARD_FN void page_search::look_at_four(bool& growing) {
     const std::uint32_t total = places * parts();
     const std::uint32_t next = static_cast<std::uint32_t>(position) + rank;
     const std::uint32_t at = next < total ? next : next - total;
-    const std::uint32_t entry = s.slabs.table[at / parts()].load<order::relaxed>();
+    auto& there = s.slabs.table[at / parts()];
+    std::uint32_t entry = there.load<order::relaxed>();
+    if (entry == 0) {
+        entry = there.fetch_or<order::acquire>(0);  // the newest value, so that no slab is passed over
+    }
     growing = entry == growing_entry;
     if (!is_slab_entry(entry)) {
+        hole = growing ? hole : at / parts();
         return;
     }
     s.seen.segment = entry - 1;

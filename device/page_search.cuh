@@ -8,7 +8,8 @@
 ///    that see something share.
 /// 2. *Redeeming.* A ticket names the next pages of the class's sequence of slabs. So demand says exactly which slabs
 ///    are missing. The group that comes to such a place first gets a segment for it, the other groups wait for it.
-/// 3. *Sweeping.* Where no segment is to be had, all words are looked at. Null only where that saw no free page.
+/// 3. *Sweeping.* Where no segment is to be had, all words are looked at. Where that saw no free page, the group asks
+///    for a segment behind a reclaim that begins then. Null where that was refused.
 ///
 /// A step looks at words as its stage says, and then claims and shares what was seen (page_share.cuh); the groups of a
 /// warp make their steps together, each in its own stage.
@@ -25,6 +26,8 @@ inline ORCHARD_FN void page_search::advance_ticket() {
     if (why != failure_reason::none) {
         left = 0;
     } else if (!missing) {
+        swept = false;
+        opening.reclaim = 0;
         const std::uint64_t next = (position >> log_pages()) + 1;
         if (!served && next < places && is_leader(s.group)) {
             head().frontier.raise<order::relaxed>(next << log_pages());  // not fresh: on to the next slab
@@ -90,19 +93,27 @@ inline ORCHARD_FN bool page_search::is_roomy() {
     return sample.is_roomy(s.pages);
 }
 
+/// Returns whether it is known that there is no segment: this class was refused one, and requests of whatever class still
+/// are. A leader, alone. Cost: a load, of the line that the rest of the head is on.
+inline ORCHARD_FN bool page_search::is_exhausted() {
+    return head().refusal.load<order::relaxed>() % 256 != 0 &&
+           known_exhaustion(opening.h, 0, leaves_per_segment) != failure_reason::none &&
+           magazine_level(opening.h) == 0;
+}
+
 /// Reads the head of the class's slab table: `places`, `spread`, and what follows for `next_stage`. A leader, alone, so
 /// that a hot line is read once for a group.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
-    // Before null is returned, the newest value.
-    places =
-        why != failure_reason::none ? head().count.fetch_add<order::acquire>(0) : head().count.load<order::relaxed>();
-    const bool known = head().refusal.load<order::relaxed>() % 256 != 0;
+    const bool known = is_exhausted();
+    // Before a sweep, the newest value.
+    places = known || why != failure_reason::none ? head().count.fetch_add<order::acquire>(0)
+                                                  : head().count.load<order::relaxed>();
     spread = head().spread.load<order::relaxed>();
     const std::uint64_t frontier = head().frontier.load<order::relaxed>();
     // Where demand has run beyond what there is, others are getting new slabs already.
     const bool beyond = frontier > std::uint64_t{places} << log_pages();
     const bool opens = frontier >= std::uint64_t{spread} << log_pages();
-    return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_refused : 0) |
+    return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
            (is_roomy() && opens ? facts::has_room : 0);
 }
 
@@ -111,23 +122,28 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
     const bool late = (known & facts::is_late) != 0;
     if (late && why == failure_reason::none) {
         why = failure_reason::service_not_answering;
-        return search_stage::sweeping;
     }
     if (why == failure_reason::closing) {
         return search_stage::ended;
     }
-    if (why != failure_reason::none) {
-        if (stage != search_stage::sweeping) {
+    if (stage == search_stage::sweeping) {
+        if (contested && !late) {
             return search_stage::sweeping;
         }
-        surveys = is_shortage(why) && !contested && !surveyed;
-        return surveys || (contested && !late) ? search_stage::sweeping : search_stage::ended;
+        if (opening.reclaim != 0 || (why != failure_reason::none && !is_shortage(why))) {
+            return search_stage::ended;
+        }
+        why = failure_reason::none;
+        swept = true;
+        return search_stage::redeeming;
+    }
+    if (why != failure_reason::none) {
+        return search_stage::sweeping;
     }
     if (stage == search_stage::redeeming && (known & facts::may_probe) != 0 && spread != 0) {
         return search_stage::probing;
     }
-    if ((known & facts::is_refused) != 0 && !swept && places != 0) {
-        swept = true;
+    if ((known & facts::is_exhausted) != 0 && !swept) {
         return search_stage::sweeping;
     }
     constexpr std::uint32_t most_again = 4;
@@ -138,9 +154,8 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
     return search_stage::redeeming;
 }
 
-/// Where a stage is over: what follows. Whether a group must look at the slab table first.
+/// Where a stage is over: what follows. Returns whether a group begins a sweep.
 inline ORCHARD_NOINLINE bool page_search::plan() {
-    surveys = false;
     const bool on = left == 0 && stage != search_stage::ended;
     if (simt::ballot(s.here, on) == 0) {
         return false;
@@ -155,7 +170,7 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
         spread = agreed_spread;
         stage = next_stage(known);
     }
-    return simt::ballot(s.here, surveys) != 0;
+    return simt::ballot(s.here, on && stage == search_stage::sweeping) != 0;
 }
 
 /// A ticket for as many pages as the group lacks.
@@ -178,7 +193,7 @@ inline ORCHARD_FN void page_search::begin_sweep() {
     if (is_leader(s.group)) {
         opening.h.add(counter::sweeps, 1);
     }
-    if (why != failure_reason::none) {
+    if (contested) {
         simt::pause(500);
     }
     // Less than 2^32: the bitmaps of so many words would fill any device.
@@ -186,14 +201,32 @@ inline ORCHARD_FN void page_search::begin_sweep() {
     const std::uint32_t own = static_cast<std::uint32_t>(simt::position().global_warp()) * golden_ratio;
     position = std::uint64_t{own} * left >> 32;
     contested = false;
+    hole = no_place;
+}
+
+/// After a sweep that saw no free page: the group asks for a slab at an empty place that it saw, or at the next one of
+/// the table, behind a reclaim that begins now. The groups of a warp come here together, so that one reclaim serves all.
+inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
+    if (simt::ballot(s.here, on) == 0) {
+        return;
+    }
+    const lane_mask seen = s.group & simt::ballot(s.here, on && hole != no_place);
+    const std::uint32_t place = simt::shuffle(s.here, hole, seen != 0 ? simt::lowest_bit(seen) : simt::lane_id());
+    const auto lacking = static_cast<std::uint32_t>(simt::popcount(s.without()));
+    if (on) {
+        position = std::uint64_t{seen != 0 ? place : places} << log_pages();
+        left = lacking;
+        opening.reclaim = next_reclaim(opening.h, s.group);
+    }
 }
 
 /// Begins the stages of the groups that have just come to one. Whether all searches have ended.
 inline ORCHARD_NOINLINE bool page_search::begin() {
     const bool on = left == 0;
-    const bool buys = on && stage == search_stage::redeeming;
-    if (simt::ballot(s.here, buys) != 0) {
-        buy_ticket(buys);
+    const bool redeems = on && stage == search_stage::redeeming;
+    if (simt::ballot(s.here, redeems) != 0) {
+        buy_ticket(redeems && !swept);
+        choose_hole(redeems && swept);
     }
     if (on && stage == search_stage::probing) {
         left = 2;
@@ -213,10 +246,6 @@ inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     opening.entry = 0;
     opening.made = false;
     opening.why = failure_reason::out_of_memory_device_budget;
-    if (swept && opening.got.refused_at == 0) {
-        // As good as refused: others of the class were, and a sweep since has left the group without.
-        opening.got.refused_at = next_clearance(opening.h, s.group);
-    }
     return opening.place < opening.h.places;
 }
 
@@ -229,28 +258,11 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
         }
         return;
     }
-    surveyed = false;
     missing = !opening.made;
     opened = opened || opening.made;
     if (opening.made && is_leader(s.group)) {
         s.seen = {opening.entry - 1, opening.word, opening.bits};
         s.claimed = true;
-    }
-}
-
-/// Looks at the slab table of a group; where a place is empty, the group gets a ticket for that. All lanes of the
-/// group.
-inline ORCHARD_NOINLINE void page_search::look_at_table() {
-    surveyed = true;
-    const std::uint32_t hole = survey(opening.h, s.group, s.page_class, places);
-    if (hole != no_place) {
-        // What was proven before is of no use: there may have been a page at that time, whose slab has become free
-        // behind the group's back.
-        opening.got.refused_at = next_clearance(opening.h, s.group);
-        why = failure_reason::none;
-        stage = search_stage::redeeming;
-        position = std::uint64_t{hole} << log_pages();
-        left = static_cast<std::uint32_t>(simt::popcount(simt::ballot(s.group, s.lacks())));
     }
 }
 
@@ -262,14 +274,8 @@ inline ORCHARD_NOINLINE void page_search::take_turns(bool wanted) {
 /// Whether it is the turn of this lane's group.
 ORCHARD_INLINE bool page_search::is_its_turn() const { return (s.group >> simt::lowest_bit(turns) & 1) != 0; }
 
-/// Ends a turn. What one class of a heap was refused the others need not wait to find out.
+/// Ends a turn.
 inline ORCHARD_NOINLINE void page_search::end_turn() {
-    const int lane = simt::lowest_bit(turns);
-    const std::uint64_t refused_at = simt::shuffle(s.here, opening.got.refused_at, lane);
-    const std::uint64_t heap = simt::shuffle(s.here, reinterpret_cast<std::uintptr_t>(opening.h.state), lane);
-    if (opening.got.refused_at == 0 && heap == reinterpret_cast<std::uintptr_t>(opening.h.state)) {
-        opening.got.refused_at = refused_at;
-    }
     turns &= turns - 1;
     simt::sync(s.here);
 }
@@ -302,27 +308,11 @@ ORCHARD_INLINE void open_places(page_search& p) {
     }
 }
 
-/// After the blocks that the host had freed were freed: groups that still lack pages look for a slab again.
-inline ORCHARD_NOINLINE void page_search::look_again(bool freed) {
-    const lane_mask all = simt::ballot(s.here, freed);
-    if (all != 0) {
-        opening.got.refused_at = 0;  // that it was refused then says nothing any more
-    }
-    if ((s.group & all) != 0 && surveys) {
-        why = failure_reason::none;
-    }
-}
-
-/// Looks at the slab table for the groups whose sweeps saw nothing.
-ORCHARD_INLINE void survey_tables(page_search& p) {
-    std::uint64_t freed = p.opening.h.host_frees->freed.load<order::relaxed>();
-    p.look_again(free_for_host(p.opening.h, &freed));
-    ORCHARD_NO_UNROLL
-    for (p.take_turns(p.surveys); p.turns != 0; p.end_turn()) {
-        if (p.is_its_turn()) {
-            p.look_at_table();
-        }
-    }
+/// Frees what the host has freed, so that sweeps find it.
+ORCHARD_INLINE void free_before_sweeps(page_search& p) {
+    std::uint64_t freed = 0;
+    (void)free_for_host(p.opening.h, &freed);
+    simt::sync(p.s.here);
 }
 
 /// A page for every lane of `here`, as far as there are any, or null, whose reason is recorded; all of them are
@@ -335,7 +325,7 @@ inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, la
     ORCHARD_NO_UNROLL
     for (;;) {
         if (p.plan()) {
-            survey_tables(p);
+            free_before_sweeps(p);
         }
         if (p.begin()) {
             break;

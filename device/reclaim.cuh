@@ -11,20 +11,14 @@
 
 namespace orchard::device {
 
-/// Where a refill is under way, posted, and its segments not at hand yet: shard + 1; else 0, and what has come is
-/// counted. The newest value: a post releases nothing that a load would have to see. All lanes.
+/// Where a refill is under way, posted, and its segments not at hand yet: shard + 1; else 0. The newest value: a post
+/// releases nothing that a load would have to see. All lanes.
 inline ORCHARD_NOINLINE std::uint64_t refill_under_way(dealings& d) {
     std::uint64_t shard = 0;
-    if (is_leader(d.mask) && !simt::mutation::is(fault::late_grants)) {
+    if (is_leader(d.mask) && !simt::mutation::is(fault::refill_wait)) {
         shard = d.h.state->refill_in_flight.word.fetch_add<order::acquire>(0);
     }
     return from_leader(d.mask, shard);
-}
-
-/// How many grants have come into the magazine that nobody waited for: the newest value, and acquires them. Any lane,
-/// alone.
-inline ORCHARD_NOINLINE std::uint64_t late_grants(const heap_view& h) {
-    return simt::mutation::is(fault::late_grants) ? 0 : h.state->late_grants.word.fetch_add<order::acquire>(0);
 }
 
 /// Whether to stay for answers of `d.shard`: some rounds for what is under way, but until it is at hand for a refill,
@@ -51,67 +45,88 @@ inline ORCHARD_FN void collect_answers(dealings& d) {
         }
     }
     if (is_leader(d.mask)) {
-        d.late_grants = late_grants(d.h);
         put_late_tails(d.h);
     }
 }
 
-/// Begins a reclaim (true), or waits for the one that goes on, but not for one that has lasted too long. All lanes.
-inline ORCHARD_NOINLINE bool begin_reclaim(dealings& d) {
-    auto& since = d.h.state->reclaiming.word;
-    std::uint32_t first = 0;
-    std::uint64_t began = 0;
-    if (is_leader(d.mask)) {
-        began = since.load<order::relaxed>();
-        const std::uint64_t now = simt::clock_ns();
-        const bool free = began == 0 || now - began > d.h.reclaim_patience_ns;
-        first = free && since.compare_exchange<order::relaxed>(began, now) ? 1 : 0;
+/// Returns the number of the first reclaim that begins after this call: it finds all memory that was unused when the
+/// caller found none. All lanes of a converged group.
+inline ORCHARD_NOINLINE std::uint64_t next_reclaim(const heap_view& h, lane_mask mask) {
+    // A read-modify-write reads the newest value: by an older one, a reclaim that has begun before would look like one
+    // that begins later. It also releases: the group that reclaims must see all memory that was freed before.
+    std::uint64_t reclaims = 0;
+    if (is_leader(mask)) {
+        reclaims = h.state->reclaims.word.fetch_add<order::acq_rel>(0);
     }
-    if (from_leader(d.mask, first) != 0) {
-        begin_clearance(d);
-        if (is_leader(d.mask)) {
-            await_clearances(d);
-        }
-        simt::sync(d.mask);
-        return true;
-    }
-    began = from_leader(d.mask, began);
-    ORCHARD_NO_UNROLL
-    for (bool over = false; !over;) {
-        simt::pause(2'000);
-        const bool late = simt::clock_ns() - began > d.h.reclaim_patience_ns;
-        over = from_leader(d.mask, late || since.load<order::relaxed>() != began ? 1u : 0u) != 0;
-    }
-    return false;
+    reclaims = from_leader(mask, reclaims);
+    return reclaims + (reclaims % 2 == 0 || simt::mutation::is(fault::reclaim_age) ? 2 - reclaims % 2 : 3);
 }
 
-/// Ends a reclaim, and says so where there was nothing to find: nobody else had anything in hand meanwhile.
+/// What a group finds that needs a reclaim: it is over, another group is about it, or it is this group's to do.
+enum class reclaim_turn : std::uint32_t { over, other, own };
+
+/// Looks whether the reclaim `d.reclaim` is over, and begins it where no other group is about one. A group that stands
+/// still in one is waited for no longer than `reclaim_patience_ns`: the next one begins then. All lanes.
+inline ORCHARD_NOINLINE reclaim_turn try_reclaim(dealings& d) {
+    reclaim_turn turn = reclaim_turn::other;
+    if (is_leader(d.mask)) {
+        auto& word = d.h.state->reclaims.word;
+        std::uint64_t found = word.load<order::acquire>();
+        const std::uint64_t now = simt::clock_ns();
+        d.since = found == d.reclaims ? d.since : now;
+        d.reclaims = found;
+        if (found >= d.reclaim) {
+            turn = reclaim_turn::over;
+        } else if (found % 2 == 0 || now - d.since > d.h.reclaim_patience_ns) {
+            const std::uint64_t begun = found + (found % 2 == 0 ? 1 : 2);
+            if (word.compare_exchange<order::acquire>(found, begun)) {
+                d.reclaims = begun;
+                turn = reclaim_turn::own;
+            }
+        }
+    }
+    return static_cast<reclaim_turn>(from_leader(d.mask, static_cast<std::uint32_t>(turn)));
+}
+
+/// Ends a reclaim, unless another group did not wait for its end.
 inline ORCHARD_NOINLINE void end_reclaim(dealings& d) {
     if (is_leader(d.mask)) {
-        auto& begun = d.h.state->clearances_begun.word;
-        if (d.retired == 0 && d.emptied == 0 && d.alone && begun.fetch_add<order::acquire>(0) == d.clearance) {
-            d.h.state->vain_reclaim.word.raise<order::release>(reclaim_in_vain{d.clearance, d.late_grants}.pack());
-        }
-        end_clearance(d);
-        d.h.state->reclaiming.word.store<order::release>(0);  // pairs with who waits for what was found
+        std::uint64_t own = d.reclaims;
+        d.h.state->reclaims.word.compare_exchange<order::release>(own, own + 1);
     }
 }
 
-/// On shortage: retires empty slabs and hands the magazine back, so that the host can serve what it just could not.
-/// One group at a time does it, the others wait for it.
-inline ORCHARD_FN void reclaim(dealings& d) {
-    if (!begin_reclaim(d)) {
-        return;
-    }
-    d.retired = 0;
-    d.emptied = 0;
+/// Retires empty slabs and hands the magazine back, so that the host can serve what it just could not.
+inline ORCHARD_FN void gather(dealings& d) {
     ORCHARD_NO_UNROLL
     for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
         retire_class(d);
     }
     collect_answers(d);
     drain(d);
-    end_reclaim(d);
+}
+
+/// On shortage: returns when the reclaim with this number is over. One group at a time reclaims, the others wait for it.
+/// All lanes of a converged group.
+inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t number) {
+    dealings d(h, mask);
+    d.reclaim = number;
+    d.reclaims = ~std::uint64_t{0};
+    ORCHARD_NO_UNROLL
+    for (;;) {
+        const reclaim_turn turn = try_reclaim(d);
+        if (turn == reclaim_turn::over) {
+            break;
+        }
+        if (turn == reclaim_turn::other) {
+            simt::pause(2'000);
+            continue;
+        }
+        simt::sync(d.mask);
+        gather(d);
+        end_reclaim(d);
+    }
+    simt::sync(d.mask);  // what the leader has acquired
 }
 
 /// How many posts the mailboxes of a heap had when a group began to wait for their answers.
@@ -169,9 +184,7 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
     int in_vain = 0;
     for (;;) {
         if (drain_too) {
-            begin_clearance(d);
             drain(d);
-            end_clearance(d);
         }
         const bool delivered = deliver_what_is_posted(d, seen);
         if (is_leader(mask)) {

@@ -86,12 +86,8 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(v.state->pages, sizeof(v.state->pages), "pages", sizeof(v.state->pages[0]));
     s.name_words(&v.state->magazine_level, 8, "magazine_level");
     s.name_words(&v.state->refill_in_flight, 8, "refill_in_flight");
-    s.name_words(&v.state->reclaiming, 8, "reclaiming");
-    s.name_words(&v.state->clearances_begun, 8, "clearances_begun");
-    s.name_words(&v.state->clearances_ended, 8, "clearances_ended");
-    s.name_words(&v.state->vain_reclaim, 8, "vain_reclaim");
-    s.name_words(&v.state->late_grants, 8, "late_grants");
-    s.name_words(&v.state->shortage, sizeof(v.state->shortage), "shortage");
+    s.name_words(&v.state->reclaims, 8, "reclaims");
+    s.name_words(&v.state->exhausted, 8, "exhausted");
     s.name_words(&v.state->closing, sizeof(v.state->closing), "closing");
     s.name_words(v.slab_table, std::size_t{class_count} * v.places * 4, "slab_table", std::size_t{v.places} * 4);
     s.name_words(v.descriptors, std::size_t{v.segments} * 8, "descriptor", 8);

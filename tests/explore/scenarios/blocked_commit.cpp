@@ -51,6 +51,7 @@ void run_blocked_commit(world& w) {
                   first == failure_reason::service_not_answering,
               "a request failed for no good reason");
     heap.memory.is_blocked = false;
+    heap.memory.commits_before_block = -1;  // also where none has come so far
     // What follows is to end, however long actors stand still.
     heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
     heap.ref = heap_ref(heap.view);

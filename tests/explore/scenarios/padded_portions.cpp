@@ -52,7 +52,7 @@ public:
         const std::uint32_t leaves = device::from_leader(
             mask, to_underlying(portion_leaves(heap.setup.portions_by,
                                                leaf_count{1 + heap.s.pick(heap.s.pick(4) == 0 ? longest : 4)})));
-        device::memory_got got;
+        mailbox::grant got;
         const failure_reason why = device::acquire(heap.view, mask, {k, leaves}, &got);
         heap.s.check(why == failure_reason::none || why == failure_reason::out_of_memory_device_budget ||
                          why == failure_reason::fragmented,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// As many ask for a segment as there are, while segments are on their way to the magazine, for which nobody has asked:
-/// everybody gets one, first of a new heap, then of what has been freed.
+/// As many groups ask for a segment as there are, while refills are on their way to the magazine: each gets one, first of
+/// a new heap, then of segments that were freed. The magazine may hold all of them: segments that a group is about to
+/// hand back to the host count as taken.
 
 #include <map>
 
@@ -16,11 +17,11 @@ void run_refill_under_way(world& w) {
     for (const simt::explore::block_shape& block : w.size.blocks) {
         warps += static_cast<std::uint32_t>(block.size());
     }
-    // Whoever looks for unused memory is waited for, however long he stands still.
+    // A group that reclaims is waited for, however long it stands still.
     constexpr std::uint64_t patience_ns = 100'000'000;
     heap_world heap(w, {.segments = warps,
                         .committed_at_start = warps,
-                        .magazine_target = 1,
+                        .magazine_target = (warps + 1) / 2,
                         .refill_batch = 1,
                         .reclaim_patience_ns = patience_ns});
     for (int round = 0; round < w.size.operations; ++round) {
