@@ -149,7 +149,7 @@ inline ORCHARD_NOINLINE failure_reason known_exhaustion(const heap_view& h, std:
     return note.reclaim >= reclaim && (note.leaves <= leaves || any_size) ? note.why : failure_reason::none;
 }
 
-/// Sets `d.why` to that for the request. All lanes.
+/// Sets `d.why` to the reason for which the request is known to be refused, or to none. All lanes.
 inline ORCHARD_NOINLINE void look_at_exhaustion(dealings& d) {
     d.why = failure_reason::none;
     if (!d.noted) {
@@ -195,10 +195,13 @@ inline ORCHARD_FN void ask_host(dealings& d) {
     request_anywhere(d);
 }
 
-/// After a refusal: what was asked for may be in a refill that the host had granted before. Returns whether it was.
+/// After a refusal: the host may have granted a refill before, which has the segments. Returns whether the group has them
+/// now. All lanes.
 inline ORCHARD_FN bool take_refill(dealings& d) {
     d.elsewhere = d.why;
-    collect_answers(d);
+    if (refill_under_way(d) != 0) {
+        collect_answers(d);
+    }
     if (d.h.magazine_target != 0 && take_at_hand(d)) {
         count_chunk(d, 1);
         return true;
@@ -207,9 +210,9 @@ inline ORCHARD_FN bool take_refill(dealings& d) {
     return false;
 }
 
-/// Gets segments with a tail: from the magazine, else from the host. Where `what` names a reclaim, that is over. All lanes
-/// of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
-/// hit, two more for a tail; a round trip (3 to 5 us) otherwise.
+/// Gets segments with a tail: from the magazine, else from the host. Where `what` names a reclaim, that is over. All
+/// lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine hit,
+/// two more for a tail; a round trip (3 to 5 us) otherwise.
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
                                                mailbox::grant* got) {
     // A run lies in one shard.

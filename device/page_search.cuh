@@ -93,23 +93,23 @@ inline ORCHARD_FN bool page_search::is_roomy() {
     return sample.is_roomy(s.pages);
 }
 
-/// Returns whether it is known that there is no segment: this class was refused one, and requests of whatever class still
-/// are. A leader, alone. Cost: a load, of the line that the rest of the head is on.
+/// Returns whether it is known that there is no segment, for a class that was refused one. A leader, alone.
 inline ORCHARD_FN bool page_search::is_exhausted() {
-    return head().refusal.load<order::relaxed>() % 256 != 0 &&
-           known_exhaustion(opening.h, 0, leaves_per_segment) != failure_reason::none &&
-           magazine_level(opening.h) == 0;
+    return known_exhaustion(opening.h, 0, leaves_per_segment) != failure_reason::none && magazine_level(opening.h) == 0;
 }
 
 /// Reads the head of the class's slab table: `places`, `spread`, and what follows for `next_stage`. A leader, alone, so
 /// that a hot line is read once for a group.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
-    const bool known = is_exhausted();
-    // Before a sweep, the newest value.
-    places = known || why != failure_reason::none ? head().count.fetch_add<order::acquire>(0)
-                                                  : head().count.load<order::relaxed>();
+    // These loads are under way together.
+    const bool refused = head().refusal.load<order::relaxed>() % 256 != 0;
+    places = head().count.load<order::relaxed>();
     spread = head().spread.load<order::relaxed>();
     const std::uint64_t frontier = head().frontier.load<order::relaxed>();
+    const bool known = refused && is_exhausted();
+    if (known || why != failure_reason::none) {
+        places = head().count.fetch_add<order::acquire>(0);  // before a sweep, the newest value
+    }
     // Where demand has run beyond what there is, others are getting new slabs already.
     const bool beyond = frontier > std::uint64_t{places} << log_pages();
     const bool opens = frontier >= std::uint64_t{spread} << log_pages();

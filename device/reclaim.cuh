@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What is done on shortage, and before a heap is looked at: retires empty slabs, hands
-/// the magazine back, waits until nothing is under way.
+/// Reclaims: on shortage, a group retires empty slabs and hands the magazine back to the host. Also settles a heap before
+/// the host looks at it.
 
 #include "device/empty_slabs.cuh"
 #include "device/host_frees.cuh"
@@ -62,7 +62,7 @@ inline ORCHARD_NOINLINE std::uint64_t next_reclaim(const heap_view& h, lane_mask
     return reclaims + (reclaims % 2 == 0 || simt::mutation::is(fault::reclaim_age) ? 2 - reclaims % 2 : 3);
 }
 
-/// What a group finds that needs a reclaim: it is over, another group is about it, or it is this group's to do.
+/// The state of a reclaim that a group needs: it is over, another group reclaims, or this group is to do it.
 enum class reclaim_turn : std::uint32_t { over, other, own };
 
 /// Looks whether the reclaim `d.reclaim` is over, and begins it where no other group is about one. A group that stands
