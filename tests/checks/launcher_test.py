@@ -5,6 +5,7 @@
 was called, so that the tests see what a fresh machine would see."""
 
 import os
+import pty
 import shutil
 import subprocess
 import tempfile
@@ -127,6 +128,43 @@ class Launcher(unittest.TestCase):
         done = self.start("demo", MISSING="libabsl-dev", USER_ID="1000", SUDO="yes")
         self.assertIn("sudo env DEBIAN_FRONTEND=noninteractive " + install, done.calls)
         self.assertEqual(done.returncode, 7)
+
+    def answer(self, text, *arguments):
+        """Runs the launcher where a person sits at a terminal, a package is missing, and the person types `text`."""
+        person, terminal = pty.openpty()
+        variables = {"PATH": f"{self.tools}:/usr/bin:/bin", "CALLS": str(self.calls_file), "MISSING": "libabsl-dev",
+                     "USER_ID": "0", "SUDO": "no"}
+        self.calls_file.write_text("")
+        os.write(person, text)
+        try:
+            done = subprocess.run([self.tree / "orchard", *arguments], env=variables, cwd=self.start_from, check=False,
+                                  stdin=terminal, stdout=subprocess.DEVNULL, stderr=terminal)
+            said = os.read(person, 65536).decode()
+        finally:
+            os.close(terminal)
+            os.close(person)
+        return done.returncode, said, self.calls_file.read_text().splitlines()
+
+    def test_a_person_is_asked_before_packages_are_installed(self):
+        install = "apt-get install -y --no-install-recommends libabsl-dev"
+        for yes in (b"\n", b"y\n", b"Yes\n"):
+            with self.subTest(answer=yes):
+                Path(f"{self.calls_file}.installed").unlink(missing_ok=True)
+                _, said, calls = self.answer(yes, "demo")
+                self.assertIn("libabsl-dev", said)
+                self.assertEqual(calls[:2], ["apt-get update", install])
+
+    def test_a_person_may_say_no(self):
+        for no in (b"n\n", b"what?\n", b"\x04"):
+            with self.subTest(answer=no):
+                code, said, calls = self.answer(no, "demo")
+                self.assertEqual(code, 3)
+                self.assertEqual(calls, [])
+                self.assertIn("ORCHARD_NO_PACKAGES=1", said)
+
+    def test_setup_does_not_ask(self):
+        _, _, calls = self.answer(b"", "setup")
+        self.assertEqual(calls[0], "apt-get update")
 
     def test_install_that_fails(self):
         done = self.start("demo", MISSING="libabsl-dev", APT_FAILS="1")
