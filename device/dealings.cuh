@@ -117,7 +117,9 @@ struct dealings : errand_with<magazine_sink> {
     std::uint32_t entries[entries_at_once];  ///< of the slab table, that this lane has found; 0: none
     std::uint32_t segment;                   ///< of the slab that may be empty
     std::uint32_t retired = 0;               ///< slabs
-    std::uint32_t emptied = 0;               ///< runs and portions that the magazine had
+    std::uint32_t emptied = 0;               ///< runs and portions that were taken out of the magazine
+    std::uint32_t kept = 0;                  ///< of these that were put into it again, as no slot was free
+    std::uint32_t in_vain = 0;               ///< passes that handed nothing back
     std::uint64_t bits;                      ///< of the magazine's word that this lane has taken out
     std::uint64_t left;                      ///< of the word that is being handed back
     std::uint32_t left_word;
@@ -188,6 +190,7 @@ ORCHARD_INLINE void put_back(dealings& d) {
 /// Ends a return: if no slot was free for its post, the run goes back into the magazine. Returns true if so many
 /// returns are under way that a group must read the acknowledgements, or the slots run out.
 inline ORCHARD_NOINLINE bool end_return(dealings& d, bool posted) {
+    d.kept += posted ? 0 : 1;
     if (is_leader(d.mask)) {
         if (posted) {
             d.h.add(counter::posts, 1);

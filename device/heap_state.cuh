@@ -201,6 +201,17 @@ struct exhaustion {
     }
 };
 
+/// The word that counts reclaims.
+///
+///     63     40 39                                              0
+///     | owner  | 2 n: n reclaims are over; 2 n + 1: one more is under way |
+///
+/// The owner changes where a group does not wait any longer for one that stands still in a reclaim, and begins anew.
+struct reclaim_count {
+    static constexpr std::uint64_t next_owner = std::uint64_t{1} << 40;
+    static ORCHARD_INLINE constexpr std::uint64_t number(std::uint64_t word) { return word & (next_owner - 1); }
+};
+
 /// Behind the highest segment that was ever granted: to the device, which raises the one word, and to the host, which
 /// writes the other.
 struct alignas(128) granted_end {
@@ -219,7 +230,7 @@ struct heap_state {
     lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
     lone_word refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
     lone_word late_tails;  ///< leaf + 1 of the first tail of these that is not in the magazine yet; 0: there is none
-    lone_word reclaims;   ///< 2 n: n reclaims are over and none is under way; 2 n + 1: one more is
+    lone_word reclaims;   ///< a `reclaim_count`
     lone_word exhausted;  ///< an `exhaustion`, until a group gets a segment again; 0: there is none
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_counts failure;

@@ -58,7 +58,7 @@ inline ORCHARD_NOINLINE std::uint64_t next_reclaim(const heap_view& h, lane_mask
     if (is_leader(mask)) {
         reclaims = h.state->reclaims.word.fetch_add<order::acq_rel>(0);
     }
-    reclaims = from_leader(mask, reclaims);
+    reclaims = reclaim_count::number(from_leader(mask, reclaims));
     return reclaims + (reclaims % 2 == 0 || simt::mutation::is(fault::reclaim_age) ? 2 - reclaims % 2 : 3);
 }
 
@@ -66,7 +66,7 @@ inline ORCHARD_NOINLINE std::uint64_t next_reclaim(const heap_view& h, lane_mask
 enum class reclaim_turn : std::uint32_t { over, other, own };
 
 /// Looks whether the reclaim `d.reclaim` is over, and begins it where no other group is about one. A group that stands
-/// still in one is waited for no longer than `reclaim_patience_ns`: the next one begins then. All lanes.
+/// still in one is waited for no longer than `reclaim_patience_ns`: another group begins it anew then. All lanes.
 inline ORCHARD_NOINLINE reclaim_turn try_reclaim(dealings& d) {
     reclaim_turn turn = reclaim_turn::other;
     if (is_leader(d.mask)) {
@@ -75,10 +75,10 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(dealings& d) {
         const std::uint64_t now = simt::clock_ns();
         d.since = found == d.reclaims ? d.since : now;
         d.reclaims = found;
-        if (found >= d.reclaim) {
+        if (reclaim_count::number(found) >= d.reclaim) {
             turn = reclaim_turn::over;
         } else if (found % 2 == 0 || now - d.since > d.h.reclaim_patience_ns) {
-            const std::uint64_t begun = found + (found % 2 == 0 ? 1 : 2);
+            const std::uint64_t begun = found + (found % 2 == 0 ? 1 : reclaim_count::next_owner);
             if (word.compare_exchange<order::acquire>(found, begun)) {
                 d.reclaims = begun;
                 turn = reclaim_turn::own;
@@ -88,12 +88,23 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(dealings& d) {
     return static_cast<reclaim_turn>(from_leader(d.mask, static_cast<std::uint32_t>(turn)));
 }
 
-/// Ends a reclaim, unless another group did not wait for its end.
+/// Ends a reclaim, unless another group has begun it anew.
 inline ORCHARD_NOINLINE void end_reclaim(dealings& d) {
     if (is_leader(d.mask)) {
         std::uint64_t own = d.reclaims;
         d.h.state->reclaims.word.compare_exchange<order::release>(own, own + 1);
     }
+}
+
+/// Returns whether the magazine is to be drained once more: where slots are few, a pass hands back little, and what is
+/// acknowledged makes room for more. All lanes.
+inline ORCHARD_NOINLINE bool needs_another_pass(dealings& d) {
+    constexpr std::uint32_t most_in_vain = 8;
+    d.in_vain = d.emptied != d.kept ? 0 : d.in_vain + 1;
+    const bool more = d.kept != 0 && d.in_vain != most_in_vain;
+    d.emptied = 0;
+    d.kept = 0;
+    return more;
 }
 
 /// Retires empty slabs and hands the magazine back, so that the host can serve what it just could not.
@@ -102,8 +113,10 @@ inline ORCHARD_FN void gather(dealings& d) {
     for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
         retire_class(d);
     }
-    collect_answers(d);
-    drain(d);
+    do {
+        collect_answers(d);
+        drain(d);
+    } while (needs_another_pass(d));
 }
 
 /// On shortage: returns when the reclaim with this number is over. One group at a time reclaims, the others wait for it.
