@@ -195,8 +195,8 @@ inline ORCHARD_FN void ask_host(dealings& d) {
     request_anywhere(d);
 }
 
-/// After a refusal: the host may have granted a refill before, which has the segments. Returns whether the group has them
-/// now. All lanes.
+/// After a refusal: the host may have granted a refill before, which has the segments. Returns whether the group has
+/// them now. All lanes.
 inline ORCHARD_FN bool take_refill(dealings& d) {
     d.elsewhere = d.why;
     if (refill_under_way(d) != 0) {
@@ -211,8 +211,8 @@ inline ORCHARD_FN bool take_refill(dealings& d) {
 }
 
 /// Gets segments with a tail: from the magazine, else from the host. Where `what` names a reclaim, that is over. All
-/// lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine hit,
-/// two more for a tail; a round trip (3 to 5 us) otherwise.
+/// lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
+/// hit, two more for a tail; a round trip (3 to 5 us) otherwise.
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
                                                mailbox::grant* got) {
     // A run lies in one shard.

@@ -230,8 +230,8 @@ struct heap_state {
     lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
     lone_word refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
     lone_word late_tails;  ///< leaf + 1 of the first tail of these that is not in the magazine yet; 0: there is none
-    lone_word reclaims;   ///< a `reclaim_count`
-    lone_word exhausted;  ///< an `exhaustion`, until a group gets a segment again; 0: there is none
+    lone_word reclaims;    ///< a `reclaim_count`
+    lone_word exhausted;   ///< an `exhaustion`, until a group gets a segment again; 0: there is none
     lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_counts failure;
     struct alignas(128) counters {

@@ -117,8 +117,8 @@ inline ORCHARD_NOINLINE bool is_known_unserved(place_opening& o) {
     return o.why != failure_reason::none;
 }
 
-/// Returns whether it is known by now that no segment is to be had behind the reclaim that the group needs. `o.why` says
-/// the reason. All lanes.
+/// Returns whether it is known by now that no segment is to be had behind the reclaim that the group needs. `o.why`
+/// says the reason. All lanes.
 inline ORCHARD_NOINLINE bool is_exhausted(place_opening& o) {
     const failure_reason why =
         magazine_level(o.h) != 0 ? failure_reason::none : known_exhaustion(o.h, o.reclaim, leaves_per_segment);

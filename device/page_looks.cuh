@@ -5,8 +5,8 @@
 /// A lane's part in a search for pages, and what it looks at: page_search.cuh says how the parts go together.
 
 #include "device/failures.cuh"
-#include "device/page_share.cuh"
 #include "device/page_growth.cuh"
+#include "device/page_share.cuh"
 
 namespace orchard::device {
 
@@ -15,10 +15,10 @@ enum class search_stage : std::uint32_t { probing, redeeming, sweeping, ended };
 
 /// What the head of a class's slab table says, a bit each.
 namespace facts {
-inline constexpr std::uint32_t may_probe = 1;   ///< random looks may find pages
+inline constexpr std::uint32_t may_probe = 1;     ///< random looks may find pages
 inline constexpr std::uint32_t is_exhausted = 2;  ///< it is known that there is no segment
-inline constexpr std::uint32_t is_late = 4;     ///< the deadline is over
-inline constexpr std::uint32_t has_room = 8;    ///< a ticket would open a slab, although many pages are free
+inline constexpr std::uint32_t is_late = 4;       ///< the deadline is over
+inline constexpr std::uint32_t has_room = 8;      ///< a ticket would open a slab, although many pages are free
 }  // namespace facts
 
 /// No place of a slab table.
@@ -43,16 +43,16 @@ struct page_search {
     std::uint32_t left = 0;                     ///< looks, positions or parts that are left in the stage
     std::uint64_t position = 0;                 ///< redeeming: of the ticket; sweeping: the next part
     std::uint32_t steps = 0;
-    std::uint32_t started = 0;  ///< when the clock was first read
-    bool missing = false;       ///< the ticket's next place has no slab yet
-    bool served = false;        ///< the last step gave somebody a page
-    bool contested = false;     ///< a sweep saw a free page, or a slab on its way
-    bool swept = false;         ///< a sweep saw no free page, and no slab has come since
+    std::uint32_t started = 0;      ///< when the clock was first read
+    bool missing = false;           ///< the ticket's next place has no slab yet
+    bool served = false;            ///< the last step gave somebody a page
+    bool contested = false;         ///< a sweep saw a free page, or a slab on its way
+    bool swept = false;             ///< a sweep saw no free page, and no slab has come since
     std::uint32_t hole = no_place;  ///< an empty place that this lane saw in a sweep
-    bool tight = false;         ///< this lane saw nothing but words that are nearly full
-    std::uint32_t again = 0;    ///< times that it probed once more, as the class has room
-    bool opened = false;        ///< the group has made a slab
-    bool nearby = false;        ///< the first look is at the slab of the home, `near`
+    bool tight = false;             ///< this lane saw nothing but words that are nearly full
+    std::uint32_t again = 0;        ///< times that it probed once more, as the class has room
+    bool opened = false;            ///< the group has made a slab
+    bool nearby = false;            ///< the first look is at the slab of the home, `near`
     std::uint32_t near;
     lane_mask turns = 0;  ///< leaders of the groups that act one after the other
 

@@ -205,7 +205,8 @@ inline ORCHARD_FN void page_search::begin_sweep() {
 }
 
 /// After a sweep that saw no free page: the group asks for a slab at an empty place that it saw, or at the next one of
-/// the table, behind a reclaim that begins now. The groups of a warp come here together, so that one reclaim serves all.
+/// the table, behind a reclaim that begins now. The groups of a warp come here together, so that one reclaim serves
+/// all.
 inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     if (simt::ballot(s.here, on) == 0) {
         return;

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Reclaims: on shortage, a group retires empty slabs and hands the magazine back to the host. Also settles a heap before
-/// the host looks at it.
+/// Reclaims: on shortage, a group retires empty slabs and hands the magazine back to the host. Also settles a heap
+/// before the host looks at it.
 
 #include "device/empty_slabs.cuh"
 #include "device/host_frees.cuh"
@@ -119,8 +119,8 @@ inline ORCHARD_FN void gather(dealings& d) {
     } while (needs_another_pass(d));
 }
 
-/// On shortage: returns when the reclaim with this number is over. One group at a time reclaims, the others wait for it.
-/// All lanes of a converged group.
+/// On shortage: returns when the reclaim with this number is over. One group at a time reclaims, the others wait for
+/// it. All lanes of a converged group.
 inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t number) {
     dealings d(h, mask);
     d.reclaim = number;

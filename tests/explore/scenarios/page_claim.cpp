@@ -63,10 +63,10 @@ void run_page_claim(world& w) {
     constexpr std::uint64_t patience_ns = 100'000'000;
     const bool full = w.s.pick(3) == 0;
     heap_world heap(w, full ? heap_setup{.segments = 1,
-                                      .committed_at_start = 1,
-                                      .magazine_target = 0,
-                                      .reclaim_patience_ns = patience_ns}
-                         : heap_setup{});
+                                         .committed_at_start = 1,
+                                         .magazine_target = 0,
+                                         .reclaim_patience_ns = patience_ns}
+                            : heap_setup{});
     if (full) {
         claim_all(w, heap, sizes[0]);
         claim_all(w, heap, sizes[1]);

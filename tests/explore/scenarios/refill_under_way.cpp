@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// As many groups ask for a segment as there are, while refills are on their way to the magazine: each gets one, first of
-/// a new heap, then of segments that were freed. The magazine may hold all of them: segments that a group is about to
-/// hand back to the host count as taken.
+/// As many groups ask for a segment as there are, while refills are on their way to the magazine: each gets one, first
+/// of a new heap, then of segments that were freed. The magazine may hold all of them: segments that a group is about
+/// to hand back to the host count as taken.
 
 #include <map>
 
