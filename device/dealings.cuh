@@ -103,6 +103,7 @@ struct dealings : errand_with<magazine_sink> {
     std::uint32_t asked;       ///< shards
     failure_reason why = failure_reason::none;
     failure_reason elsewhere;  ///< what the shards asked before have said
+    std::uint32_t most_free;   ///< segments that a shard had free which refused the request
     mailbox::grant* result = nullptr;
     std::uint64_t reclaim = 0;  ///< behind which a refusal is the last word; 0: none is needed
     bool noted = false;         ///< there was a note of exhaustion when the group began

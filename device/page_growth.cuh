@@ -120,9 +120,7 @@ inline ORCHARD_NOINLINE bool is_known_unserved(place_opening& o) {
 /// Returns whether it is known by now that no segment is to be had behind the reclaim that the group needs. `o.why`
 /// says the reason. All lanes.
 inline ORCHARD_NOINLINE bool is_exhausted(place_opening& o) {
-    const failure_reason why =
-        magazine_level(o.h) != 0 ? failure_reason::none : known_exhaustion(o.h, o.reclaim, leaves_per_segment);
-    o.why = static_cast<failure_reason>(from_leader(o.group, static_cast<std::uint32_t>(why)));
+    o.why = static_cast<failure_reason>(from_leader(o.group, static_cast<std::uint32_t>(known_lack(o.h, o.reclaim))));
     return o.why != failure_reason::none;
 }
 

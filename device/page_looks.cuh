@@ -96,7 +96,6 @@ struct page_search {
     ORCHARD_FN void begin_sweep();
     ORCHARD_FN bool begin_opening();
     ORCHARD_FN void end_opening();
-    ORCHARD_FN bool is_exhausted();
     ORCHARD_FN void choose_hole(bool on);
     ORCHARD_FN void take_turns(bool wanted);
     ORCHARD_INLINE bool is_its_turn() const;

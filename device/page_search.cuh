@@ -93,11 +93,6 @@ inline ORCHARD_FN bool page_search::is_roomy() {
     return sample.is_roomy(s.pages);
 }
 
-/// Returns whether it is known that there is no segment, for a class that was refused one. A leader, alone.
-inline ORCHARD_FN bool page_search::is_exhausted() {
-    return known_exhaustion(opening.h, 0, leaves_per_segment) != failure_reason::none && magazine_level(opening.h) == 0;
-}
-
 /// Reads the head of the class's slab table: `places`, `spread`, and what follows for `next_stage`. A leader, alone, so
 /// that a hot line is read once for a group.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
@@ -106,7 +101,7 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
     places = head().count.load<order::relaxed>();
     spread = head().spread.load<order::relaxed>();
     const std::uint64_t frontier = head().frontier.load<order::relaxed>();
-    const bool known = refused && is_exhausted();
+    const bool known = refused && known_lack(opening.h, 0) != failure_reason::none;
     if (known || why != failure_reason::none) {
         places = head().count.fetch_add<order::acquire>(0);  // before a sweep, the newest value
     }

@@ -8,6 +8,7 @@
 #include "device/empty_slabs.cuh"
 #include "device/host_frees.cuh"
 #include "device/magazine_drain.cuh"
+#include "device/segment_request.cuh"
 
 namespace orchard::device {
 

@@ -98,7 +98,7 @@ void segment_service::refuse_grant(const parked_post& p) {
         why = answer_status::out_of_range;
     }
     publish_longest_run();
-    server_.answer({why, p.slot, p.tag, {segment_index{0}, 0}});
+    server_.answer({why, p.slot, p.tag, {segment_index{tree_.free_count()}, 0}});
 }
 
 }  // namespace orchard

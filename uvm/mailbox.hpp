@@ -140,7 +140,7 @@ inline constexpr std::uint32_t max_refill = 63;
 ///     | count |  first | slot tag |  slot  | status | lap tag |
 ///
 /// `count` is filled in for `or_fewer` grants: a group that asked for an exact count knows it. For a tail without
-/// segments it is the leaf at which the portion begins.
+/// segments it is the leaf at which the portion begins. A refusal has in `first` how many segments are free.
 struct answer {
     using lap_field = field<0, 8>;
     using status_field = field<8, 4>;

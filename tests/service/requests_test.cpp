@@ -90,6 +90,17 @@ TEST(Service, NamesSegmentsOfTheWholeHeap) {
     EXPECT_EQ(d.give_back(0, 255).status, answer_status::refused);
 }
 
+TEST(Service, ARefusalTellsHowMuchIsFree) {
+    desk d;
+    d.expect_grant(d.ask(256), 0);
+    EXPECT_EQ(d.ask(1).run.first, segment_index{0});
+    for (std::uint32_t i = 0; i < 256; i += 2) {
+        EXPECT_EQ(d.give_back(i, 1).status, answer_status::acknowledged);
+    }
+    EXPECT_EQ(d.ask(2).run.first, segment_index{128});
+    EXPECT_EQ(d.ask(200).run.first, segment_index{128});
+}
+
 TEST(Service, SaysWhyThereIsNoGrant) {
     desk d;
     EXPECT_EQ(d.ask(257).status, answer_status::too_large);
