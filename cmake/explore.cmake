@@ -35,8 +35,8 @@ list(FILTER mutant_sources EXCLUDE REGEX "/uvm/model/")
 list(FILTER explore_sources EXCLUDE REGEX "/explore_command\\.cpp$")
 add_library(
     orchard_mutants OBJECT EXCLUDE_FROM_ALL
-    ${mutant_sources} runtime/heap_validator.cpp runtime/chunk_validator.cpp runtime/ownership.cpp
-    runtime/policy_validator.cpp runtime/class_usage.cpp ${explore_sources})
+    ${mutant_sources} runtime/heap/heap_validator.cpp runtime/heap/chunk_validator.cpp runtime/heap/ownership.cpp
+    runtime/heap/policy_validator.cpp runtime/statistics/class_usage.cpp ${explore_sources})
 orchard_target(orchard_mutants)
 target_include_directories(orchard_mutants PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/runtime/include"
                                                   "${CMAKE_CURRENT_SOURCE_DIR}")

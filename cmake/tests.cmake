@@ -137,7 +137,7 @@ target_compile_definitions(orchard_test_support INTERFACE ORCHARD_VERSION="${PRO
 add_library(orchard_test_headers OBJECT "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
 orchard_target(orchard_test_headers)
 target_link_libraries(orchard_test_headers PRIVATE orchard_commands orchard_test_support)
-orchard_precompile(orchard_test_headers <gmock/gmock.h> <gtest/gtest.h> <runtime/heap.hpp>)
+orchard_precompile(orchard_test_headers <gmock/gmock.h> <gtest/gtest.h> <runtime/heap/heap.hpp>)
 
 # One program of tests from sources and libraries; its tests are found when it has been linked.
 function(orchard_add_tests folder sources)

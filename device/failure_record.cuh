@@ -18,7 +18,7 @@
 
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
-#include "uvm/failure_reason.hpp"
+#include "uvm/geometry/failure_reason.hpp"
 
 namespace orchard::device {
 

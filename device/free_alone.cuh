@@ -4,10 +4,10 @@
 
 /// Frees by one lane: of what is no page, and of what the host has freed.
 
-#include "device/chunk_free.cuh"
-#include "device/host_frees.cuh"
-#include "device/page_free.cuh"
-#include "device/page_units.cuh"
+#include "device/large/chunk_free.cuh"
+#include "device/host_rpc/host_frees.cuh"
+#include "device/small/free_page.cuh"
+#include "device/published/units.cuh"
 
 namespace orchard::device {
 

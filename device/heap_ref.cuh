@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "device/chunk_path.cuh"
+#include "device/large/chunk_path.cuh"
 #include "device/free_alone.cuh"
-#include "device/lane_array.cuh"
-#include "device/lane_chunks.cuh"
-#include "device/page_free.cuh"
-#include "device/page_path.cuh"
-#include "device/page_published.cuh"
-#include "device/policy.cuh"
+#include "device/arrays/lane_array.cuh"
+#include "device/arrays/lane_chunks.cuh"
+#include "device/small/free_page.cuh"
+#include "device/small/small_path.cuh"
+#include "device/published/allocate.cuh"
+#include "device/published/chosen_policy.cuh"
 
 namespace orchard {
 
@@ -22,7 +22,7 @@ namespace orchard {
 /// Any thread of any kernel may call anything, in any divergence: lanes that are there together are served together.
 /// Nothing here traps, prints or waits without a deadline.
 ///
-/// `Policy`: which `page_policy` the heap has (device/policy.cuh); nearly always the default one: `heap_ref`, below.
+/// `Policy`: which `page_policy` the heap has (device/published/chosen_policy.cuh); nearly always the default one: `heap_ref`, below.
 template <class Policy>
 class basic_heap_ref {
 public:
@@ -114,5 +114,5 @@ static_assert(std::is_trivially_copyable_v<heap_ref> && std::is_trivially_copyab
 
 }  // namespace orchard
 
-#include "device/heap_arrays_impl.cuh"
+#include "device/arrays/heap_arrays_impl.cuh"
 #include "device/heap_ref_impl.cuh"

@@ -20,17 +20,17 @@
 
 #include <cstdint>
 
-#include "device/chunk_record.cuh"
+#include "device/large/chunk_record.cuh"
 #include "device/failure_record.cuh"
-#include "device/host_free_ring.cuh"
-#include "device/mailbox_client.cuh"
-#include "device/published_view.cuh"
+#include "device/host_rpc/host_free_ring.cuh"
+#include "device/host_rpc/client.cuh"
+#include "device/published/published_view.cuh"
 #include "device/simt/atomic.cuh"
-#include "uvm/failure_reason.hpp"
-#include "uvm/geometry.hpp"
-#include "uvm/lane_order.hpp"
-#include "uvm/layout.hpp"
-#include "uvm/size_classes.hpp"
+#include "uvm/geometry/failure_reason.hpp"
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/geometry/lane_order.hpp"
+#include "uvm/geometry/layout.hpp"
+#include "uvm/geometry/size_classes.hpp"
 
 namespace orchard::device {
 

@@ -8,10 +8,10 @@
 /// that stands behind them takes longer to compile than most sources that call a heap. A CUDA source compiles them
 /// itself, as ptxas gives a kernel its registers by looking at everything that it calls.
 
-#include "device/array_path.cuh"
+#include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
-#include "device/large_path.cuh"
-#include "device/page_path.cuh"
+#include "device/large/large_path.cuh"
+#include "device/small/small_path.cuh"
 
 namespace orchard::device::slow {
 

@@ -13,7 +13,7 @@
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
 #include "host/run_ring.hpp"
-#include "uvm/backing.hpp"
+#include "uvm/memory/backing.hpp"
 
 namespace orchard {
 

@@ -17,7 +17,7 @@
 #include <optional>
 
 #include "host/word_runs.hpp"
-#include "uvm/portion.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard::detail {
 

@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "uvm/mailbox.hpp"
+#include "uvm/geometry/mailbox.hpp"
 
 namespace orchard {
 
 /// The host's side of the mailbox: reads posts in their order, writes answers in the order in which they are given.
-/// Layout and the reason why neither ring can be overrun: `uvm/mailbox.hpp`. One thread.
+/// Layout and the reason why neither ring can be overrun: `uvm/geometry/mailbox.hpp`. One thread.
 class mailbox_server {
 public:
     mailbox_server(mailbox::host_part memory, mailbox::shape shape) : memory_{memory}, shape_{shape} {}

@@ -15,7 +15,7 @@
 
 #include "host/run_index.hpp"
 #include "host/word_runs.hpp"
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard {
 

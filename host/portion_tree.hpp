@@ -13,8 +13,8 @@
 #include "host/class_index.hpp"
 #include "host/leaf_mask.hpp"
 #include "host/segment_directory.hpp"
-#include "uvm/geometry.hpp"
-#include "uvm/portion.hpp"
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard {
 

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "device/simt/atomic.cuh"
-#include "uvm/geometry.hpp"
-#include "uvm/memory_driver.hpp"
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard {
 

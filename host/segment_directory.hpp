@@ -11,7 +11,7 @@
 
 #include "host/or_tree.hpp"
 #include "host/word_runs.hpp"
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard {
 

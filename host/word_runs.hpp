@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::detail {
 

@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/device_memory.hpp"
-#include "runtime/launch_status.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/launch_status.hpp"
 
 namespace orchard::examples {
 

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "examples/layout/examples.hpp"
-#include "runtime/command_line.hpp"
-#include "runtime/options_cli.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/cli/options_cli.hpp"
 
 namespace orchard::examples {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_format.h"
 #include "examples/layout/examples.hpp"
-#include "runtime/program_heap.hpp"
+#include "runtime/cli/program_heap.hpp"
 
 namespace orchard::examples {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "runtime/command_line.hpp"
-#include "runtime/machine_info.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/machine/machine_info.hpp"
 
 namespace orchard::examples {
 

@@ -15,11 +15,11 @@
 #include <orchard/heap.hpp>
 
 #include "absl/strings/str_format.h"
-#include "runtime/command_line.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/launch_status.hpp"
-#include "runtime/options_cli.hpp"
-#include "runtime/program_heap.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/launch_status.hpp"
+#include "runtime/cli/options_cli.hpp"
+#include "runtime/cli/program_heap.hpp"
 
 namespace orchard::examples {
 namespace {

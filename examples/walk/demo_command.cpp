@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "examples/walk/walk_command.hpp"
-#include "runtime/command_line.hpp"
+#include "runtime/cli/command_line.hpp"
 
 namespace orchard::examples {
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/byte_size.hpp"
-#include "runtime/version.hpp"
+#include "runtime/options/byte_size.hpp"
+#include "runtime/cli/version.hpp"
 
 namespace orchard::examples {
 

@@ -7,7 +7,7 @@
 #include "examples/graph/edge_list.hpp"
 #include "examples/walk/walk_options.hpp"
 #include "examples/walk/walk_result.hpp"
-#include "runtime/options.hpp"
+#include "runtime/options/options.hpp"
 
 namespace orchard::examples {
 

@@ -20,10 +20,10 @@
 #include "examples/walk/atomic_file.hpp"
 #include "examples/walk/report.hpp"
 #include "examples/walk/walk_run.hpp"
-#include "runtime/command_line.hpp"
-#include "runtime/machine_info.hpp"
-#include "runtime/options_cli.hpp"
-#include "runtime/program_heap.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/machine/machine_info.hpp"
+#include "runtime/cli/options_cli.hpp"
+#include "runtime/cli/program_heap.hpp"
 
 namespace orchard::examples {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "examples/walk/walk_options.hpp"
-#include "runtime/options.hpp"
+#include "runtime/options/options.hpp"
 
 namespace CLI {
 class App;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "runtime/byte_size.hpp"
-#include "uvm/geometry.hpp"
+#include "runtime/options/byte_size.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::examples {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/statistics.hpp"
+#include "runtime/statistics/statistics.hpp"
 
 namespace orchard::examples {
 

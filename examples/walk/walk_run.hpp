@@ -7,7 +7,7 @@
 #include "examples/walk/progress.hpp"
 #include "examples/walk/walk_options.hpp"
 #include "examples/walk/walk_result.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::examples {
 

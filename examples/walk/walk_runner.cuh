@@ -23,8 +23,8 @@
 #include "examples/walk/walk_kernel.cuh"
 #include "examples/walk/walk_options.hpp"
 #include "examples/walk/walk_result.hpp"
-#include "runtime/device_memory.hpp"
-#include "uvm/geometry.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::examples {
 

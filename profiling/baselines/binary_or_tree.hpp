@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::baselines {
 

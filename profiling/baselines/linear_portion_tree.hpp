@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "uvm/portion.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard::baselines {
 

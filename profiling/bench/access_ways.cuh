@@ -8,11 +8,11 @@
 #include <cstdint>
 
 #include "device/heap_state.cuh"
-#include "device/lane_array.cuh"
-#include "device/lane_ptr.cuh"
+#include "device/arrays/lane_array.cuh"
+#include "device/arrays/lane_ptr.cuh"
 #include "device/simt/address.cuh"
 #include "device/simt/config.cuh"
-#include "uvm/layout.hpp"
+#include "uvm/geometry/layout.hpp"
 
 namespace orchard::bench::access {
 

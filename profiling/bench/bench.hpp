@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/simt/launch.cuh"
-#include "runtime/options.hpp"
+#include "runtime/options/options.hpp"
 
 namespace orchard::bench {
 

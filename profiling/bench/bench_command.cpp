@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "profiling/bench/bench.hpp"
-#include "runtime/command_line.hpp"
-#include "runtime/machine_info.hpp"
-#include "runtime/options_cli.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/machine/machine_info.hpp"
+#include "runtime/cli/options_cli.hpp"
 
 namespace orchard::bench {
 namespace {

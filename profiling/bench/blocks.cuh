@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "device/heap_arrays_impl.cuh"
+#include "device/arrays/heap_arrays_impl.cuh"
 #include "device/heap_ref.cuh"
-#include "device/lane_array.cuh"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
-#include "uvm/layout_text.hpp"
+#include "device/arrays/lane_array.cuh"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
+#include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::bench {
 

@@ -4,11 +4,11 @@
 /// `orchard bench chunks`: what a warp chunk from the host costs beside the request itself, and what it saves that the
 /// lanes count it while the answer travels.
 
-#include "device/chunk_path.cuh"
+#include "device/large/chunk_path.cuh"
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/repetitions.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "profiling/bench/first.hpp"
 #include "profiling/bench/first_launch.cuh"
-#include "runtime/device_memory.hpp"
+#include "runtime/heap/device_memory.hpp"
 
 namespace orchard::bench::first {
 namespace {

@@ -15,7 +15,7 @@
 #include <new>
 #include <utility>
 
-#include "runtime/device_memory.hpp"
+#include "runtime/heap/device_memory.hpp"
 #endif
 
 namespace orchard::bench::first {

@@ -7,8 +7,8 @@
 #include "absl/time/clock.h"
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/growth_kernels.cuh"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::bench {
 

@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "profiling/bench/growing_heap.cuh"
 #include "profiling/bench/repetitions.hpp"
-#include "uvm/memory_driver.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard::bench {
 namespace {

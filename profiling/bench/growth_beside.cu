@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "profiling/bench/growing_heap.cuh"
-#include "uvm/memory_driver.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard::bench {
 namespace {

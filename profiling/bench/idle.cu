@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "device/heap_ref.cuh"
 #include "profiling/bench/bench.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::bench {
 namespace {

@@ -9,14 +9,14 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "device/grants.cuh"
+#include "device/reclaim/acquire.cuh"
 #include "host/service_thread.hpp"
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/repetitions.hpp"
 #include "profiling/bench/virtual_memory.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
-#include "uvm/backing.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
+#include "uvm/memory/backing.hpp"
 
 namespace orchard::bench {
 namespace {

@@ -19,10 +19,10 @@
 #include "profiling/bench/managed_kernels.cuh"
 #include "profiling/bench/repetitions.hpp"
 #include "profiling/bench/watched_memory.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
-#include "uvm/layout_text.hpp"
-#include "uvm/managed_memory.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
+#include "uvm/geometry/layout_text.hpp"
+#include "uvm/memory/managed_memory.hpp"
 
 namespace orchard::bench {
 namespace {

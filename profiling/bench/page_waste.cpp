@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "uvm/geometry.hpp"
-#include "uvm/size_classes.hpp"
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/geometry/size_classes.hpp"
 
 namespace orchard::bench {
 

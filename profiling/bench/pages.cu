@@ -18,8 +18,8 @@
 #include "profiling/bench/pages_theory.hpp"
 #include "profiling/bench/path_counts.hpp"
 #include "profiling/bench/repetitions.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::bench {
 namespace {

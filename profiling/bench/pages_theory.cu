@@ -8,11 +8,11 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "device/random_walk/get_page.cuh"
-#include "device/random_walk/page_pool.cuh"
+#include "device/published/get_page.cuh"
+#include "device/published/page_pool.cuh"
 #include "profiling/bench/random_walk_theory.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/launch_status.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/launch_status.hpp"
 
 namespace orchard::bench {
 namespace {

@@ -18,10 +18,10 @@
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/repetitions.hpp"
 #include "profiling/bench/watched_memory.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/launch_status.hpp"
-#include "uvm/geometry.hpp"
-#include "uvm/managed_memory.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/launch_status.hpp"
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/memory/managed_memory.hpp"
 
 namespace orchard::bench {
 namespace {

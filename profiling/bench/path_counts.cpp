@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/device_memory.hpp"
-#include "runtime/heap_counts.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap_counts.hpp"
 
 namespace orchard::bench {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "nlohmann/json.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::bench {
 

@@ -13,7 +13,7 @@
 #include "device/heap_ref.cuh"
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/soak_runner.cuh"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::bench::soak {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "profiling/bench/soak.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/launch_status.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/launch_status.hpp"
 
 namespace orchard::bench::soak {
 

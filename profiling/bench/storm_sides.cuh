@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "device/heap_ref.cuh"
 #include "profiling/bench/soak_runner.cuh"
-#include "runtime/heap.hpp"
-#include "uvm/memory_driver.hpp"
+#include "runtime/heap/heap.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard::bench::storm {
 

@@ -13,8 +13,8 @@
 #include "device/heap_ref.cuh"
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/page_waste.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::bench {
 namespace {

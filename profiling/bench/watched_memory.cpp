@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::bench {
 

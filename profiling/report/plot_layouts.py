@@ -5,7 +5,7 @@
 
     profiling/report/plot_layouts.py --output-dir docs/pictures
 
-Nothing is measured: every cell is placed by the formula of `uvm/layout.hpp`. Needs matplotlib (package
+Nothing is measured: every cell is placed by the formula of `uvm/geometry/layout.hpp`. Needs matplotlib (package
 python3-matplotlib). The same version of it writes the same bytes again.
 
 Exit codes: 0 done; 1 matplotlib is not installed.
@@ -42,7 +42,7 @@ def main(arguments=None, load_pyplot=None):
     return 0
 
 
-# --- where the bytes lie: the arithmetic of uvm/layout.hpp and uvm/lane_order.hpp ---
+# --- where the bytes lie: the arithmetic of uvm/geometry/layout.hpp and uvm/geometry/lane_order.hpp ---
 
 def rows_of(tile, lane_bytes, tail_rows=False):
     """[(tile, byte of each lane with which the row begins), ...] of a chunk of lanes of `lane_bytes`."""

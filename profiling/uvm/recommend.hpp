@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "profiling/uvm/study.hpp"
-#include "uvm/access_pattern.hpp"
+#include "uvm/geometry/access_pattern.hpp"
 
 namespace orchard::uvm_study {
 
@@ -81,7 +81,7 @@ std::string to_table(const std::vector<verdict>& verdicts);
 /// All scores, in a document with a version and the grid.
 /// @param command  as it was typed
 std::string to_json(const grid& g, const std::vector<verdict>& verdicts, const std::string& command);
-/// The text of runtime/recommended_layouts.hpp; verdicts for all patterns.
+/// The text of runtime/heap/recommended_layouts.hpp; verdicts for all patterns.
 /// @param machine  as it was typed
 std::string to_header(const std::vector<verdict>& verdicts, std::string_view machine);
 

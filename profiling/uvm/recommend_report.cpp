@@ -12,8 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "profiling/uvm/recommend.hpp"
 #include "profiling/uvm/text_table.hpp"
-#include "runtime/version.hpp"
-#include "uvm/layout_text.hpp"
+#include "runtime/cli/version.hpp"
+#include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::uvm_study {
 namespace {
@@ -86,9 +86,9 @@ constexpr const char* header_begin = R"(// SPDX-License-Identifier: Apache-2.0
 
 #include <array>
 
-#include "uvm/access_pattern.hpp"
-#include "uvm/layout.hpp"
-#include "uvm/portion.hpp"
+#include "uvm/geometry/access_pattern.hpp"
+#include "uvm/geometry/layout.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard {
 

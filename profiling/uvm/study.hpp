@@ -15,12 +15,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "uvm/lane_order.hpp"
-#include "uvm/layout.hpp"
+#include "uvm/geometry/lane_order.hpp"
+#include "uvm/geometry/layout.hpp"
 #include "uvm/model/calibration.hpp"
 #include "uvm/model/graph.hpp"
 #include "uvm/model/result.hpp"
-#include "uvm/portion.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard::uvm_study {
 

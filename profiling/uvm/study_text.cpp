@@ -12,8 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "profiling/uvm/study.hpp"
-#include "runtime/byte_size.hpp"
-#include "uvm/layout_text.hpp"
+#include "runtime/options/byte_size.hpp"
+#include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::uvm_study {
 namespace {

@@ -20,8 +20,8 @@
 #include "profiling/uvm/recommend.hpp"
 #include "profiling/uvm/study.hpp"
 #include "profiling/uvm/study_report.hpp"
-#include "runtime/byte_size.hpp"
-#include "runtime/command_line.hpp"
+#include "runtime/options/byte_size.hpp"
+#include "runtime/cli/command_line.hpp"
 #include "uvm/model/patterns.hpp"
 
 namespace orchard::uvm_study {
@@ -234,7 +234,7 @@ void declare_recommend(CLI::App& app, arguments& a) {
     app.add_flag("--recommend", a.recommends,
                  "Run a grid of its own, and print which layout and placement to take for each pattern, where memory "
                  "fits and where it does not (docs/uvm_model.md)");
-    app.add_flag("--header", a.header, "Print that as runtime/recommended_layouts.hpp");
+    app.add_flag("--header", a.header, "Print that as runtime/heap/recommended_layouts.hpp");
     for (const char* other :
          {"--pattern", "--trace", "--layout", "--placement", "--capacity", "--threads", "--bytes-per-thread",
           "--accesses", "--element", "--stride", "--scale", "--best", "--plot"}) {

@@ -3,7 +3,7 @@
 
 /// Calls that may block: their caller waits until a deadline, and nothing else is begun until they have ended.
 
-#include "uvm/bounded_calls.hpp"
+#include "uvm/memory/bounded_calls.hpp"
 
 #include <gtest/gtest.h>
 

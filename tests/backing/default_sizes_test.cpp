@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/heap_memory.hpp"
-#include "uvm/geometry.hpp"
+#include "runtime/heap/heap_memory.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "tests/support/fake_driver.hpp"
-#include "uvm/backing.hpp"
+#include "uvm/memory/backing.hpp"
 
 namespace orchard {
 

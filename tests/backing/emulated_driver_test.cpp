@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "tests/backing/elastic_fixture.hpp"
-#include "uvm/memory_driver.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "uvm/backing.hpp"
+#include "uvm/memory/backing.hpp"
 
 namespace orchard {
 namespace {

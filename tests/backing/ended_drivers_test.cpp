@@ -3,7 +3,7 @@
 
 /// The end of a backing whose memory a call may still touch: nothing is unmapped until that call is over.
 
-#include "uvm/ended_drivers.hpp"
+#include "uvm/memory/ended_drivers.hpp"
 
 #include <gtest/gtest.h>
 

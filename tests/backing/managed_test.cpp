@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/backing/elastic_fixture.hpp"
-#include "uvm/managed_memory.hpp"
+#include "uvm/memory/managed_memory.hpp"
 
 namespace orchard {
 namespace {

@@ -3,7 +3,7 @@
 
 /// Memory of fixed sizes from pieces that a driver maps: zero, aligned, and whole or nothing.
 
-#include "uvm/mapped_pieces.hpp"
+#include "uvm/memory/mapped_pieces.hpp"
 
 #include <gtest/gtest.h>
 

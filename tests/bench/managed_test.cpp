@@ -10,7 +10,7 @@
 
 #include "profiling/bench/watched_memory.hpp"
 #include "tests/bench/run_benchmark.hpp"
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::bench {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "device/heap_ref.cuh"
 #include "profiling/bench/soak_runner.cuh"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 #include "tests/bench/run_benchmark.hpp"
 
 namespace orchard::bench::soak {

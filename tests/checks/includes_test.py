@@ -13,13 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADER = "// SPDX-License-Identifier: Apache-2.0\n// Copyright the Orchard authors.\n"
 GOOD = {
     "device/simt/lane.cuh": HEADER + "#include <cstdint>\n#ifdef __CUDA_ARCH__\n#endif\n",
-    "device/slab.cuh": HEADER + '#include "device/simt/lane.cuh"\n#include "uvm/geometry.hpp"\n',
-    "uvm/geometry.hpp": HEADER + '#include "device/simt/lane.cuh"\n',
-    "host/or_tree.hpp": HEADER + '#include "uvm/geometry.hpp"\n#include <absl/status/status.h>\n',
-    "runtime/heap.hpp": HEADER + '#include "host/or_tree.hpp"\n#include "device/slab.cuh"\n',
-    "runtime/include/orchard/heap.hpp": HEADER + '#include "runtime/heap.hpp"\n',
+    "device/small/slab.cuh": HEADER + '#include "device/simt/lane.cuh"\n#include "uvm/geometry/geometry.hpp"\n',
+    "uvm/geometry/geometry.hpp": HEADER + '#include "device/simt/lane.cuh"\n',
+    "host/or_tree.hpp": HEADER + '#include "uvm/geometry/geometry.hpp"\n#include <absl/status/status.h>\n',
+    "runtime/heap/heap.hpp": HEADER + '#include "host/or_tree.hpp"\n#include "device/small/slab.cuh"\n',
+    "runtime/include/orchard/heap.hpp": HEADER + '#include "runtime/heap/heap.hpp"\n',
     "examples/walk.cpp": HEADER + "#include <orchard/heap.hpp>\n",
-    "profiling/bench.cpp": HEADER + '#include "runtime/heap.hpp"\n',
+    "profiling/bench.cpp": HEADER + '#include "runtime/heap/heap.hpp"\n',
     "tests/heap/create_test.cpp": HEADER + '#include <gtest/gtest.h>\n#include "profiling/bench.cpp"\n',
     "build/anything.cpp": "no licence\n",
     "README.md": "text\n",
@@ -55,15 +55,15 @@ class CheckIncludes(unittest.TestCase):
 
     def test_layers_point_down(self):
         for file, include in [
-            ("device/simt/lane.cuh", '"uvm/geometry.hpp"'),
-            ("device/simt/lane.cuh", '"device/slab.cuh"'),
-            ("uvm/geometry.hpp", '"device/slab.cuh"'),
-            ("uvm/geometry.hpp", '"host/or_tree.hpp"'),
-            ("device/slab.cuh", '"host/or_tree.hpp"'),
-            ("host/or_tree.hpp", '"device/slab.cuh"'),
+            ("device/simt/lane.cuh", '"uvm/geometry/geometry.hpp"'),
+            ("device/simt/lane.cuh", '"device/small/slab.cuh"'),
+            ("uvm/geometry/geometry.hpp", '"device/small/slab.cuh"'),
+            ("uvm/geometry/geometry.hpp", '"host/or_tree.hpp"'),
+            ("device/small/slab.cuh", '"host/or_tree.hpp"'),
+            ("host/or_tree.hpp", '"device/small/slab.cuh"'),
             ("host/or_tree.hpp", "<orchard/heap.hpp>"),
-            ("runtime/heap.hpp", '"examples/walk.cpp"'),
-            ("runtime/heap.hpp", '"tests/heap/create_test.cpp"'),
+            ("runtime/heap/heap.hpp", '"examples/walk.cpp"'),
+            ("runtime/heap/heap.hpp", '"tests/heap/create_test.cpp"'),
             ("examples/walk.cpp", '"profiling/bench.cpp"'),
             ("profiling/bench.cpp", '"examples/walk.cpp"'),
         ]:
@@ -71,18 +71,18 @@ class CheckIncludes(unittest.TestCase):
                 self.assert_include_refused(file, include, "may not include")
 
     def test_includes_are_written_from_the_root(self):
-        self.assert_include_refused("runtime/heap.hpp", '"include/orchard/heap.hpp"', "from the root")
-        self.assert_include_refused("runtime/heap.hpp", '"heap.hpp"', "from the root")
-        self.assert_include_refused("runtime/heap.hpp", '"host/none.hpp"', "no such file")
-        self.assert_include_refused("runtime/heap.hpp", "<host/or_tree.hpp>", 'write "host/or_tree.hpp"')
+        self.assert_include_refused("runtime/heap/heap.hpp", '"include/orchard/heap.hpp"', "from the root")
+        self.assert_include_refused("runtime/heap/heap.hpp", '"heap.hpp"', "from the root")
+        self.assert_include_refused("runtime/heap/heap.hpp", '"host/none.hpp"', "no such file")
+        self.assert_include_refused("runtime/heap/heap.hpp", "<host/or_tree.hpp>", 'write "host/or_tree.hpp"')
         self.assert_include_refused("examples/walk.cpp", '"orchard/heap.hpp"', "write <orchard/heap.hpp>")
         self.assert_include_refused("examples/walk.cpp", "<orchard/none.hpp>", "no such file")
 
     def test_cuda_macros_stay_in_the_seam(self):
         for macro in ["__CUDA_ARCH__", "__CUDACC__", "__CUDACC_VER_MAJOR__", "__NVCC__", "__CUDA_ARCH_LIST__"]:
             with self.subTest(macro=macro):
-                self.assert_violation("device/slab.cuh", f"{HEADER}#if defined({macro})\n#endif\n",
-                                      "device/slab.cuh:3", macro)
+                self.assert_violation("device/small/slab.cuh", f"{HEADER}#if defined({macro})\n#endif\n",
+                                      "device/small/slab.cuh:3", macro)
 
     def test_licence(self):
         self.assert_violation("host/or_tree.hpp", "#pragma once\n", "host/or_tree.hpp:1", "SPDX")

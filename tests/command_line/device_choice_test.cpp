@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #include <gtest/gtest.h>
 
-#include "runtime/machine_info.hpp"
+#include "runtime/machine/machine_info.hpp"
 
 namespace orchard {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/command_line.hpp"
-#include "runtime/machine_info.hpp"
-#include "runtime/options.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/machine/machine_info.hpp"
+#include "runtime/options/options.hpp"
 #include "tests/options/clean_environment.hpp"
 
 namespace orchard {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #include <gtest/gtest.h>
 
-#include "runtime/command_line.hpp"
+#include "runtime/cli/command_line.hpp"
 
 namespace orchard::command_line {
 namespace {

@@ -9,9 +9,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "runtime/command_line.hpp"
-#include "runtime/machine_info.hpp"
-#include "runtime/options_cli.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/machine/machine_info.hpp"
+#include "runtime/cli/options_cli.hpp"
 #include "tests/options/clean_environment.hpp"
 
 namespace orchard::command_line {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "uvm/cuda_memory.hpp"
+#include "uvm/memory/cuda_memory.hpp"
 
 namespace orchard::test {
 

@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "device/heap_ref.cuh"
 #include "device/simt/atomic.cuh"
-#include "uvm/cuda_memory.hpp"
+#include "uvm/memory/cuda_memory.hpp"
 
 namespace orchard::test {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::test {
 

@@ -5,7 +5,7 @@
 
 #include "tests/deadlock/calls.hpp"
 #include "tests/deadlock/linked_module.hpp"
-#include "uvm/cuda_memory.hpp"
+#include "uvm/memory/cuda_memory.hpp"
 
 namespace orchard::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "uvm/cuda_calls.hpp"
+#include "uvm/memory/cuda_calls.hpp"
 
 namespace orchard::test {
 namespace {

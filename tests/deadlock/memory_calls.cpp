@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 #include "tests/deadlock/calls.hpp"
-#include "uvm/cuda_memory.hpp"
+#include "uvm/memory/cuda_memory.hpp"
 
 namespace orchard::test {
 namespace {

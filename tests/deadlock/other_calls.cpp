@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/deadlock/calls.hpp"
-#include "uvm/cuda_memory.hpp"
+#include "uvm/memory/cuda_memory.hpp"
 
 namespace orchard::test {
 namespace {

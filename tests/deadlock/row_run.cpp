@@ -21,7 +21,7 @@
 #include "tests/deadlock/growing.hpp"
 #include "tests/deadlock/row.hpp"
 #include "tests/support/heap_service_peer.hpp"
-#include "uvm/cuda_memory.hpp"
+#include "uvm/memory/cuda_memory.hpp"
 
 namespace orchard::test {
 namespace {

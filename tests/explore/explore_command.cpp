@@ -13,7 +13,7 @@
 #include <iostream>
 #include <memory>
 
-#include "runtime/nearest.hpp"
+#include "runtime/options/nearest.hpp"
 #include "tests/explore/crash_note.hpp"
 #include "tests/explore/report.hpp"
 #include "tests/explore/shrink.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/command_line.hpp"
+#include "runtime/cli/command_line.hpp"
 #include "tests/explore/runner.hpp"
 
 namespace orchard::explore {

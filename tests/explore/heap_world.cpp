@@ -13,8 +13,8 @@
 #include <string>
 #include <type_traits>
 
-#include "runtime/class_usage.hpp"
-#include "runtime/heap_validator.hpp"
+#include "runtime/statistics/class_usage.hpp"
+#include "runtime/heap/heap_validator.hpp"
 
 namespace orchard::explore {
 

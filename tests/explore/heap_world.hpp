@@ -14,9 +14,9 @@
 #include "device/heap_ref.cuh"
 #include "host/growth.hpp"
 #include "host/segment_service.hpp"
-#include "runtime/heap_counts.hpp"
+#include "runtime/heap/heap_counts.hpp"
 #include "tests/explore/scenario.hpp"
-#include "uvm/backing.hpp"
+#include "uvm/memory/backing.hpp"
 
 namespace orchard::explore {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "device/grants.cuh"
+#include "device/reclaim/acquire.cuh"
 #include "tests/explore/heap_world.hpp"
 
 namespace orchard::explore {

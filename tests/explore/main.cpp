@@ -2,6 +2,6 @@
 // Copyright the Orchard authors.
 
 // The program `orchard_explore`: the scenarios and what runs them. `./orchard explore` builds and starts it.
-#include "runtime/command_line.hpp"
+#include "runtime/cli/command_line.hpp"
 
 int main(int argc, char** argv) { return orchard::command_line::run(argc, argv); }

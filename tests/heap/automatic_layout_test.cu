@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "runtime/automatic_layout.hpp"
+#include "runtime/heap/automatic_layout.hpp"
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {

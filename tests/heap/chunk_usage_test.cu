@@ -3,7 +3,7 @@
 
 // What a lane that keeps its block holds of its warp's chunk, and the option that limits it.
 
-#include "device/heap_arrays_impl.cuh"
+#include "device/arrays/heap_arrays_impl.cuh"
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {

@@ -10,8 +10,8 @@
 #include "absl/time/clock.h"
 #include "tests/support/asking_lanes.cuh"
 #include "tests/support/heap_fixture.hpp"
-#include "uvm/backing.hpp"
-#include "uvm/ended_drivers.hpp"
+#include "uvm/memory/backing.hpp"
+#include "uvm/memory/ended_drivers.hpp"
 
 namespace orchard::test {
 namespace {

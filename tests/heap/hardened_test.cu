@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "device/heap_ref.cuh"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/support/heap_fixture.hpp"
-#include "uvm/memory_driver.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard::test {
 namespace {

@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "tests/support/heap_fixture.hpp"
-#include "uvm/memory_driver.hpp"
+#include "uvm/memory/memory_driver.hpp"
 #if ORCHARD_HAS_CUDA
 #include "device/simt/current_device.hpp"
 #endif

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/command_line.hpp"
+#include "runtime/cli/command_line.hpp"
 
 namespace orchard {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "tests/lane_chunks/arrays_fixture.hpp"
-#include "uvm/layout_text.hpp"
+#include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::test {
 namespace {

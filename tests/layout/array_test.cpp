@@ -3,7 +3,7 @@
 
 /// `lane_array` against the map of its chunk: places, pieces, iteration, pointers. Most of it on addresses only.
 
-#include "device/lane_array.cuh"
+#include "device/arrays/lane_array.cuh"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "uvm/layout.hpp"
+#include "uvm/geometry/layout.hpp"
 
 namespace orchard::test {
 

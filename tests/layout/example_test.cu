@@ -13,7 +13,7 @@
 #include <sstream>
 #include <string>
 
-#include "device/lane_array.cuh"
+#include "device/arrays/lane_array.cuh"
 #include "device/simt/lane.cuh"
 #include "device/simt/launch.cuh"
 

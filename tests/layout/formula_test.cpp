@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/layout/every_layout.hpp"
-#include "uvm/layout.hpp"
+#include "uvm/geometry/layout.hpp"
 
 namespace orchard::test {
 namespace {

@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "device/lane_array.cuh"
-#include "device/lane_ptr.cuh"
+#include "device/arrays/lane_array.cuh"
+#include "device/arrays/lane_ptr.cuh"
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
 #include "device/simt/launch.cuh"
-#include "runtime/device_memory.hpp"
-#include "runtime/machine_info.hpp"
-#include "uvm/lane_order.hpp"
-#include "uvm/layout.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/machine/machine_info.hpp"
+#include "uvm/geometry/lane_order.hpp"
+#include "uvm/geometry/layout.hpp"
 
 namespace orchard::test {
 

@@ -3,7 +3,7 @@
 
 /// The orders of lanes: permutations, the paper's sequence, its rule for the end of a batch, and the driver's faults.
 
-#include "uvm/lane_order.hpp"
+#include "uvm/geometry/lane_order.hpp"
 
 #include <gtest/gtest.h>
 

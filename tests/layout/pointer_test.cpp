@@ -3,7 +3,7 @@
 
 /// The arithmetic of `lane_ptr` against a model that knows each element by its index. Addresses only: no memory.
 
-#include "device/lane_ptr.cuh"
+#include "device/arrays/lane_ptr.cuh"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 /// Layouts as values, and as text.
 
-#include "uvm/layout_text.hpp"
+#include "uvm/geometry/layout_text.hpp"
 
 #include <gtest/gtest.h>
 

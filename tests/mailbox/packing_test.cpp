@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/support/mailbox_memory.hpp"
-#include "uvm/mailbox.hpp"
+#include "uvm/geometry/mailbox.hpp"
 
 namespace orchard::mailbox {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "runtime/automatic_layout.hpp"
-#include "runtime/options.hpp"
+#include "runtime/heap/automatic_layout.hpp"
+#include "runtime/options/options.hpp"
 
 namespace orchard {
 namespace {

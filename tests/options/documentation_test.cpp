@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "runtime/options.hpp"
+#include "runtime/options/options.hpp"
 
 namespace orchard {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/options.hpp"
+#include "runtime/options/options.hpp"
 #include "tests/options/clean_environment.hpp"
 
 namespace orchard {

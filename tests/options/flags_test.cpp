@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "runtime/options_cli.hpp"
+#include "runtime/cli/options_cli.hpp"
 #include "tests/options/clean_environment.hpp"
 
 namespace orchard {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "runtime/options.hpp"
+#include "runtime/options/options.hpp"
 
 namespace orchard {
 namespace {

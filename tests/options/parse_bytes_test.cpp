@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "runtime/byte_size.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard {
 namespace {

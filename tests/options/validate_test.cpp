@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "runtime/options.hpp"
+#include "runtime/options/options.hpp"
 
 namespace orchard {
 namespace {

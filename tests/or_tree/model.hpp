@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::testing {
 

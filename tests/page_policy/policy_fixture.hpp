@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
-#include "runtime/machine_info.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
+#include "runtime/machine/machine_info.hpp"
 
 namespace orchard::test {
 

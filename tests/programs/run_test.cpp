@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/command_line.hpp"
-#include "runtime/machine_info.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/machine/machine_info.hpp"
 
 namespace orchard {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 #include "tests/properties/program.hpp"
 
 namespace orchard::test {

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #include "tests/properties/perform.hpp"
 
-#include "runtime/device_memory.hpp"
-#include "runtime/launch_status.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/launch_status.hpp"
 #include "tests/support/heap_kernels.cuh"
 
 namespace orchard::test {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::test {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "device/heap_state.cuh"
-#include "uvm/size_classes.hpp"
+#include "uvm/geometry/size_classes.hpp"
 
 namespace orchard::test {
 

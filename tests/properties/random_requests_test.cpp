@@ -13,7 +13,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/machine_info.hpp"
+#include "runtime/machine/machine_info.hpp"
 #include "tests/properties/model.hpp"
 
 namespace orchard::test {

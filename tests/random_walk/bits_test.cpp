@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "device/random_walk/bits.cuh"
+#include "device/group/bits.cuh"
 
 namespace orchard::device::random_walk {
 namespace {

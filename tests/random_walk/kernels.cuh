@@ -4,8 +4,8 @@
 
 /// Kernels that get and free pages by one of the algorithms; valid on either device.
 
-#include "device/random_walk/get_page.cuh"
-#include "device/random_walk/page_pool.cuh"
+#include "device/published/get_page.cuh"
+#include "device/published/page_pool.cuh"
 #include "device/simt/launch.cuh"
 
 namespace orchard::rig {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-#include "device/random_walk/policy.cuh"
+#include "device/published/page_policy.cuh"
 
 #include <gtest/gtest.h>
 

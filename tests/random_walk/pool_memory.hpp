@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "device/random_walk/page_pool.cuh"
+#include "device/published/page_pool.cuh"
 
 namespace orchard::rig {
 

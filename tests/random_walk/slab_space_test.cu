@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "device/random_walk/get_page.cuh"
-#include "device/random_walk/slab_space.cuh"
+#include "device/published/get_page.cuh"
+#include "device/published/slab_space.cuh"
 #include "tests/simt/run_emulated.hpp"
 #include "tests/support/heap_memory.cuh"
 

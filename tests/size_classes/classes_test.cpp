@@ -3,7 +3,7 @@
 
 // The table of page classes: every size has the smallest class that holds it, and what is rounded up is bounded.
 
-#include "uvm/size_classes.hpp"
+#include "uvm/geometry/size_classes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "device/page_home.cuh"
+#include "device/small/hint.cuh"
 
 namespace orchard {
 namespace {

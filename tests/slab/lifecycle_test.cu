@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "device/reclaim.cuh"
+#include "device/reclaim/reclaim.cuh"
 #include "tests/simt/run_emulated.hpp"
 #include "tests/support/heap_memory.cuh"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "runtime/failure.hpp"
+#include "runtime/heap/failure.hpp"
 
 namespace orchard {
 namespace {

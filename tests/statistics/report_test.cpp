@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "runtime/statistics.hpp"
+#include "runtime/statistics/statistics.hpp"
 
 namespace orchard {
 namespace {

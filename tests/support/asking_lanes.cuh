@@ -17,8 +17,8 @@
 #include "absl/time/clock.h"
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"
-#include "runtime/heap.hpp"
-#include "uvm/memory_driver.hpp"
+#include "runtime/heap/heap.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard::test {
 

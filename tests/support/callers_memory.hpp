@@ -13,11 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/device_memory.hpp"
-#include "runtime/machine_info.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/machine/machine_info.hpp"
 #include "tests/support/tested_heap.hpp"
-#include "uvm/geometry.hpp"
-#include "uvm/memory_driver.hpp"
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard::test {
 

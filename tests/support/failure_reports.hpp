@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/failure.hpp"
+#include "runtime/heap/failure.hpp"
 
 namespace orchard::test {
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "host/run_ring.hpp"
-#include "uvm/backing.hpp"
+#include "uvm/memory/backing.hpp"
 
 namespace orchard::rig {
 

@@ -24,8 +24,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
-#include "uvm/mapped_pieces.hpp"
-#include "uvm/memory_driver.hpp"
+#include "uvm/memory/mapped_pieces.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard::rig {
 

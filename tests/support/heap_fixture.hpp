@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
-#include "runtime/machine_info.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
+#include "runtime/machine/machine_info.hpp"
 #include "tests/support/callers_memory.hpp"
 #include "tests/support/heap_kernels.cuh"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "device/page_search.cuh"
+#include "device/small/search.cuh"
 
 namespace orchard::rig {
 

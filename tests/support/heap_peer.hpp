@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::test {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "runtime/heap_impl.hpp"
+#include "runtime/heap/heap_impl.hpp"
 
 namespace orchard {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "uvm/mailbox.hpp"
+#include "uvm/geometry/mailbox.hpp"
 
 namespace orchard::rig {
 

@@ -4,7 +4,7 @@
 
 /// What tests do with answers that nobody waits for.
 
-#include "device/mailbox_client.cuh"
+#include "device/host_rpc/client.cuh"
 
 namespace orchard::rig {
 

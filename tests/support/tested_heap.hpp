@@ -6,7 +6,7 @@
 /// `ORCHARD_TEST_POLICIES` as 1 before they include a suite, one of any `page_policy` and the view that serves all.
 
 #include "device/heap_ref.cuh"
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"
 
 #if ORCHARD_TEST_POLICIES
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/uvm_model/sources.hpp"
-#include "uvm/layout.hpp"
+#include "uvm/geometry/layout.hpp"
 
 namespace orchard::testing {
 

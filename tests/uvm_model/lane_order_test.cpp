@@ -3,7 +3,7 @@
 
 /// Faults for each 2 MiB of 32 lanes when a batch holds k of a warp's faults: docs/uvm.md, section 5, point 5.
 
-#include "uvm/lane_order.hpp"
+#include "uvm/geometry/lane_order.hpp"
 
 #include <numeric>
 

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/uvm_model/sources.hpp"
-#include "uvm/layout.hpp"
-#include "uvm/portion.hpp"
+#include "uvm/geometry/layout.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard::uvm_model {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "tests/uvm_model/sources.hpp"
 #include "uvm/model/prefetch_tree.hpp"
-#include "uvm/portion.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard::uvm_model {
 namespace {

@@ -14,7 +14,7 @@
 #include <sstream>
 #include <string>
 
-#include "runtime/recommended_layouts.hpp"
+#include "runtime/heap/recommended_layouts.hpp"
 #include "uvm/model/patterns.hpp"
 
 namespace orchard::uvm_study {
@@ -171,7 +171,7 @@ TEST(uvm_recommend, slow_the_whole_table_is_what_the_grid_gives) {
     std::stringstream text;
     text << file.rdbuf();
     EXPECT_EQ(text.str(), to_header(*verdicts, "h200"))
-        << "run `orchard uvm --recommend --header > runtime/recommended_layouts.hpp`";
+        << "run `orchard uvm --recommend --header > runtime/heap/recommended_layouts.hpp`";
 }
 
 }  // namespace

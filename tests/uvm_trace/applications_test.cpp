@@ -13,7 +13,7 @@
 
 #include "profiling/uvm/applications/application.hpp"
 #include "tests/uvm_trace/traces.hpp"
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::applications {
 

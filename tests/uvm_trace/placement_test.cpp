@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 #include "uvm/model/placement.hpp"
 
 namespace orchard::test {

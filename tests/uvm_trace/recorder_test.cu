@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/lane_array.cuh"
-#include "device/lane_ptr.cuh"
+#include "device/arrays/lane_array.cuh"
+#include "device/arrays/lane_ptr.cuh"
 #include "device/simt/atomic.cuh"
 #include "device/simt/launch.cuh"
 #include "tests/uvm_trace/traces.hpp"

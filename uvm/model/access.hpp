@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "uvm/layout.hpp"
+#include "uvm/geometry/layout.hpp"
 
 namespace orchard::uvm_model {
 

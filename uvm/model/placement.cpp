@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 #include "uvm/model/trace_coding.hpp"
 
 namespace orchard::uvm_model {

@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "uvm/lane_order.hpp"
-#include "uvm/layout.hpp"
-#include "uvm/portion.hpp"
+#include "uvm/geometry/lane_order.hpp"
+#include "uvm/geometry/layout.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard::uvm_model {
 

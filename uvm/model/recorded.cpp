@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::uvm_model {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "uvm/geometry.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::uvm_model {
 

@@ -11,10 +11,10 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "uvm/lane_order.hpp"
-#include "uvm/layout.hpp"
+#include "uvm/geometry/lane_order.hpp"
+#include "uvm/geometry/layout.hpp"
 #include "uvm/model/trace_file.hpp"
-#include "uvm/portion.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard::applications {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "device/lane_array.cuh"
+#include "device/arrays/lane_array.cuh"
 #include "uvm/model/access.hpp"
 #include "uvm/model/placement.hpp"
 

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "absl/strings/str_format.h"
-#include "runtime/program_heap.hpp"
-#include "uvm/geometry.hpp"
+#include "runtime/cli/program_heap.hpp"
+#include "uvm/geometry/geometry.hpp"
 #include "uvm/model/recorded.hpp"
 
 namespace orchard::applications {

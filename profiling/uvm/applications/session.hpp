@@ -15,8 +15,8 @@
 #include "profiling/uvm/applications/application.hpp"
 #include "profiling/uvm/applications/parts.cuh"
 #include "profiling/uvm/applications/regions.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/heap.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
 
 namespace orchard::applications {
 

@@ -4,4 +4,4 @@
 
 /// The host's side of Orchard: `orchard::heap`, its options, statistics and failures, and `simt::launch`.
 
-#include "runtime/heap.hpp"
+#include "runtime/heap/heap.hpp"

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Pointers into interleaved warp chunks: eight bytes that any lane of any warp may follow.
+///
+/// Where W is a power of two, the chunk begins at a multiple of W * g, and all its rows have one tile of g = 2^t bytes,
+/// the lane's position is a field of an element's address:
+///
+///      63        61 60     56 55              t+w t+w-1             t t-1          0
+///     | w = log2 W |    t    |  chunk and row    | lane's position  | byte in tile |
+///     '--- how to step on ---'--------------- the element's own address -----------'
+///
+/// User addresses have 47 bits on x86-64, 48 on 64-bit Arm, 56 for programs that ask for five-level page tables, and
+/// CUDA gives out addresses of the same range: the upper eight bits are free. To follow such a pointer is to mask them.
+///
+/// `+ n` has to carry from the byte in the tile to the row, past the lane's position: the position's bits are set
+/// before the addition, so that a carry runs through them, and put back after it.
+
+#include <compare>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <type_traits>
+
+#include "device/simt/address.cuh"
+#include "device/simt/assert.cuh"
+#include "device/simt/config.cuh"
+#include "device/simt/touch.cuh"
+#include "uvm/geometry/layout.hpp"
+
+namespace orchard {
+
+namespace device {
+
+/// The bits of a `lane_ptr` that are the element's address.
+inline constexpr std::uint32_t lane_address_bits = 56;
+inline constexpr std::uint64_t lane_address_mask = (std::uint64_t{1} << lane_address_bits) - 1;
+/// Where log2 W begins; below it is t.
+inline constexpr std::uint32_t lane_width_shift = 61;
+
+/// Whether arrays of `T` can be interleaved: no element may lie in two tiles.
+template <class T>
+inline constexpr bool fits_tiles = (sizeof(T) & (sizeof(T) - 1)) == 0 && sizeof(T) <= (std::size_t{1} << 16);
+
+/// `from`, `index` elements on, in a lane's tiles: the elements themselves, and for whole tiles of them those of the
+/// other lanes (AlignMalloc's equation (2)). A carry out of the tile is left to the caller.
+///
+/// 32-bit indices are multiplied as such, which takes one instruction on a GPU instead of four.
+/// @param in_tile  elements of a tile, less 1
+/// @param gap  bytes of an element, times the number of other lanes
+template <std::uint32_t Size, std::integral Index>
+ORCHARD_INLINE std::uint64_t advance(std::uint64_t from, Index index, std::uint32_t in_tile, std::uint32_t gap) {
+    if constexpr (sizeof(Index) > 4) {
+        const auto n = static_cast<std::uint64_t>(index);
+        return from + n * Size + (n & ~std::uint64_t{in_tile}) * gap;
+    } else if constexpr (std::is_signed_v<Index>) {
+        const std::int32_t n = index;
+        const std::int32_t whole = n & ~static_cast<std::int32_t>(in_tile);
+        const auto plain = static_cast<std::uint64_t>(std::int64_t{n} * std::int64_t{Size});
+        return simt::multiply_add_wide(whole, static_cast<std::int32_t>(gap), from + plain);
+    } else {
+        const std::uint32_t n = index;
+        return simt::multiply_add_wide(n & ~in_tile, gap, from + std::uint64_t{n} * Size);
+    }
+}
+
+}  // namespace device
+
+/// A pointer to one element of a lane's array in an interleaved warp chunk, or (W = 1) of any array. A random access
+/// iterator; trivially copyable; may be stored, and handed to any lane of any warp of any kernel.
+///
+/// The array lies in memory that all threads share (on CUDA: global, neither shared nor local), since it is accessed as
+/// such.
+///
+/// As with plain pointers nothing is checked: arithmetic stays within one array and one past its end, and differences
+/// and order are those of pointers into the same array. `sizeof(T)` is a power of two and at most a tile; other types
+/// are refused when compiled, larger ones than a tile in the checked build when the pointer is made.
+///
+/// Cost, in instructions beside the load (nvcc 13.0, sm_90; a plain pointer's in brackets): in a loop `p[i]` 6 (1) with
+/// any index of 32 bits, 8 (2) with one of 64; `*p++` 9 (2); `p += n` about 20. What depends on the pointer alone is
+/// worked out before the loop for `p[i]`, which is therefore the form to prefer; `p += n` changes the pointer itself.
+template <class T>
+class lane_ptr {
+public:
+    using iterator_category = std::random_access_iterator_tag;
+    using value_type = std::remove_cv_t<T>;
+    using difference_type = std::ptrdiff_t;
+    using pointer = T*;
+    using reference = T&;
+
+    /// Null.
+    lane_ptr() = default;
+    ORCHARD_INLINE constexpr lane_ptr(std::nullptr_t) {}
+    /// To const.
+    template <class U>
+    requires(std::is_same_v<const U, T>) ORCHARD_INLINE constexpr lane_ptr(lane_ptr<U> other) : bits_{other.bits()} {}
+
+    /// The pointer to the element at `address`, in a chunk of 2^`log_width` lanes (0 to 5) with tiles of `t`, which
+    /// begins at a multiple of a row. Null for null.
+    static ORCHARD_INLINE lane_ptr from_address(T* address, tile t, std::uint32_t log_width) {
+        static_assert(device::fits_tiles<T>,
+                      "sizeof(T) must be a power of two, so that no element lies in two tiles: "
+                      "pad it, with alignas");
+        ORCHARD_ASSERT(t >= smallest_tile && t <= largest_tile, "orchard: lane_ptr: there is no such tile");
+        ORCHARD_ASSERT(log_width <= 5, "orchard: lane_ptr: more than 32 lanes");
+        ORCHARD_ASSERT(log_width == 0 || sizeof(T) <= bytes_of(t),
+                       "orchard: lane_ptr: an element is larger than a tile");
+        const auto a = reinterpret_cast<std::uint64_t>(address);
+        ORCHARD_ASSERT(a <= device::lane_address_mask, "orchard: lane_ptr: an address of more than 56 bits");
+        ORCHARD_ASSERT(log_width == 0 || a % sizeof(T) == 0, "orchard: lane_ptr: an element that is not aligned");
+        lane_ptr result;
+        result.bits_ = a == 0 ? 0
+                              : a | std::uint64_t{log_of(t)} << device::lane_address_bits |
+                                    std::uint64_t{log_width} << device::lane_width_shift;
+        return result;
+    }
+    /// The same as a plain pointer.
+    static ORCHARD_INLINE lane_ptr linear(T* address) { return from_address(address, largest_tile, 0); }
+
+    /// The pointer whose `bits()` these are: so it passes through a shuffle, or an atomic word.
+    static ORCHARD_INLINE lane_ptr from_bits(std::uint64_t bits) {
+        lane_ptr result;
+        result.bits_ = bits;
+        return result;
+    }
+
+    /// The same address and steps, as elements of another type.
+    template <class U>
+    [[nodiscard]] ORCHARD_INLINE lane_ptr<U> as() const {
+        return lane_ptr<U>::from_address(reinterpret_cast<U*>(address()), tile_size(), log_width());
+    }
+
+    /// Where the element is.
+    [[nodiscard]] ORCHARD_INLINE T* address() const {
+        return simt::global_pointer<T>(bits_ & device::lane_address_mask);
+    }
+    [[nodiscard]] ORCHARD_INLINE tile tile_size() const { return static_cast<tile>(log_tile()); }
+    /// log2 of the lanes of the chunk; 0: linear.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t log_width() const {
+        return static_cast<std::uint32_t>(bits_ >> device::lane_width_shift);
+    }
+    /// The position of the lane that the element belongs to.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const {
+        return (static_cast<std::uint32_t>(bits_) & static_cast<std::uint32_t>(field())) >> log_tile();
+    }
+    /// All 64 bits, as drawn above.
+    [[nodiscard]] ORCHARD_INLINE constexpr std::uint64_t bits() const { return bits_; }
+
+    ORCHARD_INLINE explicit operator bool() const { return bits_ != 0; }
+    ORCHARD_INLINE T& operator*() const { return simt::touched(*address()); }
+    ORCHARD_INLINE T* operator->() const { return &simt::touched(*address()); }
+    template <std::integral Index>
+    ORCHARD_INLINE T& operator[](Index n) const {
+        // The tag is taken off before, not after: once in a loop.
+        return simt::touched(*simt::global_pointer<T>(moved(bits_ & device::lane_address_mask, n)));
+    }
+
+    template <std::integral Index>
+    ORCHARD_INLINE lane_ptr& operator+=(Index n) {
+        bits_ = moved(bits_, n);
+        return *this;
+    }
+    template <std::integral Index>
+    ORCHARD_INLINE lane_ptr& operator-=(Index n) {
+        // In 64 bits: what is unsigned, or the least number there is, has no opposite of its own type.
+        bits_ = moved(bits_, -static_cast<std::int64_t>(n));
+        return *this;
+    }
+    /// One step is never more than a tile, so that the carry alone leads to the next row.
+    ORCHARD_INLINE lane_ptr& operator++() {
+        bits_ = put_back((bits_ | field()) + sizeof(T));
+        return *this;
+    }
+    /// As `++`: the position's bits are cleared, and the borrow runs through them.
+    ORCHARD_INLINE lane_ptr& operator--() {
+        bits_ = put_back((bits_ & ~field()) - sizeof(T));
+        return *this;
+    }
+    ORCHARD_INLINE lane_ptr operator++(int) {
+        const lane_ptr before = *this;
+        ++*this;
+        return before;
+    }
+    ORCHARD_INLINE lane_ptr operator--(int) {
+        const lane_ptr before = *this;
+        --*this;
+        return before;
+    }
+
+    template <std::integral Index>
+    friend ORCHARD_INLINE lane_ptr operator+(lane_ptr p, Index n) {
+        return p += n;
+    }
+    template <std::integral Index>
+    friend ORCHARD_INLINE lane_ptr operator+(Index n, lane_ptr p) {
+        return p += n;
+    }
+    template <std::integral Index>
+    friend ORCHARD_INLINE lane_ptr operator-(lane_ptr p, Index n) {
+        return p -= n;
+    }
+    friend ORCHARD_INLINE std::ptrdiff_t operator-(lane_ptr a, lane_ptr b) {
+        return static_cast<std::ptrdiff_t>(a.lane_offset() - b.lane_offset()) / static_cast<std::ptrdiff_t>(sizeof(T));
+    }
+    /// In one array all bits but row and byte are the same.
+    friend constexpr bool operator==(const lane_ptr&, const lane_ptr&) = default;
+    friend constexpr std::strong_ordering operator<=>(const lane_ptr&, const lane_ptr&) = default;
+
+private:
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t log_tile() const {
+        return static_cast<std::uint32_t>(bits_ >> device::lane_address_bits) & 31;
+    }
+    /// The bits that are the lane's position: among the lowest 21.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t field() const {
+        // Not log_tile(): the bits above it do not count there.
+        return simt::bit_range(static_cast<std::uint32_t>(bits_ >> device::lane_address_bits), log_width());
+    }
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t put_back(std::uint64_t stepped) const {
+        return (stepped & ~field()) | (bits_ & field());
+    }
+    /// `from`, which is these bits with or without the tag, n elements on.
+    template <std::integral Index>
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t moved(std::uint64_t from, Index n) const {
+        static_assert(device::fits_tiles<T>);
+        constexpr std::uint32_t size = sizeof(T);
+        const std::uint32_t in_tile = (std::uint32_t{1} << log_tile()) / size - 1;
+        const std::uint32_t gap = ((std::uint32_t{1} << log_width()) - 1) * size;
+        return put_back(device::advance<size>(from | field(), n, in_tile, gap));
+    }
+    /// The element's offset among its lane's bytes, but for what is the same for all of them.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t lane_offset() const {
+        const std::uint64_t address = bits_ & device::lane_address_mask;
+        const std::uint64_t in_tile = (std::uint64_t{1} << log_tile()) - 1;
+        return (address & in_tile) | ((address >> log_width()) & ~in_tile);
+    }
+
+    std::uint64_t bits_ = 0;
+};
+
+static_assert(sizeof(lane_ptr<int>) == 8 && std::is_trivially_copyable_v<lane_ptr<int>>);
+
+}  // namespace orchard

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The record of a warp chunk: which lanes have not freed yet, and where each lane's block begins.
+///
+///     chunk of k segments and a tail       record: of the first segment
+///     | segment | segment | ## tail, a portion: leaf 0 to n-1 of the next segment |
+///     chunk of a tail alone                record: of the portion's first leaf
+///     | other portions | ## | other portions |
+
+#include <cstdint>
+
+#include "device/simt/atomic.cuh"
+#include "device/simt/lane.cuh"
+#include "uvm/geometry/portion.hpp"
+
+namespace orchard::device {
+
+/// Every block of a chunk starts at a multiple of this; records count in it.
+inline constexpr std::uint64_t chunk_block_alignment = 256;
+inline constexpr int chunk_unit_shift = 8;
+
+/// A flag in the number of a chunk's lanes: the chunk holds interleaved arrays, and no blocks. A search for a block in
+/// it so finds more lanes than there can be.
+inline constexpr std::uint32_t interleaved_flag = 0x80;
+
+/// Lane i of the group that asked owns units [offset[i], offset[i + 1]) of the chunk, counted from where it begins;
+/// `live` has a bit for each lane that has not freed.
+///
+/// Of a chunk of interleaved arrays offset[i] is where the sub-array begins in which lane i's array lies; the lanes of
+/// one sub-array follow one another, in the order of their positions in it:
+///
+///     sub-arrays   | 4 lanes       | 2     | 1 |      lanes    7, flagged
+///     offset         0  0  0  0      9  9    12  15
+struct chunk_record {
+    simt::device_word<std::uint32_t> live;
+    simt::plain<std::uint32_t> lanes;     ///< and `interleaved_flag`
+    simt::plain<std::uint32_t> segments;  ///< whole ones; not 0 while it is a chunk's
+    simt::plain<std::uint32_t> leaves;    ///< of the tail behind them
+    simt::plain<std::uint32_t> place;     ///< of a slab, and no chunk: its place in the slab table
+    simt::plain<std::uint32_t> offset[simt::warp_size + 1];
+};
+
+/// The same of a chunk that is a portion: under 2 MiB, so that 16 bits will do for an offset, two to a word.
+///
+///     31       16 15       0           31   16 15    8 7             7 6     0
+///     | offset 1 | offset 0 |  shape:  | stamp | leaves | interleaved | lanes |
+///
+/// The memory of a record is not cleared before its first use. The stamp is the heap's (`heap_view::stamp`): a record
+/// with another stamp was never written by this heap, whatever else it seems to say.
+struct portion_record {
+    simt::device_word<std::uint32_t> live;
+    simt::plain<std::uint32_t> shape;
+    simt::plain<std::uint32_t> offsets[simt::warp_size / 2 + 1];
+
+    static ORCHARD_FN constexpr std::uint32_t shape_of(std::uint32_t stamp, std::uint32_t lanes, std::uint32_t leaves) {
+        return stamp << 16 | leaves << 8 | lanes;
+    }
+    static ORCHARD_FN constexpr std::uint32_t leaves_of(std::uint32_t shape) { return shape >> 8 & 0xff; }
+    static ORCHARD_FN constexpr bool is_stamped(std::uint32_t shape, std::uint32_t stamp) {
+        return shape >> 16 == stamp;
+    }
+};
+
+/// The record of a chunk of either kind, for reading where registers do not matter; by any lane, alone.
+class chunk_blocks {
+public:
+    explicit ORCHARD_FN chunk_blocks(const chunk_record& r) : whole_{&r} {}
+    explicit ORCHARD_FN chunk_blocks(const portion_record& r) : part_{&r} {}
+
+    /// Lanes that got a block or an array; more than 32 only where something has been rewritten meanwhile.
+    [[nodiscard]] ORCHARD_FN std::uint32_t lanes() const { return flagged_lanes() & ~interleaved_flag; }
+    /// Whether lanes got arrays that are interleaved, and no blocks.
+    [[nodiscard]] ORCHARD_FN bool interleaved() const { return (flagged_lanes() & interleaved_flag) != 0; }
+    /// Whole segments.
+    [[nodiscard]] ORCHARD_FN std::uint32_t segments() const { return whole_ != nullptr ? whole_->segments.get() : 0; }
+    /// Leaves of the tail.
+    [[nodiscard]] ORCHARD_FN std::uint32_t leaves() const {
+        return whole_ != nullptr ? whole_->leaves.get() : portion_record::leaves_of(part_->shape.get());
+    }
+    /// Where block `i` <= `lanes()` begins, or the sub-array of lane `i`, in units of 256 B.
+    [[nodiscard]] ORCHARD_FN std::uint32_t offset(std::uint32_t i) const {
+        return whole_ != nullptr ? whole_->offset[i].get() : part_->offsets[i / 2].get() >> i % 2 * 16 & 0xffff;
+    }
+    [[nodiscard]] ORCHARD_FN const simt::device_word<std::uint32_t>& live() const {
+        return whole_ != nullptr ? whole_->live : part_->live;
+    }
+
+private:
+    [[nodiscard]] ORCHARD_FN std::uint32_t flagged_lanes() const {
+        return whole_ != nullptr ? whole_->lanes.get() : part_->shape.get() & 0xff;
+    }
+
+    const chunk_record* whole_ = nullptr;
+    const portion_record* part_ = nullptr;
+};
+
+/// Which chunk: the leaf at which it begins, counted from the heap's first, and bit 31 where it is a portion only.
+enum class chunk_id : std::uint32_t {};
+
+inline constexpr std::uint32_t portion_flag = 1u << 31;
+
+ORCHARD_FN constexpr std::uint32_t to_underlying(chunk_id c) { return static_cast<std::uint32_t>(c); }
+ORCHARD_FN constexpr chunk_id chunk_of_segments(std::uint32_t first) { return chunk_id{first * leaves_per_segment}; }
+ORCHARD_FN constexpr chunk_id chunk_of_leaves(std::uint32_t segment, std::uint32_t leaf) {
+    return chunk_id{(segment * leaves_per_segment + leaf) | portion_flag};
+}
+ORCHARD_FN constexpr bool is_portion(chunk_id c) { return (to_underlying(c) & portion_flag) != 0; }
+/// The leaf at which it begins, counted from the heap's first.
+ORCHARD_FN constexpr std::uint32_t first_leaf(chunk_id c) { return to_underlying(c) & ~portion_flag; }
+/// The segment in which it begins.
+ORCHARD_FN constexpr std::uint32_t first_segment(chunk_id c) { return first_leaf(c) / leaves_per_segment; }
+
+}  // namespace orchard::device

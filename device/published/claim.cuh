@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// How pages are taken and given back, whatever way they were found; and the sweep that decides before "none".
+
+#include "device/host_rpc/client.cuh"
+#include "device/published/space.cuh"
+
+namespace orchard::device::random_walk {
+
+/// Tries to take the pages `bits` of a word. Any lane, alone. The bits won: those that nobody else had.
+/// Cost: one atomic.
+template <page_space Space>
+ORCHARD_INLINE typename Space::word claim(const Space& s, std::uint32_t word, typename Space::word bits) {
+    auto&& at = s.bits(word);
+    // Acquire: pairs with the release in `give_up`, so that the last owner's writes come before the next one's.
+    simt::mutation::weaken_next(fault::claim_acquire);
+    const typename Space::word won = bits & ~at.template fetch_or<order::acquire>(bits);
+    if (won != 0 && !s.still_valid(word) && !simt::mutation::is(fault::claim_check)) {
+        // Release: pairs with the acquire of whoever claims these bits next, who then also sees what we have acquired.
+        at.template fetch_and<order::release>(~won);
+        return 0;
+    }
+    return won;
+}
+
+/// Gives pages of a word back, which the caller owns. Any lane, alone; never waits. The bits that were taken.
+/// Cost: one atomic.
+template <page_space Space>
+ORCHARD_INLINE typename Space::word give_up(const Space& s, std::uint32_t word, typename Space::word bits) {
+    // Release: pairs with the acquire in `claim`. An atomic of just these bits: a store of the whole word would undo
+    // what others claim or free at the same time.
+    simt::mutation::weaken_next(fault::free_release);
+    return bits & s.bits(word).template fetch_and<order::release>(static_cast<typename Space::word>(~bits));
+}
+
+/// The paper's FREEPAGE, for pages of any of the algorithms but RW_malloc. Any lane, alone, of any kernel: the release
+/// covers what this lane did to the page, and what it was ordered after. False: the page was not taken.
+/// Cost: one atomic.
+template <page_space Space>
+ORCHARD_INLINE bool free_page(const Space& s, page_number page) {
+    const page_place at = place_of<typename Space::word>(page);
+    return give_up(s, at.word, ones<typename Space::word>(1, at.bit)) != 0;
+}
+
+/// Looks at every word and takes a page for each lane of `mask` whose `page` is none; all lanes of a converged group.
+/// Returns whether a free page was seen: where not, the lanes that are still without are right to give up.
+/// Cost: a load for each word, over the lanes of the group.
+template <page_space Space>
+inline ORCHARD_NOINLINE bool sweep(const Space& s, lane_mask mask, page_number* page) {
+    using word = typename Space::word;
+    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
+    const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
+    const std::uint32_t slots = from_leader(mask, s.slots());
+    lane_mask without = simt::ballot(mask, *page == no_page);
+    bool seen_free = false;
+    for (std::uint32_t i = 0; i < slots && without != 0; i += width) {
+        const std::uint32_t at = i + rank < slots ? s.word_at(i + rank) : no_word;
+        // Relaxed: a claim follows before anything is believed.
+        const word free =
+            at == no_word ? word{0} : static_cast<word>(~s.bits(at).template load<order::relaxed>() & s.page_bits(at));
+        lane_mask givers = simt::ballot(mask, free != 0);
+        seen_free = seen_free || givers != 0;
+        for (; givers != 0 && without != 0; givers &= givers - 1) {
+            const int giver = simt::lowest_bit(givers);
+            word won = 0;
+            if (simt::lane_id() == giver) {
+                won = claim(s, at, first_ones(free, simt::popcount(without)));
+            }
+            won = simt::shuffle(mask, won, giver);
+            const std::uint32_t from = simt::shuffle(mask, at, giver);
+            const int place = simt::rank_in(without);
+            if (*page == no_page && place < simt::popcount(won)) {
+                *page = number_of<word>(from, static_cast<std::uint32_t>(nth_one(won, place)));
+            }
+            without = simt::ballot(mask, *page == no_page);
+        }
+    }
+    simt::sync(mask);  // what a giver acquired with its claim is so for the lanes that it gave to
+    return seen_free;
+}
+
+/// Walks step by step, each lane for itself, and sweeps together with the other lanes of `mask` that have found
+/// nothing. All lanes of a converged group. `step` returns a page or none.
+/// None: the last sweep saw no free page (or 64 sweeps in a row lost against others).
+template <page_space Space, class Count, class Step>
+ORCHARD_FN page_number walk_alone(const Space& s, lane_mask mask, walker<Count>& w, Step step) {
+    page_number page = no_page;
+    for (int round = 0; round < most_sweeps; ++round) {
+        for (std::uint32_t left = w.steps_before_sweep(s.slots()); left != 0 && page == no_page; --left) {
+            w.count.step();
+            page = step();
+        }
+        // Not `converge`: lanes may meet there that walk another space.
+        mask = simt::ballot(mask, page == no_page);
+        if (page != no_page) {
+            break;
+        }
+        const bool seen_free = sweep(s, mask, &page);
+        mask = simt::ballot(mask, page == no_page);
+        if (page != no_page || !seen_free) {
+            break;
+        }
+    }
+    return page;
+}
+
+}  // namespace orchard::device::random_walk

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The collaborative random walk, CoRW. Source: the paper, section 4.2, Algorithm 2 (Collaborative GETPAGE within a
+/// warp); its line numbers are named below.
+///
+/// All lanes of a group draw a word each and share the pages they see, until every lane has one:
+///
+///     lane            0    1          2    3          4        5
+///     free pages      -    P1 P2 P3   -    P4 P5      P6       -
+///     first round     P1   P4         P6                             who needs one, by rank <- who has some, by rank
+///     second round                         P2         P5
+///     third round                                              P3
+///
+/// Different from the paper:
+/// - The rounds only plan, in registers; then each lane that gives claims what was planned with one atomic OR, and a
+///   lane that was promised a page asks whether its bit was won. So a page has one owner also without a lock, and a
+///   page freed meanwhile is not lost, as it is where a lane writes its copy of the word back. Bits that nobody needs
+///   stay clear.
+/// - `Locked`: with the LockMap. Without it two lanes may plan the same pages; those promised to the loser's receivers
+///   are asked for again. So that this is rare, a lane offers its pages from a random bit on, not from the lowest.
+/// - Any group of lanes, not only full warps. Bounded, with a sweep at the end: the published loop has no other exit.
+
+#include "device/published/claim.cuh"
+
+namespace orchard::device::random_walk::corw {
+
+/// Tries to lock a word (line 6), and returns false if another lane has locked it. No lane waits for a lock.
+template <locked_space Space>
+ORCHARD_INLINE bool try_lock(const Space& s, std::uint32_t word) {
+    const std::uint32_t bit = 1u << (word % 32);
+    // Acquire: pairs with the release in `unlock`; the bits that the last holder claimed are then seen as taken.
+    return (s.locks(word).template fetch_or<order::acquire>(bit) & bit) == 0;
+}
+/// Line 18.
+template <locked_space Space>
+ORCHARD_INLINE void unlock(const Space& s, std::uint32_t word) {
+    // Release: pairs with the acquire in `try_lock`.
+    s.locks(word).template fetch_and<order::release>(~(1u << (word % 32)));
+}
+
+/// What one lane gives and is promised in a step.
+template <class Word>
+struct plan {
+    Word give = 0;   ///< bits of this lane's word that others are promised
+    int giver = -1;  ///< who promises this lane a page
+    Word bit = 0;    ///< in the giver's word
+};
+
+/// Lines 8 to 17: shares the pages that the lanes have seen, each its `free`, among the lanes of `need`; each offers
+/// its own from bit `start` on. All lanes of `mask`.
+template <class Word>
+ORCHARD_FN plan<Word> share_out(lane_mask mask, lane_mask need, Word free, std::uint32_t start) {
+    plan<Word> p;
+    lane_mask has = simt::ballot(mask, free != 0);
+    while (need != 0 && has != 0) {
+        const int lane = simt::lane_id();
+        const Word offer = one_from(free, start);  // lines 10, 11
+        const int place = simt::rank_in(need);     // line 12
+        const bool served = (need >> lane & 1) != 0 && place < simt::popcount(has);
+        const int source = served ? nth_one(has, place) : lane;   // line 13
+        const Word offered = simt::shuffle(mask, offer, source);  // line 14
+        if (served) {
+            p.giver = source;
+            p.bit = offered;
+        }
+        if (free != 0 && simt::rank_in(has) < simt::popcount(need)) {
+            p.give |= offer;  // somebody has taken it
+        }
+        free &= ~offer;
+        need = simt::ballot(mask, (need >> lane & 1) != 0 && !served);  // line 15
+        has = simt::ballot(mask, free != 0);                            // line 16
+    }
+    return p;
+}
+
+/// One iteration of Algorithm 2: lines 5 to 18. All lanes of `mask`; `need` are those whose `page` is none.
+template <bool Locked, page_space Space, class Count>
+ORCHARD_FN void step(const Space& s, lane_mask mask, lane_mask need, walker<Count>& w, page_number* page) {
+    using word = typename Space::word;
+    const std::uint32_t at = s.draw_word(w.random);
+    bool usable = at != no_word;
+    if constexpr (Locked) {
+        usable = usable && try_lock(s, at);
+    }
+    // Relaxed: only the claim counts.
+    const word free =
+        usable ? static_cast<word>(~s.bits(at).template load<order::relaxed>() & s.page_bits(at)) : word{0};
+    const plan<word> p = share_out(mask, need, free, Locked ? 0 : w.random.below(width_of<word>));
+    word won = 0;
+    if (p.give != 0) {
+        won = claim(s, at, p.give);
+        if (won != p.give) {
+            w.count.lost();
+        }
+    }
+    if constexpr (Locked) {
+        if (usable) {
+            unlock(s, at);
+        }
+    }
+    const int source = p.giver >= 0 ? p.giver : simt::lane_id();
+    const word given = simt::shuffle(mask, won, source);
+    const std::uint32_t from = simt::shuffle(mask, at, source);
+    if (p.giver >= 0 && (given & p.bit) != 0) {
+        *page = number_of<word>(from, static_cast<std::uint32_t>(simt::lowest_bit(p.bit)));
+    }
+}
+
+/// A page for every lane of `mask`, or none for those that a full space left without. All lanes of a converged group,
+/// any mask. `Locked`: with the LockMap.
+/// Cost: a step is one load a lane, one atomic a lane that gives, and with the LockMap two more a lane.
+template <bool Locked, page_space Space, class Count>
+requires(!Locked || locked_space<Space>) ORCHARD_FN page_number
+    get_page(const Space& s, lane_mask mask, walker<Count>& w) {
+    page_number page = no_page;
+    const std::uint32_t most = from_leader(mask, w.steps_before_sweep(s.slots()));
+    for (int round = 0; round < most_sweeps; ++round) {
+        lane_mask need = simt::ballot(mask, page == no_page);
+        for (std::uint32_t left = most; need != 0 && left != 0; --left) {
+            w.count.step();
+            step<Locked>(s, mask, need, w, &page);
+            need = simt::ballot(mask, page == no_page);
+        }
+        simt::sync(mask);  // what a giver acquired with its claim is so for the lanes that it gave to
+        if (need == 0 || !sweep(s, mask, &page) || simt::ballot(mask, page == no_page) == 0) {
+            break;
+        }
+    }
+    return page;
+}
+
+}  // namespace orchard::device::random_walk::corw

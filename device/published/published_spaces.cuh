@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The slabs of a class, with what the LockMap and runs of units need beside their bitmaps (device/published/published_view.cuh).
+
+#include "device/published/slab_space.cuh"
+
+namespace orchard::device::random_walk {
+
+/// With a lock bit for each bitmap word. A lock belongs to the word, whatever becomes of the slab.
+class locked_slab_space : public slab_space {
+public:
+    using slab_space::slab_space;
+    [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>& locks(std::uint32_t w) const {
+        return h_->published.locks[w / 32];
+    }
+};
+static_assert(lock_words == bitmap_words / 32);
+
+/// With bits for where blocks begin and end. Runs do not leave their slab.
+class run_slab_space : public slab_space {
+public:
+    ORCHARD_INLINE explicit run_slab_space(const heap_view& h) : slab_space(h, h.published.unit_class) {}
+
+    [[nodiscard]] ORCHARD_INLINE device_word<word>& begins(std::uint32_t w) const {
+        return h_->published.begins[index(w)];
+    }
+    [[nodiscard]] ORCHARD_INLINE device_word<word>& ends(std::uint32_t w) const { return h_->published.ends[index(w)]; }
+    [[nodiscard]] ORCHARD_INLINE bool joins(std::uint32_t w) const {
+        return w % bitmap_words + 1 < class_words(class_);
+    }
+
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t unit_bytes() const { return class_bytes(class_); }
+    /// The unit that begins at `p`, which lies in a slab of this space; none where `p` is inside a unit.
+    [[nodiscard]] ORCHARD_INLINE page_number unit_at(const void* p) const {
+        const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h_->base);
+        const std::uint64_t inside = offset & (segment_bytes - 1);
+        const std::uint64_t unit = inside / class_bytes(class_);
+        return unit * class_bytes(class_) == inside ? page_number{(offset >> segment_shift) * bitmap_words * 64 + unit}
+                                                    : no_page;
+    }
+
+private:
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t index(std::uint32_t w) const {
+        return std::uint64_t{w / bitmap_words} * class_words(class_) + w % bitmap_words;
+    }
+};
+
+static_assert(locked_space<locked_slab_space> && run_space<run_slab_space>);
+
+}  // namespace orchard::device::random_walk

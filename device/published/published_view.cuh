@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What a heap keeps for the policies that are not its own: which one it has, and the bitmaps that only some need.
+///
+///     corw_locked    locks     [segment][64]                  one bit a bitmap word: 0.01 % of the memory
+///     rw_malloc      begins    [segment][words of a slab]     one bit a unit: a block begins there
+///                    ends      as begins                      a block ends there; both together 0.4 % at units of 64 B
+///
+/// All are zero while nothing is allocated or looked for in the segment.
+
+#include <cstdint>
+
+#include "device/published/page_policy.cuh"
+#include "device/simt/atomic.cuh"
+
+namespace orchard::device {
+
+/// Part of a `heap_view`; null pointers where the heap's policy does not need them.
+struct published_view {
+    page_policy policy = page_policy::default_walk;
+    std::uint32_t unit_class = 0;  ///< rw_malloc: the class of all slabs; its pages are the units
+    simt::device_word<std::uint32_t>* locks = nullptr;
+    simt::device_word<std::uint64_t>* begins = nullptr;
+    simt::device_word<std::uint64_t>* ends = nullptr;
+};
+
+/// Words of `published_view::locks` for a segment.
+inline constexpr std::uint32_t lock_words = 64;
+
+}  // namespace orchard::device

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Runs of free pages in consecutive bitmap words: found by a group that reads a word a lane, at any bit and across
+/// any number of words, and claimed as a whole or not at all.
+///
+///     lane        0                1                2              3
+///     word    |##..#...........|................|.....###..#####|...#....########|
+///                   '---------- a run that ends in lane 2 ----'
+///     below     0                11               11 + 16         0              free pages right below the word
+
+#include "device/published/claim.cuh"
+
+namespace orchard::device::random_walk {
+
+/// What a search saw.
+struct search_result {
+    page_number first = no_page;  ///< of the run, which is claimed
+    bool lost = false;            ///< a run was seen, and somebody else was quicker
+    std::uint32_t longest = 0;    ///< length of the longest run seen; only where asked for
+};
+
+/// The part of the run of `n` pages from bit `first` of word 0 that lies in word `k`.
+template <class Word>
+ORCHARD_INLINE Word run_bits(std::uint32_t first, std::uint32_t n, std::uint32_t k) {
+    constexpr std::uint32_t width = width_of<Word>;
+    const std::uint32_t from = k == 0 ? first : 0;
+    const std::uint32_t before = k == 0 ? 0 : k * width - first;  // pages of the run in words below
+    const std::uint32_t left = n - before;
+    return ones<Word>(left < width - from ? left : width - from, from);
+}
+
+/// Words that a run of `n` pages from bit `first` on lies in.
+template <class Word>
+ORCHARD_INLINE std::uint32_t run_words(std::uint32_t first, std::uint32_t n) {
+    return (first + n + width_of<Word> - 1) / width_of<Word>;
+}
+
+/// Claims `n` pages from `first` on, or changes nothing; all lanes of a converged group, the same arguments.
+/// Cost: one atomic for each word, over the lanes of the group.
+template <run_space Space>
+ORCHARD_FN bool claim_run(const Space& s, lane_mask mask, page_number first, std::uint32_t n) {
+    using word = typename Space::word;
+    const page_place at = place_of<word>(first);
+    const std::uint32_t words = run_words<word>(at.bit, n);
+    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
+    const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
+    std::uint32_t mine = 0;  // words that this lane has claimed: those that it came to first
+    bool all = true;
+    for (std::uint32_t i = 0; i < words && all; i += width) {
+        const std::uint32_t k = i + rank;
+        bool won_all = true;
+        if (k < words) {
+            const word bits = run_bits<word>(at.bit, n, k);
+            const word won = claim(s, at.word + k, bits);
+            won_all = won == bits;
+            if (won_all) {
+                ++mine;
+            } else if (won != 0) {
+                give_up(s, at.word + k, won);
+            }
+        }
+        all = simt::ballot(mask, won_all) == mask;
+    }
+    for (std::uint32_t i = 0; i < mine && !all; ++i) {
+        const std::uint32_t k = i * width + rank;
+        give_up(s, at.word + k, run_bits<word>(at.bit, n, k));
+    }
+    simt::sync(mask);  // what one lane has acquired with its word is so for all
+    return all;
+}
+
+/// Free pages right below this lane's word, in the words of the lanes below and in `carry`: those right below the
+/// lowest lane's word. `top`: free pages at the upper end of this lane's word. `breaks`: its word does not continue
+/// the one before. All lanes of a converged group.
+template <class Word>
+ORCHARD_INLINE std::uint32_t free_below(lane_mask mask, std::uint32_t top, bool breaks, std::uint32_t carry) {
+    constexpr std::uint32_t width = width_of<Word>;
+    // A run from below does not get past a word that is not all free, or that breaks it.
+    const lane_mask below = simt::lanes_below(mask);
+    const lane_mask stops = simt::ballot(mask, top != width || breaks) & below;
+    const int stop = stops == 0 ? simt::lane_id() : simt::highest_bit(stops);
+    const std::uint32_t top_there = simt::shuffle(mask, top, stop);
+    const lane_mask past = stops == 0 ? below : below & ~((lane_mask{2} << stop) - 1);
+    const std::uint32_t from = stops == 0 ? carry : top_there;
+    return breaks ? 0 : from + static_cast<std::uint32_t>(simt::popcount(past)) * width;
+}
+
+/// One word's part of a search for `n` free pages in a row.
+/// `below`: free pages right below the word. Returns where a run begins that ends in this word; `no_page` without one.
+template <class Word>
+ORCHARD_INLINE page_number run_ending_in(std::uint32_t word, Word free, std::uint32_t below, std::uint32_t n) {
+    // Where `below` is enough, the run ends in a word before.
+    if (below < n && below + ones_at_bottom(free) >= n) {
+        return page_number{std::uint64_t{word} * width_of<Word> - below};
+    }
+    if (n <= width_of<Word>) {
+        const std::uint32_t bit = find_ones(free, n);
+        if (bit < width_of<Word>) {
+            return number_of<Word>(word, bit);
+        }
+    }
+    return no_page;
+}
+
+/// Finds and claims `n` >= 1 pages in a row among `count` slots from `slot` on; all lanes of a converged group, the
+/// same arguments. With `measure` it also says how long the longest run was.
+/// Cost: a load for each slot, over the lanes of the group; a `claim_run` for each run that is tried.
+template <run_space Space>
+ORCHARD_FN search_result search_run(const Space& s, lane_mask mask, std::uint32_t slot, std::uint32_t count,
+                                    std::uint32_t n, bool measure) {
+    using word = typename Space::word;
+    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
+    const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
+    search_result result;
+    std::uint32_t longest = 0;
+    std::uint32_t carry = 0;
+    for (std::uint32_t i = 0; i < count; i += width) {
+        const std::uint32_t at = i + rank < count ? s.word_at(slot + i + rank) : no_word;
+        word free = 0;
+        if (at != no_word) {
+            // Relaxed: only the claim counts.
+            free = static_cast<word>(~s.bits(at).template load<order::relaxed>() & s.page_bits(at));
+        }
+        const bool breaks = at == no_word || at == 0 || !s.joins(at - 1);
+        const std::uint32_t top = ones_at_top(free);
+        const std::uint32_t below = free_below<word>(mask, top, breaks, carry);
+        const page_number start = run_ending_in<word>(at, free, below, n);
+        for (lane_mask seen = simt::ballot(mask, start != no_page); seen != 0; seen &= seen - 1) {
+            const page_number first{simt::shuffle(mask, static_cast<std::uint64_t>(start), simt::lowest_bit(seen))};
+            if (claim_run(s, mask, first, n)) {
+                result.first = first;
+                return result;
+            }
+            result.lost = true;
+        }
+        if (measure) {
+            const std::uint32_t through = below + ones_at_bottom(free);
+            const std::uint32_t inside = longest_run(free);
+            longest = longest < through ? through : longest;
+            longest = longest < inside ? inside : longest;
+        }
+        carry = simt::shuffle(mask, top == width_of<word> ? below + top : top, simt::highest_bit(mask));
+    }
+    result.longest = measure ? simt::reduce_max(mask, longest) : 0;
+    return result;
+}
+
+}  // namespace orchard::device::random_walk

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// New slabs for the published walks: when a sweep saw none of a class's pages free, one group adds one slab to it.
+///
+/// `slab_table_head::grown` counts the slabs that were added. A group reads it before it walks; where it has changed
+/// when the group has reserved a place, there are pages that it has not seen, and it walks again instead.
+
+#include "device/small/slab_growth.cuh"
+
+namespace orchard::device {
+
+/// The lowest place of a class's table that is not a slab, `count` where all of [0, count) are. All lanes of a
+/// converged group. Looks at the newest value of what seems empty.
+inline ORCHARD_NOINLINE std::uint32_t first_open_place(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                                       std::uint32_t count) {
+    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
+    const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
+    for (std::uint32_t i = 0; i < count; i += width) {
+        bool open = false;
+        if (i + rank < count) {
+            auto& entry = h.table(page_class)[i + rank];
+            // Acquire: pairs with the publication of the slab. An OR of nothing reads the newest value.
+            open = !is_slab_entry(entry.load<order::acquire>()) && !is_slab_entry(entry.fetch_or<order::acquire>(0));
+        }
+        const lane_mask seen = simt::ballot(mask, open);
+        if (seen != 0) {
+            return i + static_cast<std::uint32_t>(simt::popcount(((seen & (~seen + 1)) - 1) & mask));
+        }
+    }
+    simt::sync(mask);  // what one lane has acquired is so for all
+    return count;
+}
+
+/// Gets a segment for a place that the leader has reserved, or notes for those that wait why there is none.
+inline ORCHARD_NOINLINE failure_reason fill_place(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                                  std::uint32_t place) {
+    segment_run run;
+    const failure_reason why = acquire_segments(h, mask, 1, &run);
+    simt::sync(mask);  // the leader has acquired the segment: what others did with it is behind that for all lanes
+    if (why == failure_reason::none) {
+        clear_new_words(h, mask, page_class, to_underlying(run.first));
+        simt::sync(mask);
+    }
+    if (is_leader(mask)) {
+        auto& head = h.state->slabs[page_class];
+        if (why == failure_reason::none) {
+            // Before the slab can be seen: a group that has counted it waits for it.
+            head.grown.fetch_add<order::relaxed>(1);
+            slab_publish(h, page_class, place, to_underlying(run.first));
+        } else {
+            const std::uint32_t before = head.refusal.load<order::relaxed>() / 256;
+            head.refusal.store<order::relaxed>((before + 1) * 256 + static_cast<std::uint32_t>(why));
+            // Release: pairs with the acquire of those that wait for the place.
+            h.table(page_class)[place].store<order::release>(0);
+        }
+    }
+    simt::sync(mask);
+    return why;
+}
+
+/// Waits for the slab that another group is about to put to a place; until the deadline, from now on.
+inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                                    std::uint32_t place, std::uint32_t refused) {
+    const std::uint64_t began = from_leader(mask, simt::clock_ns());
+    for (;;) {
+        // Acquire, by all lanes: pairs with the group that has published the slab, or given the place up.
+        const std::uint32_t entry = h.table(page_class)[place].load<order::acquire>();
+        if (from_leader(mask, entry) != growing_entry) {
+            break;
+        }
+        if (from_leader(mask, simt::clock_ns() - began > 4 * h.mailboxes[0].timeout_ns ? 1u : 0u) != 0) {
+            return failure_reason::service_not_answering;
+        }
+        simt::pause(200);
+    }
+    const std::uint32_t now = from_leader(mask, h.state->slabs[page_class].refusal.load<order::relaxed>());
+    return now == refused ? failure_reason::none : static_cast<failure_reason>(now % 256);
+}
+
+/// Adds a slab to a class, or waits for the one that another group adds. All lanes of a converged group; the same
+/// result in all. None: it is worth walking again. `seen`: `grown` before the walk that found nothing.
+/// Errors: those of `acquire_segments`, also those that the other group got.
+inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                                      std::uint32_t seen) {
+    auto& head = h.state->slabs[page_class];
+    // Adds nothing, reads what is newest.
+    const std::uint32_t count = from_leader(mask, is_leader(mask) ? head.count.fetch_add<order::acquire>(0) : 0);
+    const std::uint32_t place = first_open_place(h, mask, page_class, count);
+    if (place >= h.places) {
+        return failure_reason::out_of_memory_device_budget;
+    }
+    const std::uint32_t refused = from_leader(mask, head.refusal.load<order::acquire>());
+    const std::uint32_t found = from_leader(mask, is_leader(mask) ? reserve_place(h, page_class, place) : 0);
+    if (found == growing_entry) {
+        return await_growth(h, mask, page_class, place, refused);
+    }
+    if (found != 0) {
+        return failure_reason::none;  // it has come meanwhile
+    }
+    if (from_leader(mask, is_leader(mask) ? head.grown.fetch_add<order::acquire>(0) : 0) != seen) {
+        if (is_leader(mask)) {
+            h.table(page_class)[place].store<order::release>(0);
+        }
+        return failure_reason::none;
+    }
+    return fill_place(h, mask, page_class, place);
+}
+
+}  // namespace orchard::device

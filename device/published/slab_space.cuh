@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The slabs of one size class of a heap as a space: slabs are published and retired while lanes walk.
+///
+///     slot     place in the class's slab table * words of a slab + word of the slab
+///     word     segment * words of a segment's bitmap + word of the slab: lasts, whatever becomes of the table
+///
+/// A slab may be retired between a draw and a claim. So the claim is followed by a look at the descriptor
+/// (`still_valid`), as device/small/slab.cuh explains.
+
+#include "device/published/space.cuh"
+#include "device/small/slab.cuh"
+
+namespace orchard::device::random_walk {
+
+class slab_space {
+public:
+    using word = std::uint64_t;
+
+    ORCHARD_INLINE slab_space(const heap_view& h, std::uint32_t page_class) : h_{&h}, class_{page_class} {}
+
+    [[nodiscard]] ORCHARD_INLINE char* address(page_number page) const {
+        const page_place p = place_of<word>(page);
+        const std::uint32_t inside = p.word % bitmap_words;
+        return h_->address(p.word / bitmap_words) + std::uint64_t{inside * 64 + p.bit} * class_bytes(class_);
+    }
+
+    ORCHARD_INLINE page_place draw_page(random_bits& random) const {
+        const std::uint32_t slab = draw_slab(random);
+        const std::uint32_t page = random.below(class_pages(class_));
+        return slab == 0 ? page_place{} : page_place{word_of(slab, page / 64), page % 64};
+    }
+    ORCHARD_INLINE std::uint32_t draw_word(random_bits& random) const {
+        const std::uint32_t slab = draw_slab(random);
+        const std::uint32_t inside = random.below(class_words(class_));
+        return slab == 0 ? no_word : word_of(slab, inside);
+    }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t slots() const { return count() * class_words(class_); }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t word_at(std::uint32_t slot) const {
+        const std::uint32_t slab = entry(slot / class_words(class_));
+        return slab == 0 ? no_word : word_of(slab, slot % class_words(class_));
+    }
+    [[nodiscard]] ORCHARD_INLINE device_word<word>& bits(std::uint32_t w) const { return h_->bitmaps[w]; }
+    [[nodiscard]] ORCHARD_INLINE word page_bits(std::uint32_t w) const {
+        return class_word_mask(class_, w % bitmap_words);
+    }
+    /// Acquire: pairs with the release of the change of the descriptor.
+    [[nodiscard]] ORCHARD_INLINE bool still_valid(std::uint32_t w) const {
+        return descriptor::is_slab_of(h_->descriptors[w / bitmap_words].load<order::acquire>(), class_);
+    }
+
+private:
+    /// Segment + 1, or 0. Acquire: pairs with the release of the slab's publication; the bitmap was cleared before.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t entry(std::uint32_t place) const {
+        const std::uint32_t found = h_->table(class_)[place].load<order::acquire>();
+        return is_slab_entry(found) ? found : 0;
+    }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t count() const {
+        return h_->state->slabs[class_].count.load<order::relaxed>();
+    }
+    ORCHARD_INLINE std::uint32_t draw_slab(random_bits& random) const {
+        const std::uint32_t n = count();
+        return n == 0 ? 0 : entry(random.below(n));
+    }
+    static ORCHARD_INLINE std::uint32_t word_of(std::uint32_t slab, std::uint32_t inside) {
+        return (slab - 1) * static_cast<std::uint32_t>(bitmap_words) + inside;
+    }
+
+protected:
+    const heap_view* h_;
+    std::uint32_t class_;
+};
+
+static_assert(page_space<slab_space> && page_space<halves<slab_space>>);
+
+}  // namespace orchard::device::random_walk

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Hands the whole magazine back to the host, word by word.
+
+#include "device/host_rpc/segment_request.cuh"
+
+namespace orchard::device {
+
+/// Goes on to the next words of the bitmap of `d.drained` that its summary names: below `d.place` all are done. False
+/// at the end. All lanes.
+inline ORCHARD_NOINLINE bool skip_empty_words(dealings& d) {
+    const stock from = stock_of(d.h, d.drained);
+    const std::uint32_t count = (from.count + 63) / 64;
+    ORCHARD_NO_UNROLL
+    while (d.place < from.count) {
+        const std::uint32_t first = d.place / 64;
+        const std::uint32_t own = first + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+        const bool names = own < count && from.summary[own].load<order::relaxed>() != 0;
+        const lane_mask have = simt::ballot(d.mask, names);
+        const std::uint32_t next = have != 0 ? simt::shuffle(d.mask, own, simt::lowest_bit(have))
+                                             : first + static_cast<std::uint32_t>(simt::popcount(d.mask));
+        d.place = next != first ? next * 64 : d.place;
+        if (have != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Takes the next words out of the bitmap of `d.drained`: `d.bits` of each lane that `d.holders` names. All lanes.
+inline ORCHARD_NOINLINE void drain_words(dealings& d) {
+    const stock from = stock_of(d.h, d.drained);
+    d.own = d.place + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+    const bool here = d.own / 64 == d.place / 64 && d.own < from.count;
+    const bool named = here && (from.summary[d.own / 64].load<order::relaxed>() >> d.own % 64 & 1) != 0;
+    d.bits = named ? drain_word(d.h, from, d.own) : 0;
+    d.holders = simt::ballot(d.mask, d.bits != 0);
+    const std::uint32_t end = (d.place / 64 + 1) * 64;
+    const std::uint32_t behind = d.place + static_cast<std::uint32_t>(simt::popcount(d.mask));
+    d.place = behind < end ? behind : end;
+    simt::sync(d.mask);  // what each lane acquired with its word, the leader releases with its posts
+}
+
+/// Takes the words out of the bitmap of `d.drained`, and says the next run to be handed back (`d.run`); false at the
+/// end. All lanes.
+inline ORCHARD_NOINLINE bool next_drained(dealings& d) {
+    ORCHARD_NO_UNROLL
+    while (d.left == 0) {
+        if (d.holders != 0) {
+            const int lane = simt::lowest_bit(d.holders);
+            d.holders &= d.holders - 1;
+            d.left = simt::shuffle(d.mask, d.bits, lane);
+            d.left_word = simt::shuffle(d.mask, d.own, lane);
+            continue;
+        }
+        if (!skip_empty_words(d)) {
+            return false;
+        }
+        drain_words(d);
+    }
+    const std::uint64_t run = d.drained != 0 ? d.left & (~d.left + 1) : lowest_run(d.left);
+    d.left &= ~run;
+    d.run = {segment_index{d.left_word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(run))},
+             static_cast<std::uint32_t>(simt::popcount(run))};
+    name_drained(d);
+    return true;
+}
+
+/// Whether there may be something to drain: of portions only where the level says so.
+inline ORCHARD_NOINLINE bool begin_drain(dealings& d) {
+    d.place = 0;
+    d.left = 0;
+    d.holders = 0;
+    return d.drained == 0 || from_leader(d.mask, level_of(portions_at_hand(d.h, d.drained))) != 0;
+}
+
+/// Hands the whole magazine back to the host.
+inline ORCHARD_FN void drain(dealings& d) {
+    ORCHARD_NO_UNROLL
+    for (d.drained = 0; d.drained < leaves_per_segment; ++d.drained) {
+        if (!begin_drain(d)) {
+            continue;
+        }
+        ORCHARD_NO_UNROLL
+        while (next_drained(d)) {
+            ++d.emptied;
+            hand_back(d);
+        }
+    }
+}
+
+/// The same. All lanes of a converged group.
+inline ORCHARD_NOINLINE void drain_magazine(const heap_view& h, lane_mask mask) {
+    dealings d(h, mask);
+    drain(d);
+}
+
+}  // namespace orchard::device

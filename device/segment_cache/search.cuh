@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Taking out of the magazine. The lanes of a group look side by side: at summary words, and then at the words that one
+/// of those names. One lane that has seen what is wanted takes it. If it comes too late, the atomic says so, and
+/// the next lane tries. So the last run of a nearly empty magazine is found in as few steps as the first of a full one.
+///
+/// A chunk of segments with a tail lies in the magazine as segments and as a portion, as other requests may have use
+/// for either. Tails of one length are few: the search goes by them, and looks whether the segments before one are at
+/// hand.
+
+#include "device/segment_cache/segment_cache.cuh"
+#include "device/group/bits.cuh"
+
+namespace orchard::device {
+
+/// The lowest run of `k` <= 64 ones in `bits`; 0 where there is none.
+ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
+    std::uint64_t starts = bits;
+    std::uint32_t have = 1;
+    while (have < k && starts != 0) {
+        const std::uint32_t step = have < k - have ? have : k - have;
+        starts &= starts >> step;
+        have += step;
+    }
+    return starts == 0 ? 0 : random_walk::ones<std::uint64_t>(k) << simt::lowest_bit(starts);
+}
+
+/// Returns the lowest run of `k` from a random place on, else the lowest of all, or 0: lanes that search a word
+/// together should not all want the same run.
+inline ORCHARD_FN std::uint64_t random_run(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
+    const std::uint64_t run = run_in_word(bits & ~std::uint64_t{0} << random % 64, k);
+    return run != 0 ? run : run_in_word(bits, k);
+}
+
+/// The lowest run of ones in `bits`, which must not be 0.
+ORCHARD_INLINE std::uint64_t lowest_run(std::uint64_t bits) {
+    const std::uint64_t above =
+        bits + (bits & (~bits + 1));  // the carry runs to behind it; lost where it ends the word
+    return bits & ~above;
+}
+
+/// Which bits of a word to take for a run of `k`, whose place is random; the lowest run of whatever length where k is
+/// 0. 0 where there is no such run.
+inline ORCHARD_FN std::uint64_t wanted_bits(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
+    return k == 0 ? lowest_run(bits) : random_run(bits, k, random);
+}
+
+/// Bits of a word of portions with which its two VA blocks begin.
+inline constexpr std::uint64_t block_begins = std::uint64_t{1} << leaves_per_segment | 1;
+
+/// Most words that a search for a run of several looks at. After that the host may know better; and on shortage all
+/// that lies here goes back to it.
+inline constexpr std::uint32_t most_words_for_a_run = 1024;
+
+/// A search of the magazine, in the memory of each lane of the group; `mailbox_client.cuh` says why.
+struct magazine_search {
+    /// Summary words that each lane reads side by side.
+    static constexpr std::uint32_t depth = 2;
+
+    const heap_view& h;
+    stock from;  ///< portions of `tail` leaves, where there is to be a tail
+    lane_mask mask;
+    std::uint32_t k;       ///< bits wanted; 0: some, in a run of whatever length
+    std::uint32_t tail;    ///< leaves of a portion that must begin behind the run; 0: none
+    std::uint32_t random;  ///< the same in all lanes
+    std::uint32_t tried = 0;
+    // Summary words, counted from a random one.
+    std::uint32_t start = 0;      ///< that one
+    std::uint32_t at = 0;         ///< that are to be read next
+    std::uint64_t read[depth]{};  ///< this lane's
+    std::uint32_t turn = depth;   ///< whose turn of them it is
+    lane_mask holders = 0;        ///< lanes whose one names words
+    // Words that one of them names: the same in all lanes.
+    std::uint64_t named = 0;        ///< to be looked at, turned by `random`
+    std::uint32_t named_first = 0;  ///< the first of the 64
+    // The word that this lane looks at.
+    std::uint32_t word = 0;
+    bool has_word = false;
+    bool is_empty = false;
+    std::uint64_t want = 0;   ///< its bits that are to be taken; 0: it has not what is wanted
+    std::uint64_t tails = 0;  ///< in it that were not looked before yet
+    std::uint32_t first = 0;  ///< segment of the run before the tail; it lies in two words at most
+    // Which lane takes.
+    lane_mask candidates = 0;
+    int source = 0;
+    bool taken = false;  ///< by this lane
+    std::uint32_t attempts = 0;
+    segment_run found;
+
+    ORCHARD_FN magazine_search(const heap_view& heap, lane_mask m, std::uint32_t wanted, std::uint32_t wanted_tail)
+        : h{heap}, from{segments_at_hand(heap)}, mask{m}, k{wanted}, tail{wanted_tail} {}
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t summaries() const { return (from.count + 63) / 64; }
+};
+
+inline ORCHARD_NOINLINE void choose_portions(magazine_search& s, std::uint32_t leaves) {
+    s.from = portions_at_hand(s.h, leaves);
+}
+
+/// Begins a search of the bitmap that was chosen. False where the magazine holds too little. All lanes.
+inline ORCHARD_NOINLINE bool begin_search(magazine_search& s) {
+    const std::uint32_t level = from_leader(s.mask, level_of(s.from));
+    if (s.k > 64 || level == 0) {
+        return false;
+    }
+    const std::uint32_t wanted = s.tail == 0 ? level : from_leader(s.mask, magazine_level(s.h));
+    s.random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
+                   static_cast<std::uint32_t>(simt::leader_of(s.mask)));
+    s.from.count = from_leader(s.mask, words_in_use(s.h, s.from));
+    s.start = s.from.count != 0 ? s.random % s.summaries() : 0;
+    return wanted >= s.k && s.from.count != 0;
+}
+
+/// The summary word that is `i` behind the first one that was looked at; `i` is below their number.
+ORCHARD_INLINE std::uint32_t summary_at(const magazine_search& s, std::uint32_t i) {
+    const std::uint32_t index = s.start + i;
+    return index < s.summaries() ? index : index - s.summaries();
+}
+
+/// Each lane reads `depth` more summary words. All lanes.
+inline ORCHARD_NOINLINE void read_summaries(magazine_search& s) {
+    const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
+    const auto rank = static_cast<std::uint32_t>(simt::rank_in(s.mask));
+    std::uint64_t read[magazine_search::depth];
+    ORCHARD_UNROLL
+    for (std::uint32_t j = 0; j < magazine_search::depth; ++j) {
+        const std::uint32_t i = s.at + j * width + rank;
+        read[j] = i < s.summaries() ? s.from.summary[summary_at(s, i)].load<order::relaxed>() : 0;
+    }
+    ORCHARD_UNROLL
+    for (std::uint32_t j = 0; j < magazine_search::depth; ++j) {
+        s.read[j] = read[j];
+    }
+    s.at += magazine_search::depth * width;
+}
+
+/// Goes to the next summary word that names any: its words are `s.named`. False: there are no more. All lanes.
+inline ORCHARD_NOINLINE bool next_summary(magazine_search& s) {
+    const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
+    ORCHARD_NO_UNROLL
+    while (s.holders == 0) {
+        if (++s.turn >= magazine_search::depth) {
+            if (s.at >= s.summaries()) {
+                return false;
+            }
+            read_summaries(s);
+            s.turn = 0;
+        }
+        s.holders = simt::ballot(s.mask, s.read[s.turn] != 0);
+    }
+    const int lane = simt::lowest_bit(s.holders);
+    s.holders &= s.holders - 1;
+    const auto rank = static_cast<std::uint32_t>(simt::popcount(s.mask & ((lane_mask{1} << lane) - 1)));
+    s.named_first = summary_at(s, s.at - (magazine_search::depth - s.turn) * width + rank) * 64;
+    const std::uint64_t named = simt::shuffle(s.mask, s.read[s.turn], lane);
+    s.named = named >> s.random % 64 | named << (64 - s.random % 64) % 64;
+    return true;
+}
+
+/// Each lane gets one of the words that are named. False: none is left. All lanes.
+inline ORCHARD_NOINLINE bool next_words(magazine_search& s) {
+    if (s.named == 0) {
+        return false;
+    }
+    const int count = simt::popcount(s.named);
+    const int width = simt::popcount(s.mask);
+    const int rank = simt::rank_in(s.mask);
+    s.has_word = rank < count;
+    const int bit = s.has_word ? random_walk::nth_one(s.named, rank) : 0;
+    s.word = s.named_first + (static_cast<std::uint32_t>(bit) + s.random) % 64;
+    if (count > width) {
+        const int last = simt::shuffle(s.mask, bit, simt::highest_bit(s.mask));
+        s.named &= ~(~std::uint64_t{0} >> (63 - last));
+    } else {
+        s.named = 0;
+    }
+    s.tried += static_cast<std::uint32_t>(count < width ? count : width);
+    s.attempts = 0;
+    return true;
+}
+
+/// The bits that the run `s.first` has in the magazine's word in which it begins (`i` = 0), or in the next one.
+ORCHARD_INLINE std::uint64_t bits_of_run(const magazine_search& s, std::uint32_t i) {
+    const std::uint32_t begin = s.first % 64;
+    const std::uint64_t whole = random_walk::ones<std::uint64_t>(s.k);
+    return i == 0 ? whole << begin : begin == 0 ? 0 : whole >> (64 - begin);
+}
+
+/// What this lane's word has of what is wanted: `s.want`; of tails, those that are to be looked behind.
+inline ORCHARD_NOINLINE void look_at_word(magazine_search& s) {
+    const std::uint64_t bits = s.has_word ? s.from.at(s.word).load<order::relaxed>() : 0;
+    s.is_empty = bits == 0;
+    if (s.tail != 0) {
+        s.tails = bits & block_begins;
+        s.want = 0;
+    } else {
+        s.want = bits != 0 ? wanted_bits(bits, s.k, mix(s.random + s.attempts)) : 0;
+    }
+}
+
+/// Looks whether segments at hand lie before one of `s.tails`: then that is `s.want`, and they are `s.first`.
+inline ORCHARD_NOINLINE void look_before_tail(magazine_search& s) {
+    if (s.tails == 0 || s.want != 0) {
+        return;
+    }
+    const std::uint64_t lower = s.tails & 1;
+    const std::uint64_t tail = lower != 0 && (s.tails == lower || (s.random & 1) != 0) ? lower : s.tails & ~lower;
+    s.tails &= ~tail;
+    const std::uint32_t behind = s.word * 2 + (tail == 1 ? 0 : 1);
+    if (behind < s.k) {
+        return;
+    }
+    s.first = behind - s.k;
+    std::uint64_t missing = bits_of_run(s, 0) & ~s.h.magazine[s.first / 64].load<order::relaxed>();
+    if (const std::uint64_t rest = bits_of_run(s, 1); rest != 0) {
+        missing |= rest & ~s.h.magazine[s.first / 64 + 1].load<order::relaxed>();
+    }
+    s.want = missing == 0 ? tail : 0;
+}
+
+/// Says in the summary that this lane's word holds something.
+ORCHARD_INLINE void name_word(const magazine_search& s) {
+    s.from.summary[s.word / 64].fetch_or<order::release>(std::uint64_t{1} << s.word % 64);
+}
+
+/// Takes the bits `s.want` of the word. Whether it got them all; nothing has changed otherwise. Where a single bit was
+/// gone, another one of those that the atomic has shown will do.
+inline ORCHARD_NOINLINE bool take_bits(magazine_search& s) {
+    constexpr std::uint32_t most_attempts = 6;
+    auto& w = s.from.at(s.word);
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t attempt = 1; attempt <= most_attempts && s.want != 0; ++attempt) {
+        // Acquires what the last owner released with its put.
+        const std::uint64_t old = w.fetch_and<order::acquire>(~s.want);
+        const std::uint64_t won = old & s.want;
+        if (won == s.want) {
+            return true;
+        }
+        if (won != 0) {
+            w.fetch_or<order::release>(won);
+            name_word(s);
+        }
+        const bool any_will_do = s.k == 1 && s.tail == 0;
+        s.want = any_will_do ? random_run(old, 1, mix(s.random ^ attempt << 16)) : 0;
+    }
+    return false;
+}
+
+/// Takes the segments of the run `s.first` that lie in one word; false, and nothing has changed, where some are
+/// missing.
+inline ORCHARD_NOINLINE bool take_of_run(const magazine_search& s, std::uint32_t i) {
+    const std::uint64_t all = bits_of_run(s, i);
+    if (all == 0) {
+        return true;
+    }
+    const std::uint32_t word = s.first / 64 + i;
+    const std::uint64_t won = s.h.magazine[word].fetch_and<order::acquire>(~all) & all;
+    if (won != all && won != 0) {
+        magazine_put_bits(s.h, word, won);
+    }
+    return won == all;
+}
+
+/// Puts a tail back that was taken in vain, and the segments of the run `s.first` that lie in its first word, if those
+/// were.
+inline ORCHARD_NOINLINE void untake(const magazine_search& s, bool segments) {
+    if (segments) {
+        magazine_put_bits(s.h, s.first / 64, bits_of_run(s, 0));
+    }
+    s.from.at(s.word).fetch_or<order::release>(s.want);
+    name_word(s);
+}
+
+/// Notes what was taken: `s.found`.
+inline ORCHARD_NOINLINE void note_found(magazine_search& s) {
+    const auto bits = static_cast<std::uint32_t>(simt::popcount(s.want));
+    count_taken(s.h, s.from, static_cast<int>(bits));
+    s.found = {segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(s.want))}, bits};
+    if (s.tail != 0) {
+        count_taken(s.h, segments_at_hand(s.h), static_cast<int>(s.k));
+        s.found = {segment_index{s.first}, s.k};
+    }
+}
+
+/// Takes what this lane has seen; false where that was gone. This lane alone.
+ORCHARD_INLINE bool take(magazine_search& s) {
+    if (!take_bits(s)) {
+        return false;
+    }
+    if (s.tail != 0) {
+        const bool begun = take_of_run(s, 0);
+        if (!begun || !take_of_run(s, 1)) {
+            untake(s, begun);
+            return false;
+        }
+    }
+    note_found(s);
+    return true;
+}
+
+/// Chooses one of the lanes that have seen what is wanted.
+inline ORCHARD_NOINLINE void choose_candidate(magazine_search& s) {
+    const lane_mask above = s.candidates & ~lane_mask{0} << mix(s.random + s.attempts) % 32;
+    s.source = simt::lowest_bit(above != 0 ? above : s.candidates);
+    ++s.attempts;
+}
+
+/// What the chosen lane has found, in all lanes.
+inline ORCHARD_NOINLINE void share_found(magazine_search& s) {
+    simt::sync(s.mask);  // what the finder acquired is so for all
+    s.found.first = segment_index{simt::shuffle(s.mask, to_underlying(s.found.first), s.source)};
+    s.found.count = simt::shuffle(s.mask, s.found.count, s.source);
+}
+
+/// Finds out which lanes see what is wanted. All lanes.
+ORCHARD_INLINE void find_candidates(magazine_search& s) {
+    look_at_word(s);
+    if (s.tail != 0) {
+        look_before_tail(s);
+        look_before_tail(s);
+    }
+    s.candidates = simt::ballot(s.mask, s.want != 0);
+}
+
+/// One of the candidates tries to take; if it fails all look again, as many others are probably about the same. Whether
+/// it was taken; all lanes.
+ORCHARD_INLINE bool try_candidate(magazine_search& s) {
+    choose_candidate(s);
+    s.taken = simt::lane_id() == s.source && take(s);
+    if (simt::ballot(s.mask, s.taken) != 0) {
+        share_found(s);
+        return true;
+    }
+    find_candidates(s);
+    return false;
+}
+
+/// Takes the words that lanes have found empty out of the summary; puts it right again where another lane has just
+/// filled one. All lanes.
+inline ORCHARD_NOINLINE void tidy_summary(const magazine_search& s) {
+    const bool mine = s.has_word && s.is_empty;
+    const std::uint64_t bit = mine ? std::uint64_t{1} << s.word % 64 : 0;
+    const std::uint32_t low = simt::reduce_or(s.mask, static_cast<std::uint32_t>(bit));
+    const std::uint32_t high = simt::reduce_or(s.mask, static_cast<std::uint32_t>(bit >> 32));
+    if ((low | high) == 0) {
+        return;
+    }
+    if (is_leader(s.mask)) {
+        s.from.summary[s.named_first / 64].fetch_and<order::acq_rel>(~(std::uint64_t{high} << 32 | low));
+    }
+    simt::sync(s.mask);
+    if (mine && s.from.at(s.word).load<order::relaxed>() != 0) {
+        name_word(s);
+    }
+}
+
+/// Takes a run of `k` bits (0: some run, whatever its length) of the bitmap of portions of `leaves`, or with 0 of
+/// segments; with `tail` a run of `k` segments and the portion of so many leaves behind it. Called by all lanes of a
+/// converged group, same result in all. What the run's last owner released is acquired for all of them.
+/// Runs of more than 64 are not kept here. Cost on a hit: a summary word, a word, one atomic; with a tail two or three.
+inline ORCHARD_FN bool search_stock(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
+                                    std::uint32_t tail, segment_run* taken) {
+    magazine_search s(h, mask, k, tail);
+    if (leaves + tail != 0) {
+        choose_portions(s, leaves + tail);
+    }
+    if (!begin_search(s)) {
+        return false;
+    }
+    ORCHARD_NO_UNROLL
+    while (next_summary(s)) {
+        ORCHARD_NO_UNROLL
+        while ((s.k <= 1 || s.tried < most_words_for_a_run) && next_words(s)) {
+            find_candidates(s);
+            ORCHARD_NO_UNROLL
+            while (s.candidates != 0 && s.attempts < 2 * simt::warp_size) {
+                if (try_candidate(s)) {
+                    *taken = s.found;
+                    return true;
+                }
+            }
+            tidy_summary(s);
+        }
+    }
+    return false;
+}
+
+/// Takes a run of segments, as `search_stock`.
+inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
+    return search_stock(h, 0, mask, k, 0, taken);
+}
+
+/// The same, as a function of its own.
+inline ORCHARD_NOINLINE bool magazine_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
+    return search_magazine(h, mask, k, taken);
+}
+
+}  // namespace orchard::device

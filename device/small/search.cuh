@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The search for pages where the homes had none: a collaborative random walk, tickets for fresh pages, and a sweep.
+///
+/// 1. *Probing.* Every lane looks at random words. A lane that sees enough for its group claims it; otherwise the lanes
+///    that see something share.
+/// 2. *Redeeming.* A ticket names the next pages of the class's sequence of slabs. So demand says exactly which slabs
+///    are missing. The group that comes to such a place first gets a segment for it, the other groups wait for it.
+/// 3. *Sweeping.* Where no segment is to be had, all words are looked at. Where that saw no free page, the group asks
+///    for a segment behind a reclaim that begins then. Null where that was refused.
+///
+/// A step looks at words as its stage says, and then claims and shares what was seen (page_share.cuh); the groups of a
+/// warp make their steps together, each in its own stage.
+/// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); tickets and shares are Orchard's own.
+
+#include "device/host_rpc/host_frees.cuh"
+#include "device/small/search_steps.cuh"
+
+namespace orchard::device {
+
+// --- going on ---
+
+inline ORCHARD_FN void page_search::advance_ticket() {
+    if (why != failure_reason::none) {
+        left = 0;
+    } else if (!missing) {
+        swept = false;
+        opening.reclaim = 0;
+        const std::uint64_t next = (position >> log_pages()) + 1;
+        if (!served && next < places && is_leader(s.group)) {
+            head().frontier.raise<order::relaxed>(next << log_pages());  // not fresh: on to the next slab
+        }
+        const std::uint32_t n = reach();
+        position += n;
+        left -= n;
+    }
+}
+
+inline ORCHARD_FN void page_search::advance_sweep() {
+    if (!served) {  // otherwise there may be more at the same place
+        const auto width = static_cast<std::uint32_t>(simt::popcount(s.group));
+        const std::uint32_t total = places * parts();
+        const std::uint32_t next = static_cast<std::uint32_t>(position) + width;
+        position = next < total ? next : next - total;
+        left -= width < left ? width : left;
+    }
+}
+
+/// Goes on to what the stage looks at next. `saw`: a lane of the group has seen free pages in the step before.
+inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
+    contested = contested || saw;
+    served = (s.group & simt::ballot(s.here, served && !s.lacks())) != 0;
+    switch (stage) {
+        case search_stage::probing:
+            --left;
+            if (nearby) {
+                nearby = false;
+                stage = search_stage::redeeming;  // as a search begins that knows no slab
+            }
+            break;
+        case search_stage::redeeming: advance_ticket(); break;
+        case search_stage::sweeping: advance_sweep(); break;
+        case search_stage::ended: break;
+    }
+    if (s.without() == 0) {
+        stage = search_stage::ended;
+    }
+}
+
+// --- from one stage to the next ---
+
+/// Reading the clock is dear, and most searches end soon. Each lane for itself.
+inline ORCHARD_FN bool page_search::is_late() {
+    constexpr int unit = 16;  // 65 us, so that 32 bits reach for days
+    if (why == failure_reason::none && steps % 8 != 7) {
+        return false;
+    }
+    const auto now = static_cast<std::uint32_t>(simt::clock_ns() >> unit) | 1;
+    started = started != 0 ? started : now;
+    return now - started > static_cast<std::uint32_t>(4 * opening.h.mailboxes[0].timeout_ns >> unit) + 1;
+}
+
+/// Returns whether random looks say that the class has room; lets old looks count less. A leader, alone.
+inline ORCHARD_FN bool page_search::is_roomy() {
+    const std::uint64_t word = head().sample.load<order::relaxed>();
+    const fill_sample sample = fill_sample::unpack(word);
+    if (sample.words >= fill_sample::most_words) {
+        std::uint64_t found = word;
+        head().sample.compare_exchange<order::relaxed>(found, fill_sample::pack(sample.words / 2, sample.free / 2));
+    }
+    return sample.is_roomy(s.pages);
+}
+
+/// Reads the head of the class's slab table: `places`, `spread`, and what follows for `next_stage`. A leader, alone, so
+/// that a hot line is read once for a group.
+inline ORCHARD_FN std::uint32_t page_search::read_head() {
+    // These loads are under way together.
+    const bool refused = head().refusal.load<order::relaxed>() % 256 != 0;
+    places = head().count.load<order::relaxed>();
+    spread = head().spread.load<order::relaxed>();
+    const std::uint64_t frontier = head().frontier.load<order::relaxed>();
+    const bool known = refused && known_lack(opening.h, 0) != failure_reason::none;
+    if (known || why != failure_reason::none) {
+        places = head().count.fetch_add<order::acquire>(0);  // before a sweep, the newest value
+    }
+    // Where demand has run beyond what there is, others are getting new slabs already.
+    const bool beyond = frontier > std::uint64_t{places} << log_pages();
+    const bool opens = frontier >= std::uint64_t{spread} << log_pages();
+    return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
+           (is_roomy() && opens ? facts::has_room : 0);
+}
+
+/// @param known  of `facts`
+inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
+    const bool late = (known & facts::is_late) != 0;
+    if (late && why == failure_reason::none) {
+        why = failure_reason::service_not_answering;
+    }
+    if (why == failure_reason::closing) {
+        return search_stage::ended;
+    }
+    if (stage == search_stage::sweeping) {
+        if (contested && !late) {
+            return search_stage::sweeping;
+        }
+        if (opening.reclaim != 0 || (why != failure_reason::none && !is_shortage(why))) {
+            return search_stage::ended;
+        }
+        why = failure_reason::none;
+        swept = true;
+        return search_stage::redeeming;
+    }
+    if (why != failure_reason::none) {
+        return search_stage::sweeping;
+    }
+    if (stage == search_stage::redeeming && (known & facts::may_probe) != 0 && spread != 0) {
+        return search_stage::probing;
+    }
+    if ((known & facts::is_exhausted) != 0 && !swept) {
+        return search_stage::sweeping;
+    }
+    constexpr std::uint32_t most_again = 4;
+    if (stage == search_stage::probing && (known & facts::has_room) != 0 && again < most_again) {
+        ++again;
+        return search_stage::probing;
+    }
+    return search_stage::redeeming;
+}
+
+/// Where a stage is over: what follows. Returns whether a group begins a sweep.
+inline ORCHARD_NOINLINE bool page_search::plan() {
+    const bool on = left == 0 && stage != search_stage::ended;
+    if (simt::ballot(s.here, on) == 0) {
+        return false;
+    }
+    std::uint32_t known = on && is_leader(s.group) ? read_head() : 0;
+    known = s.from_own_leader(known | (is_late() ? facts::is_late : 0));
+    const std::uint32_t agreed_places = s.from_own_leader(places);
+    const std::uint32_t agreed_spread = s.from_own_leader(spread);
+    if (on) {
+        ++steps;
+        places = agreed_places;
+        spread = agreed_spread;
+        stage = next_stage(known);
+    }
+    return simt::ballot(s.here, on && stage == search_stage::sweeping) != 0;
+}
+
+/// A ticket for as many pages as the group lacks.
+inline ORCHARD_FN void page_search::buy_ticket(bool on) {
+    const auto n = static_cast<std::uint32_t>(simt::popcount(s.without()));
+    std::uint64_t ticket = 0;
+    if (on && is_leader(s.group)) {
+        opening.h.add(counter::tickets, 1);
+        ticket = head().frontier.fetch_add<order::relaxed>(n);
+    }
+    ticket = simt::shuffle(s.here, ticket, simt::leader_of(s.group));
+    if (on) {
+        position = ticket;
+        left = n;
+    }
+}
+
+/// All words, from where the warp's share of them begins: warps begin apart from each other. Each lane for itself.
+inline ORCHARD_FN void page_search::begin_sweep() {
+    if (is_leader(s.group)) {
+        opening.h.add(counter::sweeps, 1);
+    }
+    if (contested) {
+        simt::pause(500);
+    }
+    // Less than 2^32: the bitmaps of so many words would fill any device.
+    left = places * parts();
+    const std::uint32_t own = static_cast<std::uint32_t>(simt::position().global_warp()) * golden_ratio;
+    position = std::uint64_t{own} * left >> 32;
+    contested = false;
+    hole = no_place;
+}
+
+/// After a sweep that saw no free page: the group asks for a slab at an empty place that it saw, or at the next one of
+/// the table, behind a reclaim that begins now. The groups of a warp come here together, so that one reclaim serves
+/// all.
+inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
+    if (simt::ballot(s.here, on) == 0) {
+        return;
+    }
+    const lane_mask seen = s.group & simt::ballot(s.here, on && hole != no_place);
+    const std::uint32_t place = simt::shuffle(s.here, hole, seen != 0 ? simt::lowest_bit(seen) : simt::lane_id());
+    const auto lacking = static_cast<std::uint32_t>(simt::popcount(s.without()));
+    if (on) {
+        position = std::uint64_t{seen != 0 ? place : places} << log_pages();
+        left = lacking;
+        opening.reclaim = next_reclaim(opening.h, s.group);
+    }
+}
+
+/// Begins the stages of the groups that have just come to one. Whether all searches have ended.
+inline ORCHARD_NOINLINE bool page_search::begin() {
+    const bool on = left == 0;
+    const bool redeems = on && stage == search_stage::redeeming;
+    if (simt::ballot(s.here, redeems) != 0) {
+        buy_ticket(redeems && !swept);
+        choose_hole(redeems && swept);
+    }
+    if (on && stage == search_stage::probing) {
+        left = 2;
+    }
+    if (on && stage == search_stage::sweeping) {
+        begin_sweep();
+    }
+    return simt::ballot(s.here, stage != search_stage::ended) == 0;
+}
+
+/// Makes ready to open the place that the ticket is at. All lanes of a group.
+inline ORCHARD_NOINLINE bool page_search::begin_opening() {
+    const std::uint32_t n = reach();
+    opening.place = static_cast<std::uint32_t>(position >> log_pages());
+    opening.word = ticket_page() / 64;
+    opening.bits = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << ticket_page() % 64;
+    opening.entry = 0;
+    opening.made = false;
+    opening.why = failure_reason::out_of_memory_device_budget;
+    return opening.place < opening.h.places;
+}
+
+/// After that: the group has a slab there, or knows why there is none.
+inline ORCHARD_NOINLINE void page_search::end_opening() {
+    if (opening.entry == 0) {
+        why = opening.why;
+        if (is_leader(s.group)) {
+            head().frontier.lower<order::relaxed>(std::uint64_t{opening.place} << log_pages());
+        }
+        return;
+    }
+    missing = !opening.made;
+    opened = opened || opening.made;
+    if (opening.made && is_leader(s.group)) {
+        s.seen = {opening.entry - 1, opening.word, opening.bits};
+        s.claimed = true;
+    }
+}
+
+/// Which groups are to act one after the other.
+inline ORCHARD_NOINLINE void page_search::take_turns(bool wanted) {
+    turns = simt::ballot(s.here, wanted && is_leader(s.group));
+}
+
+/// Whether it is the turn of this lane's group.
+ORCHARD_INLINE bool page_search::is_its_turn() const { return (s.group >> simt::lowest_bit(turns) & 1) != 0; }
+
+/// Ends a turn.
+inline ORCHARD_NOINLINE void page_search::end_turn() {
+    turns &= turns - 1;
+    simt::sync(s.here);
+}
+
+/// At the end: the lane's page, or null, whose reason is recorded.
+inline ORCHARD_NOINLINE void* page_search::finish() {
+    if (is_leader(s.group)) {
+        opening.h.add(counter::searches, 1);
+        opening.h.add(counter::probes, steps);
+    }
+    if (!s.lacks()) {
+        return opening.h.address(s.mine.segment) + std::uint64_t{s.mine.page} * class_bytes(s.page_class);
+    }
+    record_no_page(opening.h, why, bytes, s.page_class);
+    return nullptr;
+}
+
+/// Gets slabs for the groups whose tickets ask for them.
+ORCHARD_INLINE void open_places(page_search& p) {
+    (void)apply_host_free(p.opening.h);
+    simt::sync(p.s.here);
+    ORCHARD_NO_UNROLL
+    for (p.take_turns(p.missing); p.turns != 0; p.end_turn()) {
+        if (p.is_its_turn()) {
+            if (p.begin_opening()) {
+                open_place(p.opening);
+            }
+            p.end_opening();
+        }
+    }
+}
+
+/// Frees what the host has freed, so that sweeps find it.
+ORCHARD_INLINE void free_before_sweeps(page_search& p) {
+    std::uint64_t freed = 0;
+    (void)free_for_host(p.opening.h, &freed);
+    simt::sync(p.s.here);
+}
+
+/// A page for every lane of `here`, as far as there are any, or null, whose reason is recorded; all of them are
+/// converged. `group`: those of the lane's own heap and class. Waits for slabs that are on their way, until the
+/// deadline.
+/// Cost: four trips to memory for each step; mostly one or two.
+inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
+                                          std::uint64_t bytes, std::uint32_t home_segment) {
+    page_search p(h, here, group, page_class, bytes, home_segment);
+    ORCHARD_NO_UNROLL
+    for (;;) {
+        if (p.plan()) {
+            free_before_sweeps(p);
+        }
+        if (p.begin()) {
+            break;
+        }
+        if (p.look()) {
+            open_places(p);
+        }
+        const bool saw = p.s.claim();
+        p.s.share();
+        p.advance(saw);
+    }
+    if (p.opened) {
+        collect_empty_slabs(p.opening.h, p.s.group);
+    }
+    if (p.tight && is_leader(p.s.group)) {
+        grow_ahead(p.opening.h, p.s.page_class, p.head().spread.load<order::relaxed>());
+    }
+    simt::sync(p.s.here);
+    return p.finish();
+}
+
+}  // namespace orchard::device

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// How groups that look for pages claim what their lanes have seen, and share it.
+///
+/// All groups of a warp that search do so in step: every collective is over all lanes that search (`here`), and a group
+/// is a mask within it. So no group waits while another one walks. What a lane knows of its search lies in its memory,
+/// and the phases are functions of their own: see docs/design.md, "Registers".
+/// Source: M. Pham et al., ICS 2022, section 4: lanes probe, winners share by ballot, rank and shuffle.
+
+#include "device/small/slab_growth.cuh"
+
+namespace orchard::device {
+
+/// A page that was found, or why there is none.
+struct found_page {
+    static constexpr std::uint32_t none = 0xffffffffu;
+
+    std::uint32_t segment = 0;  ///< without a page: the `failure_reason`
+    std::uint32_t page = none;
+};
+
+ORCHARD_INLINE found_page no_page(failure_reason why) { return {static_cast<std::uint32_t>(why), found_page::none}; }
+
+/// Where the pages of a class lie: copies of what the heap's view says, since a search needs them again and again.
+struct class_slabs {
+    ORCHARD_INLINE class_slabs(const heap_view& h, std::uint32_t page_class)
+        : table{h.table(page_class)}, bitmaps{h.bitmaps}, descriptors{h.descriptors} {}
+
+    device_word<std::uint32_t>* table;
+    device_word<std::uint64_t>* bitmaps;
+    device_word<std::uint64_t>* descriptors;
+
+    [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
+        return bitmaps + segment * bitmap_words;
+    }
+};
+
+/// Pages of one bitmap word: those that a lane has seen free, or has claimed.
+struct some_pages {
+    std::uint32_t segment = 0;
+    std::uint32_t word = 0;
+    std::uint64_t bits = 0;
+
+    /// The page of bit `bit`.
+    [[nodiscard]] ORCHARD_INLINE found_page page(int bit) const {
+        return {segment, word * 64 + static_cast<std::uint32_t>(bit)};
+    }
+};
+
+/// A lane that searches, and its group. Functions are collectives of all lanes that search, unless they say otherwise.
+struct page_seeker {
+    class_slabs slabs;
+    lane_mask here;   ///< all lanes of the warp that search
+    lane_mask group;  ///< those of the same heap and class
+    std::uint32_t page_class;
+    std::uint32_t pages;  ///< of a slab
+    std::uint32_t random;
+    found_page mine;
+    some_pages seen;       ///< what this lane has seen free; then what it has claimed and does not need itself
+    bool claimed = false;  ///< what it has seen is claimed already
+
+    ORCHARD_FN page_seeker(const heap_view& h, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
+        : slabs{h, of_class},
+          here{searching},
+          group{own_group},
+          page_class{of_class},
+          pages{class_pages(of_class)},
+          random{mix(static_cast<std::uint32_t>(simt::position().global_thread()) ^ of_class << 24 ^
+                     simt::noise() << 4)} {}
+
+    [[nodiscard]] ORCHARD_INLINE bool lacks() const { return mine.page == found_page::none; }
+    /// The lanes of the group that have no page yet.
+    [[nodiscard]] ORCHARD_INLINE lane_mask without() const { return group & simt::ballot(here, lacks()); }
+    /// The group's leader's value.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t from_own_leader(std::uint32_t value) const {
+        return simt::shuffle(here, value, simt::leader_of(group));
+    }
+    ORCHARD_INLINE std::uint32_t next_random() { return random = mix(random + golden_ratio); }
+    /// A random number below `n`.
+    ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
+        return static_cast<std::uint32_t>(std::uint64_t{next_random()} * n >> 32);
+    }
+    /// Bitmap words of a slab.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t words() const { return (pages + 63) / 64; }
+    /// What is free in a word. Relaxed, so that loads of several words travel side by side: what they say are hints,
+    /// the claim acquires. Any lane, alone.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t free_in(std::uint32_t segment, std::uint32_t word) const {
+        const std::uint32_t left = pages - word * 64;
+        const std::uint64_t all = left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
+        return ~slabs.bitmap(segment)[word].load<order::relaxed>() & all;
+    }
+
+    ORCHARD_FN bool claim();
+    ORCHARD_FN void share();
+};
+
+/// Claims what the lanes have seen, and returns true if a lane of the group saw a free page. In each group, one lane
+/// that saw enough for all claims for all; otherwise the lanes that saw something claim a share each, together no more
+/// than is needed: pages that a lane claims and gives back are missed by others meanwhile.
+inline ORCHARD_NOINLINE bool page_seeker::claim() {
+    const lane_mask lacking = without();
+    const auto need = static_cast<std::uint32_t>(simt::popcount(lacking));
+    const bool enough = need != 0 && static_cast<std::uint32_t>(simt::popcount(seen.bits)) >= need;
+    const lane_mask rich = group & simt::ballot(here, enough);
+    const lane_mask seers = group & simt::ballot(here, need != 0 && seen.bits != 0);
+    const lane_mask claimers = rich != 0 ? rich & (~rich + 1) : seers;
+    const auto place = static_cast<std::uint32_t>(simt::rank_in(claimers));
+    std::uint64_t won = 0;
+    if ((claimers >> simt::lane_id() & 1) != 0 && place < need) {
+        std::uint32_t share = need;
+        std::uint32_t start = 0;
+        if (rich == 0) {
+            const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
+            share = count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
+            start = next_random() >> 26;  // those that see the same word begin at different bits
+        }
+        won = claimed ? seen.bits
+                      : slab_claim(slabs, page_class, seen.segment, seen.word, ones_from(seen.bits, share, start));
+        if (won != 0 && lacks() && !simt::mutation::is(fault::share_ballot)) {
+            mine = seen.page(simt::lowest_bit(won));
+            won &= won - 1;
+        }
+    }
+    seen.bits = won;
+    return seers != 0;
+}
+
+/// Gives lanes without a page what others have claimed for them, a giver at a time. All that is left is wanted.
+inline ORCHARD_NOINLINE void page_seeker::share() {
+    lane_mask lacking = without();
+    lane_mask givers = group & simt::ballot(here, seen.bits != 0);
+    ORCHARD_NO_UNROLL
+    while (simt::ballot(here, givers != 0) != 0) {
+        const int giver = givers != 0 ? simt::lowest_bit(givers) : simt::lane_id();
+        const some_pages given{simt::shuffle(here, seen.segment, giver), simt::shuffle(here, seen.word, giver),
+                               simt::shuffle(here, seen.bits, giver)};
+        const int rank = simt::rank_in(lacking);
+        const bool served = givers != 0 && lacks() && rank < simt::popcount(given.bits);
+        if (served) {
+            mine = given.page(random_walk::nth_one(given.bits, rank));
+        }
+        const lane_mask got = group & simt::ballot(here, served);
+        if (!simt::mutation::is(fault::share_ballot)) {
+            lacking &= ~got;
+        }
+        givers &= givers - 1;
+    }
+    simt::sync(here);  // what a giver acquired with its claim is so for whom it gave to
+}
+
+}  // namespace orchard::device

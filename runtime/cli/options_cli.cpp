@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "runtime/cli/options_cli.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/options/option_fields.hpp"
+
+namespace orchard {
+namespace {
+
+// CLI11 takes errors of a callback as exceptions; command_line::run turns them into one line. Not a ValidationError, to
+// which CLI11 would add the flag's name again.
+void check(const absl::Status& status) {
+    if (!status.ok()) {
+        throw CLI::ConversionError(std::string(status.message()), CLI::ExitCodes::ConversionError);
+    }
+}
+
+CLI::Option* add_value(CLI::App& app, const option_info& info, const std::function<void(const std::string&)>& set) {
+    return app.add_option_function<std::string>(info.flag, set, absl::StrCat(info.help, " (", info.allowed, ")"))
+        ->type_name(info.unit)
+        ->default_str(info.value)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+// CLI11 hands "true" where the flag stands alone, "false" for the name with "!", else the text after "=".
+CLI::Option* add_switch(CLI::App& app, const option_info& info, const std::function<void(const std::string&)>& set) {
+    CLI::Option* flag = app.add_flag(absl::StrCat(info.flag, ",!--no-", info.flag.substr(2)), info.help);
+    return flag->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->each(set);
+}
+
+}  // namespace
+
+void add_to(CLI::App& app, options& values) {
+    app.preparse_callback([&values](std::size_t) { check(apply_environment(values)); });
+    for (const option_info& info : option_table(values)) {
+        const detail::option_field* option = detail::find_option(info.name);
+        const auto set = [&values, option, flag = info.flag](const std::string& text) {
+            check(detail::set_field(values, *option, flag, text));
+        };
+        (info.is_switch ? add_switch(app, info, set) : add_value(app, info, set))->group("Heap");
+    }
+}
+
+}  // namespace orchard

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/automatic_layout.hpp"
+
+namespace orchard {
+
+bool memory_moves(const options& made_with) {
+    return made_with.backing == backing_option::managed && made_with.advice != managed_advice::cpu_resident;
+}
+
+const recommended_layout& recommended_for(const options& made_with) {
+    const recommendation& of = recommended_layouts[static_cast<std::size_t>(made_with.access_pattern)];
+    return made_with.allow_oversubscription ? of.oversubscribed : of.fits;
+}
+
+layout automatic_layout(const options& made_with) {
+    return made_with.layout == layout::automatic() && memory_moves(made_with) ? recommended_for(made_with).arrays
+                                                                              : made_with.layout;
+}
+
+}  // namespace orchard

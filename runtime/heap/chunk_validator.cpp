@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/chunk_validator.hpp"
+
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "runtime/heap/chunk_walk.hpp"
+#include "runtime/heap/metadata_copy.hpp"
+
+namespace orchard {
+namespace {
+
+using device::chunk_blocks;
+using device::chunk_id;
+using device::descriptor;
+using device::heap_view;
+using device::segment_kind;
+using simt::order;
+
+std::string name_of(chunk_id c) {
+    const std::uint32_t segment = device::first_segment(c);
+    return device::is_portion(c)
+               ? absl::StrFormat("chunk at segment %d, leaf %d", segment, device::first_leaf(c) % leaves_per_segment)
+               : absl::StrFormat("chunk at segment %d", segment);
+}
+
+class chunk_checker {
+public:
+    chunk_checker(const heap_view& view, backing& memory, const std::vector<std::uint64_t>& descriptors,
+                  ownership& owners)
+        : view_{view}, memory_{memory}, descriptors_{descriptors}, owners_{owners} {}
+
+    absl::Status run() {
+        absl::Status status =
+            for_each_chunk(view_, memory_, descriptors_,
+                           [this](chunk_id c, const chunk_blocks& blocks) { return check_chunk(c, blocks); });
+        if (!status.ok()) {
+            return status;
+        }
+        for (std::uint32_t i = 0; i < view_.segments; ++i) {
+            if (kind(i) == segment_kind::chunk && descriptor::extent(descriptors_[i]) != i && !has_block_[i]) {
+                return absl::InternalError(
+                    absl::StrFormat("segment %d says it belongs to the chunk at %d, which has no block there", i,
+                                    descriptor::extent(descriptors_[i])));
+            }
+        }
+        return absl::OkStatus();
+    }
+
+private:
+    [[nodiscard]] segment_kind kind(std::uint32_t i) const { return descriptor::kind(descriptors_[i]); }
+
+    absl::Status check_chunk(chunk_id c, const chunk_blocks& blocks) {
+        if (device::is_portion(c)) {
+            owners_.take_portion(device::first_leaf(c), blocks.leaves(), "a chunk");
+            return check_blocks(c, blocks);
+        }
+        const std::uint32_t first = device::first_segment(c);
+        for (std::uint32_t i = 0; i < blocks.segments(); ++i) {
+            if (absl::Status s = owners_.take(first + i, "chunk"); !s.ok()) {
+                return s;
+            }
+        }
+        if (blocks.leaves() != 0) {
+            owners_.take_portion((first + blocks.segments()) * leaves_per_segment, blocks.leaves(), "a chunk's tail");
+        }
+        return check_blocks(c, blocks);
+    }
+
+    absl::Status check_blocks(chunk_id c, const chunk_blocks& blocks) {
+        constexpr int shift = segment_shift - device::chunk_unit_shift;
+        const std::uint32_t lanes = blocks.lanes();
+        const std::uint32_t live = blocks.live().load<order::relaxed>();
+        const std::uint64_t room = (std::uint64_t{blocks.segments()} << shift) +
+                                   blocks.leaves() * (big_page_bytes >> device::chunk_unit_shift);
+        if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
+            blocks.offset(lanes) > room || room - blocks.offset(lanes) >= std::uint64_t{1} << shift) {
+            return absl::InternalError(absl::StrFormat("%s: %d lanes, live mask %#x, %d segments and %d leaves",
+                                                       name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
+        }
+        for (std::uint32_t i = 0; i < lanes; ++i) {
+            // Lanes of one interleaved sub-array begin together.
+            const bool may_be_same = blocks.interleaved() && i + 1 < lanes;
+            if (blocks.offset(i) > blocks.offset(i + 1) || (blocks.offset(i) == blocks.offset(i + 1) && !may_be_same)) {
+                return absl::InternalError(absl::StrFormat("%s: block %d is empty", name_of(c), i));
+            }
+            const std::uint32_t at = device::first_leaf(c) + (blocks.offset(i) >> (16 - device::chunk_unit_shift));
+            if (absl::Status s = check_owner(c, blocks, i, at); !s.ok()) {
+                return s;
+            }
+        }
+        return absl::OkStatus();
+    }
+
+    /// That the segment, or the leaf, in which a block begins says whose it is.
+    absl::Status check_owner(chunk_id c, const chunk_blocks& blocks, std::uint32_t block, std::uint32_t leaf) {
+        const std::uint32_t segment = leaf / leaves_per_segment;
+        bool says_so = segment < view_.segments;
+        if (says_so && segment == device::first_segment(c) + blocks.segments()) {
+            auto owner = copy_of(memory_, &view_.leaf_owners[leaf], 1);
+            if (!owner.ok()) {
+                return owner.status();
+            }
+            says_so = kind(segment) == segment_kind::portions &&
+                      (*owner)[0].load<order::relaxed>() == device::to_underlying(c);
+        } else if (says_so) {
+            says_so = kind(segment) == segment_kind::chunk &&
+                      descriptor::extent(descriptors_[segment]) == device::first_segment(c);
+            has_block_[segment] = true;
+        }
+        return says_so ? absl::OkStatus()
+                       : absl::InternalError(
+                             absl::StrFormat("%s: block %d begins in segment %d, leaf %d, which does not say so",
+                                             name_of(c), block, segment, leaf % leaves_per_segment));
+    }
+
+    const heap_view& view_;
+    backing& memory_;
+    const std::vector<std::uint64_t>& descriptors_;
+    ownership& owners_;
+    std::vector<bool> has_block_ = std::vector<bool>(view_.segments, false);
+};
+
+}  // namespace
+
+absl::Status validate_chunks(const heap_view& view, backing& memory, const std::vector<std::uint64_t>& descriptors,
+                             ownership& owners) {
+    return chunk_checker(view, memory, descriptors, owners).run();
+}
+
+}  // namespace orchard

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The warp chunks of a heap, one after another, read by the host.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "device/heap_state.cuh"
+#include "runtime/heap/metadata_copy.hpp"
+#include "uvm/memory/backing.hpp"
+
+namespace orchard {
+
+/// Calls `visit(chunk_id, const chunk_blocks&)`, which returns an `absl::Status`, for each chunk that a lane has not
+/// freed, in the order of addresses; ends with the first error.
+/// @param descriptors  of all segments
+/// Errors: those of `visit`; the device's own. Cost: copies the records, one segment's at a time.
+template <class Visit>
+absl::Status for_each_chunk(const device::heap_view& view, backing& memory,
+                            const std::vector<std::uint64_t>& descriptors, Visit visit) {
+    using device::descriptor;
+    using device::segment_kind;
+    for (std::uint32_t i = 0; i < view.segments; ++i) {
+        const segment_kind kind = descriptor::kind(descriptors[i]);
+        if (kind == segment_kind::chunk && descriptor::extent(descriptors[i]) == i) {
+            const auto record = copy_of(memory, &view.records[i], 1);
+            absl::Status status = record.status();
+            if (status.ok()) {
+                status = visit(device::chunk_of_segments(i), device::chunk_blocks((*record)[0]));
+            }
+            if (!status.ok()) {
+                return status;
+            }
+        } else if (kind == segment_kind::portions) {
+            const auto records =
+                copy_of(memory, &view.portion_records[std::uint64_t{i} * leaves_per_segment], leaves_per_segment);
+            absl::Status status = records.status();
+            for (std::uint32_t leaf = 0; leaf < leaves_per_segment && status.ok(); ++leaf) {
+                const device::portion_record& record = (*records)[leaf];
+                if (record.live.load<simt::order::relaxed>() != 0 &&
+                    device::portion_record::is_stamped(record.shape.get(), view.stamp)) {
+                    status = visit(device::chunk_of_leaves(i, leaf), device::chunk_blocks((*records)[leaf]));
+                }
+            }
+            if (!status.ok()) {
+                return status;
+            }
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace orchard

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/detail_kernels.hpp"
+
+#include "device/free_alone.cuh"
+#include "device/small/small_path.cuh"
+#include "runtime/heap/launch_status.hpp"
+
+namespace orchard::detail {
+namespace {
+
+/// One warp for each class: retires its empty slabs.
+struct retire_kernel {
+    device::heap_view heap;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        device::retire_empty_slabs(heap, 0xffffffffu, at.block);
+    }
+};
+
+/// One warp: drains the magazine (if asked to) and delivers answers until nothing is under way.
+struct settle_kernel {
+    device::heap_view heap;
+    bool drain;
+
+    ORCHARD_FN void operator()(simt::thread_position) const { device::settle(heap, 0xffffffffu, drain); }
+};
+
+constexpr simt::grid one_warp{1, simt::warp_size};
+
+}  // namespace
+
+absl::Status preload_own_kernels(const simt::executor& on) {
+    absl::Status status = to_status(simt::preload<retire_kernel>(on));
+    status.Update(to_status(simt::preload<settle_kernel>(on)));
+    return status;
+}
+
+absl::Status run_trim(const simt::executor& on, const device::heap_view& view) {
+    absl::Status status = to_status(simt::launch(on, simt::grid{class_count, simt::warp_size}, retire_kernel{view}));
+    status.Update(to_status(simt::launch(on, one_warp, settle_kernel{view, true})));
+    return status;
+}
+
+absl::Status run_settle(const simt::executor& on, const device::heap_view& view) {
+    return to_status(simt::launch(on, one_warp, settle_kernel{view, false}));
+}
+
+}  // namespace orchard::detail

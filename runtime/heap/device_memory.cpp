@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include "runtime/heap/device_memory.hpp"
+
+#include <cstring>
+#include <new>
+
+#include "absl/strings/str_format.h"
+#include "runtime/options/byte_size.hpp"
+
+#ifndef ORCHARD_HAS_CUDA
+#define ORCHARD_HAS_CUDA 0
+#endif
+#if ORCHARD_HAS_CUDA
+#include <cuda_runtime_api.h>
+
+#include "device/simt/current_device.hpp"
+#endif
+
+namespace orchard {
+
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+bool is_emulated(const simt::executor& on) { return on.kind == simt::device_kind::emulated; }
+
+#if ORCHARD_HAS_CUDA
+
+cudaStream_t stream_of(const simt::executor& on) { return static_cast<cudaStream_t>(on.stream); }
+
+absl::Status status_of(cudaError_t error, const char* call, std::uint64_t bytes) {
+    if (error == cudaSuccess) {
+        return absl::OkStatus();
+    }
+    const std::string text = absl::StrFormat("%s of %s: %s", call, format_bytes(bytes), cudaGetErrorString(error));
+    return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
+}
+
+absl::Status finish(const simt::executor& on, cudaError_t error, const char* call, std::uint64_t bytes) {
+    return status_of(error == cudaSuccess ? cudaStreamSynchronize(stream_of(on)) : error, call, bytes);
+}
+
+absl::StatusOr<void*> cuda_allocate(const simt::executor& on, std::uint64_t bytes) {
+    const simt::current_device here(on.device);
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, bytes);
+    if (error != cudaSuccess) {
+        cudaGetLastError();  // so that the next launch does not report it again
+        return status_of(error, "cudaMalloc", bytes);
+    }
+    return memory;
+}
+void cuda_free(void* memory) { cudaFree(memory); }  // whichever GPU it is of
+absl::Status cuda_zero(const simt::executor& on, void* device, std::uint64_t bytes) {
+    const simt::current_device here(on.device);
+    return finish(on, cudaMemsetAsync(device, 0, bytes, stream_of(on)), "cudaMemset", bytes);
+}
+absl::Status cuda_copy(const simt::executor& on, void* to, const void* from, std::uint64_t bytes, bool to_device) {
+    const simt::current_device here(on.device);
+    const cudaMemcpyKind kind = to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+    return finish(on, cudaMemcpyAsync(to, from, bytes, kind, stream_of(on)), "cudaMemcpy", bytes);
+}
+
+#else
+
+absl::Status no_cuda() { return absl::UnimplementedError("this build has no CUDA support; use the emulated device"); }
+absl::StatusOr<void*> cuda_allocate(const simt::executor&, std::uint64_t) { return no_cuda(); }
+void cuda_free(void*) {}
+absl::Status cuda_zero(const simt::executor&, void*, std::uint64_t) { return no_cuda(); }
+absl::Status cuda_copy(const simt::executor&, void*, const void*, std::uint64_t, bool) { return no_cuda(); }
+
+#endif
+
+absl::Status copy(const simt::executor& on, void* to, const void* from, std::uint64_t bytes, bool to_device) {
+    if (bytes == 0) {
+        return absl::OkStatus();
+    }
+    if (is_emulated(on)) {
+        std::memcpy(to, from, bytes);
+        return absl::OkStatus();
+    }
+    return cuda_copy(on, to, from, bytes, to_device);
+}
+
+}  // namespace
+
+absl::StatusOr<void*> allocate_device_memory(const simt::executor& on, std::uint64_t bytes) {
+    if (bytes == 0) {
+        return nullptr;
+    }
+    if (!is_emulated(on)) {
+        return cuda_allocate(on, bytes);
+    }
+    void* memory = ::operator new(bytes, alignment, std::nothrow);
+    if (memory == nullptr) {
+        return absl::ResourceExhaustedError(
+            absl::StrFormat("the emulated device gets no %s of host memory", format_bytes(bytes)));
+    }
+    return memory;
+}
+
+void free_device_memory(const simt::executor& on, void* memory) {
+    if (memory == nullptr) {
+        return;
+    }
+    if (is_emulated(on)) {
+        ::operator delete(memory, alignment);
+    } else {
+        cuda_free(memory);
+    }
+}
+
+absl::Status zero_device_memory(const simt::executor& on, void* device, std::uint64_t bytes) {
+    if (bytes == 0) {
+        return absl::OkStatus();
+    }
+    if (is_emulated(on)) {
+        std::memset(device, 0, bytes);
+        return absl::OkStatus();
+    }
+    return cuda_zero(on, device, bytes);
+}
+
+absl::Status copy_to_device(const simt::executor& on, void* device, const void* host, std::uint64_t bytes) {
+    return copy(on, device, host, bytes, true);
+}
+
+absl::Status copy_to_host(const simt::executor& on, void* host, const void* device, std::uint64_t bytes) {
+    return copy(on, host, device, bytes, false);
+}
+
+}  // namespace orchard

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/failure_watch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace orchard {
+namespace {
+
+constexpr absl::Duration between_looks = absl::Milliseconds(5);
+constexpr absl::Duration between_reports = absl::Seconds(1);
+
+/// What was reported of one reason.
+struct reported {
+    std::uint64_t number = 0;
+    absl::Time again = absl::InfinitePast();  ///< not before
+
+    [[nodiscard]] bool is_due(std::uint64_t newest) const { return newest > number && absl::Now() >= again; }
+};
+
+}  // namespace
+
+failure_watch::failure_watch(const device::failure_board& board, look now, callback report)
+    : board_{board}, now_{std::move(now)}, report_{std::move(report)}, thread_{[this](const std::stop_token& stop) {
+          watch(stop);
+      }} {}
+
+void failure_watch::watch(const std::stop_token& stop) const {
+    std::array<reported, failure_reasons> all;
+    const auto is_due = [&](const reported& r) {
+        const auto found = board_.newest_of(static_cast<failure_reason>(&r - all.data()));
+        return found && r.is_due(found->number);
+    };
+    for (; !stop.stop_requested(); absl::SleepFor(between_looks)) {
+        if (std::none_of(all.begin(), all.end(), is_due)) {
+            continue;
+        }
+        for (const numbered_failure& f : now_()) {
+            reported& r = all[static_cast<std::uint32_t>(f.what.reason)];
+            if (!stop.stop_requested() && r.is_due(f.number)) {
+                report_(f.what);
+                r = {f.number, absl::Now() + between_reports};
+            }
+        }
+    }
+}
+
+}  // namespace orchard

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/heap.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "runtime/heap/automatic_layout.hpp"
+#include "runtime/statistics/class_usage.hpp"
+#include "runtime/heap/detail_kernels.hpp"
+#include "runtime/heap/heap_counts.hpp"
+#include "runtime/heap/heap_impl.hpp"
+#include "runtime/heap/heap_validator.hpp"
+#include "runtime/machine/machine_info.hpp"
+
+namespace orchard {
+
+heap::heap(std::unique_ptr<impl> i) : impl_{std::move(i)} {}
+heap::heap(heap&&) noexcept = default;
+heap& heap::operator=(heap&&) noexcept = default;
+heap::~heap() = default;
+
+absl::StatusOr<heap> heap::create(const options& values, page_policies kernels) {
+    return make(values, nullptr, 0, kernels);
+}
+
+absl::StatusOr<heap> heap::create_in(void* memory, std::uint64_t bytes, const options& values, page_policies kernels) {
+    if (memory == nullptr) {
+        return absl::InvalidArgumentError("create_in: the memory is a null pointer; give memory, or call create");
+    }
+    return make(values, memory, bytes, kernels);
+}
+
+absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64_t bytes, page_policies kernels) {
+    if (absl::Status s = orchard::validate(values); !s.ok()) {
+        return s;
+    }
+    if (kernels == page_policies::default_only && values.page_policy != device::page_policy::default_walk) {
+        return absl::FailedPreconditionError(absl::StrFormat(
+            "page_policy: the kernels of this program are not built for \"%s\"; give default, or build them for other "
+            "policies (docs/random_walk.md)",
+            std::string(device::name_of(values.page_policy))));
+    }
+    auto made = impl::make(values, {memory, bytes});
+    if (!made.ok()) {
+        return made.status();
+    }
+    return heap(*std::move(made));
+}
+
+heap_ref heap::ref() const { return heap_ref(impl_->refusing.state == nullptr ? impl_->view : impl_->refusing); }
+any_heap_ref heap::any_ref() const { return any_heap_ref(impl_->view); }
+const simt::executor& heap::executor() const { return impl_->executor; }
+const options& heap::configuration() const { return impl_->values; }
+absl::StatusOr<statistics> heap::stats() { return impl_->stats(); }
+absl::StatusOr<chunk_usage> heap::chunks() { return impl_->chunks(); }
+absl::Status heap::validate() { return impl_->validate(); }
+absl::Status heap::trim() { return impl_->trim(); }
+absl::Status heap::reserve(std::uint64_t bytes) { return impl_->reserve(bytes); }
+absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) { return impl_->prefetch(at, bytes, to); }
+absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) { return impl_->allocate_on_host(bytes); }
+absl::Status heap::free_on_host(void* p) { return impl_->free_on_host(p); }
+std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
+std::optional<failure> heap::first_failure() { return impl_->first_failure(); }
+std::vector<failure> heap::failures() { return impl_->failures(); }
+void heap::on_failure(std::function<void(const failure&)> report) { impl_->on_failure(std::move(report)); }
+std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
+absl::Status heap::close() { return impl_->close(); }
+
+absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied,
+                                                             std::unique_ptr<memory_driver> driver) {
+    auto choice = choose_device(values.device);
+    if (!choice.ok()) {
+        return choice.status();
+    }
+    auto result = std::make_unique<impl>();
+    result->values = values;
+    result->asked_backing_ = supplied.at != nullptr ? backing_option::fixed : values.backing;
+    result->executor.kind = choice->kind;
+    result->executor.device = choice->gpu;
+    result->executor.workers = static_cast<unsigned>(values.emulated_workers);
+    auto memory = supplied.at != nullptr ? make_backing_in(supplied, result->values, choice->kind)
+                                         : make_backing(result->values, choice->kind, std::move(driver));
+    if (!memory.ok()) {
+        return memory.status();
+    }
+    result->memory_ = *std::move(memory);
+    result->values.layout = automatic_layout(result->values);
+    absl::Status status = result->lay_out_metadata();
+    // Before any thread starts: loading a kernel later could wait for kernels that wait for a service.
+    if (status.ok()) {
+        status = detail::preload_own_kernels(result->executor);
+    }
+    if (status.ok()) {
+        status = result->start_shards();
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    return result;
+}
+
+heap::impl::~impl() {
+    watch_.reset();
+    for (shard& s : shards_) {
+        s.thread.reset();
+    }
+    growth_.reset();
+}
+
+simt::executor heap::impl::own_executor() const {
+    simt::executor own = executor;
+    own.stream = memory_->stream();
+    return own;
+}
+
+/// A number that this process's last 65,534 heaps did not have, and other processes' heaps hardly; never 0, as memory
+/// that was cleared has that.
+std::uint16_t heap::impl::next_stamp() {
+    static std::atomic<std::uint32_t> next{std::random_device{}()};
+    return static_cast<std::uint16_t>(next.fetch_add(1, std::memory_order_relaxed) % 0xffff + 1);
+}
+
+absl::Status heap::impl::lay_out_metadata() {
+    // One less than the mailbox's count field can say, so that a request for the whole heap fits it.
+    const std::uint32_t segments = std::min(memory_->segments(), max_segments - 1);
+    view.base = memory_->base();
+    view.segments = segments;
+    view.places = most_segments(values, *memory_).segments;
+    view.shards = std::min<std::uint32_t>(static_cast<std::uint32_t>(values.shards), (segments + 63) / 64);
+    // Whole magazine words, so that no word of it has two owners.
+    view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
+    view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
+    view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), view.places / 8);
+    // What was freed at once will often be asked for at once: half of the heap may lie in the magazine for long. On
+    // shortage all of it goes back.
+    // Not of memory whose contents would be moved about meanwhile.
+    const std::uint32_t most_at_hand = memory_->decommits_at_once() ? 0 : view.places / 2;
+    view.magazine_most = view.magazine_target == 0 ? 0 : std::max(2 * view.magazine_target, most_at_hand);
+    // A refill of more than the target would keep from others what the magazine then gives back.
+    view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
+    view.hardened = values.hardened;
+    view.clears_metadata = !memory_->zeroes_all();
+    view.stamp = next_stamp();
+    view.portions_by = values.portions;
+    view.arrays = values.layout;
+    view.order_of_lanes = values.lane_order;
+    view.log_chunk_lanes = static_cast<std::uint8_t>(std::bit_width(static_cast<unsigned>(values.chunk_lanes)) - 1);
+
+    absl::Status status;
+    const auto place = [&](auto*& pointer, std::uint64_t count, std::uint64_t each = 0) {
+        const std::uint64_t bytes = count * sizeof(*pointer);
+        auto memory = each != 0 ? memory_->reserve_metadata(bytes) : memory_->allocate_metadata(bytes);
+        if (!memory.ok()) {
+            status.Update(memory.status());
+            return;
+        }
+        if (each != 0) {
+            partial_.add(*memory, bytes, each * sizeof(*pointer));
+        }
+        pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(*memory);
+    };
+    device::for_each_array(view, place);
+    view.published.policy = values.page_policy;
+    if (values.page_policy == device::page_policy::corw_locked) {
+        place(view.published.locks, std::uint64_t{segments} * device::lock_words);
+    } else if (values.page_policy == device::page_policy::rw_malloc) {
+        view.published.unit_class = class_of(static_cast<std::uint32_t>(values.rw_malloc_unit));
+        place(view.published.begins, std::uint64_t{segments} * class_words(view.published.unit_class));
+        place(view.published.ends, std::uint64_t{segments} * class_words(view.published.unit_class));
+    }
+    auto board = memory_->allocate_host_visible(sizeof(*view.failures));
+    status.Update(board.status());
+    view.failures = board.ok() ? static_cast<device::failure_board*>(*board) : nullptr;
+    place(view_in_memory_, 1);
+    view.self = view_in_memory_;
+    if (values.page_policy != device::page_policy::default_walk) {
+        place(refusing.state, 1);
+        place(refusing_in_memory_, 1);
+        refusing.self = refusing_in_memory_;
+    }
+    return status;
+}
+
+absl::Status heap::impl::write_views() {
+    absl::Status status = memory_->write(view_in_memory_, &view, sizeof(view));
+    if (refusing.state != nullptr) {
+        status.Update(memory_->write(refusing_in_memory_, &refusing, sizeof(refusing)));
+        status.Update(write_closing(refusing.state));
+    }
+    return status;
+}
+
+/// So that every warp sees it.
+absl::Status heap::impl::write_closing(device::heap_state* state) {
+    device::lone_word flags[device::flag_shards]{};
+    for (device::lone_word& f : flags) {
+        f.word.store<simt::order::relaxed>(mailbox::device_part::closing);
+    }
+    return memory_->write(state->closing, flags, sizeof(flags));
+}
+
+absl::Status heap::impl::start_shards() {
+    const mailbox::shape shape{static_cast<std::uint32_t>(values.mailbox_slots), 8,
+                               mailbox::couriers_for(static_cast<std::uint32_t>(values.mailbox_slots))};
+    const auto segments_of = [](std::uint64_t bytes) { return static_cast<std::uint32_t>(bytes >> segment_shift); };
+    std::vector<segment_run> ranges;
+    for (std::uint32_t s = 0; s < view.shards; ++s) {
+        const std::uint32_t first = s * view.segments_per_shard;
+        ranges.push_back({segment_index{first}, std::min(view.segments_per_shard, view.segments - first)});
+    }
+    // For the first request too, which would wait for it; for what is committed later, the growth thread does so.
+    const std::uint32_t committed = std::max(memory_->committed_at_start(), 1u);
+    if (absl::Status s = partial_.prepare(*memory_, {segment_index{0}, committed}); !s.ok()) {
+        return s;
+    }
+    growth_ = std::make_unique<growth>(*memory_, ranges,
+                                       extent_sizes{segments_of(values.extent), segments_of(values.most_extent)},
+                                       [this](segment_run run) { return partial_.prepare(*memory_, run); });
+    growth_->limit(view.places, most_segments(values, *memory_).by_range);
+    const auto patience_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
+    for (std::uint32_t s = 0; s < view.shards; ++s) {
+        auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
+        auto device = memory_->allocate_metadata(mailbox::device_part::bytes(shape));
+        if (!host.ok() || !device.ok()) {
+            return host.ok() ? device.status() : host.status();
+        }
+        const auto host_part = mailbox::host_part::in(*host, shape);
+        shard made;
+        made.device = static_cast<mailbox::device_part*>(*device);
+        made.service = std::make_unique<segment_service>(
+            mailbox_server(host_part, shape), *growth_, s,
+            service_settings{segments_of(values.commit_ahead), view.magazine_target / view.shards, values.portions,
+                             patience_ns});
+        shards_.push_back(std::move(made));
+        view.mailboxes[s].host = host_part;
+        view.mailboxes[s].device = shards_[s].device;
+        view.mailboxes[s].shape = shape;
+        view.mailboxes[s].timeout_ns = patience_ns;
+    }
+    // The view is complete; from here on it does not change.
+    if (absl::Status status = write_views(); !status.ok()) {
+        return status;
+    }
+    growth_->start();
+    make_host_blocks();
+    for (std::uint32_t s = 0; s < view.shards; ++s) {
+        const int core = values.service_core < 0 ? -1 : values.service_core + static_cast<int>(s);
+        shards_[s].thread =
+            std::make_unique<service_thread>(*shards_[s].service, core, values.service_spin, values.decay);
+    }
+    return absl::OkStatus();
+}
+
+absl::Status heap::impl::close() {
+    for (shard& s : shards_) {
+        s.service->close();
+    }
+    const std::uint64_t flag = mailbox::device_part::closing;
+    absl::Status status = write_closing(view.state);
+    for (shard& s : shards_) {
+        status.Update(memory_->write(&s.device->known.flags, &flag, sizeof(flag)));
+    }
+    return status;
+}
+
+absl::StatusOr<std::vector<heap::impl::post_counts>> heap::impl::count_posts() {
+    std::vector<post_counts> all;
+    for (const shard& s : shards_) {
+        mailbox::device_part part;
+        if (absl::Status status = memory_->read(static_cast<void*>(&part), s.device, sizeof(part)); !status.ok()) {
+            return status;
+        }
+        post_counts one{part.ticket.word.load<simt::order::relaxed>(), 0};
+        for (const auto& courier : part.courier) {
+            one.delivered += mailbox::courier_word::cursor(courier.word.load<simt::order::relaxed>());
+        }
+        all.push_back(one);
+    }
+    return all;
+}
+
+/// Whether as many posts were answered and delivered as there were `before`.
+absl::Status heap::impl::check_settled(const std::vector<post_counts>& before) {
+    const auto now = count_posts();
+    if (!now.ok()) {
+        return now.status();
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        if (const std::uint64_t left = mailbox::courier_word::flying(before[i].posted, (*now)[i].delivered);
+            left != 0) {
+            return absl::DeadlineExceededError(
+                absl::StrFormat("%d posts were not answered within %s; a kernel may still be asking, or the service "
+                                "does not answer",
+                                left, absl::FormatDuration(values.request_timeout)));
+        }
+    }
+    return absl::OkStatus();
+}
+
+absl::StatusOr<statistics> heap::impl::stats() {
+    auto state = read_state();
+    if (!state.ok()) {
+        return state.status();
+    }
+    using device::counter;
+    const auto sum = [&](counter c) { return sum_of(**state, c); };
+    statistics s;
+    auto usage = usage_of_classes(view, *memory_);
+    if (!usage.ok()) {
+        return usage.status();
+    }
+    s.classes = statistics_of_classes(**state, *usage);
+    const auto pages = pages_in_use(view, *memory_, *usage);
+    if (!pages.ok()) {
+        return pages.status();
+    }
+    s.pages_in_use = *pages;
+    const request_counts requests = count_requests(**state, s.pages_in_use);
+    s.allocations = requests.allocations;
+    s.frees = requests.frees;
+    s.allocated_bytes = requests.allocated_bytes;
+    const host_block_counts host = host_blocks_->counts();
+    s.allocations += host.blocks;
+    s.allocated_bytes += host.bytes;
+    s.failed_allocations = sum(counter::failed_allocations);
+    s.groups = requests.groups;
+    s.multi_lane_groups = requests.multi_lane_groups;
+    s.chunk_allocations = sum(counter::chunk_allocations) + host.chunks;
+    // Beside a kernel the end of something may be counted whose beginning was not yet: no less than none.
+    const auto not_negative = [](std::uint64_t n) { return static_cast<std::int64_t>(n) < 0 ? 0 : n; };
+    s.live_chunks = not_negative(sum(counter::live_chunks) + host.chunks);
+    s.searches = sum(counter::searches);
+    s.tickets = sum(counter::tickets);
+    s.reallocs = sum(counter::reallocs);
+    s.reallocs_moved = sum(counter::reallocs_moved);
+    s.slabs_published = sum(counter::slabs_published);
+    s.slabs_retired = sum(counter::slabs_retired);
+    s.slabs_in_use = not_negative(s.slabs_published - s.slabs_retired);
+    s.posts = sum(counter::posts);
+    s.refills = sum(counter::refills);
+    s.returns = sum(counter::returns);
+    s.abandoned = sum(counter::abandoned);
+    s.late_answers = sum(counter::late_answers);
+    s.invalid_frees = sum(counter::invalid_frees);
+    s.segments_in_magazine = (*state)->magazine_level.word.load<simt::order::relaxed>();
+    for (const device::lone_word& level : (*state)->portion_level) {
+        s.portions_in_magazine += level.word.load<simt::order::relaxed>();
+    }
+    for (const shard& one : shards_) {
+        const service_counters& c = one.service->counters();
+        s.portion_blocks += c.portion_blocks.get();
+        s.portions_granted += c.portions.get();
+        s.grants += c.grants.get();
+        s.pings += c.pings.get();
+        s.service_polls += c.polls.get();
+        s.service_sleeps += one.thread->sleeps();
+        s.segments_committed += c.segments_committed.get();
+        s.peak_committed_bytes += c.peak_segments_committed.get() << segment_shift;
+        s.host_bytes += c.segments_on_host.get() << segment_shift;
+        s.released_bytes += c.segments_released.get() << segment_shift;
+        s.segments_granted += c.segments_granted.get();
+        s.segments_free += c.segments_free.get();
+        s.peak_segments_granted += c.peak_segments_granted.get();
+    }
+    s.committed_bytes = s.segments_committed << segment_shift;
+    s.capacity_bytes = std::uint64_t{view.places} << segment_shift;
+    s.range_bytes = std::uint64_t{view.segments} << segment_shift;
+    s.metadata_bytes = memory_->use().metadata_bytes;
+    return s;
+}
+
+absl::Status heap::impl::validate() {
+    if (absl::Status s = settle(); !s.ok()) {
+        return s;
+    }
+    const auto posts = count_posts();
+    if (absl::Status s = posts.ok() ? check_settled(*posts) : posts.status(); !s.ok()) {
+        return s;
+    }
+    granted_memory granted(view.segments);
+    absl::Status status;
+    for (shard& s : shards_) {
+        s.thread->run([&] {
+            status.Update(s.service->validate());
+            granted.add(*s.service);
+        });
+    }
+    if (!status.ok()) {
+        return status;
+    }
+    return validate_device_side(view, *memory_, granted);
+}
+
+}  // namespace orchard

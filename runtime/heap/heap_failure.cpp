@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What a heap knows of requests and frees that failed.
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "absl/time/clock.h"
+#include "runtime/heap/heap_impl.hpp"
+
+namespace orchard {
+
+absl::StatusOr<std::unique_ptr<device::heap_state>> heap::impl::read_state() {
+    auto state = std::make_unique<device::heap_state>();
+    absl::Status status = memory_->read(static_cast<void*>(state.get()), view.state, sizeof(device::heap_state));
+    if (!status.ok()) {
+        return status;
+    }
+    return state;
+}
+
+std::array<std::uint64_t, failure_reasons> heap::impl::count_failures() {
+    std::array<std::uint64_t, failure_reasons> counts{};
+    device::failure_counts found;
+    if (memory_->read(static_cast<void*>(&found), &view.state->failure, sizeof(found)).ok()) {
+        std::transform(std::begin(found.of_reason), std::end(found.of_reason), counts.begin(),
+                       [](const auto& n) { return n.template load<simt::order::relaxed>(); });
+    }
+    // Where the device answers no more, what is on the board.
+    for (std::uint32_t i = 0; i < failure_reasons; ++i) {
+        if (const auto newest = view.failures->newest_of(static_cast<failure_reason>(i))) {
+            counts[i] = std::max(counts[i], newest->number);
+        }
+    }
+    return counts;
+}
+
+std::vector<numbered_failure> heap::impl::explain_failures(const std::vector<device::recorded_failure>& recorded) {
+    std::vector<numbered_failure> all;
+    if (recorded.empty()) {
+        return all;
+    }
+    const auto counts = count_failures();
+    const std::uint64_t count = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    const memory_levels now = levels();
+    for (const device::recorded_failure& r : recorded) {
+        const std::uint32_t page_class = r.page_class < class_count ? r.page_class : chunk_class;
+        const std::uint64_t of_reason = counts[static_cast<std::uint32_t>(r.reason)];
+        all.push_back(
+            {r.number, {r.reason, r.bytes, page_class, r.at.block, r.at.thread, r.time_ns, count, of_reason, now}});
+    }
+    return all;
+}
+
+std::vector<device::recorded_failure> heap::impl::newest_failures() const {
+    std::vector<device::recorded_failure> all;
+    for (std::uint32_t i = 0; i < failure_reasons; ++i) {
+        if (const auto newest = view.failures->newest_of(static_cast<failure_reason>(i))) {
+            all.push_back(*newest);
+        }
+    }
+    return all;
+}
+
+std::vector<failure> heap::impl::failures() {
+    std::vector<failure> all;
+    for (const numbered_failure& f : explain_failures(newest_failures())) {
+        all.push_back(f.what);
+    }
+    return all;
+}
+
+std::optional<failure> heap::impl::last_failure() {
+    const std::vector<device::recorded_failure> all = newest_failures();
+    const auto last =
+        std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
+    return last == all.end() ? std::nullopt : std::optional(explain_failures({*last}).front().what);
+}
+
+std::optional<failure> heap::impl::first_failure() {
+    const std::optional<device::recorded_failure> first = view.failures->first.read();
+    return first ? std::optional(explain_failures({*first}).front().what) : std::nullopt;
+}
+
+void heap::impl::on_failure(failure_watch::callback report) {
+    watch_.reset();
+    if (report) {
+        watch_ = std::make_unique<failure_watch>(
+            *view.failures, [this] { return explain_failures(newest_failures()); }, std::move(report));
+    }
+}
+
+std::uintptr_t heap::impl::first_invalid_free() {
+    auto state = read_state();
+    return state.ok() ? (*state)->failure.first_invalid_free.load<simt::order::relaxed>() : 0;
+}
+
+memory_levels heap::impl::levels() {
+    // A service that is held up, or that runs no more, does not hold up a caller that asks what has failed.
+    constexpr absl::Duration patience = absl::Seconds(1);
+    memory_levels now;
+    std::uint64_t largest = 0;
+    const absl::Time end = absl::Now() + patience;
+    for (shard& s : shards_) {
+        now.is_late |= !s.thread->publish(end);
+        const service_counters& c = s.service->counters();
+        now.in_use += c.segments_granted.get() << segment_shift;
+        now.committed += c.segments_committed.get() << segment_shift;
+        largest = std::max(largest, c.longest_free_run.get());
+    }
+    now.largest_free = largest << segment_shift;
+    now.device_budget = values.capacity;
+    now.host_budget = values.backing == backing_option::elastic ? values.host_budget : 0;
+    return now;
+}
+
+}  // namespace orchard

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What a heap has committed: ahead of demand, and given back.
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "runtime/heap/detail_kernels.hpp"
+#include "runtime/heap/heap_impl.hpp"
+
+namespace orchard {
+namespace {
+
+/// Looks every now and then whether `done`; false at the deadline.
+template <class Done>
+bool wait_until(absl::Duration timeout, Done done) {
+    const absl::Time deadline = absl::Now() + timeout;
+    while (!done()) {
+        if (absl::Now() > deadline) {
+            return false;
+        }
+        absl::SleepFor(absl::Microseconds(20));
+    }
+    return true;
+}
+
+}  // namespace
+
+/// Has a shard's service commit until it has `target` segments, `longest` of the new ones in one piece, or it cannot;
+/// `failed` says whether a commit did. Whatever it answers, `end_want` of the service is to follow.
+absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t longest, bool* failed) {
+    shard& s = shards_[i];
+    const growth_line& line = growth_->line(i);
+    // So far, ever: what is committed now may be given back again before this thread looks; and the failure may have
+    // been forgotten by then for a request that asks again.
+    const std::uint32_t failures = line.failures.load<simt::order::acquire>();
+    std::uint64_t goal = 0;
+    s.thread->run([&] { goal = s.service->begin_want(target, longest); });
+    const bool done = wait_until(values.request_timeout, [&] {
+        *failed = line.failures.load<simt::order::acquire>() != failures;
+        return *failed || line.committed.load<simt::order::acquire>() >= goal;
+    });
+    if (!done) {
+        return absl::DeadlineExceededError(
+            absl::StrFormat("%d segments were not committed within %s; a CUDA call of the application may be waiting "
+                            "for a kernel that runs",
+                            target, absl::FormatDuration(values.request_timeout)));
+    }
+    take_turns(s);
+    return absl::OkStatus();
+}
+
+/// Has a service take up what was committed.
+void heap::impl::take_turns(shard& s) {
+    for (int turn = 0; turn < 2; ++turn) {
+        s.thread->run([] {});  // between two there is a turn of the service
+    }
+}
+
+absl::Status heap::impl::reserve(std::uint64_t bytes) {
+    const std::uint64_t wanted = bytes / segment_bytes + (bytes % segment_bytes != 0 ? 1 : 0);
+    if (wanted > view.places) {
+        return absl::ResourceExhaustedError(absl::StrFormat(
+            "cannot reserve %d bytes: the heap may commit %d on the device and %d on the host; raise the "
+            "option capacity or host_budget",
+            bytes, values.capacity, values.backing == backing_option::elastic ? values.host_budget : 0));
+    }
+    const auto committed = [&] {
+        std::uint64_t sum = 0;
+        for (const shard& s : shards_) {
+            sum += s.service->counters().segments_committed.get();
+        }
+        return sum;
+    };
+    bool failed = false;
+    // Services divide the addresses; the range of one may be too short for its part.
+    for (std::uint64_t before = ~std::uint64_t{0}; committed() < wanted && committed() != before && !failed;) {
+        before = committed();
+        for (std::size_t i = 0; i < shards_.size() && committed() < wanted && !failed; ++i) {
+            const shard& s = shards_[i];
+            const std::uint64_t own = s.service->counters().segments_committed.get();
+            // Those before this one may have got more than theirs.
+            const std::uint64_t missing = wanted - std::min(wanted, committed());
+            const std::uint64_t part = (missing + shards_.size() - i - 1) / (shards_.size() - i);
+            const auto target =
+                static_cast<std::uint32_t>(std::min<std::uint64_t>(own + part, s.service->range().count));
+            const absl::Status grown = grow(i, target, 0, &failed);
+            s.thread->run([&] { s.service->end_want(); });
+            if (!grown.ok()) {
+                return grown;
+            }
+        }
+    }
+    return committed() >= wanted || !failed ? absl::OkStatus() : growth_->last_error();
+}
+
+absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
+    const auto offset = static_cast<std::uint64_t>(static_cast<char*>(at) - view.base);
+    const std::uint64_t all = std::uint64_t{view.segments} << segment_shift;
+    if (offset > all || bytes > all - offset) {
+        return absl::OutOfRangeError(absl::StrFormat("cannot move %d bytes at %p: the heap has %d at %p", bytes, at,
+                                                     all, static_cast<void*>(view.base)));
+    }
+    return bytes == 0 ? absl::OkStatus() : memory_->prefetch(at, bytes, to);
+}
+
+/// Gives back all extents that nobody has, and waits until they are given back.
+absl::Status heap::impl::release_unused() {
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+        shard& s = shards_[i];
+        const growth_line& line = growth_->line(i);
+        const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
+        // The commit under way comes first, and no other after it, except for a request that waits.
+        s.thread->run([&] { s.service->want_no_more(); });
+        const std::uint64_t begun = line.begun.load<simt::order::acquire>();
+        bool over = wait_until(values.request_timeout, [&] {
+            return line.committed.load<simt::order::acquire>() >= begun ||
+                   line.begun.load<simt::order::acquire>() < begun;
+        });
+        take_turns(s);
+        // As many at once as may be under way; beside kernels there can always be more.
+        std::uint64_t left = s.service->counters().segments_committed.get();
+        for (std::uint64_t some = 1; some != 0; left -= std::min(left, some)) {
+            // First, since so much may be under way already, given up when it came back, that there is no room for
+            // more.
+            const std::uint64_t released = s.service->counters().segments_released.get();
+            over = over && wait_until(values.request_timeout, [&] { return s.service->has_released(released); });
+            if (!over) {
+                return absl::DeadlineExceededError(absl::StrFormat(
+                    "memory was not given back within %s; a CUDA call of the application may be waiting for a kernel "
+                    "that runs",
+                    absl::FormatDuration(values.request_timeout)));
+            }
+            if (line.taken_again.load<simt::order::acquire>() != refused) {
+                return growth_->last_error();
+            }
+            some = 0;
+            if (left != 0) {
+                s.thread->run([&] { some = s.service->release_unused(0); });
+            }
+        }
+    }
+    return absl::OkStatus();
+}
+
+absl::Status heap::impl::trim() {
+    absl::Status status = host_blocks_->give_up();
+    if (status.ok()) {
+        status = settle();
+    }
+    const auto posts = count_posts();
+    status.Update(posts.status());
+    if (status.ok()) {
+        status = detail::run_trim(own_executor(), view);
+    }
+    for (const shard& s : shards_) {
+        s.thread->run([] {});  // behind the service's turn under way: it counts at the end of it
+    }
+    if (status.ok()) {
+        status = check_settled(*posts);
+    }
+    return status.ok() ? release_unused() : status;
+}
+
+}  // namespace orchard

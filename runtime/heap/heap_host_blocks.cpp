@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What a heap does for blocks that the host allocates and frees.
+
+#include "absl/strings/str_format.h"
+#include "runtime/heap/detail_kernels.hpp"
+#include "runtime/heap/heap_impl.hpp"
+
+namespace orchard {
+
+void heap::impl::make_host_blocks() {
+    host_blocks_ = std::make_unique<host_blocks>(
+        view, *memory_, [this](std::uint32_t segments, leaf_count leaves) { return take_for_host(segments, leaves); },
+        [this](const mailbox::grant& g) {
+            shard& s = shards_[to_underlying(g.first) / view.segments_per_shard];
+            s.thread->run([&] { s.service->give_back_from_host(g); });
+        });
+}
+
+/// From the service that has such a place, else from the first that can commit one.
+absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments, leaf_count leaves) {
+    const std::uint32_t most = segments + (to_underlying(leaves) != 0 ? 1 : 0);
+    std::optional<mailbox::grant> got;
+    for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
+        shard& s = shards_[i];
+        s.thread->run([&] { got = s.service->take_for_host(segments, leaves); });
+    }
+    for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
+        shard& s = shards_[i];
+        const auto committed = [&] {
+            return static_cast<std::uint32_t>(s.service->counters().segments_committed.get());
+        };
+        // Others may be faster to take what has been committed; and what is committed ahead may be all there is.
+        bool failed = false;
+        for (bool grows = true; !got && grows && !failed;) {
+            const std::uint32_t have = committed();
+            grows = have + most <= s.service->range().count;
+            const absl::Status grown = grows ? grow(i, have + most, most, &failed) : absl::OkStatus();
+            s.thread->run([&] {
+                got = s.service->take_for_host(segments, leaves);
+                if (grows) {
+                    s.service->end_want();
+                }
+            });
+            if (!got && !grown.ok()) {
+                return grown;
+            }
+        }
+    }
+    if (got) {
+        return *got;
+    }
+    const memory_levels now = levels();
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "no %d segments of 2 MiB and %d leaves of 64 KiB in one piece: %d bytes are in use of %d committed, the "
+        "largest "
+        "free piece is %d, the budgets are %d on the device and %d on the host; call trim(), free memory, or raise the "
+        "option capacity",
+        segments, to_underlying(leaves), now.in_use, now.committed, now.largest_free, now.device_budget,
+        now.host_budget));
+}
+
+absl::Status heap::impl::check_host_blocks(const char* what) const {
+    return values.page_policy == device::page_policy::default_walk
+               ? absl::OkStatus()
+               : absl::FailedPreconditionError(
+                     absl::StrFormat("the host cannot %s blocks under page_policy %s; use the default policy", what,
+                                     std::string(device::name_of(values.page_policy))));
+}
+
+absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
+    if (absl::Status s = check_host_blocks("allocate"); !s.ok()) {
+        return s;
+    }
+    if (bytes == 0) {
+        return nullptr;
+    }
+    const std::uint64_t most = std::uint64_t{std::min(view.places, view.segments_per_shard)} << segment_shift;
+    if (bytes > most || bytes > device::most_chunk_bytes) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "cannot allocate %d bytes in one piece: this heap has at most %d; ask for less, or raise the "
+            "option capacity",
+            bytes, most));
+    }
+    return host_blocks_->allocate(bytes);
+}
+
+absl::Status heap::impl::free_on_host(void* p) {
+    absl::Status s = check_host_blocks("free");
+    return !s.ok() || p == nullptr ? s : host_blocks_->free(p);
+}
+
+/// Waits until nothing is under way, and everything that the host has freed is free.
+absl::Status heap::impl::settle() {
+    for (;;) {
+        const auto waiting = host_blocks_->flush();
+        absl::Status s = waiting.ok() ? detail::run_settle(own_executor(), view) : waiting.status();
+        if (!s.ok() || *waiting == 0) {
+            return s;
+        }
+    }
+}
+
+}  // namespace orchard

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/growth.hpp"
+#include "host/segment_service.hpp"
+#include "host/service_thread.hpp"
+#include "runtime/heap/failure_watch.hpp"
+#include "runtime/heap/heap.hpp"
+#include "runtime/heap/heap_memory.hpp"
+#include "runtime/heap/host_blocks.hpp"
+#include "uvm/memory/backing.hpp"
+
+namespace orchard {
+
+/// The machinery of a heap. Members are destroyed in reverse order: threads first, memory last.
+class heap::impl {
+public:
+    /// Everything in `create` after the options were checked.
+    static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory,
+                                                      std::unique_ptr<memory_driver> driver = nullptr);
+    ~impl();
+
+    absl::StatusOr<statistics> stats();
+    absl::StatusOr<chunk_usage> chunks() { return usage_of_chunks(view, *memory_); }
+    absl::Status validate();
+    absl::Status trim();
+    absl::Status reserve(std::uint64_t bytes);
+    absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
+    absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
+    absl::Status free_on_host(void* p);
+    std::optional<failure> last_failure();
+    std::optional<failure> first_failure();
+    std::vector<failure> failures();
+    void on_failure(failure_watch::callback report);
+    std::uintptr_t first_invalid_free();
+    absl::Status close();
+    [[nodiscard]] bool loads_kernels_eagerly() const;
+    [[nodiscard]] std::vector<std::string> warnings() const;
+
+    options values;
+    simt::executor executor;
+    device::heap_view view;
+    device::heap_view
+        refusing;  ///< what `heap::ref` gives where the policy is not the default; null pointers otherwise
+
+private:
+    friend struct heap_service_peer;
+    static std::uint16_t next_stamp();
+    absl::Status lay_out_metadata();
+    absl::Status write_views();
+    absl::Status write_closing(device::heap_state* state);
+    absl::Status start_shards();
+    /// Of one mailbox.
+    struct post_counts {
+        std::uint64_t posted = 0;
+        std::uint64_t delivered = 0;
+    };
+    /// One mailbox with its service and thread.
+    struct shard {
+        mailbox::device_part* device = nullptr;
+        std::unique_ptr<segment_service> service;
+        std::unique_ptr<service_thread> thread;
+    };
+    absl::StatusOr<std::vector<post_counts>> count_posts();
+    absl::Status check_settled(const std::vector<post_counts>& before);
+    absl::Status grow(std::size_t shard, std::uint32_t target, std::uint32_t longest, bool* failed);
+    absl::Status release_unused();
+    void make_host_blocks();
+    absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);
+    [[nodiscard]] absl::Status check_host_blocks(const char* what) const;
+    absl::Status settle();
+    memory_levels levels();
+    std::array<std::uint64_t, failure_reasons> count_failures();
+    [[nodiscard]] std::vector<device::recorded_failure> newest_failures() const;
+    std::vector<numbered_failure> explain_failures(const std::vector<device::recorded_failure>& recorded);
+    [[nodiscard]] simt::executor own_executor() const;
+
+    template <class T>
+    absl::StatusOr<std::vector<T>> read_array(const T* from, std::size_t count) {
+        std::vector<T> result(count);
+        absl::Status status = memory_->read(result.data(), from, count * sizeof(T));
+        if (!status.ok()) {
+            return status;
+        }
+        return result;
+    }
+    absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
+    static void take_turns(shard& s);
+
+    backing_option asked_backing_ = backing_option::automatic;  ///< `values` say what it became
+    std::unique_ptr<backing> memory_;
+    device::heap_view* view_in_memory_ = nullptr;      ///< a copy of `view` for kernels
+    device::heap_view* refusing_in_memory_ = nullptr;  ///< of `refusing`
+    partial_metadata partial_;
+    std::unique_ptr<growth> growth_;
+    std::vector<shard> shards_;
+    std::unique_ptr<host_blocks> host_blocks_;
+    std::unique_ptr<failure_watch> watch_;
+};
+
+}  // namespace orchard

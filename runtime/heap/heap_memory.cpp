@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/heap_memory.hpp"
+
+#include <algorithm>
+
+#include "device/heap_state.cuh"
+
+namespace orchard {
+namespace {
+
+constexpr std::uint64_t emulated_capacity = std::uint64_t{1} << 30;
+constexpr std::uint64_t least_range = std::uint64_t{1} << 40;
+
+/// Whether all metadata is to be there from the start: the published walks have arrays for every segment.
+bool needs_all_metadata(const options& values) { return values.page_policy != device::page_policy::default_walk; }
+
+/// `amount` in whole segments that a heap can have.
+std::uint64_t rounded(std::uint64_t amount) {
+    return std::min(amount, std::uint64_t{max_segments - 1} << segment_shift) / segment_bytes * segment_bytes;
+}
+
+/// At least the budgets, and no more where metadata for all of it would be there from the start.
+std::uint64_t range_for(const options& values, std::uint64_t wanted) {
+    const std::uint64_t budgets = values.capacity + values.host_budget;
+    return rounded(needs_all_metadata(values) ? budgets : std::max(wanted, budgets));
+}
+
+absl::StatusOr<std::unique_ptr<backing>> make_elastic(options& values, std::unique_ptr<memory_driver> driver,
+                                                      std::uint64_t default_range) {
+    if (values.range == 0) {
+        values.range = default_range;
+    }
+    values.backing = backing_option::elastic;
+    return make_elastic_backing(std::move(driver), {values.range, values.capacity, values.host_budget});
+}
+
+absl::StatusOr<std::unique_ptr<backing>> make_managed(options& values, std::unique_ptr<memory_driver> driver,
+                                                      std::unique_ptr<managed_memory> memory) {
+    values.range = values.capacity = rounded(values.capacity);
+    values.host_budget = 0;
+    // Each extent is moved and given up by itself; ahead of demand nothing is moved.
+    values.extent = values.most_extent = segment_bytes;
+    values.commit_ahead = 0;
+    return make_managed_backing(
+        std::move(driver), std::move(memory),
+        {values.capacity, values.advice, values.prefetch, values.discard, values.allow_oversubscription});
+}
+
+absl::StatusOr<std::unique_ptr<backing>> make_cuda_managed(options& values) {
+    auto driver = make_cuda_driver();
+    auto managed = make_cuda_managed_memory();
+    if (!driver.ok() || !managed.ok()) {
+        return managed.ok() ? driver.status() : managed.status();
+    }
+    return make_managed(values, *std::move(driver), *std::move(managed));
+}
+
+absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values, std::unique_ptr<memory_driver> own) {
+    const auto memory = cuda_device_memory();
+    if (!memory.ok()) {
+        return memory.status();
+    }
+    if (values.capacity == 0) {
+        values.capacity = default_cuda_capacity(values, memory->free);
+    }
+    if (values.backing == backing_option::managed) {
+        return make_cuda_managed(values);
+    }
+    if (values.backing != backing_option::fixed) {
+        auto driver =
+            own != nullptr ? absl::StatusOr<std::unique_ptr<memory_driver>>(std::move(own)) : make_cuda_driver();
+        if (driver.ok()) {
+            return make_elastic(values, *std::move(driver), default_cuda_range(values, memory->total));
+        }
+        if (values.backing == backing_option::elastic || !absl::IsFailedPrecondition(driver.status())) {
+            return driver.status();
+        }
+    }
+    values.backing = backing_option::fixed;
+    values.range = values.capacity;
+    return make_cuda_backing(values.capacity);
+}
+
+}  // namespace
+
+std::uint64_t default_cuda_capacity(const options& values, std::uint64_t free_bytes) {
+    return rounded(free_bytes / 100 * static_cast<std::uint64_t>(values.capacity_share));
+}
+
+std::uint64_t default_cuda_range(const options& values, std::uint64_t gpu_bytes) {
+    return range_for(values, std::max(least_range, 4 * gpu_bytes));
+}
+
+absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind,
+                                                      std::unique_ptr<memory_driver> driver) {
+    if (kind == simt::device_kind::cuda) {
+        return make_cuda(values, std::move(driver));
+    }
+    if (values.capacity == 0) {
+        values.capacity = emulated_capacity;
+    }
+    if (values.backing == backing_option::elastic) {
+        const std::uint64_t range = range_for(values, 4 * (values.capacity + values.host_budget));
+        return make_elastic(values, driver != nullptr ? std::move(driver) : make_emulated_driver(), range);
+    }
+    if (values.backing == backing_option::managed) {
+        return make_managed(values, make_emulated_driver(), make_emulated_managed_memory());
+    }
+    values.backing = backing_option::fixed;
+    values.range = values.capacity;
+    return make_emulated_backing(values.capacity);
+}
+
+absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& memory, options& values,
+                                                         simt::device_kind kind) {
+    auto driver = kind == simt::device_kind::cuda
+                      ? make_cuda_driver()
+                      : absl::StatusOr<std::unique_ptr<memory_driver>>(make_emulated_driver());
+    if (!driver.ok()) {
+        return driver.status();
+    }
+    auto made = make_fixed_backing(*std::move(driver), memory.at, memory.bytes);
+    if (made.ok()) {
+        values.backing = backing_option::fixed;
+        values.capacity = values.range = std::uint64_t{(*made)->segments()} << segment_shift;
+        values.host_budget = 0;
+    }
+    return made;
+}
+
+most_memory most_segments(const options& values, const backing& memory) {
+    const std::uint64_t budget =
+        values.backing == backing_option::elastic ? values.capacity + values.host_budget : values.capacity;
+    const std::uint32_t segments = std::min(memory.segments(), max_segments - 1);
+    const std::uint64_t allowed = budget >> segment_shift;
+    return {static_cast<std::uint32_t>(std::min<std::uint64_t>(segments, allowed)), segments < allowed};
+}
+
+absl::Status partial_metadata::prepare(backing& memory, segment_run run) {
+    const std::uint64_t first = to_underlying(run.first) / device::segments_a_line;
+    const std::uint64_t end =
+        (to_underlying(run.first) + run.count + device::segments_a_line - 1) / device::segments_a_line;
+    for (const array& a : arrays_) {
+        const std::uint64_t begin = first * a.bytes_a_line;
+        absl::Status s = memory.commit_metadata(a.at + begin, std::min(end * a.bytes_a_line, a.bytes) - begin);
+        if (!s.ok()) {
+            return s;
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace orchard

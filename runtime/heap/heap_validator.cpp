@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/heap_validator.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "device/segment_cache/segment_cache.cuh"
+#include "runtime/heap/chunk_validator.hpp"
+#include "runtime/heap/metadata_copy.hpp"
+#include "runtime/heap/policy_validator.hpp"
+
+namespace orchard {
+namespace {
+
+using device::descriptor;
+using device::heap_view;
+using device::segment_kind;
+using simt::order;
+using word64 = simt::device_word<std::uint64_t>;
+using word32 = simt::device_word<std::uint32_t>;
+
+class checker {
+public:
+    checker(const heap_view& view, backing& memory) : view_{view}, memory_{memory}, owners_{view.segments} {}
+
+    absl::Status run(const granted_memory& granted) {
+        auto descriptors = copy_of(memory_, view_.descriptors, view_.segments);
+        if (!descriptors.ok()) {
+            return descriptors.status();
+        }
+        for (const word64& d : *descriptors) {
+            descriptors_.push_back(d.load<order::relaxed>());
+        }
+        for (auto step : {&checker::check_tables, &checker::check_chunks, &checker::check_magazine,
+                          &checker::check_portions, &checker::check_bitmaps, &checker::check_slots}) {
+            if (absl::Status s = (this->*step)(); !s.ok()) {
+                return s;
+            }
+        }
+        return owners_.compare(granted);
+    }
+
+private:
+    // Every slab is in its class's table, where its descriptor says, and nothing else is.
+    absl::Status check_tables() {
+        auto state = copy_of(memory_, view_.state, 1);
+        if (!state.ok()) {
+            return state.status();
+        }
+        std::uint32_t entries = 0;
+        for (std::uint32_t c = 0; c < class_count; ++c) {
+            const std::uint32_t count = (*state)[0].slabs[c].count.load<order::relaxed>();
+            if (count > view_.places) {
+                return absl::InternalError(
+                    absl::StrFormat("class %d: %d slabs in a table of %d", c, count, view_.places));
+            }
+            auto table = copy_of(memory_, view_.table(c), count);
+            if (!table.ok()) {
+                return table.status();
+            }
+            for (std::uint32_t i = 0; i < count; ++i) {
+                const std::uint32_t entry = (*table)[i].load<order::relaxed>();
+                if (entry == 0) {
+                    continue;
+                }
+                if (entry == device::growing_entry) {
+                    return absl::InternalError(
+                        absl::StrFormat("class %d: table entry %d waits for a slab that nobody gets", c, i));
+                }
+                ++entries;
+                if (absl::Status s = owners_.take(entry - 1, "slab"); !s.ok()) {
+                    return s;
+                }
+                const std::uint64_t d = descriptors_[entry - 1];
+                const auto record = copy_of(memory_, &view_.records[entry - 1], 1);
+                if (!record.ok()) {
+                    return record.status();
+                }
+                const std::uint32_t place = (*record)[0].place.get();
+                if (!descriptor::is_slab_of(d, c) || descriptor::extent(d) != page_reciprocal(c) || place != i) {
+                    return absl::InternalError(absl::StrFormat(
+                        "class %d: table entry %d is segment %d, whose descriptor %#x and place %d do not say so", c, i,
+                        entry - 1, d, place));
+                }
+            }
+        }
+        std::uint32_t slabs = 0;
+        for (const std::uint64_t d : descriptors_) {
+            slabs += descriptor::kind(d) == segment_kind::slab ? 1 : 0;
+        }
+        return slabs == entries
+                   ? absl::OkStatus()
+                   : absl::InternalError(absl::StrFormat("%d segments are slabs, the tables have %d", slabs, entries));
+    }
+
+    absl::Status check_chunks() { return validate_chunks(view_, memory_, descriptors_, owners_); }
+
+    absl::Status check_magazine() {
+        return check_stock(device::segments_at_hand(view_), "magazine",
+                           [this](std::uint32_t segment) { return owners_.take(segment, "segment in the magazine"); });
+    }
+    absl::Status check_portions() {
+        for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
+            absl::Status s = check_stock(device::portions_at_hand(view_, leaves),
+                                         absl::StrFormat("magazine of %d leaves", leaves), [&](std::uint32_t leaf) {
+                                             owners_.take_portion(leaf, leaves, "in the magazine a portion");
+                                             return absl::OkStatus();
+                                         });
+            if (!s.ok()) {
+                return s;
+            }
+        }
+        return absl::OkStatus();
+    }
+
+    /// Takes the copied words of portions for zero where no thread has cleared them yet: they may hold anything.
+    absl::Status blank_raw_lines() {
+        constexpr std::size_t words = std::size_t{leaves_per_segment - 1} * heap_view::words_a_line;
+        const auto lines = copy_of(memory_, view_.cleared_lines, view_.portion_lines());
+        if (!lines.ok()) {
+            return lines.status();
+        }
+        for (std::size_t i = 0; i < lines->size(); ++i) {
+            if ((*lines)[i].load<order::relaxed>() != static_cast<std::uint32_t>(device::line_state::cleared)) {
+                for (std::size_t w = 0; w < words; ++w) {
+                    portions_[i * words + w].store<order::relaxed>(0);
+                }
+            }
+        }
+        return absl::OkStatus();
+    }
+
+    /// The words of one bitmap of the magazine. Those of portions lie line by line among those of all lengths, which
+    /// are copied once.
+    absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::stock& from) {
+        const word64* begin = from.leaves != 0 ? view_.portions : from.words;
+        std::vector<word64>& all = from.leaves != 0 ? portions_ : segments_;
+        if (all.empty()) {
+            constexpr std::uint64_t lengths = leaves_per_segment - 1;
+            auto copy =
+                copy_of(memory_, begin,
+                        from.leaves != 0 ? lengths * heap_view::words_a_line * view_.portion_lines() : from.count);
+            if (!copy.ok()) {
+                return copy.status();
+            }
+            all = *std::move(copy);
+            if (from.leaves != 0 && view_.clears_metadata) {
+                if (absl::Status s = blank_raw_lines(); !s.ok()) {
+                    return s;
+                }
+            }
+        }
+        std::vector<std::uint64_t> words;
+        for (std::uint32_t w = 0; w < from.count; ++w) {
+            words.push_back(all[static_cast<std::size_t>(&from.at(w) - begin)].load<order::relaxed>());
+        }
+        return words;
+    }
+
+    /// Words, summary and level of one bitmap of the magazine; `each(place)` for each bit that is set.
+    absl::Status check_stock(const device::stock& from, const std::string& name,
+                             const std::function<absl::Status(std::uint32_t)>& each) {
+        auto words = words_of(from);
+        auto summary = copy_of(memory_, from.summary, (from.count + 63) / 64);
+        auto level = copy_of(memory_, from.level, 1);
+        if (!words.ok() || !summary.ok() || !level.ok()) {
+            return !words.ok() ? words.status() : !summary.ok() ? summary.status() : level.status();
+        }
+        std::uint64_t total = 0;
+        for (std::uint32_t w = 0; w < from.count; ++w) {
+            std::uint64_t bits = (*words)[w];
+            const bool marked = ((*summary)[w / 64].load<order::relaxed>() >> (w % 64) & 1) != 0;
+            if (bits != 0 && !marked) {
+                return absl::InternalError(absl::StrFormat("%s word %d is not in the summary", name, w));
+            }
+            total += static_cast<std::uint64_t>(std::popcount(bits));
+            for (; bits != 0; bits &= bits - 1) {
+                const std::uint32_t place = w * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+                if (absl::Status s = each(place); !s.ok()) {
+                    return s;
+                }
+            }
+        }
+        const std::uint64_t says = (*level)[0].load<order::relaxed>();
+        return says == total ? absl::OkStatus()
+                             : absl::InternalError(absl::StrFormat("the %s holds %d and says %d", name, total, says));
+    }
+
+    absl::Status check_bitmaps() {
+        std::vector<std::uint64_t> cleared(view_.segments, device::bitmap_words);
+        if (view_.clears_metadata) {
+            const auto words = copy_of(memory_, view_.cleared_words, view_.segments);
+            if (!words.ok()) {
+                return words.status();
+            }
+            std::transform(words->begin(), words->end(), cleared.begin(),
+                           [](const auto& w) { return w.template load<order::relaxed>(); });
+        }
+        return for_each_bitmap(
+            view_, memory_, [&](std::uint32_t i) { return cleared[i]; },
+            [this](std::uint32_t segment, std::span<const word64> words) {
+                const std::uint64_t d = descriptors_[segment];
+                const bool slab = descriptor::kind(d) == segment_kind::slab;
+                const std::uint32_t c = descriptor::page_class(d);
+                for (std::uint32_t w = 0; w < words.size(); ++w) {
+                    const std::uint64_t allowed = slab && w < class_words(c) ? class_word_mask(c, w) : 0;
+                    const std::uint64_t found = words[w].load<order::relaxed>();
+                    if ((found & ~allowed) != 0) {
+                        return absl::InternalError(absl::StrFormat(
+                            "segment %d: bitmap word %d is %#x, only %#x stand for pages", segment, w, found, allowed));
+                    }
+                }
+                return absl::OkStatus();
+            });
+    }
+
+    absl::Status check_slots() {
+        for (std::uint32_t s = 0; s < view_.shards; ++s) {
+            const device::mailbox_client& box = view_.mailboxes[s];
+            auto words = copy_of(memory_, box.device->slots(), box.shape.slots);
+            if (!words.ok()) {
+                return words.status();
+            }
+            for (std::uint32_t i = 0; i < words->size(); ++i) {
+                const std::uint64_t word = (*words)[i].load<order::relaxed>();
+                if ((word & mailbox::slot_word::pending) != 0) {
+                    return absl::InternalError(
+                        absl::StrFormat("mailbox %d: slot %d is still in use (%#x)", s, i, word));
+                }
+            }
+        }
+        return absl::OkStatus();
+    }
+
+    const heap_view& view_;
+    backing& memory_;
+    ownership owners_;
+    std::vector<std::uint64_t> descriptors_;
+    std::vector<word64> segments_;  ///< in the magazine
+    std::vector<word64> portions_;  ///< likewise, of all lengths
+};
+
+}  // namespace
+
+absl::Status validate_device_side(const heap_view& view, backing& memory, const granted_memory& granted) {
+    absl::Status status = checker(view, memory).run(granted);
+    return status.ok() ? validate_policy_side(view, memory) : status;
+}
+
+}  // namespace orchard

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/kernel_loading.hpp"
+
+#include "runtime/heap/heap.hpp"
+
+namespace orchard {
+
+absl::Status heap::load(std::span<const void* const> kernels) { return detail::load_kernels(executor(), kernels); }
+
+}  // namespace orchard
+
+#if ORCHARD_HAS_CUDA
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "absl/strings/str_format.h"
+#include "device/simt/current_device.hpp"
+
+namespace orchard::detail {
+namespace {
+
+/// The error of the kernel at `index`, with the runtime's words and the remedy.
+absl::Status explain(cudaError_t error, std::size_t index, std::size_t count) {
+    const std::string what = absl::StrFormat("preload: kernel %d of %d: CUDA: cudaFuncGetAttributes: %s: %s", index + 1,
+                                             count, cudaGetErrorName(error), cudaGetErrorString(error));
+    if (error != cudaErrorInvalidDeviceFunction && error != cudaErrorInvalidResourceHandle) {
+        return absl::InternalError(what);
+    }
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s; give a __global__ function that is compiled for this GPU (nvcc -arch) and linked with the "
+                        "same CUDA runtime as Orchard",
+                        what));
+}
+
+}  // namespace
+
+absl::Status load_kernels(const simt::executor& on, std::span<const void* const> kernels) {
+    if (on.kind != simt::device_kind::cuda) {
+        return absl::OkStatus();
+    }
+    const simt::current_device here(on.device);
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+        cudaFuncAttributes attributes{};
+        if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernels[i]); error != cudaSuccess) {
+            (void)cudaGetLastError();  // it is reported here, not by the next call
+            return explain(error, i, kernels.size());
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace orchard::detail
+
+#else
+
+namespace orchard::detail {
+
+absl::Status load_kernels(const simt::executor&, std::span<const void* const>) { return absl::OkStatus(); }
+
+}  // namespace orchard::detail
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Copies of a heap's metadata, for the host to look at. Errors: the device's own.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/heap_state.cuh"
+#include "uvm/memory/backing.hpp"
+
+namespace orchard {
+
+/// `count` values of device memory.
+template <class T>
+absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint64_t count) {
+    std::vector<T> result(count);
+    if (absl::Status s = memory.read(static_cast<void*>(result.data()), from, count * sizeof(T)); !s.ok()) {
+        return s;
+    }
+    return result;
+}
+
+/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, unless these are 0, or the
+/// bitmap is not committed.
+inline absl::Status for_each_bitmap(
+    const device::heap_view& view, backing& memory, const std::function<std::uint64_t(std::uint32_t)>& wanted,
+    const std::function<absl::Status(std::uint32_t, std::span<const device::device_word<std::uint64_t>>)>& visit) {
+    // Several at once: each copy costs some 10 us, whatever its size.
+    constexpr std::uint32_t most_at_once = 64;
+    const auto is_wanted = [&](std::uint32_t i) { return wanted(i) != 0 && memory.has_metadata(view.bitmap(i)); };
+    for (std::uint32_t first = 0, count = 0; first < view.segments; first += std::max(count, 1u)) {
+        count = 0;
+        while (count < most_at_once && first + count < view.segments && is_wanted(first + count)) {
+            ++count;
+        }
+        if (count == 0) {
+            continue;
+        }
+        const auto words = copy_of(memory, view.bitmap(first), count * device::bitmap_words);
+        if (!words.ok()) {
+            return words.status();
+        }
+        for (std::uint32_t i = 0; i < count; ++i) {
+            absl::Status s = visit(first + i, std::span(*words).subspan(i * device::bitmap_words, wanted(first + i)));
+            if (!s.ok()) {
+                return s;
+            }
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace orchard

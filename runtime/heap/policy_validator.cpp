@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/policy_validator.hpp"
+
+#include <bit>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+
+namespace orchard {
+namespace {
+
+using device::heap_view;
+using simt::order;
+
+/// The words at `from` as numbers.
+template <class T>
+absl::StatusOr<std::vector<T>> words_of(backing& memory, const simt::device_word<T>* from, std::uint64_t count) {
+    std::vector<simt::device_word<T>> words(count);
+    if (absl::Status s = memory.read(static_cast<void*>(words.data()), from, count * sizeof(words[0])); !s.ok()) {
+        return s;
+    }
+    std::vector<T> result;
+    result.reserve(count);
+    for (const auto& w : words) {
+        result.push_back(w.template load<order::relaxed>());
+    }
+    return result;
+}
+
+absl::Status check_locks(const heap_view& view, backing& memory) {
+    auto locks = words_of(memory, view.published.locks, std::uint64_t{view.segments} * device::lock_words);
+    if (!locks.ok()) {
+        return locks.status();
+    }
+    for (std::size_t i = 0; i < locks->size(); ++i) {
+        if ((*locks)[i] != 0) {
+            return absl::InternalError(absl::StrFormat("segment %d: locks of bitmap words %d to %d are %#x",
+                                                       i / device::lock_words, i % device::lock_words * 32,
+                                                       i % device::lock_words * 32 + 31, (*locks)[i]));
+        }
+    }
+    return absl::OkStatus();
+}
+
+/// The three bitmaps of one segment.
+struct unit_words {
+    std::vector<std::uint64_t> used;
+    std::vector<std::uint64_t> begins;
+    std::vector<std::uint64_t> ends;
+
+    /// Whether the units taken are those of whole blocks.
+    [[nodiscard]] absl::Status check(std::uint32_t segment) const {
+        bool inside = false;
+        for (std::size_t unit = 0; unit < used.size() * 64; ++unit) {
+            const auto is = [&](const std::vector<std::uint64_t>& words) {
+                return (words[unit / 64] >> (unit % 64) & 1) != 0;
+            };
+            const bool begins_twice = inside && is(begins);
+            inside = inside || is(begins);
+            if (begins_twice || inside != is(used) || (is(ends) && !inside)) {
+                return absl::InternalError(
+                    absl::StrFormat("segment %d, unit %d: taken %d, inside a block %d, a block begins %d, ends %d",
+                                    segment, unit, is(used), inside, is(begins), is(ends)));
+            }
+            inside = inside && !is(ends);
+        }
+        return inside ? absl::InternalError(absl::StrFormat("segment %d: its last block has no end", segment))
+                      : absl::OkStatus();
+    }
+};
+
+absl::Status check_units(const heap_view& view, backing& memory) {
+    const std::uint64_t count = class_words(view.published.unit_class);
+    for (std::uint32_t i = 0; i < view.segments; ++i) {
+        auto used = words_of(memory, view.bitmap(i), count);
+        auto begins = words_of(memory, view.published.begins + i * count, count);
+        auto ends = words_of(memory, view.published.ends + i * count, count);
+        if (!used.ok() || !begins.ok() || !ends.ok()) {
+            return !used.ok() ? used.status() : !begins.ok() ? begins.status() : ends.status();
+        }
+        const unit_words words{*std::move(used), *std::move(begins), *std::move(ends)};
+        if (absl::Status s = words.check(i); !s.ok()) {
+            return s;
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status validate_policy_side(const heap_view& view, backing& memory) {
+    if (view.published.locks != nullptr) {
+        return check_locks(view, memory);
+    }
+    return view.published.begins != nullptr ? check_units(view, memory) : absl::OkStatus();
+}
+
+absl::StatusOr<std::uint64_t> blocks_in_use(const heap_view& view, backing& memory) {
+    auto begins =
+        words_of(memory, view.published.begins, std::uint64_t{view.segments} * class_words(view.published.unit_class));
+    if (!begins.ok()) {
+        return begins.status();
+    }
+    std::uint64_t blocks = 0;
+    for (const std::uint64_t w : *begins) {
+        blocks += static_cast<std::uint64_t>(std::popcount(w));
+    }
+    return blocks;
+}
+
+}  // namespace orchard

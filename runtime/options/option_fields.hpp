@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The table of options as data: how each field is read, checked and printed. Internal to runtime/.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "runtime/options/options.hpp"
+
+namespace orchard::detail {
+
+/// What a number must be, beside its range.
+enum class option_rule { any, power_of_two, whole_segments, or_automatic };
+
+/// A field with a range; `T` is std::uint64_t (bytes), int or absl::Duration.
+template <class T>
+struct ranged_field {
+    using member = T options::*;
+    member field;
+    T minimum;
+    T maximum;
+    option_rule rule;
+};
+using flag_field = bool options::*;
+using layout_field = layout options::*;
+
+/// A field that is one of a few: `E` counts from 0, and its names are `names_of(E{})`.
+template <class E>
+struct choice_field {
+    E options::*field;
+};
+
+/// One option.
+struct option_field {
+    std::string_view name;
+    std::string_view unit;
+    std::string_view help;
+    std::variant<ranged_field<std::uint64_t>, ranged_field<int>, ranged_field<absl::Duration>, flag_field, layout_field,
+                 choice_field<device_option>, choice_field<backing_option>, choice_field<managed_advice>,
+                 choice_field<device::page_policy>, choice_field<portion_policy>, choice_field<lane_order>,
+                 choice_field<access_pattern>>
+        access;
+};
+
+/// All options, in the order of the struct.
+std::span<const option_field> option_fields();
+
+/// The option called `name`, with `_` or `-` between words; null where there is none.
+const option_field* find_option(std::string_view name);
+
+/// "ORCHARD_REQUEST_TIMEOUT" and "--request-timeout" for "request_timeout".
+std::string variable_of(const option_field& option);
+std::string flag_of(const option_field& option);
+
+/// Sets the field from text; `label` is what the user wrote the value after, for the error.
+/// Errors: as `orchard::set`.
+absl::Status set_field(options& values, const option_field& option, std::string_view label, std::string_view text);
+
+/// Checks the field's value. Errors (OutOfRange): as `orchard::validate`.
+absl::Status check_field(const options& values, const option_field& option);
+
+/// The field's value as text that `set_field` reads back.
+std::string text_of(const options& values, const option_field& option);
+
+/// What is allowed: "1ms to 1h".
+std::string allowed_of(const option_field& option);
+
+}  // namespace orchard::detail

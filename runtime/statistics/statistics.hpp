@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What a heap counted, as numbers, as text and as JSON.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "uvm/geometry/size_classes.hpp"
+
+namespace orchard {
+
+/// The counters of one class of pages. The fields, their units and their meaning: runtime/statistics/class_statistics.def.
+struct class_statistics {
+#define ORCHARD_CLASS_STATISTIC(name, unit, help) std::uint64_t name = 0;
+#include "runtime/statistics/class_statistics.def"
+#undef ORCHARD_CLASS_STATISTIC
+
+    /// Whether the class has slabs, or was ever asked for.
+    [[nodiscard]] constexpr bool in_use() const { return slabs != 0 || groups != 0 || nulls != 0; }
+    friend constexpr bool operator==(const class_statistics&, const class_statistics&) = default;
+};
+
+/// A snapshot of a heap's counters. The fields, their units and their meaning: runtime/statistics/statistics.def.
+///
+/// The counters are read one after another while kernels may run: a sum of several is exact only when none runs.
+/// Fields are added at the end of their group; a field is removed or changes its meaning only with a new `version`.
+struct statistics {
+    static constexpr int version = 1;
+
+#define ORCHARD_STATISTIC(name, unit, help) std::uint64_t name = 0;
+#include "runtime/statistics/statistics.def"
+#undef ORCHARD_STATISTIC
+
+    std::array<class_statistics, class_count> classes{};  ///< [class], small pages first
+
+    friend constexpr bool operator==(const statistics&, const statistics&) = default;
+};
+
+/// Which field of `statistics`.
+using statistic_field = std::uint64_t statistics::*;
+
+/// One line of the table of statistics.
+struct statistic_info {
+    std::string_view name;
+    std::string_view unit;  ///< count, bytes, segments, slabs or pages
+    std::string_view help;
+    statistic_field field;
+};
+
+/// All statistics, in the order of the struct.
+std::span<const statistic_info> statistic_table();
+
+/// Which field of `class_statistics`.
+using class_statistic_field = std::uint64_t class_statistics::*;
+
+/// One line of the table of a class's statistics.
+struct class_statistic_info {
+    std::string_view name;
+    std::string_view unit;
+    std::string_view help;
+    class_statistic_field field;
+};
+
+/// All statistics of a class, in the order of the struct.
+std::span<const class_statistic_info> class_statistic_table();
+
+/// A table for people, one line for each statistic: name, value (bytes also in binary units), unit, meaning. Where
+/// classes of pages are in use, a second table follows after an empty line: one line for each such class.
+std::string to_text(const statistics& values);
+
+/// A JSON object: "version", then each statistic by name, in the order of the struct; last "classes", an array with an
+/// object for each class in use, by size of page. Indented by two blanks, without a final newline.
+std::string to_json(const statistics& values);
+
+}  // namespace orchard

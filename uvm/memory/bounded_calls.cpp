@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/memory/bounded_calls.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace orchard::detail {
+
+bounded_calls::bounded_calls(absl::Duration patience, std::string remedy)
+    : patience_{std::min(patience, absl::Hours(24))}, remedy_{std::move(remedy)}, thread_{[this] { serve(); }} {}
+
+bounded_calls::~bounded_calls() {
+    {
+        const std::scoped_lock lock(mutex_);
+        ends_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+void bounded_calls::serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [this] { return call_ != nullptr || ends_; });
+        if (call_ == nullptr) {
+            return;
+        }
+        lock.unlock();
+        absl::Status result = call_();  // no other thread changes it before it is empty
+        lock.lock();
+        result_ = std::move(result);
+        call_ = nullptr;
+        changed_.notify_all();
+    }
+}
+
+absl::Status bounded_calls::still_busy(const std::string& what) const {
+    return absl::DeadlineExceededError(
+        absl::StrFormat("%s was not begun: an earlier call, which did not end within %s, is still under way; %s", what,
+                        absl::FormatDuration(patience_), remedy_));
+}
+
+absl::Status bounded_calls::run(const std::string& what, call made) {
+    std::unique_lock lock(mutex_);
+    if (call_ != nullptr) {
+        return still_busy(what);
+    }
+    call_ = std::move(made);
+    changed_.notify_all();
+    if (!changed_.wait_for(lock, absl::ToChronoNanoseconds(patience_), [this] { return call_ == nullptr; })) {
+        return absl::DeadlineExceededError(
+            absl::StrFormat("%s did not end within %s; %s", what, absl::FormatDuration(patience_), remedy_));
+    }
+    return std::exchange(result_, absl::OkStatus());
+}
+
+absl::Status bounded_calls::check_idle(const std::string& what) const {
+    return is_idle() ? absl::OkStatus() : still_busy(what);
+}
+
+bool bounded_calls::is_idle() const {
+    const std::scoped_lock lock(mutex_);
+    return call_ == nullptr;
+}
+
+}  // namespace orchard::detail

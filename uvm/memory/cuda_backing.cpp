@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/memory/backing.hpp"
+
+#if ORCHARD_HAS_CUDA
+
+#include "uvm/memory/cuda_memory.hpp"
+#include "uvm/geometry/metadata_count.hpp"
+
+namespace orchard {
+namespace {
+
+class cuda_backing final : public backing {
+public:
+    explicit cuda_backing(std::uint32_t segments) : segments_{segments} {}
+
+    absl::Status initialize() {
+        if (auto s = memory_.initialize(); !s.ok()) {
+            return s;
+        }
+        auto staging = memory_.allocate_host_visible(detail::cuda_memory::staging_bytes);
+        if (!staging.ok()) {
+            return staging.status();
+        }
+        memory_.set_staging(*staging);
+        const std::uint64_t bytes = (std::uint64_t{segments_} + 1) << segment_shift;
+        auto memory = memory_.allocate(bytes, "the super chunk");
+        if (!memory.ok()) {
+            return memory.status();
+        }
+        const auto address = reinterpret_cast<std::uintptr_t>(*memory);
+        base_ = static_cast<char*>(*memory) + (segment_bytes - address % segment_bytes) % segment_bytes;
+        return absl::OkStatus();
+    }
+
+    [[nodiscard]] char* base() const override { return base_; }
+    [[nodiscard]] std::uint32_t segments() const override { return segments_; }
+    [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
+    commit_outcome commit(segment_run) override { return {}; }
+    [[nodiscard]] memory_use use() const override {
+        memory_use now;
+        now.device_bytes = std::uint64_t{segments_} << segment_shift;
+        now.device_budget = now.device_bytes;
+        now.metadata_bytes = metadata_.get();
+        return now;
+    }
+
+    absl::StatusOr<void*> allocate_metadata(std::size_t bytes) override {
+        return metadata_.add(memory_.allocate_zeroed(bytes, "metadata"), bytes);
+    }
+    absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
+        return metadata_.add(memory_.allocate_host_visible(bytes), bytes);
+    }
+
+    [[nodiscard]] void* stream() const override { return memory_.stream(); }
+    absl::Status read(void* to, const void* from, std::size_t n) override { return memory_.read(to, from, n); }
+    absl::Status write(void* to, const void* from, std::size_t n) override { return memory_.write(to, from, n); }
+
+private:
+    std::uint32_t segments_;
+    detail::cuda_memory memory_;
+    char* base_ = nullptr;
+    detail::metadata_count metadata_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<backing>> make_cuda_backing(std::uint64_t capacity) {
+    auto result = std::make_unique<cuda_backing>(static_cast<std::uint32_t>(capacity >> segment_shift));
+    if (auto s = result->initialize(); !s.ok()) {
+        return s;
+    }
+    return result;
+}
+
+}  // namespace orchard
+
+#else
+
+namespace orchard {
+
+absl::StatusOr<std::unique_ptr<backing>> make_cuda_backing(std::uint64_t) {
+    return absl::FailedPreconditionError("this build has no CUDA support; use the emulated device");
+}
+
+}  // namespace orchard
+
+#endif

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "absl/strings/str_format.h"
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/memory/memory_driver.hpp"
+
+#if ORCHARD_HAS_CUDA
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "uvm/memory/cuda_calls.hpp"
+#include "uvm/memory/cuda_memory.hpp"
+#include "uvm/memory/ended_drivers.hpp"
+#include "uvm/memory/mapped_pieces.hpp"
+
+namespace orchard {
+namespace {
+
+CUdeviceptr as_device(const char* at) { return reinterpret_cast<CUdeviceptr>(at); }
+
+class cuda_driver final : public memory_driver {
+public:
+    ~cuda_driver() override {
+        memory_.finish();
+        pieces_.release();
+    }
+    absl::Status initialize(absl::Duration patience);
+
+    [[nodiscard]] std::size_t granularity() const override { return granularity_; }
+    [[nodiscard]] bool has_host_tier() const override { return has_host_tier_; }
+    absl::StatusOr<amounts> device_memory() override {
+        const detail::current_device here(memory_.device());
+        return cuda_device_memory();
+    }
+
+    absl::StatusOr<char*> reserve(std::size_t bytes, std::size_t alignment) override;
+    void unreserve(char* at, std::size_t bytes) override {
+        const detail::current_device here(memory_.device());
+        calls_.unreserve(as_device(at), bytes);
+    }
+    absl::StatusOr<memory_handle> create(std::size_t bytes, memory_tier tier) override;
+    void destroy(memory_handle memory, std::size_t bytes) override;
+    absl::Status map(char* at, std::size_t bytes, memory_handle memory) override;
+    absl::Status set_access(char* at, std::size_t bytes) override;
+    absl::Status unmap(char* at, std::size_t bytes) override;
+
+    absl::StatusOr<void*> allocate(std::size_t bytes) override { return pieces_.take(memory_tier::device, bytes); }
+    absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
+        return host_shares_tier_ ? pieces_.take(memory_tier::host, bytes) : memory_.allocate_host_visible(bytes);
+    }
+    [[nodiscard]] bool is_idle() const override { return memory_.is_idle(); }
+    [[nodiscard]] std::vector<std::string> warnings() const override {
+        if (host_shares_tier_) {
+            return {};
+        }
+        return {
+            "the GPU's driver maps no host memory that both sides write, so that the mailbox is from cudaHostAlloc: "
+            "destroying the heap waits until no kernel runs; destroy heaps while no kernel runs"};
+    }
+    [[nodiscard]] void* stream() const override { return memory_.stream(); }
+    absl::Status read(void* to, const void* from, std::size_t n) override { return memory_.read(to, from, n); }
+    absl::Status write(void* to, const void* from, std::size_t n) override { return memory_.write(to, from, n); }
+
+private:
+    [[nodiscard]] CUmemLocation location(memory_tier tier) const {
+        CUmemLocation where{};
+        where.type = tier == memory_tier::device ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
+        where.id = tier == memory_tier::device ? memory_.device() : host_node_;
+        return where;
+    }
+    [[nodiscard]] CUmemAllocationProp properties(memory_tier tier) const {
+        CUmemAllocationProp result{};
+        result.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        result.location = location(tier);
+        return result;
+    }
+    [[nodiscard]] CUresult give_access(char* at, std::size_t bytes, memory_tier to) const {
+        CUmemAccessDesc access{};
+        access.location = location(to);
+        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        return calls_.set_access(as_device(at), bytes, &access, 1);
+    }
+    absl::Status prepare(char* at, std::size_t bytes, memory_tier tier);
+    absl::Status find_granularity(CUdevice device);
+    [[nodiscard]] bool find_host_tier(CUdevice device, std::size_t* granularity);
+
+    detail::cuda_memory memory_;
+    detail::driver_calls calls_;
+    std::size_t granularity_ = 0;
+    bool has_host_tier_ = false;
+    bool host_shares_tier_ = false;  ///< the host may read and write memory of the host tier
+    int host_node_ = 0;
+
+    // What lies on the host, so that the host gets access to it too.
+    std::mutex host_mutex_;
+    std::set<memory_handle> host_memory_;
+    std::set<char*> host_mapped_;
+
+    detail::mapped_pieces pieces_{
+        *this, [this](char* at, std::size_t bytes, memory_tier tier) { return prepare(at, bytes, tier); }};
+};
+
+absl::Status cuda_driver::initialize(absl::Duration patience) {
+    if (auto s = memory_.initialize(patience); !s.ok()) {
+        return s;
+    }
+    if (auto s = calls_.find_all(); !s.ok()) {
+        return s;
+    }
+    CUdevice device{};
+    if (auto s = calls_.check(calls_.device_get(&device, memory_.device()), "cuDeviceGet"); !s.ok()) {
+        return s;
+    }
+    int supported = 0;
+    calls_.attribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+    if (supported == 0) {
+        return absl::FailedPreconditionError(
+            absl::StrFormat("GPU %d cannot map memory into reserved addresses (virtual memory management)", device));
+    }
+    if (auto s = find_granularity(device); !s.ok()) {
+        return s;
+    }
+    host_shares_tier_ = has_host_tier_;
+    auto staging = allocate_host_visible(detail::cuda_memory::staging_bytes);
+    if (!staging.ok() && host_shares_tier_) {
+        host_shares_tier_ = false;
+        staging = allocate_host_visible(detail::cuda_memory::staging_bytes);
+    }
+    if (!staging.ok()) {
+        return staging.status();
+    }
+    memory_.set_staging(*staging);
+    return absl::OkStatus();
+}
+
+/// Of memory for `allocate` and `allocate_host_visible`, which lives as long as this.
+absl::Status cuda_driver::prepare(char* at, std::size_t bytes, memory_tier tier) {
+    if (tier == memory_tier::device) {
+        return memory_.zero(at, bytes);
+    }
+    const detail::current_device here(memory_.device());
+    const CUresult result = give_access(at, bytes, tier);
+    if (auto s = calls_.check(result, "cuMemSetAccess for the host", bytes); !s.ok()) {
+        return s;
+    }
+    std::memset(at, 0, bytes);
+    return absl::OkStatus();
+}
+
+absl::Status cuda_driver::find_granularity(CUdevice device) {
+    const CUmemAllocationProp wanted = properties(memory_tier::device);
+    if (auto s = calls_.check(calls_.granularity(&granularity_, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                              "cuMemGetAllocationGranularity");
+        !s.ok()) {
+        return s;
+    }
+    std::size_t on_host = 1;
+    has_host_tier_ = find_host_tier(device, &on_host);
+    for (const std::size_t each : {granularity_, on_host}) {
+        if (each == 0 || segment_bytes % each != 0) {
+            return absl::FailedPreconditionError(absl::StrFormat(
+                "GPU %d gives memory in pieces of %d bytes, which do not divide %d", device, each, segment_bytes));
+        }
+    }
+    granularity_ = std::max(granularity_, on_host);  // both divide a power of two, so the larger is a multiple
+    return absl::OkStatus();
+}
+
+bool cuda_driver::find_host_tier(CUdevice device, std::size_t* granularity) {
+    // Without NUMA the driver says -1, and node 0 is the name of all host memory (cuMemCreate's documentation).
+    if (calls_.attribute(&host_node_, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS || host_node_ < 0) {
+        host_node_ = 0;
+    }
+    const CUmemAllocationProp wanted = properties(memory_tier::host);
+    std::size_t found = 0;
+    if (calls_.granularity(&found, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS || found == 0) {
+        return false;
+    }
+    // Only an attempt says whether this driver, in this container, gives such memory.
+    CUmemGenericAllocationHandle handle{};
+    if (calls_.create(&handle, found, &wanted, 0) != CUDA_SUCCESS) {
+        return false;
+    }
+    calls_.release(handle);
+    *granularity = found;
+    return true;
+}
+
+absl::StatusOr<char*> cuda_driver::reserve(std::size_t bytes, std::size_t alignment) {
+    const detail::current_device here(memory_.device());
+    CUdeviceptr at = 0;
+    const CUresult result = calls_.reserve(&at, bytes, alignment, 0, 0);
+    if (auto s = calls_.check(result, "cuMemAddressReserve", bytes); !s.ok()) {
+        return s;
+    }
+    return reinterpret_cast<char*>(at);
+}
+
+absl::StatusOr<memory_handle> cuda_driver::create(std::size_t bytes, memory_tier tier) {
+    if (tier == memory_tier::host && !has_host_tier_) {
+        return absl::FailedPreconditionError("this GPU's driver maps no host memory into reserved addresses");
+    }
+    const detail::current_device here(memory_.device());
+    const CUmemAllocationProp wanted = properties(tier);
+    CUmemGenericAllocationHandle handle{};
+    const CUresult result = calls_.create(&handle, bytes, &wanted, 0);
+    if (auto s = calls_.check(result, "cuMemCreate", bytes); absl::IsResourceExhausted(s)) {
+        const auto device = device_memory();
+        const std::uint64_t free_bytes = tier == memory_tier::host
+                                             ? static_cast<std::uint64_t>(sysconf(_SC_AVPHYS_PAGES)) *
+                                                   static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))
+                                             : (device.ok() ? device->free : 0);
+        return absl::ResourceExhaustedError(absl::StrFormat("%s; the %s has %d bytes free", s.message(),
+                                                            tier == memory_tier::host ? "host" : "GPU", free_bytes));
+    } else if (!s.ok()) {
+        return s;
+    }
+    const memory_handle memory{handle};
+    if (tier == memory_tier::host) {
+        const std::scoped_lock lock(host_mutex_);
+        host_memory_.insert(memory);
+    }
+    return memory;
+}
+
+void cuda_driver::destroy(memory_handle memory, std::size_t) {
+    const detail::current_device here(memory_.device());
+    {
+        const std::scoped_lock lock(host_mutex_);
+        host_memory_.erase(memory);  // before its number can be given out again
+    }
+    calls_.release(static_cast<CUmemGenericAllocationHandle>(memory));
+}
+
+absl::Status cuda_driver::map(char* at, std::size_t bytes, memory_handle memory) {
+    const detail::current_device here(memory_.device());
+    const CUresult result = calls_.map(as_device(at), bytes, 0, static_cast<CUmemGenericAllocationHandle>(memory), 0);
+    if (result == CUDA_SUCCESS) {
+        const std::scoped_lock lock(host_mutex_);
+        if (host_memory_.contains(memory)) {
+            host_mapped_.insert(at);
+        }
+    }
+    return calls_.check(result, "cuMemMap", bytes);
+}
+
+absl::Status cuda_driver::set_access(char* at, std::size_t bytes) {
+    const detail::current_device here(memory_.device());
+    const CUresult result = give_access(at, bytes, memory_tier::device);
+    if (auto s = calls_.check(result, "cuMemSetAccess", bytes); !s.ok()) {
+        return s;
+    }
+    bool on_host = false;
+    {
+        const std::scoped_lock lock(host_mutex_);
+        on_host = host_mapped_.contains(at);
+    }
+    if (on_host) {
+        (void)give_access(at, bytes, memory_tier::host);  // a convenience that not every driver grants
+    }
+    return absl::OkStatus();
+}
+
+absl::Status cuda_driver::unmap(char* at, std::size_t bytes) {
+    const detail::current_device here(memory_.device());
+    const CUresult result = calls_.unmap(as_device(at), bytes);
+    if (result == CUDA_SUCCESS) {
+        const std::scoped_lock lock(host_mutex_);
+        host_mapped_.erase(at);
+    }
+    return calls_.check(result, "cuMemUnmap", bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<memory_driver::amounts> cuda_device_memory() {
+    std::size_t free_bytes = 0;
+    std::size_t total = 0;
+    if (auto s = detail::to_status(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo"); !s.ok()) {
+        return s;
+    }
+    return memory_driver::amounts{free_bytes, total};
+}
+
+bool cuda_loads_kernels_eagerly() {
+    decltype(cuModuleGetLoadingMode)* loading_mode = nullptr;
+    CUmoduleLoadingMode mode{};
+    return detail::driver_calls::find("cuModuleGetLoadingMode", loading_mode).ok() &&
+           loading_mode(&mode) == CUDA_SUCCESS && mode == CU_MODULE_EAGER_LOADING;
+}
+
+absl::StatusOr<std::unique_ptr<memory_driver>> make_cuda_driver(absl::Duration patience) {
+    detail::release_ended_drivers();
+    auto result = std::make_unique<cuda_driver>();
+    if (auto s = result->initialize(patience); !s.ok()) {
+        detail::end_driver(std::move(result));
+        return s;
+    }
+    return result;
+}
+
+}  // namespace orchard
+
+#else
+
+namespace orchard {
+
+absl::StatusOr<memory_driver::amounts> cuda_device_memory() {
+    return absl::FailedPreconditionError("this build has no CUDA support; use the emulated device");
+}
+
+bool cuda_loads_kernels_eagerly() { return false; }
+
+absl::StatusOr<std::unique_ptr<memory_driver>> make_cuda_driver(absl::Duration) {
+    return absl::FailedPreconditionError("this build has no CUDA support; use the emulated device");
+}
+
+}  // namespace orchard
+
+#endif

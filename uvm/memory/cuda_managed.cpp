@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/memory/managed_memory.hpp"
+
+#if ORCHARD_HAS_CUDA
+
+#include "absl/strings/str_format.h"
+#include "uvm/memory/cuda_memory.hpp"
+
+namespace orchard {
+namespace {
+
+using detail::to_status;
+
+class cuda_managed_memory final : public managed_memory {
+public:
+    /// Managed memory has no counterpart of the virtual-memory calls: `cudaFree` waits for kernels that run.
+    ~cuda_managed_memory() override {
+        if (memory_ != nullptr) {
+            const detail::current_device here(device_);
+            cudaFree(memory_);
+        }
+    }
+
+    absl::Status initialize() {
+        if (auto s = to_status(cudaGetDevice(&device_), "cudaGetDevice"); !s.ok()) {
+            return s;
+        }
+        for (const auto& [attribute, what] :
+             {std::pair{cudaDevAttrManagedMemory, "has no managed memory"},
+              std::pair{cudaDevAttrConcurrentManagedAccess, "and the host cannot use managed memory at one time"}}) {
+            int has = 0;
+            if (auto s = to_status(cudaDeviceGetAttribute(&has, attribute, device_), "cudaDeviceGetAttribute");
+                !s.ok()) {
+                return s;
+            }
+            if (has == 0) {
+                return absl::FailedPreconditionError(
+                    absl::StrFormat("GPU %d %s; use the backing elastic or fixed", device_, what));
+            }
+        }
+        return stream_.take();
+    }
+
+    absl::StatusOr<char*> allocate(std::size_t bytes) override {
+        const detail::current_device here(device_);
+        // One segment more, so that all of it is aligned so.
+        const cudaError_t error = cudaMallocManaged(&memory_, bytes + segment_bytes, cudaMemAttachGlobal);
+        if (error == cudaErrorMemoryAllocation) {
+            cudaGetLastError();  // it is reported here, not by the next call
+            return absl::ResourceExhaustedError(
+                absl::StrFormat("cudaMallocManaged has no %d bytes; ask for a smaller capacity", bytes));
+        }
+        if (error != cudaSuccess) {
+            return to_status(error, "cudaMallocManaged");
+        }
+        const auto address = reinterpret_cast<std::uintptr_t>(memory_);
+        return static_cast<char*>(memory_) + (segment_bytes - address % segment_bytes) % segment_bytes;
+    }
+
+    absl::Status advise(char* at, std::size_t bytes, managed_advice what) override {
+        if (what == managed_advice::none) {
+            return absl::OkStatus();
+        }
+        const detail::current_device here(device_);
+        const bool on_host = what == managed_advice::cpu_resident;
+        auto s = call_advise(at, bytes, cudaMemAdviseSetPreferredLocation, on_host);
+        if (s.ok() && on_host) {
+            s = call_advise(at, bytes, cudaMemAdviseSetAccessedBy, false);
+        }
+        return s;
+    }
+
+    absl::Status prefetch(char* at, std::size_t bytes, memory_tier to) override {
+        const detail::current_device here(device_);
+        const bool on_host = to == memory_tier::host;
+#if CUDART_VERSION >= 13000
+        const cudaError_t error = cudaMemPrefetchAsync(at, bytes, location(on_host), 0, stream_.get());
+#else
+        const cudaError_t error = cudaMemPrefetchAsync(at, bytes, on_host ? cudaCpuDeviceId : device_, stream_.get());
+#endif
+        return wait(error, "cudaMemPrefetchAsync");
+    }
+
+#if CUDART_VERSION >= 13000
+    [[nodiscard]] bool can_discard() const override { return true; }
+    absl::Status discard(char* at, std::size_t bytes) override {
+        const detail::current_device here(device_);
+        void* from = at;
+        return wait(cudaMemDiscardBatchAsync(&from, &bytes, 1, 0, stream_.get()), "cudaMemDiscardBatchAsync");
+    }
+#else
+    [[nodiscard]] bool can_discard() const override { return false; }
+    absl::Status discard(char*, std::size_t) override { return absl::OkStatus(); }
+#endif
+
+private:
+#if CUDART_VERSION >= 13000
+    [[nodiscard]] cudaMemLocation location(bool on_host) const {
+        cudaMemLocation where{};
+        where.type = on_host ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice;
+        where.id = on_host ? 0 : device_;
+        return where;
+    }
+#endif
+    [[nodiscard]] absl::Status call_advise(char* at, std::size_t bytes, cudaMemoryAdvise what, bool on_host) const {
+#if CUDART_VERSION >= 13000
+        return to_status(cudaMemAdvise(at, bytes, what, location(on_host)), "cudaMemAdvise");
+#else
+        return to_status(cudaMemAdvise(at, bytes, what, on_host ? cudaCpuDeviceId : device_), "cudaMemAdvise");
+#endif
+    }
+    /// Without a deadline: memory that is given up later than its caller believes would lose what was written since.
+    [[nodiscard]] absl::Status wait(cudaError_t enqueued, const char* call) const {
+        auto s = to_status(enqueued, call);
+        return s.ok() ? to_status(cudaStreamSynchronize(stream_.get()), call) : s;
+    }
+
+    int device_ = 0;
+    detail::kept_stream stream_;  ///< waits for no kernel
+    void* memory_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<managed_memory>> make_cuda_managed_memory() {
+    auto result = std::make_unique<cuda_managed_memory>();
+    if (auto s = result->initialize(); !s.ok()) {
+        return s;
+    }
+    return result;
+}
+
+}  // namespace orchard
+
+#else
+
+namespace orchard {
+
+absl::StatusOr<std::unique_ptr<managed_memory>> make_cuda_managed_memory() {
+    return absl::FailedPreconditionError("this build has no CUDA support; use the emulated device");
+}
+
+}  // namespace orchard
+
+#endif

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/memory/cuda_memory.hpp"
+
+#if ORCHARD_HAS_CUDA
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+
+namespace orchard::detail {
+namespace {
+
+constexpr const char* remedy =
+    "a kernel is running, and a CUDA call of another thread that waits for it (cudaFree, cudaHostAlloc, ...), or the "
+    "first launch of a kernel that was not loaded, holds up all other work on this GPU until it ends; create heaps "
+    "before kernels are launched, load kernels beforehand (heap::preload), and call again when the kernel has ended";
+
+}  // namespace
+
+absl::Status to_status(cudaError_t error, const char* call) {
+    if (error == cudaSuccess) {
+        return absl::OkStatus();
+    }
+    return absl::InternalError(
+        absl::StrFormat("CUDA: %s: %s: %s", call, cudaGetErrorName(error), cudaGetErrorString(error)));
+}
+
+cuda_memory::~cuda_memory() {
+    finish();
+    if (device_memory_.empty() && host_memory_.empty()) {
+        return;
+    }
+    const current_device here(device_);
+    for (void* p : device_memory_) {
+        cudaFree(p);
+    }
+    for (void* p : host_memory_) {
+        cudaFreeHost(p);
+    }
+}
+
+absl::Status cuda_memory::initialize(absl::Duration patience) {
+    if (auto s = to_status(cudaGetDevice(&device_), "cudaGetDevice"); !s.ok()) {
+        return s;
+    }
+    calls_.emplace(patience, remedy);
+    return calls_->run("creating the streams of a heap", [this] {
+        auto s = to_status(cudaSetDevice(device_), "cudaSetDevice");  // for all later calls of this thread
+        if (s.ok()) {
+            s = stream_.take();
+        }
+        return s.ok() ? copies_.take() : s;
+    });
+}
+
+absl::StatusOr<void*> cuda_memory::allocate(std::uint64_t bytes, const char* what) {
+    const current_device here(device_);
+    void* p = nullptr;
+    const cudaError_t error = cudaMalloc(&p, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+        std::size_t free_bytes = 0;
+        std::size_t total = 0;
+        cudaGetLastError();  // it is reported here, not by the next call
+        cudaMemGetInfo(&free_bytes, &total);
+        return absl::ResourceExhaustedError(
+            absl::StrFormat("the GPU has %d of %d bytes free, %s needs %d; ask for a smaller capacity", free_bytes,
+                            total, what, bytes));
+    }
+    if (error != cudaSuccess) {
+        return to_status(error, "cudaMalloc");
+    }
+    const std::scoped_lock lock(owned_mutex_);
+    device_memory_.push_back(p);
+    return p;
+}
+
+absl::StatusOr<void*> cuda_memory::allocate_zeroed(std::uint64_t bytes, const char* what) {
+    auto memory = allocate(bytes, what);
+    if (!memory.ok()) {
+        return memory;
+    }
+    if (auto s = zero(*memory, bytes); !s.ok()) {
+        return s;
+    }
+    return memory;
+}
+
+absl::Status cuda_memory::zero(void* at, std::size_t bytes) {
+    const std::scoped_lock lock(calls_mutex_);
+    return calls_->run(absl::StrFormat("clearing %d bytes of device memory", bytes), [this, at, bytes] {
+        auto s = to_status(cudaMemsetAsync(at, 0, bytes, copies_.get()), "cudaMemsetAsync");
+        return s.ok() ? to_status(cudaStreamSynchronize(copies_.get()), "cudaStreamSynchronize") : s;
+    });
+}
+
+absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
+    const current_device here(device_);
+    void* p = nullptr;
+    if (auto s = to_status(cudaHostAlloc(&p, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
+        !s.ok()) {
+        return s;
+    }
+    std::memset(p, 0, bytes);
+    const std::scoped_lock lock(owned_mutex_);
+    host_memory_.push_back(p);
+    return p;
+}
+
+absl::Status cuda_memory::read(void* to, const void* from, std::size_t bytes) {
+    const std::scoped_lock lock(calls_mutex_);
+    for (std::size_t done = 0; done < bytes;) {
+        const std::size_t n = std::min(bytes - done, staging_bytes);
+        if (auto s = copy(staging_, static_cast<const char*>(from) + done, n); !s.ok()) {
+            return s;
+        }
+        std::memcpy(static_cast<char*>(to) + done, staging_, n);
+        done += n;
+    }
+    return absl::OkStatus();
+}
+
+absl::Status cuda_memory::write(void* to, const void* from, std::size_t bytes) {
+    if (bytes > staging_bytes) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("write of %d bytes; at most %d at once", bytes, staging_bytes));
+    }
+    const std::scoped_lock lock(calls_mutex_);
+    // An earlier call may still copy from the staging memory, or to it.
+    if (auto s = calls_->check_idle(absl::StrFormat("a write of %d bytes", bytes)); !s.ok()) {
+        return s;
+    }
+    std::memcpy(staging_, from, bytes);
+    return copy(to, staging_, bytes);
+}
+
+/// One of the two is the staging memory: no memory of a caller's is touched after the deadline.
+absl::Status cuda_memory::copy(void* to, const void* from, std::size_t bytes) {
+    return calls_->run(absl::StrFormat("a copy of %d bytes", bytes), [this, to, from, bytes] {
+        auto s = to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copies_.get()), "cudaMemcpyAsync");
+        return s.ok() ? to_status(cudaStreamSynchronize(copies_.get()), "cudaStreamSynchronize") : s;
+    });
+}
+
+}  // namespace orchard::detail
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/memory/cuda_stream.hpp"
+
+#if ORCHARD_HAS_CUDA
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "uvm/memory/cuda_calls.hpp"
+#include "uvm/memory/cuda_memory.hpp"
+
+namespace orchard::detail {
+namespace {
+
+struct free_streams {
+    std::mutex mutex;
+    std::map<unsigned long long, std::vector<cudaStream_t>> of_context;
+};
+
+/// Never destroyed: heaps may end later than static objects.
+free_streams& unused() {
+    static auto* const streams = new free_streams;
+    return *streams;
+}
+
+/// The number of the calling thread's current context, which no other context of this process ever has; 0: unknown.
+unsigned long long current_context() {
+    decltype(cuCtxGetId)* number_of = nullptr;
+    unsigned long long number = 0;
+    return driver_calls::find("cuCtxGetId", number_of).ok() && number_of(nullptr, &number) == CUDA_SUCCESS ? number : 0;
+}
+
+}  // namespace
+
+absl::Status kept_stream::take() {
+    context_ = current_context();
+    if (context_ != 0) {
+        const std::scoped_lock lock(unused().mutex);
+        if (auto& streams = unused().of_context[context_]; !streams.empty()) {
+            stream_ = streams.back();
+            streams.pop_back();
+            return absl::OkStatus();
+        }
+    }
+    return to_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+kept_stream::~kept_stream() {
+    if (stream_ == nullptr) {
+        return;
+    }
+    if (context_ == 0) {
+        cudaStreamDestroy(stream_);
+        return;
+    }
+    const std::scoped_lock lock(unused().mutex);
+    unused().of_context[context_].push_back(stream_);
+}
+
+}  // namespace orchard::detail
+
+#endif

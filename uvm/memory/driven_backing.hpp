@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "uvm/memory/backing.hpp"
+#include "uvm/memory/ended_drivers.hpp"
+#include "uvm/geometry/metadata_count.hpp"
+
+namespace orchard::detail {
+
+/// A backing whose metadata, mailbox and copies are a memory driver's.
+class driven_backing : public backing {
+public:
+    explicit driven_backing(std::unique_ptr<memory_driver> driver) : driver_{std::move(driver)} {}
+    ~driven_backing() override { end_driver(std::move(driver_)); }
+
+    absl::StatusOr<void*> allocate_metadata(std::size_t bytes) override {
+        return metadata_use_.add(driver_->allocate(bytes), bytes);
+    }
+    absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
+        return metadata_use_.add(driver_->allocate_host_visible(bytes), bytes);
+    }
+    /// The driver's, and a spill tier that was asked for and is not to be had.
+    [[nodiscard]] std::vector<std::string> warnings() const override {
+        std::vector<std::string> all = driver_->warnings();
+        if (const std::uint64_t budget = use().host_budget; budget != 0 && !driver_->has_host_tier()) {
+            all.push_back(
+                absl::StrFormat("host_budget is %d bytes, but the GPU's driver maps no host memory into reserved "
+                                "addresses: nothing spills to the host; raise the option capacity instead",
+                                budget));
+        }
+        return all;
+    }
+    [[nodiscard]] void* stream() const override { return driver_->stream(); }
+    absl::Status read(void* to, const void* from, std::size_t n) override { return driver_->read(to, from, n); }
+    absl::Status write(void* to, const void* from, std::size_t n) override { return driver_->write(to, from, n); }
+
+protected:
+    [[nodiscard]] memory_driver& driver() const { return *driver_; }
+    /// For a destructor: calls `release` with the driver, and destroys it, once no call touches its memory.
+    void end(driver_release release) { end_driver(std::move(driver_), std::move(release)); }
+    /// Bytes of metadata, counted.
+    metadata_count metadata_use_;
+
+private:
+    std::unique_ptr<memory_driver> driver_;
+};
+
+}  // namespace orchard::detail

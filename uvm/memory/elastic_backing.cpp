@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "uvm/memory/committed_runs.hpp"
+#include "uvm/memory/driven_backing.hpp"
+
+namespace orchard {
+namespace {
+
+class elastic_backing final : public detail::driven_backing {
+public:
+    elastic_backing(std::unique_ptr<memory_driver> driver, const elastic_shape& shape, char* base)
+        : driven_backing{std::move(driver)},
+          shape_{shape},
+          segments_{static_cast<std::uint32_t>(shape.range >> segment_shift)},
+          base_{base},
+          runs_{segments_} {}
+    ~elastic_backing() override;
+
+    [[nodiscard]] char* base() const override { return base_; }
+    [[nodiscard]] std::uint32_t segments() const override { return segments_; }
+    [[nodiscard]] std::uint32_t committed_at_start() const override { return 0; }
+
+    commit_outcome commit(segment_run run) override;
+    [[nodiscard]] bool can_decommit() const override { return true; }
+    absl::Status decommit(segment_run run) override;
+    std::uint64_t free_device_bytes() override {
+        const auto memory = driver().device_memory();
+        return memory.ok() ? memory->free : ~std::uint64_t{0};
+    }
+    [[nodiscard]] memory_use use() const override;
+
+    absl::StatusOr<void*> reserve_metadata(std::size_t bytes) override;
+    [[nodiscard]] bool zeroes_all() const override { return false; }
+    absl::Status commit_metadata(void* at, std::size_t bytes) override;
+    [[nodiscard]] bool has_metadata(const void* at) override {
+        const std::scoped_lock lock(metadata_mutex_);
+        const auto* p = static_cast<const char*>(at);
+        const metadata_range* range = range_of(p, 1);
+        return range == nullptr || range->present[static_cast<std::size_t>(p - range->at) / driver().granularity()];
+    }
+
+    absl::Status read(void* to, const void* from, std::size_t n) override;
+
+private:
+    /// Memory that is mapped, as it was mapped.
+    struct piece {
+        char* at = nullptr;
+        std::size_t bytes = 0;
+        memory_handle memory{};
+        memory_tier tier = memory_tier::device;
+    };
+    /// Addresses for metadata, and which granules of them have memory.
+    struct metadata_range {
+        char* at = nullptr;
+        std::size_t bytes = 0;
+        std::vector<bool> present;
+    };
+
+    [[nodiscard]] piece piece_for(segment_run run) const {
+        return {base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift),
+                std::size_t{run.count} << segment_shift};
+    }
+    [[nodiscard]] bool allows(memory_tier tier, std::uint64_t bytes) const;
+    [[nodiscard]] commit_outcome spent(std::uint64_t bytes, const absl::Status& refusal);
+    [[nodiscard]] absl::Status join(const piece& p);
+    static absl::Status take_back(memory_driver& driver, const piece& p);
+    absl::Status commit_granules(metadata_range& range, std::size_t first, std::size_t count);
+    [[nodiscard]] metadata_range* range_of(const char* at, std::size_t bytes);
+    std::atomic<std::uint64_t>& committed(memory_tier tier) {
+        return tier == memory_tier::device ? device_bytes_ : host_bytes_;
+    }
+
+    elastic_shape shape_;
+    std::uint32_t segments_;
+    char* base_;
+    detail::committed_runs<piece> runs_;
+    bool device_is_short_ = false;  ///< it had not even a segment, though the budget allows it
+
+    // Reserving may go on in one thread while another commits.
+    std::mutex metadata_mutex_;
+    std::deque<metadata_range> metadata_;  // its elements stay where they are
+    std::vector<piece> metadata_pieces_;
+
+    // Counts that `use` reads at any time; they order nothing, so every access is relaxed.
+    std::atomic<std::uint64_t> device_bytes_{0};
+    std::atomic<std::uint64_t> host_bytes_{0};
+};
+
+elastic_backing::~elastic_backing() {
+    std::vector<piece> mapped = std::move(metadata_pieces_);
+    runs_.for_each([&](const piece& p) { mapped.push_back(p); });
+    std::vector<std::pair<char*, std::size_t>> reserved{{base_, shape_.range}};
+    for (const metadata_range& range : metadata_) {
+        reserved.emplace_back(range.at, range.bytes);
+    }
+    // A read that exceeded its deadline may still be under way, so that this may happen later.
+    end([mapped = std::move(mapped), reserved = std::move(reserved)](memory_driver& driver) {
+        // Memory that cannot be taken back goes with the process: a destructor cannot report it.
+        for (const piece& p : mapped) {
+            (void)take_back(driver, p);
+        }
+        for (const auto& [at, bytes] : reserved) {
+            driver.unreserve(at, bytes);
+        }
+    });
+}
+
+memory_use elastic_backing::use() const {
+    memory_use now;
+    now.device_bytes = device_bytes_.load(std::memory_order_relaxed);
+    now.host_bytes = host_bytes_.load(std::memory_order_relaxed);
+    now.metadata_bytes = metadata_use_.get();
+    now.device_budget = shape_.device_budget;
+    now.host_budget = shape_.host_budget;
+    return now;
+}
+
+bool elastic_backing::allows(memory_tier tier, std::uint64_t bytes) const {
+    const memory_use now = use();
+    return tier == memory_tier::device ? now.device_bytes + bytes <= now.device_budget
+                                       : driver().has_host_tier() && now.host_bytes + bytes <= now.host_budget;
+}
+
+commit_outcome elastic_backing::spent(std::uint64_t bytes, const absl::Status& refusal) {
+    const memory_use now = use();
+    std::string text = absl::StrFormat(
+        "cannot commit %d bytes: of the device budget %d of %d bytes are committed, of the host budget %d of %d", bytes,
+        now.device_bytes, now.device_budget, now.host_bytes, now.host_budget);
+    if (!refusal.ok()) {  // asking the driver takes long: not where only a budget says no
+        if (auto memory = driver().device_memory(); memory.ok()) {
+            absl::StrAppendFormat(&text, "; the device has %d of %d bytes free", memory->free, memory->total);
+        }
+        absl::StrAppend(&text, "; ", refusal.message());
+    }
+    const bool no_tier = now.host_budget != 0 && !driver().has_host_tier();
+    absl::StrAppend(&text, no_tier ? "; this device has no host tier: ask for a larger device budget, or free memory"
+                                   : "; ask for a larger device or host budget, or free memory");
+    // What the machine has not it may have later; what a budget forbids it forbids until something is given back.
+    return {absl::ResourceExhaustedError(text), memory_tier::device,
+            !refusal.ok()                     ? failure_reason::commit_failed
+            : now.host_budget == 0 || no_tier ? failure_reason::out_of_memory_device_budget
+                                              : failure_reason::out_of_memory_host_budget};
+}
+
+/// Makes created memory usable, or destroys it.
+absl::Status elastic_backing::join(const piece& p) {
+    absl::Status status = driver().map(p.at, p.bytes, p.memory);
+    if (status.ok()) {
+        status = driver().set_access(p.at, p.bytes);
+        if (status.ok()) {
+            return status;
+        }
+        (void)driver().unmap(p.at, p.bytes);  // the first error is the one to report
+    }
+    driver().destroy(p.memory, p.bytes);
+    return status;
+}
+
+absl::Status elastic_backing::take_back(memory_driver& driver, const piece& p) {
+    if (auto s = driver.unmap(p.at, p.bytes); !s.ok()) {
+        return s;
+    }
+    driver.destroy(p.memory, p.bytes);
+    return absl::OkStatus();
+}
+
+commit_outcome elastic_backing::commit(segment_run run) {
+    if (auto s = runs_.check_free(run); !s.ok()) {
+        return {s, memory_tier::device, failure_reason::commit_failed};
+    }
+    piece p = piece_for(run);
+    absl::Status refusal;
+    for (const memory_tier tier : {memory_tier::device, memory_tier::host}) {
+        const bool spills = tier == memory_tier::device && allows(memory_tier::host, p.bytes);
+        if (!allows(tier, p.bytes) || (spills && device_is_short_)) {
+            continue;
+        }
+        const auto memory = driver().create(p.bytes, tier);
+        if (absl::IsResourceExhausted(memory.status())) {
+            refusal = memory.status();
+            if (spills && run.count > 1) {
+                // Less of it there may be on the device yet, which is worth more than all of it on the host.
+                return {refusal, tier, failure_reason::commit_failed};
+            }
+            device_is_short_ = device_is_short_ || spills;
+            continue;
+        }
+        absl::Status status = memory.status();
+        if (status.ok()) {
+            p.memory = *memory;
+            p.tier = tier;
+            status = join(p);
+        }
+        if (!status.ok()) {
+            return {status, tier, failure_reason::commit_failed};
+        }
+        runs_.add(run, p);
+        committed(tier).fetch_add(p.bytes, std::memory_order_relaxed);
+        return {absl::OkStatus(), tier};
+    }
+    device_is_short_ = false;  // the next one looks again
+    return spent(p.bytes, refusal);
+}
+
+absl::Status elastic_backing::decommit(segment_run run) {
+    const auto p = runs_.find(run);
+    if (!p.ok()) {
+        return p.status();
+    }
+    if (auto s = take_back(driver(), *p); !s.ok()) {
+        return s;
+    }
+    runs_.remove(run);
+    device_is_short_ = device_is_short_ && p->tier != memory_tier::device;
+    committed(p->tier).fetch_sub(p->bytes, std::memory_order_relaxed);
+    return absl::OkStatus();
+}
+
+absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes) {
+    const std::size_t granule = driver().granularity();
+    const std::size_t granules = std::max<std::size_t>(1, bytes / granule + (bytes % granule != 0 ? 1 : 0));
+    const auto at = driver().reserve(granules * granule, granule);
+    if (!at.ok()) {
+        return at.status();
+    }
+    const std::scoped_lock lock(metadata_mutex_);
+    metadata_.push_back({*at, granules * granule, std::vector<bool>(granules)});
+    return *at;
+}
+
+/// The range of metadata in which all of [at, at + bytes) lies; null: none.
+elastic_backing::metadata_range* elastic_backing::range_of(const char* at, std::size_t bytes) {
+    const auto found = std::find_if(metadata_.begin(), metadata_.end(), [&](const metadata_range& r) {
+        return at >= r.at && at <= r.at + r.bytes && bytes <= static_cast<std::size_t>(r.at + r.bytes - at);
+    });
+    return found != metadata_.end() ? &*found : nullptr;
+}
+
+/// Metadata that was never committed reads as zero, so that a reader of all of it need not know how much there is.
+absl::Status elastic_backing::read(void* to, const void* from, std::size_t bytes) {
+    const std::size_t granule = driver().granularity();
+    while (bytes != 0) {
+        std::size_t n = bytes;
+        bool is_there = true;
+        {
+            const std::scoped_lock lock(metadata_mutex_);
+            if (const metadata_range* range = range_of(static_cast<const char*>(from), 1); range != nullptr) {
+                const auto offset = static_cast<std::size_t>(static_cast<const char*>(from) - range->at);
+                n = std::min(bytes, granule - offset % granule);
+                is_there = range->present[offset / granule];
+            }
+        }
+        if (!is_there) {
+            std::memset(to, 0, n);
+        } else if (absl::Status s = driver().read(to, from, n); !s.ok()) {
+            return s;
+        }
+        to = static_cast<char*>(to) + n;
+        from = static_cast<const char*>(from) + n;
+        bytes -= n;
+    }
+    return absl::OkStatus();
+}
+
+// One thread commits, so that what it reads of `present` nobody else changes; others must not wait while the driver
+// works.
+absl::Status elastic_backing::commit_metadata(void* at, std::size_t bytes) {
+    char* first = static_cast<char*>(at);
+    metadata_range* range = nullptr;
+    {
+        const std::scoped_lock lock(metadata_mutex_);
+        range = range_of(first, bytes);
+    }
+    if (range == nullptr) {
+        return absl::OutOfRangeError(
+            absl::StrFormat("cannot commit %d bytes of metadata at %p: they were not reserved", bytes, at));
+    }
+    const std::size_t granule = driver().granularity();
+    const auto offset = static_cast<std::size_t>(first - range->at);
+    const std::size_t end = bytes == 0 ? 0 : (offset + bytes - 1) / granule + 1;
+    for (std::size_t i = offset / granule; i < end;) {
+        std::size_t next = i;
+        while (next < end && !range->present[next]) {
+            ++next;
+        }
+        if (next > i) {
+            if (absl::Status s = commit_granules(*range, i, next - i); !s.ok()) {
+                return s;
+            }
+        }
+        i = next + 1;  // `next` is present, or the end
+    }
+    return absl::OkStatus();
+}
+
+absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t first, std::size_t count) {
+    const std::size_t granule = driver().granularity();
+    piece p{range.at + first * granule, count * granule};
+    const auto memory = driver().create(p.bytes, memory_tier::device);
+    if (!memory.ok()) {
+        return memory.status();
+    }
+    p.memory = *memory;
+    if (auto s = join(p); !s.ok()) {
+        return s;
+    }
+    const std::scoped_lock lock(metadata_mutex_);
+    std::fill_n(range.present.begin() + static_cast<std::ptrdiff_t>(first), count, true);
+    metadata_pieces_.push_back(p);
+    metadata_use_.add(p.bytes);
+    return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<backing>> make_elastic_backing(std::unique_ptr<memory_driver> driver,
+                                                              const elastic_shape& shape) {
+    elastic_shape whole = shape;
+    whole.range = shape.range / segment_bytes * segment_bytes;
+    if (whole.range == 0 || whole.range / segment_bytes > max_segments) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("a range of %d bytes is not possible: a heap has from %d to %d bytes of addresses",
+                            shape.range, segment_bytes, max_segments * segment_bytes));
+    }
+    const auto base = driver->reserve(whole.range, segment_bytes);
+    if (!base.ok()) {
+        return base.status();
+    }
+    return std::make_unique<elastic_backing>(std::move(driver), whole, *base);
+}
+
+}  // namespace orchard

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "uvm/memory/backing.hpp"
+#include "uvm/memory/committed_runs.hpp"
+#include "uvm/memory/emulated_memory.hpp"
+#include "uvm/geometry/metadata_count.hpp"
+
+namespace orchard {
+namespace {
+
+class emulated_backing final : public backing {
+public:
+    emulated_backing(detail::mapping range, std::uint32_t segments)
+        : range_{std::move(range)}, segments_{segments}, runs_{segments} {
+        const auto address = reinterpret_cast<std::uintptr_t>(range_.data());
+        base_ = range_.data() + (segment_bytes - address % segment_bytes) % segment_bytes;
+    }
+    [[nodiscard]] char* base() const override { return base_; }
+    [[nodiscard]] std::uint32_t segments() const override { return segments_; }
+    [[nodiscard]] std::uint32_t committed_at_start() const override { return 0; }
+
+    commit_outcome commit(segment_run run) override {
+        absl::Status status = runs_.check_free(run);
+        if (status.ok()) {
+            status = detail::make_accessible(address_of(run), bytes_of(run));
+        }
+        if (!status.ok()) {
+            return {status, memory_tier::device, failure_reason::commit_failed};
+        }
+        runs_.add(run, {});
+        committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        return {};
+    }
+    [[nodiscard]] bool can_decommit() const override { return true; }
+    absl::Status decommit(segment_run run) override {
+        if (const auto found = runs_.find(run); !found.ok()) {
+            return found.status();
+        }
+        if (auto s = detail::make_inaccessible(address_of(run), bytes_of(run)); !s.ok()) {
+            return s;
+        }
+        runs_.remove(run);
+        committed_.fetch_sub(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        return absl::OkStatus();
+    }
+    [[nodiscard]] memory_use use() const override {
+        memory_use now;
+        now.device_bytes = committed_.load(std::memory_order_relaxed);  // counts, each for itself
+        now.metadata_bytes = metadata_.get();
+        now.device_budget = std::uint64_t{segments_} << segment_shift;
+        return now;
+    }
+
+    absl::StatusOr<void*> allocate_metadata(std::size_t bytes) override {
+        return metadata_.add(pieces_.allocate(bytes), bytes);
+    }
+    absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
+        return metadata_.add(pieces_.allocate(bytes), bytes);
+    }
+    [[nodiscard]] void* stream() const override { return nullptr; }
+    absl::Status read(void* to, const void* from, std::size_t bytes) override {
+        detail::copy_words(to, from, bytes);
+        return absl::OkStatus();
+    }
+    absl::Status write(void* to, const void* from, std::size_t bytes) override {
+        detail::copy_words(to, from, bytes);
+        return absl::OkStatus();
+    }
+
+private:
+    [[nodiscard]] char* address_of(segment_run run) const {
+        return base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift);
+    }
+    static std::uint64_t bytes_of(segment_run run) { return std::uint64_t{run.count} << segment_shift; }
+
+    detail::mapping range_;
+    std::uint32_t segments_;
+    char* base_ = nullptr;
+    struct nothing_more {};
+    detail::committed_runs<nothing_more> runs_;
+    std::atomic<std::uint64_t> committed_{0};
+    detail::metadata_count metadata_;
+    detail::owned_pieces pieces_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<backing>> make_emulated_backing(std::uint64_t capacity) {
+    const std::uint64_t bytes = capacity / segment_bytes * segment_bytes;
+    if (bytes / segment_bytes > max_segments) {
+        return absl::ResourceExhaustedError(
+            absl::StrFormat("cannot reserve %d bytes: a heap has at most %d; ask for a "
+                            "smaller capacity",
+                            bytes, max_segments * segment_bytes));
+    }
+    detail::mapping range(bytes + segment_bytes, PROT_NONE);
+    if (!range.ok()) {
+        return detail::exhausted("reserve", bytes);
+    }
+    return std::make_unique<emulated_backing>(std::move(range), static_cast<std::uint32_t>(bytes >> segment_shift));
+}
+
+}  // namespace orchard

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "absl/strings/str_format.h"
+#include "uvm/memory/emulated_memory.hpp"
+#include "uvm/geometry/geometry.hpp"
+#include "uvm/memory/memory_driver.hpp"
+
+namespace orchard {
+namespace {
+
+constexpr std::size_t most_rubbish = 4 << 20;
+
+/// Physical memory is a name only: pages come when they are touched. What the calls may be asked for is checked as a
+/// GPU's driver checks it, so that a mistake shows here first.
+class emulated_driver final : public memory_driver {
+public:
+    ~emulated_driver() override {
+        for (const auto& [at, bytes] : reserved_) {
+            munmap(at, bytes);
+        }
+    }
+
+    [[nodiscard]] std::size_t granularity() const override { return segment_bytes; }
+    [[nodiscard]] bool has_host_tier() const override { return true; }
+    absl::StatusOr<amounts> device_memory() override {
+        const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+        return amounts{static_cast<std::uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * page,
+                       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * page};
+    }
+
+    absl::StatusOr<char*> reserve(std::size_t bytes, std::size_t alignment) override;
+    void unreserve(char* at, std::size_t bytes) override;
+    absl::StatusOr<memory_handle> create(std::size_t bytes, memory_tier tier) override;
+    void destroy(memory_handle memory, std::size_t bytes) override;
+    absl::Status map(char* at, std::size_t bytes, memory_handle memory) override;
+    absl::Status set_access(char* at, std::size_t bytes) override;
+    absl::Status unmap(char* at, std::size_t bytes) override;
+
+    absl::StatusOr<void*> allocate(std::size_t bytes) override { return pieces_.allocate(bytes); }
+    absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override { return pieces_.allocate(bytes); }
+    [[nodiscard]] void* stream() const override { return nullptr; }
+    absl::Status read(void* to, const void* from, std::size_t bytes) override {
+        detail::copy_words(to, from, bytes);
+        return absl::OkStatus();
+    }
+    absl::Status write(void* to, const void* from, std::size_t bytes) override {
+        detail::copy_words(to, from, bytes);
+        return absl::OkStatus();
+    }
+
+private:
+    struct physical {
+        std::size_t bytes = 0;
+        bool mapped = false;
+    };
+    struct joined {
+        std::size_t bytes = 0;
+        memory_handle memory{};
+    };
+
+    [[nodiscard]] absl::Status check_sizes(const char* call, const char* at, std::size_t bytes) const {
+        return bytes != 0 && bytes % granularity() == 0 && reinterpret_cast<std::uintptr_t>(at) % granularity() == 0
+                   ? absl::OkStatus()
+                   : absl::InvalidArgumentError(absl::StrFormat("%s of %d bytes at %p: not multiples of %d bytes", call,
+                                                                bytes, at, granularity()));
+    }
+    // The last of a map's entries that begins before `end`: the only one that can reach there, since none overlap.
+    template <class Map>
+    static auto last_before(Map& entries, char* end) {
+        auto after = entries.lower_bound(end);
+        return after == entries.begin() ? entries.end() : std::prev(after);
+    }
+    [[nodiscard]] absl::Status check_mapped(const char* call, char* at, std::size_t bytes);
+
+    std::mutex mutex_;
+    std::map<char*, std::size_t> reserved_;
+    std::map<memory_handle, physical> created_;
+    std::map<char*, joined> mapped_;
+    std::uint64_t next_ = 1;
+    detail::owned_pieces pieces_;
+};
+
+absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t alignment) {
+    if (alignment < granularity()) {
+        alignment = granularity();
+    }
+    if (auto s = check_sizes("reserve", nullptr, bytes); !s.ok()) {
+        return s;
+    }
+    if (bytes + alignment < bytes) {
+        errno = ENOMEM;
+        return detail::exhausted("reserve", bytes);
+    }
+    detail::mapping more(bytes + alignment, PROT_NONE);
+    if (!more.ok()) {
+        return detail::exhausted("reserve", bytes);
+    }
+    const std::size_t before = (alignment - reinterpret_cast<std::uintptr_t>(more.data()) % alignment) % alignment;
+    char* at = more.release() + before;
+    if (before != 0) {
+        munmap(at - before, before);
+    }
+    munmap(at + bytes, alignment - before);
+    const std::scoped_lock lock(mutex_);
+    reserved_.emplace(at, bytes);
+    return at;
+}
+
+void emulated_driver::unreserve(char* at, std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = reserved_.find(at);
+    if (found != reserved_.end() && found->second == bytes) {
+        munmap(at, bytes);
+        reserved_.erase(found);
+    }
+}
+
+absl::StatusOr<memory_handle> emulated_driver::create(std::size_t bytes, memory_tier) {
+    if (auto s = check_sizes("create", nullptr, bytes); !s.ok()) {
+        return s;
+    }
+    const std::scoped_lock lock(mutex_);
+    const memory_handle memory{next_++};
+    created_.emplace(memory, physical{bytes, false});
+    return memory;
+}
+
+void emulated_driver::destroy(memory_handle memory, std::size_t) {
+    const std::scoped_lock lock(mutex_);
+    created_.erase(memory);
+}
+
+absl::Status emulated_driver::map(char* at, std::size_t bytes, memory_handle memory) {
+    if (auto s = check_sizes("map", at, bytes); !s.ok()) {
+        return s;
+    }
+    const std::scoped_lock lock(mutex_);
+    const auto range = last_before(reserved_, at + bytes);
+    if (range == reserved_.end() || range->first > at || at + bytes > range->first + range->second) {
+        return absl::FailedPreconditionError(
+            absl::StrFormat("map of %d bytes at %p: these addresses are not reserved", bytes, at));
+    }
+    const auto other = last_before(mapped_, at + bytes);
+    if (other != mapped_.end() && other->first + other->second.bytes > at) {
+        return absl::FailedPreconditionError(absl::StrFormat("map of %d bytes at %p: %d bytes at %p are mapped already",
+                                                             bytes, at, other->second.bytes, other->first));
+    }
+    const auto source = created_.find(memory);
+    if (source == created_.end() || source->second.bytes != bytes || source->second.mapped) {
+        return absl::FailedPreconditionError(
+            absl::StrFormat("map of %d bytes at %p: memory %d is not that large, mapped elsewhere or not created",
+                            bytes, at, static_cast<std::uint64_t>(memory)));
+    }
+    source->second.mapped = true;
+    mapped_.emplace(at, joined{bytes, memory});
+    return absl::OkStatus();
+}
+
+absl::Status emulated_driver::check_mapped(const char* call, char* at, std::size_t bytes) {
+    for (char* end = at + bytes; end > at;) {
+        const auto last = last_before(mapped_, end);
+        if (last == mapped_.end() || last->first + last->second.bytes < end) {
+            return absl::FailedPreconditionError(
+                absl::StrFormat("%s of %d bytes at %p: nothing is mapped before %p", call, bytes, at, end));
+        }
+        end = last->first;
+    }
+    return absl::OkStatus();
+}
+
+absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
+    if (auto s = check_sizes("set_access", at, bytes); !s.ok()) {
+        return s;
+    }
+    const std::scoped_lock lock(mutex_);
+    if (auto s = check_mapped("set_access", at, bytes); !s.ok()) {
+        return s;
+    }
+    if (auto s = detail::make_accessible(at, bytes); !s.ok()) {
+        return s;
+    }
+    // Memory that a GPU maps holds what its last user left there; a part of it is enough to be noticed.
+    detail::fill_words(at, std::min(bytes, most_rubbish), 0xa5a5a5a5a5a5a5a5u);
+    return absl::OkStatus();
+}
+
+absl::Status emulated_driver::unmap(char* at, std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = mapped_.find(at);
+    if (found == mapped_.end() || found->second.bytes != bytes) {
+        return absl::FailedPreconditionError(
+            absl::StrFormat("unmap of %d bytes at %p: no map was of exactly these", bytes, at));
+    }
+    if (auto s = detail::make_inaccessible(at, bytes); !s.ok()) {
+        return s;
+    }
+    if (const auto source = created_.find(found->second.memory); source != created_.end()) {
+        source->second.mapped = false;
+    }
+    mapped_.erase(found);
+    return absl::OkStatus();
+}
+
+}  // namespace
+
+std::unique_ptr<memory_driver> make_emulated_driver() { return std::make_unique<emulated_driver>(); }
+
+}  // namespace orchard

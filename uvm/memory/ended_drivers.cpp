@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/memory/ended_drivers.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace orchard::detail {
+namespace {
+
+struct ended_driver {
+    std::unique_ptr<memory_driver> driver;
+    driver_release release;
+};
+
+void finish(ended_driver e) {
+    if (e.release) {
+        e.release(*e.driver);
+    }
+}
+
+struct kept_drivers {
+    std::mutex mutex;
+    std::vector<ended_driver> all;
+};
+
+/// Never destroyed: a driver that is busy when the process ends cannot be, and heaps may end later than static objects.
+kept_drivers& kept() {
+    static auto* const drivers = new kept_drivers;
+    return *drivers;
+}
+
+}  // namespace
+
+void end_driver(std::unique_ptr<memory_driver> driver, driver_release release) {
+    release_ended_drivers();
+    if (driver == nullptr) {
+        return;
+    }
+    ended_driver e{std::move(driver), std::move(release)};
+    if (e.driver->is_idle()) {
+        finish(std::move(e));
+        return;
+    }
+    const std::scoped_lock lock(kept().mutex);
+    kept().all.push_back(std::move(e));
+}
+
+std::size_t release_ended_drivers() {
+    std::vector<ended_driver> idle;
+    std::size_t busy = 0;
+    {
+        const std::scoped_lock lock(kept().mutex);
+        auto& all = kept().all;
+        const auto first_idle =
+            std::stable_partition(all.begin(), all.end(), [](const ended_driver& e) { return !e.driver->is_idle(); });
+        std::move(first_idle, all.end(), std::back_inserter(idle));
+        all.erase(first_idle, all.end());
+        busy = all.size();
+    }
+    for (ended_driver& e : idle) {
+        finish(std::move(e));
+    }
+    return busy;
+}
+
+}  // namespace orchard::detail

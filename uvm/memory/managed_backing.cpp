@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "uvm/memory/committed_runs.hpp"
+#include "uvm/memory/driven_backing.hpp"
+
+namespace orchard {
+namespace {
+
+/// Managed memory: all of it is there from the start. To commit a run is to have it moved to the GPU, to decommit it
+/// is to give up its contents; both are over when they return, so that a segment that is being moved or discarded is
+/// nobody's.
+class managed_backing final : public detail::driven_backing {
+public:
+    managed_backing(std::unique_ptr<memory_driver> driver, std::unique_ptr<managed_memory> memory,
+                    const managed_shape& shape, char* base)
+        : driven_backing{std::move(driver)},
+          memory_{std::move(memory)},
+          shape_{shape},
+          segments_{static_cast<std::uint32_t>(shape.bytes >> segment_shift)},
+          base_{base},
+          runs_{segments_} {}
+
+    [[nodiscard]] char* base() const override { return base_; }
+    [[nodiscard]] std::uint32_t segments() const override { return segments_; }
+    [[nodiscard]] std::uint32_t committed_at_start() const override { return 0; }
+
+    commit_outcome commit(segment_run run) override {
+        absl::Status status = runs_.check_free(run);
+        if (status.ok() && shape_.prefetch) {
+            status = memory_->prefetch(address_of(run), bytes_of(run), memory_tier::device);
+        }
+        if (!status.ok()) {
+            return {status, memory_tier::device, failure_reason::commit_failed};
+        }
+        runs_.add(run, {});
+        committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        return {};
+    }
+    [[nodiscard]] bool can_decommit() const override { return discards(); }
+    [[nodiscard]] bool decommits_at_once() const override { return discards(); }
+    absl::Status decommit(segment_run run) override {
+        absl::Status status = runs_.find(run).status();
+        if (status.ok()) {
+            status = memory_->discard(address_of(run), bytes_of(run));
+        }
+        if (status.ok()) {
+            runs_.remove(run);
+            committed_.fetch_sub(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        }
+        return status;
+    }
+    absl::Status prefetch(void* at, std::size_t bytes, memory_tier to) override {
+        return memory_->prefetch(static_cast<char*>(at), bytes, to);
+    }
+    [[nodiscard]] memory_use use() const override {
+        memory_use now;
+        now.device_bytes = committed_.load(std::memory_order_relaxed);  // counts, each for itself
+        now.metadata_bytes = metadata_use_.get();
+        now.device_budget = shape_.bytes;
+        return now;
+    }
+
+private:
+    [[nodiscard]] bool discards() const { return shape_.discard && memory_->can_discard(); }
+    [[nodiscard]] char* address_of(segment_run run) const {
+        return base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift);
+    }
+    static std::uint64_t bytes_of(segment_run run) { return std::uint64_t{run.count} << segment_shift; }
+
+    std::unique_ptr<managed_memory> memory_;
+    managed_shape shape_;
+    std::uint32_t segments_;
+    char* base_;
+    struct nothing_more {};
+    detail::committed_runs<nothing_more> runs_;
+    std::atomic<std::uint64_t> committed_{0};
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<backing>> make_managed_backing(std::unique_ptr<memory_driver> driver,
+                                                              std::unique_ptr<managed_memory> memory,
+                                                              const managed_shape& shape) {
+    managed_shape whole = shape;
+    whole.bytes = shape.bytes / segment_bytes * segment_bytes;
+    if (whole.bytes == 0 || whole.bytes / segment_bytes > max_segments) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("%d bytes of managed memory are not possible: a heap has %d "
+                            "to %d",
+                            shape.bytes, segment_bytes, max_segments * segment_bytes));
+    }
+    if (!shape.allow_oversubscription) {
+        const auto now = driver->device_memory();
+        if (!now.ok()) {
+            return now.status();
+        }
+        if (whole.bytes > now->free) {
+            return absl::ResourceExhaustedError(absl::StrFormat(
+                "%d bytes of managed memory are more than the %d of %d bytes that the device has free; ask for a "
+                "smaller capacity, or set the option allow_oversubscription",
+                whole.bytes, now->free, now->total));
+        }
+    }
+    const auto base = memory->allocate(whole.bytes);
+    if (!base.ok()) {
+        return base.status();
+    }
+    if (auto s = memory->advise(*base, whole.bytes, whole.advice); !s.ok()) {
+        return s;
+    }
+    // What is preferred on the host is not to be moved away from there.
+    whole.prefetch = whole.prefetch && whole.advice != managed_advice::cpu_resident;
+    return std::make_unique<managed_backing>(std::move(driver), std::move(memory), whole, *base);
+}
+
+}  // namespace orchard

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "uvm/memory/mapped_pieces.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace orchard::detail {
+namespace {
+
+constexpr std::size_t rounded_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+absl::StatusOr<void*> mapped_pieces::take(memory_tier tier, std::size_t bytes) {
+    constexpr std::size_t device_alignment = 256;
+    constexpr std::size_t host_alignment = 4096;
+    const std::scoped_lock lock(mutex_);
+    const std::size_t wanted =
+        rounded_up(std::max<std::size_t>(bytes, 1), tier == memory_tier::device ? device_alignment : host_alignment);
+    auto found = std::find_if(pieces_.begin(), pieces_.end(),
+                              [&](const piece& p) { return p.tier == tier && wanted <= p.bytes - p.used; });
+    if (found == pieces_.end()) {
+        if (absl::Status s = add_piece(tier, rounded_up(wanted, driver_.granularity())); !s.ok()) {
+            return s;
+        }
+        found = std::prev(pieces_.end());
+    }
+    found->used += wanted;
+    return found->at + (found->used - wanted);
+}
+
+/// Adds a piece that is ready; on an error none, or one of which nothing can be taken.
+absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
+    const auto at = driver_.reserve(bytes, driver_.granularity());
+    if (!at.ok()) {
+        return at.status();
+    }
+    const auto memory = driver_.create(bytes, tier);
+    if (!memory.ok()) {
+        driver_.unreserve(*at, bytes);
+        return memory.status();
+    }
+    piece made{*at, bytes, 0, *memory, tier};
+    absl::Status status = map(made);
+    if (status.ok()) {
+        status = prepare_(made.at, made.bytes, tier);
+        if (status.ok()) {
+            pieces_.push_back(made);
+            return status;
+        }
+        made.used = made.bytes;
+        if (!driver_.is_idle() || !driver_.unmap(made.at, made.bytes).ok()) {
+            pieces_.push_back(made);  // its preparation may still write to it
+            return status;
+        }
+    }
+    driver_.destroy(made.memory, made.bytes);
+    driver_.unreserve(made.at, made.bytes);
+    return status;
+}
+
+/// Maps a piece and makes it accessible, or leaves it unmapped.
+absl::Status mapped_pieces::map(const piece& p) {
+    if (absl::Status s = driver_.map(p.at, p.bytes, p.memory); !s.ok()) {
+        return s;
+    }
+    absl::Status status = driver_.set_access(p.at, p.bytes);
+    if (!status.ok()) {
+        (void)driver_.unmap(p.at, p.bytes);  // the first error is the one to report
+    }
+    return status;
+}
+
+void mapped_pieces::release() {
+    const std::scoped_lock lock(mutex_);
+    for (const piece& p : pieces_) {
+        if (driver_.unmap(p.at, p.bytes).ok()) {
+            driver_.destroy(p.memory, p.bytes);
+            driver_.unreserve(p.at, p.bytes);
+        }
+    }
+    pieces_.clear();
+}
+
+}  // namespace orchard::detail
