@@ -20,7 +20,8 @@ install(
     PATTERN "*.hpp"
     PATTERN "*.cuh"
     PATTERN "*.def"
-    PATTERN runtime/include EXCLUDE)
+    PATTERN runtime/include EXCLUDE
+    PATTERN uvm/model EXCLUDE)
 install(DIRECTORY examples/data/ DESTINATION "${CMAKE_INSTALL_DATADIR}/orchard" FILES_MATCHING PATTERN "*.gz"
         PATTERN "README.md")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

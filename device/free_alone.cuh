@@ -7,7 +7,6 @@
 #include "device/large/chunk_free.cuh"
 #include "device/host_rpc/host_frees.cuh"
 #include "device/small/free_page.cuh"
-#include "device/published/units.cuh"
 
 namespace orchard::device {
 
@@ -27,13 +26,6 @@ inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
         s.h.add(counter::frees, 1);
     } else {
         record_invalid_free(s.h, s.address());
-    }
-}
-
-/// As `heap_ref::free` where blocks are runs of units. Any lane, alone.
-inline ORCHARD_NOINLINE void free_by_units(const heap_view& h, const void* p) {
-    if (!free_block_of_units(h, p)) {
-        free_other(h, p);
     }
 }
 

@@ -5,14 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "device/large/chunk_path.cuh"
-#include "device/free_alone.cuh"
 #include "device/arrays/lane_array.cuh"
-#include "device/arrays/lane_chunks.cuh"
 #include "device/small/free_page.cuh"
 #include "device/small/small_path.cuh"
-#include "device/published/allocate.cuh"
-#include "device/published/chosen_policy.cuh"
 
 namespace orchard {
 
@@ -21,13 +16,10 @@ namespace orchard {
 ///
 /// Any thread of any kernel may call anything, in any divergence: lanes that are there together are served together.
 /// Nothing here traps, prints or waits without a deadline.
-///
-/// `Policy`: which `page_policy` the heap has (device/published/chosen_policy.cuh); nearly always the default one: `heap_ref`, below.
-template <class Policy>
-class basic_heap_ref {
+class heap_ref {
 public:
-    basic_heap_ref() = default;
-    explicit basic_heap_ref(const device::heap_view& view) : view_{view} {}
+    heap_ref() = default;
+    explicit heap_ref(const device::heap_view& view) : view_{view} {}
 
     /// `bytes` bytes, aligned to 16 B at least (powers of two up to 512 KiB: to themselves; above: to 256 B).
     ///
@@ -80,13 +72,6 @@ public:
     template <class T>
     ORCHARD_FN void free_array(const lane_array<T>& a) const;
 
-    /// The paper's GETPAGE (Pham et al., ICS 2022): a page of the smallest class that holds `bytes`, 1 to 512 KiB,
-    /// found by the heap's `page_policy`. All else as in `malloc`. Null with `too_large` for more.
-    ORCHARD_INLINE void* get_page(std::uint32_t bytes) const;
-
-    /// The paper's FREEPAGE: gives back what `get_page` returned. As `free`.
-    ORCHARD_INLINE void free_page(void* p) const { free(p); }
-
     /// Bytes that may be used at `p`, which this heap returned; 0 where it did not. Cost: one to seven loads.
     [[nodiscard]] ORCHARD_FN std::uint64_t usable_size(const void* p) const;
 
@@ -102,15 +87,7 @@ private:
     device::heap_view view_;
 };
 
-/// The view of a heap whose `page_policy` is the default.
-using heap_ref = basic_heap_ref<device::fixed_policy<device::page_policy::default_walk>>;
-/// The view of a heap whose policy is known when the kernel is compiled; its kernels contain that algorithm alone.
-template <device::page_policy P>
-using policy_heap_ref = basic_heap_ref<device::fixed_policy<P>>;
-/// The view of a heap of any policy. Its kernels contain all algorithms, and so need more registers.
-using any_heap_ref = basic_heap_ref<device::any_policy>;
-
-static_assert(std::is_trivially_copyable_v<heap_ref> && std::is_trivially_copyable_v<any_heap_ref>);
+static_assert(std::is_trivially_copyable_v<heap_ref>);
 
 }  // namespace orchard
 

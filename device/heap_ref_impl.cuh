@@ -24,30 +24,80 @@ inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t byte
     }
 }
 
-/// A page or run of units where the heap's policy is one of the published algorithms, or null.
-template <class Policy>
-ORCHARD_NOINLINE void* allocate_by_policy(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class,
-                                          std::uint64_t alignment) {
-    failure_reason why = failure_reason::none;
-    void* p = allocate_published<Policy>(h, bytes, alignment, page_class, &why);
-    if (p == nullptr) {
-        slow::record_failure(h, why, bytes, page_class);
+/// Returns `count` x `size` bytes from `heap`, all zero, as `heap_ref::calloc`; for every type with its interface.
+template <class Heap>
+ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_t size) {
+    const std::uint64_t bytes = count * size;
+    if (count != 0 && bytes / count != size) {
+        slow::record_failure(*heap.view().self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
+        return nullptr;
+    }
+    void* p = heap.malloc(bytes);
+    if (p != nullptr) {
+        auto* words = static_cast<sixteen_bytes*>(p);
+        for (std::uint64_t i = 0; i < (bytes + 15) / 16; ++i) {
+            words[i] = {};
+        }
     }
     return p;
 }
 
+/// Returns the block `p` of `heap` with room for `bytes`, as `heap_ref::realloc`; for every type with its interface.
+template <class Heap>
+ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
+    if (p == nullptr) {
+        return heap.malloc(bytes);
+    }
+    if (bytes == 0) {
+        heap.free(p);
+        return nullptr;
+    }
+    heap.view().add(counter::reallocs, 1);
+    const std::uint64_t have = heap.usable_size(p);
+    if (have == 0) {
+        slow::record_invalid_free(*heap.view().self, p);
+        return nullptr;
+    }
+    if (bytes <= have && (bytes > have / 2 || have <= 16)) {
+        return p;
+    }
+    void* moved = heap.malloc(bytes);
+    if (moved == nullptr) {
+        return bytes <= have ? p : nullptr;
+    }
+    copy_block(moved, p, bytes < have ? bytes : have);
+    heap.free(p);
+    heap.view().add(counter::reallocs_moved, 1);
+    return moved;
+}
+
+/// Returns the class whose pages hold `bytes` at a multiple of `alignment`, a power of two; `chunk_class` where no class
+/// does.
+inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::uint64_t bytes) {
+    if (bytes > largest_page_bytes || alignment > largest_page_bytes) {
+        return chunk_class;
+    }
+    std::uint32_t page_class = class_of(static_cast<std::uint32_t>(bytes > alignment ? bytes : alignment));
+    while (class_bytes(page_class) % alignment != 0) {
+        ++page_class;  // ends at the next power of two
+    }
+    return page_class;
+}
+
+/// Returns whether a block may be aligned so; otherwise records the failure.
+inline ORCHARD_FN bool check_alignment(const heap_view& h, std::uint64_t alignment, std::uint64_t bytes) {
+    const bool right = alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= segment_bytes;
+    if (!right) {
+        slow::record_failure(*h.self, failure_reason::invalid_alignment, bytes, chunk_class);
+    }
+    return right;
+}
+
 }  // namespace device
 
-template <class Policy>
-ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::uint32_t page_class,
-                                                      std::uint64_t alignment) const {
+ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const {
     if (page_class == chunk_class) {
         return device::slow::allocate_large(*view_.self, bytes, alignment);
-    }
-    if constexpr (!Policy::is_default) {
-        if (Policy::of(view_) != device::page_policy::default_walk) {
-            return device::allocate_by_policy<Policy>(*view_.self, bytes, page_class, alignment);
-        }
     }
     const device::home_result r = simt::by_mask(
         simt::converge(), [&](simt::lane_mask here) { return device::look_at_home(view_, here, page_class); });
@@ -59,26 +109,9 @@ ORCHARD_INLINE void* basic_heap_ref<Policy>::allocate(std::uint64_t bytes, std::
     return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
 }
 
-template <class Policy>
-ORCHARD_INLINE void* basic_heap_ref<Policy>::get_page(std::uint32_t bytes) const {
-    if (bytes == 0 || bytes > largest_page_bytes) {
-        if (bytes != 0) {
-            device::slow::record_failure(*view_.self, failure_reason::too_large, bytes, chunk_class);
-        }
-        return nullptr;
-    }
-    return allocate(bytes, class_of(bytes), 16);
-}
-
-template <class Policy>
-ORCHARD_INLINE void basic_heap_ref<Policy>::free(void* p) const {
+ORCHARD_INLINE void heap_ref::free(void* p) const {
     if (p == nullptr) {
         return;
-    }
-    if constexpr (Policy::may_be(device::page_policy::rw_malloc)) {
-        if (Policy::of(view_) == device::page_policy::rw_malloc) {
-            return device::slow::free_by_units(*view_.self, p);
-        }
     }
     const simt::lane_mask here = simt::converge();
     std::uint64_t d = 0;
@@ -92,25 +125,11 @@ ORCHARD_INLINE void basic_heap_ref<Policy>::free(void* p) const {
     }
 }
 
-template <class Policy>
-ORCHARD_FN void* basic_heap_ref<Policy>::calloc(std::uint64_t count, std::uint64_t size) const {
-    const std::uint64_t bytes = count * size;
-    if (count != 0 && bytes / count != size) {
-        device::slow::record_failure(*view_.self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
-        return nullptr;
-    }
-    void* p = malloc(bytes);
-    if (p != nullptr) {
-        auto* words = static_cast<device::sixteen_bytes*>(p);
-        for (std::uint64_t i = 0; i < (bytes + 15) / 16; ++i) {
-            words[i] = {};
-        }
-    }
-    return p;
+inline ORCHARD_FN void* heap_ref::calloc(std::uint64_t count, std::uint64_t size) const {
+    return device::calloc_from(*this, count, size);
 }
 
-template <class Policy>
-ORCHARD_FN std::uint64_t basic_heap_ref<Policy>::usable_size(const void* p) const {
+inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
     if (!owns(p)) {
         return 0;
     }
@@ -118,9 +137,6 @@ ORCHARD_FN std::uint64_t basic_heap_ref<Policy>::usable_size(const void* p) cons
     const std::uint64_t d = view_.descriptors[segment].load<simt::order::acquire>();
     switch (device::descriptor::kind(d)) {
         case device::segment_kind::slab:
-            if (Policy::of(view_) == device::page_policy::rw_malloc) {
-                return device::slow::block_bytes(view_, p);
-            }
             return device::page_in_use(view_, p, d) ? class_bytes(device::descriptor::page_class(d)) : 0;
         case device::segment_kind::chunk:
         case device::segment_kind::portions: return device::slow::bytes_in_chunk(*view_.self, p);
@@ -128,51 +144,15 @@ ORCHARD_FN std::uint64_t basic_heap_ref<Policy>::usable_size(const void* p) cons
     }
 }
 
-template <class Policy>
-ORCHARD_FN void* basic_heap_ref<Policy>::realloc(void* p, std::uint64_t bytes) const {
-    if (p == nullptr) {
-        return malloc(bytes);
-    }
-    if (bytes == 0) {
-        free(p);
-        return nullptr;
-    }
-    view_.add(device::counter::reallocs, 1);
-    const std::uint64_t have = usable_size(p);
-    if (have == 0) {
-        device::slow::record_invalid_free(*view_.self, p);
-        return nullptr;
-    }
-    if (bytes <= have && (bytes > have / 2 || have <= 16)) {
-        return p;
-    }
-    void* moved = malloc(bytes);
-    if (moved == nullptr) {
-        return bytes <= have ? p : nullptr;
-    }
-    device::copy_block(moved, p, bytes < have ? bytes : have);
-    free(p);
-    view_.add(device::counter::reallocs_moved, 1);
-    return moved;
+inline ORCHARD_FN void* heap_ref::realloc(void* p, std::uint64_t bytes) const {
+    return device::realloc_in(*this, p, bytes);
 }
 
-template <class Policy>
-ORCHARD_FN void* basic_heap_ref<Policy>::aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const {
-    if (bytes == 0) {
+inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const {
+    if (bytes == 0 || !device::check_alignment(view_, alignment, bytes)) {
         return nullptr;
     }
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > segment_bytes) {
-        device::slow::record_failure(*view_.self, failure_reason::invalid_alignment, bytes, chunk_class);
-        return nullptr;
-    }
-    std::uint32_t page_class = chunk_class;
-    if (bytes <= largest_page_bytes && alignment <= largest_page_bytes) {
-        page_class = class_of(static_cast<std::uint32_t>(bytes > alignment ? bytes : alignment));
-        while (class_bytes(page_class) % alignment != 0) {
-            ++page_class;  // ends at the next power of two
-        }
-    }
-    return allocate(bytes, page_class, alignment);
+    return allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
 }
 
 }  // namespace orchard

@@ -358,4 +358,10 @@ ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {
     return x ^ (x >> 16);
 }
 
+/// Whether the heap is being closed.
+ORCHARD_INLINE bool is_closing(const heap_view& h) {
+    const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % flag_shards;
+    return h.state->closing[shard].word.load<order::relaxed>() != 0;
+}
+
 }  // namespace orchard::device

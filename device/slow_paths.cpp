@@ -3,6 +3,11 @@
 
 #include "device/slow_paths.cuh"
 
+#include "device/arrays/array_path.cuh"
+#include "device/free_alone.cuh"
+#include "device/large/large_path.cuh"
+#include "device/small/search.cuh"
+
 namespace orchard::device::slow {
 
 void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
@@ -20,8 +25,6 @@ void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
 }
 void record_invalid_free(const heap_view& h, const void* p) { device::record_invalid_free(h, p); }
 void free_other(const heap_view& h, const void* p) { device::free_other(h, p); }
-void free_by_units(const heap_view& h, const void* p) { device::free_by_units(h, p); }
-std::uint64_t block_bytes(const heap_view& h, const void* p) { return device::block_bytes(h, p); }
 std::uint64_t bytes_in_chunk(const heap_view& h, const void* p) { return device::bytes_in_chunk(h, p); }
 void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish, lane_place& place) {
     device::place_array(h, bytes, wish, place);

@@ -8,19 +8,22 @@
 /// that stands behind them takes longer to compile than most sources that call a heap. A CUDA source compiles them
 /// itself, as ptxas gives a kernel its registers by looking at everything that it calls.
 
+#include "device/arrays/lane_place.cuh"
+#include "device/heap_state.cuh"
+
+#if ORCHARD_CUDA_SOURCE
 #include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
 #include "device/large/large_path.cuh"
-#include "device/small/small_path.cuh"
+#include "device/small/search.cuh"
+#endif
 
 namespace orchard::device::slow {
 
 #if ORCHARD_CUDA_SOURCE
 using device::allocate_large;
-using device::block_bytes;
 using device::bytes_in_chunk;
 using device::free_array_of_lane;
-using device::free_by_units;
 using device::free_other;
 using device::place_array;
 using device::record_failure;
@@ -35,8 +38,6 @@ void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes, s
 void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
 void record_invalid_free(const heap_view& h, const void* p);
 void free_other(const heap_view& h, const void* p);
-void free_by_units(const heap_view& h, const void* p);
-std::uint64_t block_bytes(const heap_view& h, const void* p);
 std::uint64_t bytes_in_chunk(const heap_view& h, const void* p);
 void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish, lane_place& place);
 void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width, std::uint32_t position);

@@ -7,41 +7,56 @@
 
 namespace orchard {
 
-template <class Policy>
-template <class T>
-ORCHARD_FN lane_array<T> basic_heap_ref<Policy>::allocate_array(std::uint64_t count, layout how) const {
-    static_assert(device::fits_tiles<T>, "sizeof(T) must be a power of two, at most 64 KiB: pad it, with alignas");
+namespace device {
+
+/// Returns an array of `count` elements from `heap`, as `heap_ref::allocate_array`; for every type with its interface.
+template <class T, class Heap>
+ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t count, layout how) {
+    static_assert(fits_tiles<T>, "sizeof(T) must be a power of two, at most 64 KiB: pad it, with alignas");
+    const heap_view& h = heap.view();
     if (count == 0) {
         return {};
     }
     const std::uint64_t bytes = count * sizeof(T);
     if (bytes / sizeof(T) != count) {
-        device::slow::record_failure(*view_.self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
+        slow::record_failure(*h.self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
         return {};
     }
-    const layout wanted = how.which == layout::choice::automatic ? view_.arrays : how;
+    const layout wanted = how.which == layout::choice::automatic ? h.arrays : how;
     if (wanted.which != layout::choice::linear) {
-        device::lane_place at;
-        device::slow::place_array(*view_.self, bytes, {wanted, sizeof(T), alignof(T)}, at);
+        lane_place at;
+        slow::place_array(*h.self, bytes, {wanted, sizeof(T), alignof(T)}, at);
         if (!at.linear) {
             return at.chunk != nullptr ? lane_array<T>(at.chunk, at.map, at.position, count) : lane_array<T>();
         }
     }
-    void* const p = alignof(T) <= lane_alignment ? malloc(bytes) : aligned_alloc(alignof(T), bytes);
+    void* const p = alignof(T) <= lane_alignment ? heap.malloc(bytes) : heap.aligned_alloc(alignof(T), bytes);
     return p != nullptr ? lane_array<T>::linear(static_cast<T*>(p), count) : lane_array<T>();
 }
 
-template <class Policy>
-template <class T>
-ORCHARD_FN void basic_heap_ref<Policy>::free_array(const lane_array<T>& a) const {
+/// Gives an array back to `heap`, as `heap_ref::free_array`; for every type with its interface.
+template <class T, class Heap>
+ORCHARD_FN void free_array_of(const Heap& heap, const lane_array<T>& a) {
     if (a.empty()) {
         return;
     }
     // An interleaved array's map is none like this: `choose_width`.
     if (a.map() == lane_map::linear()) {
-        return free(a.chunk());
+        return heap.free(a.chunk());
     }
-    device::slow::free_array_of_lane(*view_.self, a.chunk(), a.map().width, a.position());
+    slow::free_array_of_lane(*heap.view().self, a.chunk(), a.map().width, a.position());
+}
+
+}  // namespace device
+
+template <class T>
+ORCHARD_FN lane_array<T> heap_ref::allocate_array(std::uint64_t count, layout how) const {
+    return device::allocate_array_from<T>(*this, count, how);
+}
+
+template <class T>
+ORCHARD_FN void heap_ref::free_array(const lane_array<T>& a) const {
+    device::free_array_of(*this, a);
 }
 
 }  // namespace orchard

@@ -10,25 +10,11 @@
 ///
 /// The layouts are AlignMalloc's (Zhang et al., TPDS 2025, section V.A); that sizes are grouped is Orchard's.
 
+#include "device/arrays/lane_place.cuh"
 #include "device/large/chunk_free.cuh"
 #include "uvm/geometry/layout.hpp"
 
 namespace orchard::device {
-
-/// How a lane wants its array to lie.
-struct lane_wish {
-    layout how;               ///< what the call, or the heap's option, says
-    std::uint32_t element;    ///< bytes of an element: a power of two
-    std::uint32_t alignment;  ///< of an element
-};
-
-/// Where a lane's array lies.
-struct lane_place {
-    void* chunk = nullptr;  ///< where its sub-array begins; null: there is none
-    lane_map map{};
-    std::uint32_t position = 0;
-    bool linear = false;  ///< a plain block will do instead, and has not been allocated
-};
 
 /// One lane's part in its group's request for interleaved arrays. `offset` is of its sub-array.
 struct lanes_request : chunk_request {

@@ -9,7 +9,7 @@
 
 #include "device/simt/lane.cuh"
 
-namespace orchard::device::random_walk {
+namespace orchard::device {
 
 /// Bits of a word.
 template <class Word>
@@ -106,4 +106,4 @@ ORCHARD_INLINE std::uint32_t find_ones(Word bits, std::uint32_t n) {
     return starts == 0 ? width_of<Word> : static_cast<std::uint32_t>(simt::lowest_bit(starts));
 }
 
-}  // namespace orchard::device::random_walk
+}  // namespace orchard::device

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "device/group/leader.cuh"
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
 #include "uvm/geometry/failure_reason.hpp"
@@ -251,7 +252,3 @@ public:
 
 }  // namespace orchard::device
 
-#include "device/host_rpc/wait.cuh"
-#include "device/host_rpc/poller.cuh"
-#include "device/host_rpc/post.cuh"
-#include "device/host_rpc/rejection.cuh"

@@ -10,14 +10,6 @@ namespace orchard::device {
 
 namespace mutation = simt::mutation;
 
-/// The leader's value, in every lane of `mask`.
-template <class T>
-ORCHARD_INLINE T from_leader(simt::lane_mask mask, T value) {
-    return simt::shuffle(mask, value, simt::leader_of(mask));
-}
-
-ORCHARD_INLINE bool is_leader(simt::lane_mask mask) { return simt::lane_id() == simt::leader_of(mask); }
-
 namespace courier {
 
 /// Becomes courier of the ring if nobody is, or if the courier word still is `e.turn.lost`. Whether it did; all lanes.

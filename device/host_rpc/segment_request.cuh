@@ -4,6 +4,7 @@
 
 /// Between magazine and host: keeps the magazine's level, hands segments back.
 
+#include "device/host_rpc/post.cuh"
 #include "device/segment_cache/search.cuh"
 #include "device/small/slab.cuh"
 
@@ -68,12 +69,6 @@ struct magazine_sink {
         }
     }
 };
-
-/// Whether the heap is being closed.
-ORCHARD_INLINE bool is_closing(const heap_view& h) {
-    const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % flag_shards;
-    return h.state->closing[shard].word.load<order::relaxed>() != 0;
-}
 
 /// The mailbox that serves this warp first.
 ORCHARD_INLINE std::uint32_t home_shard(const heap_view& h) {

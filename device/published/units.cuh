@@ -11,6 +11,7 @@
 /// The begin bit decides a free: the lane that clears it owns the block. So a block is freed once, and a pointer into
 /// it is refused; in the flat pool (random_walk/rw_malloc.cuh), which has no such bits, it would free the block's tail.
 
+#include "device/free_alone.cuh"
 #include "device/published/published_spaces.cuh"
 #include "device/published/rw_malloc.cuh"
 
@@ -46,7 +47,7 @@ inline ORCHARD_NOINLINE random_walk::page_number trim_units(const random_walk::r
         random_walk::rw_malloc::mark_end(s, page_number{number + head + keep - 1});
         const random_walk::page_place last = random_walk::place_of<std::uint64_t>(page_number{number + have - 1});
         // Relaxed, and before the units are given back, whose release covers it.
-        s.ends(last.word).fetch_and<order::relaxed>(~random_walk::ones<std::uint64_t>(1, last.bit));
+        s.ends(last.word).fetch_and<order::relaxed>(~ones<std::uint64_t>(1, last.bit));
         give_up_units(s, page_number{number + head + keep}, tail);
     }
     give_up_units(s, first, head);
@@ -57,7 +58,7 @@ inline ORCHARD_NOINLINE random_walk::page_number trim_units(const random_walk::r
 ORCHARD_INLINE void mark_begin(const random_walk::run_slab_space& s, random_walk::page_number first) {
     const random_walk::page_place at = random_walk::place_of<std::uint64_t>(first);
     // Relaxed, as in `mark_end`: the lane that frees was handed the block.
-    s.begins(at.word).fetch_or<order::relaxed>(random_walk::ones<std::uint64_t>(1, at.bit));
+    s.begins(at.word).fetch_or<order::relaxed>(ones<std::uint64_t>(1, at.bit));
 }
 
 /// The block that begins at `p`, as its first unit; none where no slab of units, or no block, begins there.
@@ -81,7 +82,7 @@ inline ORCHARD_NOINLINE bool free_block_of_units(const heap_view& h, const void*
         return false;
     }
     const random_walk::page_place at = random_walk::place_of<std::uint64_t>(first);
-    const auto bit = random_walk::ones<std::uint64_t>(1, at.bit);
+    const auto bit = ones<std::uint64_t>(1, at.bit);
     // Relaxed, and before the units are given back, whose release covers it. Of two frees at once only one finds it.
     return (s.begins(at.word).fetch_and<order::relaxed>(~bit) & bit) != 0 &&
            random_walk::rw_malloc::free_units(s, first);
@@ -98,7 +99,7 @@ inline ORCHARD_NOINLINE std::uint64_t block_bytes(const heap_view& h, const void
     if ((s.begins(at.word).load<order::relaxed>() >> at.bit & 1) == 0) {
         return 0;
     }
-    std::uint64_t end = s.ends(at.word).load<order::relaxed>() & ~random_walk::ones<std::uint64_t>(at.bit);
+    std::uint64_t end = s.ends(at.word).load<order::relaxed>() & ~ones<std::uint64_t>(at.bit);
     std::uint32_t word = at.word;
     while (end == 0 && s.joins(word)) {
         end = s.ends(++word).load<order::relaxed>();
@@ -108,6 +109,22 @@ inline ORCHARD_NOINLINE std::uint64_t block_bytes(const heap_view& h, const void
                ? 0
                : (std::uint64_t{word - at.word} * 64 + static_cast<std::uint32_t>(simt::lowest_bit(end)) + 1 - at.bit) *
                      s.unit_bytes();
+}
+
+/// Returns whether `p` lies in a slab of this heap.
+inline ORCHARD_FN bool is_in_slab(const heap_view& h, const void* p) {
+    if (!h.owns(p)) {
+        return false;
+    }
+    const auto segment = static_cast<std::uint32_t>((static_cast<const char*>(p) - h.base) >> segment_shift);
+    return descriptor::kind(h.descriptors[segment].load<order::acquire>()) == segment_kind::slab;
+}
+
+/// Frees a block where blocks are runs of units. Any lane, alone.
+inline ORCHARD_NOINLINE void free_by_units(const heap_view& h, const void* p) {
+    if (!free_block_of_units(h, p)) {
+        free_other(h, p);
+    }
 }
 
 }  // namespace orchard::device

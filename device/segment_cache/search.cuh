@@ -24,7 +24,7 @@ ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
         starts &= starts >> step;
         have += step;
     }
-    return starts == 0 ? 0 : random_walk::ones<std::uint64_t>(k) << simt::lowest_bit(starts);
+    return starts == 0 ? 0 : ones<std::uint64_t>(k) << simt::lowest_bit(starts);
 }
 
 /// Returns the lowest run of `k` from a random place on, else the lowest of all, or 0: lanes that search a word
@@ -167,7 +167,7 @@ inline ORCHARD_NOINLINE bool next_words(magazine_search& s) {
     const int width = simt::popcount(s.mask);
     const int rank = simt::rank_in(s.mask);
     s.has_word = rank < count;
-    const int bit = s.has_word ? random_walk::nth_one(s.named, rank) : 0;
+    const int bit = s.has_word ? nth_one(s.named, rank) : 0;
     s.word = s.named_first + (static_cast<std::uint32_t>(bit) + s.random) % 64;
     if (count > width) {
         const int last = simt::shuffle(s.mask, bit, simt::highest_bit(s.mask));
@@ -183,7 +183,7 @@ inline ORCHARD_NOINLINE bool next_words(magazine_search& s) {
 /// The bits that the run `s.first` has in the magazine's word in which it begins (`i` = 0), or in the next one.
 ORCHARD_INLINE std::uint64_t bits_of_run(const magazine_search& s, std::uint32_t i) {
     const std::uint32_t begin = s.first % 64;
-    const std::uint64_t whole = random_walk::ones<std::uint64_t>(s.k);
+    const std::uint64_t whole = ones<std::uint64_t>(s.k);
     return i == 0 ? whole << begin : begin == 0 ? 0 : whole >> (64 - begin);
 }
 

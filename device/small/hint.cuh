@@ -15,7 +15,7 @@
 /// alike (D. Knuth, The Art of Computer Programming 3, section 6.4: multiplicative hashing).
 /// Source: Orchard's own.
 
-#include "device/reclaim/acquire.cuh"
+#include "device/small/slab.cuh"
 
 namespace orchard::device {
 

@@ -5,6 +5,7 @@
 /// A lane's part in a search for pages, and what it looks at: page_search.cuh says how the parts go together.
 
 #include "device/failures.cuh"
+#include "device/small/hint.cuh"
 #include "device/small/slab_growth.cuh"
 #include "device/small/share.cuh"
 

@@ -13,16 +13,6 @@
 
 namespace orchard::device {
 
-/// A page that was found, or why there is none.
-struct found_page {
-    static constexpr std::uint32_t none = 0xffffffffu;
-
-    std::uint32_t segment = 0;  ///< without a page: the `failure_reason`
-    std::uint32_t page = none;
-};
-
-ORCHARD_INLINE found_page no_page(failure_reason why) { return {static_cast<std::uint32_t>(why), found_page::none}; }
-
 /// Where the pages of a class lie: copies of what the heap's view says, since a search needs them again and again.
 struct class_slabs {
     ORCHARD_INLINE class_slabs(const heap_view& h, std::uint32_t page_class)
@@ -139,7 +129,7 @@ inline ORCHARD_NOINLINE void page_seeker::share() {
         const int rank = simt::rank_in(lacking);
         const bool served = givers != 0 && lacks() && rank < simt::popcount(given.bits);
         if (served) {
-            mine = given.page(random_walk::nth_one(given.bits, rank));
+            mine = given.page(nth_one(given.bits, rank));
         }
         const lane_mask got = group & simt::ballot(here, served);
         if (!simt::mutation::is(fault::share_ballot)) {

@@ -19,7 +19,7 @@ ORCHARD_INLINE std::uint64_t lowest_ones(std::uint64_t bits, std::uint32_t n) {
     if (static_cast<std::uint32_t>(simt::popcount(bits)) <= n) {
         return bits;
     }
-    return bits & ((std::uint64_t{1} << random_walk::nth_one(bits, static_cast<int>(n))) - 1);
+    return bits & ((std::uint64_t{1} << nth_one(bits, static_cast<int>(n))) - 1);
 }
 
 /// `n` ones of `bits`, or all where there are fewer: from bit `start` on, behind the highest follows the lowest.
@@ -221,5 +221,15 @@ inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint
     slab_end(r);
     return r.still;
 }
+
+/// A page that was found, or why there is none.
+struct found_page {
+    static constexpr std::uint32_t none = 0xffffffffu;
+
+    std::uint32_t segment = 0;  ///< without a page: the `failure_reason`
+    std::uint32_t page = none;
+};
+
+ORCHARD_INLINE found_page no_page(failure_reason why) { return {static_cast<std::uint32_t>(why), found_page::none}; }
 
 }  // namespace orchard::device

@@ -5,7 +5,6 @@
 /// Small requests: pages of slabs. First the lanes' homes, then a search.
 
 #include "device/small/hint.cuh"
-#include "device/small/search.cuh"
 
 namespace orchard::device {
 
@@ -57,7 +56,7 @@ ORCHARD_INLINE home_result look_at_home(const heap_view& h, lane_mask here, std:
     const int rank = simt::rank_in(others);
     if (!found && rank < simt::popcount(spare)) {
         const std::uint32_t word = unit % units_per_segment / 2;
-        r.mine.page = word * 64 + static_cast<std::uint32_t>(random_walk::nth_one(spare, rank));
+        r.mine.page = word * 64 + static_cast<std::uint32_t>(nth_one(spare, rank));
         found = true;
     }
     r.mine.page = found ? r.mine.page : found_page::none;

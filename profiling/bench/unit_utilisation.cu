@@ -8,10 +8,10 @@
 
 #include <string>
 
-#include "device/heap_ref.cuh"
+#include "device/published/published_ref.cuh"
 #include "profiling/bench/bench.hpp"
 #include "runtime/heap/device_memory.hpp"
-#include "runtime/heap/heap.hpp"
+#include "runtime/heap/published_heap.hpp"
 
 namespace orchard::bench {
 namespace {
@@ -31,7 +31,7 @@ struct fill_totals {
 
 /// Each thread asks for `least` to `most` bytes, again and again, until anybody got null.
 struct fill_kernel {
-    policy_heap_ref<device::page_policy::rw_malloc> heap;
+    published_ref<device::page_policy::rw_malloc> heap;
     std::uint32_t least;
     std::uint32_t most;
     std::uint32_t seed;
@@ -66,9 +66,7 @@ struct size_range {
 absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_range sizes, simt::grid shape) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
-    values.page_policy = device::page_policy::rw_malloc;
-    values.rw_malloc_unit = unit;
-    auto made = heap::create(values, page_policies::any);
+    auto made = published_heaps::create(values, {device::page_policy::rw_malloc, unit});
     if (!made.ok()) {
         return made.status();
     }
@@ -76,7 +74,7 @@ absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_ra
     if (!totals.ok()) {
         return totals.status();
     }
-    const policy_heap_ref<device::page_policy::rw_malloc> ref(made->any_ref().view());
+    const published_ref<device::page_policy::rw_malloc> ref(made->view());
     const auto result =
         simt::launch(made->executor(), shape, fill_kernel{ref, sizes.least, sizes.most, 1, totals->data()});
     absl::Status status = result.ok ? made->validate() : to_status(result);

@@ -12,8 +12,8 @@
 
 namespace orchard::command_line {
 
-absl::StatusOr<heap> create_heap(const options& values, page_policies kernels) {
-    absl::StatusOr<heap> made = heap::create(values, kernels);
+absl::StatusOr<heap> create_heap(const options& values) {
+    absl::StatusOr<heap> made = heap::create(values);
     if (made.ok()) {
         print_warnings(*made);
     }

@@ -11,7 +11,7 @@ namespace orchard::command_line {
 
 /// A heap as `heap::create` makes it. Each of its `warnings` is printed to standard error as one line, at most once in
 /// a process. Errors: those of `heap::create`.
-absl::StatusOr<heap> create_heap(const options& values, page_policies kernels = page_policies::default_only);
+absl::StatusOr<heap> create_heap(const options& values);
 
 /// Prints the warnings of a heap that was created in another way, as `create_heap` does.
 void print_warnings(const heap& h);

@@ -25,28 +25,21 @@ heap::heap(heap&&) noexcept = default;
 heap& heap::operator=(heap&&) noexcept = default;
 heap::~heap() = default;
 
-absl::StatusOr<heap> heap::create(const options& values, page_policies kernels) {
-    return make(values, nullptr, 0, kernels);
-}
+absl::StatusOr<heap> heap::create(const options& values) { return make(values, nullptr, 0, {}); }
 
-absl::StatusOr<heap> heap::create_in(void* memory, std::uint64_t bytes, const options& values, page_policies kernels) {
+absl::StatusOr<heap> heap::create_in(void* memory, std::uint64_t bytes, const options& values) {
     if (memory == nullptr) {
         return absl::InvalidArgumentError("create_in: the memory is a null pointer; give memory, or call create");
     }
-    return make(values, memory, bytes, kernels);
+    return make(values, memory, bytes, {});
 }
 
-absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64_t bytes, page_policies kernels) {
+absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64_t bytes,
+                                const published_settings& walk) {
     if (absl::Status s = orchard::validate(values); !s.ok()) {
         return s;
     }
-    if (kernels == page_policies::default_only && values.page_policy != device::page_policy::default_walk) {
-        return absl::FailedPreconditionError(absl::StrFormat(
-            "page_policy: the kernels of this program are not built for \"%s\"; give default, or build them for other "
-            "policies (docs/random_walk.md)",
-            std::string(device::name_of(values.page_policy))));
-    }
-    auto made = impl::make(values, {memory, bytes});
+    auto made = impl::make(values, {memory, bytes}, nullptr, walk);
     if (!made.ok()) {
         return made.status();
     }
@@ -54,7 +47,7 @@ absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64
 }
 
 heap_ref heap::ref() const { return heap_ref(impl_->refusing.state == nullptr ? impl_->view : impl_->refusing); }
-any_heap_ref heap::any_ref() const { return any_heap_ref(impl_->view); }
+const device::heap_view& heap::view() const { return impl_->view; }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }
 absl::StatusOr<statistics> heap::stats() { return impl_->stats(); }
@@ -73,13 +66,15 @@ std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); 
 absl::Status heap::close() { return impl_->close(); }
 
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied,
-                                                             std::unique_ptr<memory_driver> driver) {
+                                                             std::unique_ptr<memory_driver> driver,
+                                                             const published_settings& walk) {
     auto choice = choose_device(values.device);
     if (!choice.ok()) {
         return choice.status();
     }
     auto result = std::make_unique<impl>();
     result->values = values;
+    result->walk_ = walk;
     result->asked_backing_ = supplied.at != nullptr ? backing_option::fixed : values.backing;
     result->executor.kind = choice->kind;
     result->executor.device = choice->gpu;
@@ -166,11 +161,11 @@ absl::Status heap::impl::lay_out_metadata() {
         pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(*memory);
     };
     device::for_each_array(view, place);
-    view.published.policy = values.page_policy;
-    if (values.page_policy == device::page_policy::corw_locked) {
+    view.published.policy = walk_.algorithm;
+    if (walk_.algorithm == device::page_policy::corw_locked) {
         place(view.published.locks, std::uint64_t{segments} * device::lock_words);
-    } else if (values.page_policy == device::page_policy::rw_malloc) {
-        view.published.unit_class = class_of(static_cast<std::uint32_t>(values.rw_malloc_unit));
+    } else if (walk_.algorithm == device::page_policy::rw_malloc) {
+        view.published.unit_class = class_of(static_cast<std::uint32_t>(walk_.unit));
         place(view.published.begins, std::uint64_t{segments} * class_words(view.published.unit_class));
         place(view.published.ends, std::uint64_t{segments} * class_words(view.published.unit_class));
     }
@@ -179,7 +174,7 @@ absl::Status heap::impl::lay_out_metadata() {
     view.failures = board.ok() ? static_cast<device::failure_board*>(*board) : nullptr;
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
-    if (values.page_policy != device::page_policy::default_walk) {
+    if (walk_.algorithm != device::page_policy::default_walk) {
         place(refusing.state, 1);
         place(refusing_in_memory_, 1);
         refusing.self = refusing_in_memory_;

@@ -24,11 +24,7 @@
 
 namespace orchard {
 
-/// Which policies the kernels that will use a heap can serve.
-enum class page_policies {
-    default_only,  ///< they take `heap_ref`
-    any,           ///< they take what `heap::visit` or `heap::any_ref` gives
-};
+struct published_settings;
 
 /// A heap for kernels: owns the memory, the mailbox, the service and growth threads. Move-only.
 ///
@@ -39,12 +35,9 @@ public:
     /// Makes a heap as `values` say; on CUDA, of the GPU that is the calling thread's current one. Kernels of the
     /// library are loaded before any thread of it starts.
     ///
-    /// `kernels`: which policies the caller's kernels are built for; nearly always the default one alone.
-    ///
-    /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there, or where `page_policy`
-    /// is one that the kernels are not built for; ResourceExhausted with the numbers where memory is short. Cost:
-    /// addresses, and metadata for what is committed: 0.93 % of it (more under `corw_locked` and `rw_malloc`).
-    static absl::StatusOr<heap> create(const options& values, page_policies kernels = page_policies::default_only);
+    /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there; ResourceExhausted with the
+    /// numbers where memory is short. Cost: addresses, and metadata for what is committed: 0.93 % of it.
+    static absl::StatusOr<heap> create(const options& values);
 
     /// The same in memory that the caller supplies: `bytes` at `memory`, of which the segments (2 MiB, aligned so) that
     /// lie in it whole are used. Device memory, or other memory that kernels of this device reach, such as pinned
@@ -53,26 +46,20 @@ public:
     ///
     /// Errors: as `create`; InvalidArgument where there is no whole segment. Cost: metadata of 0.93 % of the memory,
     /// which comes from the device's.
-    static absl::StatusOr<heap> create_in(void* memory, std::uint64_t bytes, const options& values,
-                                          page_policies kernels = page_policies::default_only);
+    static absl::StatusOr<heap> create_in(void* memory, std::uint64_t bytes, const options& values);
 
     heap(heap&&) noexcept;
     heap& operator=(heap&&) noexcept;
     /// Ends the heap's threads and gives its memory back. No kernel may use the heap any more.
     ~heap();
 
-    /// The view for kernels; valid while this object (or what it was moved to) lives. The heap's `page_policy` must be
-    /// the default, as it always is where `create` was not told of others: of another heap this is a view that refuses
-    /// every request (null), as if the heap were being closed.
+    /// The view for kernels; valid while this object (or what it was moved to) lives. Of a heap that was created for a
+    /// published algorithm (runtime/heap/published_heap.hpp) this is a view that refuses every request (null), as if the
+    /// heap were being closed.
     [[nodiscard]] heap_ref ref() const;
 
-    /// The view for kernels that contain all policies.
-    [[nodiscard]] any_heap_ref any_ref() const;
-
-    /// Calls `use` with the view of this heap's policy, whose type says the policy, and returns what `use` returns: for
-    /// kernels that are templates over their heap.
-    template <class Use>
-    decltype(auto) visit(Use use) const;
+    /// What the library's own kernels work on, and allocators of their own over this heap's segments.
+    [[nodiscard]] const device::heap_view& view() const;
 
     /// Where this heap's kernels run, and on which GPU: to be passed to `simt::launch`.
     [[nodiscard]] const simt::executor& executor() const;
@@ -120,7 +107,7 @@ public:
     /// It is an address of the device. What the host may do with it: docs/backings.md.
     ///
     /// Errors: InvalidArgument for more than one service's share; ResourceExhausted with the numbers where there is no
-    /// such piece; FailedPrecondition under another `page_policy` than the default; the device's own. From several
+    /// such piece; FailedPrecondition where a published algorithm serves the heap; the device's own. From several
     /// threads at once. Cost: every 32nd block, or fewer of 64 KiB and more, a turn of the service and five small
     /// copies, some 50 us; a block takes at least 2 KiB.
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
@@ -129,8 +116,8 @@ public:
     /// is queued, and device threads free it when they next ask for a large block, for a segment of pages, or are short
     /// of memory; so do `trim`, `validate`. What is no block is counted (`statistics::invalid_frees`).
     ///
-    /// Errors: InvalidArgument for an address outside the heap; FailedPrecondition under another `page_policy` than the
-    /// default; the device's own. From several threads at once. Cost: two small copies, some 20 us.
+    /// Errors: InvalidArgument for an address outside the heap; FailedPrecondition where a published
+    /// algorithm serves the heap; the device's own. From several threads at once. Cost: two small copies, some 20 us.
     absl::Status free_on_host(void* p);
 
     /// Moves `bytes` of a managed heap's memory at `at` to the GPU or to the host, and waits for it. Kernels may run.
@@ -191,27 +178,14 @@ public:
 
 private:
     friend struct heap_service_peer;
+    friend struct published_heaps;
     class impl;
-    static absl::StatusOr<heap> make(const options& values, void* memory, std::uint64_t bytes, page_policies kernels);
+    static absl::StatusOr<heap> make(const options& values, void* memory, std::uint64_t bytes,
+                                     const published_settings& walk);
     explicit heap(std::unique_ptr<impl> i);
     absl::Status load(std::span<const void* const> kernels);
 
     std::unique_ptr<impl> impl_;
 };
-
-template <class Use>
-decltype(auto) heap::visit(Use use) const {
-    using device::page_policy;
-    const device::heap_view view = any_ref().view();
-    switch (view.published.policy) {
-        case page_policy::rw: return use(policy_heap_ref<page_policy::rw>(view));
-        case page_policy::rw_bm32: return use(policy_heap_ref<page_policy::rw_bm32>(view));
-        case page_policy::rw_bm64: return use(policy_heap_ref<page_policy::rw_bm64>(view));
-        case page_policy::corw: return use(policy_heap_ref<page_policy::corw>(view));
-        case page_policy::corw_locked: return use(policy_heap_ref<page_policy::corw_locked>(view));
-        case page_policy::rw_malloc: return use(policy_heap_ref<page_policy::rw_malloc>(view));
-        default: return use(heap_ref(view));
-    }
-}
 
 }  // namespace orchard

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/heap/detail_kernels.hpp"
+#include "device/large/chunk_path.cuh"
 #include "runtime/heap/heap_impl.hpp"
 
 namespace orchard {
@@ -62,11 +63,11 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
 }
 
 absl::Status heap::impl::check_host_blocks(const char* what) const {
-    return values.page_policy == device::page_policy::default_walk
+    return walk_.algorithm == device::page_policy::default_walk
                ? absl::OkStatus()
                : absl::FailedPreconditionError(
-                     absl::StrFormat("the host cannot %s blocks under page_policy %s; use the default policy", what,
-                                     std::string(device::name_of(values.page_policy))));
+                     absl::StrFormat("the host cannot %s blocks of a heap that %s serves; create it by heap::create", what,
+                                     std::string(device::name_of(walk_.algorithm))));
 }
 
 absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {

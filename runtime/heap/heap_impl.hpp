@@ -14,6 +14,7 @@
 #include "runtime/heap/heap.hpp"
 #include "runtime/heap/heap_memory.hpp"
 #include "runtime/heap/host_blocks.hpp"
+#include "runtime/heap/published_heap.hpp"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard {
@@ -23,7 +24,8 @@ class heap::impl {
 public:
     /// Everything in `create` after the options were checked.
     static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory,
-                                                      std::unique_ptr<memory_driver> driver = nullptr);
+                                                      std::unique_ptr<memory_driver> driver = nullptr,
+                                                      const published_settings& walk = {});
     ~impl();
 
     absl::StatusOr<statistics> stats();
@@ -47,7 +49,7 @@ public:
     simt::executor executor;
     device::heap_view view;
     device::heap_view
-        refusing;  ///< what `heap::ref` gives where the policy is not the default; null pointers otherwise
+        refusing;  ///< what `heap::ref` gives where a published algorithm serves the heap; null pointers otherwise
 
 private:
     friend struct heap_service_peer;
@@ -94,6 +96,7 @@ private:
     static void take_turns(shard& s);
 
     backing_option asked_backing_ = backing_option::automatic;  ///< `values` say what it became
+    published_settings walk_;
     std::unique_ptr<backing> memory_;
     device::heap_view* view_in_memory_ = nullptr;      ///< a copy of `view` for kernels
     device::heap_view* refusing_in_memory_ = nullptr;  ///< of `refusing`

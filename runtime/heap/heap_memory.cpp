@@ -13,18 +13,15 @@ namespace {
 constexpr std::uint64_t emulated_capacity = std::uint64_t{1} << 30;
 constexpr std::uint64_t least_range = std::uint64_t{1} << 40;
 
-/// Whether all metadata is to be there from the start: the published walks have arrays for every segment.
-bool needs_all_metadata(const options& values) { return values.page_policy != device::page_policy::default_walk; }
-
 /// `amount` in whole segments that a heap can have.
 std::uint64_t rounded(std::uint64_t amount) {
     return std::min(amount, std::uint64_t{max_segments - 1} << segment_shift) / segment_bytes * segment_bytes;
 }
 
-/// At least the budgets, and no more where metadata for all of it would be there from the start.
+/// At least the budgets.
 std::uint64_t range_for(const options& values, std::uint64_t wanted) {
     const std::uint64_t budgets = values.capacity + values.host_budget;
-    return rounded(needs_all_metadata(values) ? budgets : std::max(wanted, budgets));
+    return rounded(std::max(wanted, budgets));
 }
 
 absl::StatusOr<std::unique_ptr<backing>> make_elastic(options& values, std::unique_ptr<memory_driver> driver,

@@ -25,8 +25,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::dev
 std::uint64_t default_cuda_capacity(const options& values, std::uint64_t free_bytes);
 
 /// The addresses of an elastic heap on a GPU with `gpu_bytes` of memory where `range` is 0: four times those, at least
-/// 1 TiB and the budgets of `values`; the budgets alone under a published `page_policy`, which needs all metadata at
-/// once. At most what a heap can number.
+/// 1 TiB and the budgets of `values`. At most what a heap can number.
 std::uint64_t default_cuda_range(const options& values, std::uint64_t gpu_bytes);
 
 /// Memory that a caller supplies.

@@ -39,7 +39,7 @@ struct choice_kind {
         return {field};
     }
 };
-constexpr choice_kind device, memory, advice, policy, portions, order, pattern;
+constexpr choice_kind device, memory, advice, portions, order, pattern;
 
 const std::array fields = {
 #define ORCHARD_OPTION(kind, name, default_value, minimum, maximum, rule, unit, help)                                  \
@@ -61,13 +61,6 @@ choices choices_of(portion_policy) { return {"a policy for portions", {"packed",
 choices choices_of(lane_order) { return {"an order of lanes", {"ascending", "prefetch_first"}}; }
 choices choices_of(access_pattern) {
     return {"an access pattern", {access_pattern_names.begin(), access_pattern_names.end()}};
-}
-choices choices_of(device::page_policy) {
-    choices all{"a page policy", {}};
-    for (const device::page_policy_name& p : device::page_policy_names) {
-        all.names.push_back(p.name);
-    }
-    return all;
 }
 
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }

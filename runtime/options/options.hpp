@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "device/published/page_policy.cuh"
 #include "runtime/options/byte_size.hpp"
 #include "uvm/geometry/access_pattern.hpp"
 #include "uvm/geometry/lane_order.hpp"
@@ -38,7 +37,6 @@ using bytes = std::uint64_t;
 using count = int;
 using duration = absl::Duration;
 using flag = bool;
-using policy = orchard::device::page_policy;
 using portions = orchard::portion_policy;
 using arrays = orchard::layout;
 using order = orchard::lane_order;

@@ -62,14 +62,6 @@ TEST(DefaultSizes, RangeHoldsBothBudgets) {
     EXPECT_EQ(default_cuda_range(values, 139 * gib), 2 * tib + 100 * gib);
 }
 
-TEST(DefaultSizes, RangeIsTheBudgetsAloneUnderAPublishedPolicy) {
-    options values;
-    values.capacity = 8 * gib;
-    values.host_budget = gib;
-    values.page_policy = device::page_policy::corw;
-    EXPECT_EQ(default_cuda_range(values, 139 * gib), 9 * gib);
-}
-
 TEST(DefaultSizes, OnTheEmulatedDeviceAreGivenInTheOptions) {
     options values;
     values.backing = backing_option::elastic;

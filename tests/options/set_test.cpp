@@ -67,7 +67,6 @@ constexpr range_case ranges[] = {
     {"service_core", "-1", "1023", "-2", "1024", "-1 to 1023"},
     {"service_spin", "0", "1s", "-1ns", "1001ms", "0 to 1s"},
     {"emulated_workers", "0", "1024", "-1", "1025", "0 to 1024"},
-    {"rw_malloc_unit", "16", "8192", "8", "16384", "a power of two from 16 B to 8 KiB"},
     {"chunk_lanes", "1", "32", "0", "64", "a power of two from 1 to 32"},
 };
 
@@ -102,8 +101,8 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
     }
     EXPECT_EQ(listed, std::size(ranges));
     // Switches and choices have none: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
-    // page_policy, portions, layout, access_pattern, lane_order.
-    EXPECT_EQ(option_table().size(), std::size(ranges) + 12);
+    // portions, layout, access_pattern, lane_order.
+    EXPECT_EQ(option_table().size(), std::size(ranges) + 11);
 }
 
 TEST(options_set, writes_the_field_it_names) {

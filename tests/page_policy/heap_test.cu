@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A heap of each policy, served by the view that its policy has: `get_page` and `free_page`, the faults of published
-// code (random_walk/faults_test.cu says which), and what the option promises. The contract: tests/contract_policies.
+// A heap of each published algorithm, by its view: `get_page` and `free_page`, the faults of published code
+// (random_walk/faults_test.cu says which), and what `published_heaps` promises. The contract: tests/contract_policies.
 
 #include <atomic>
 
@@ -14,7 +14,7 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(
     all, policy_heap,
-    ::testing::Combine(both_devices(), ::testing::Values(page_policy::default_walk, page_policy::rw,
+    ::testing::Combine(both_devices(), ::testing::Values(page_policy::rw,
                                                          page_policy::rw_bm32, page_policy::rw_bm64, page_policy::corw,
                                                          page_policy::corw_locked, page_policy::rw_malloc)),
     policy_name);
@@ -22,12 +22,7 @@ INSTANTIATE_TEST_SUITE_P(
 constexpr std::uint32_t page = 8192;          // one unit under rw_malloc
 constexpr std::uint64_t pages_of_slab = 256;  // of that size
 
-TEST_P(policy_heap, is_visited_with_the_view_of_its_policy) {
-    EXPECT_EQ(heap_->any_ref().view().published.policy, policy());
-    const bool same = heap_->visit(
-        [](auto ref) { return std::is_same_v<decltype(ref), heap_ref> == (policy() == page_policy::default_walk); });
-    EXPECT_TRUE(same);
-}
+TEST_P(policy_heap, tells_its_algorithm) { EXPECT_EQ(heap_->view().published.policy, policy()); }
 
 TEST_P(policy_heap, get_page_and_free_page) {
     auto blocks = array<void*>(500);
@@ -58,8 +53,8 @@ TEST_P(policy_heap, get_page_of_nothing_and_of_too_much) {
 }
 
 TEST_P(policy_heap, a_slab_is_used_up_before_the_next_is_taken) {
-    if (runs() || policy() == page_policy::default_walk) {
-        // Runs that several words of were claimed are given back when one was lost; the default grows ahead.
+    if (runs()) {
+        // Runs that several words of were claimed are given back when one was lost.
         GTEST_SKIP() << "not promised";
     }
     for (int round = 0; round < 20; ++round) {
@@ -96,7 +91,7 @@ TEST_P(policy_heap, a_page_freed_while_others_are_taken_is_not_lost) {
         auto got = array<void*>(threads * rounds);
         get(held, page);
         ASSERT_EQ(different(to_host(held), page), threads * rounds);
-        heap_->visit([&](auto ref) {
+        visit([&](auto ref) {
             launch(threads, free_beside_gets<decltype(ref)>{ref, page, held.data(), got.data(), threads, rounds});
         });
         // What both hold is disjoint, and all that is left can still be had.
@@ -129,7 +124,7 @@ TEST_P(policy_heap, a_lock_that_is_held_for_ever_keeps_nobody_from_the_pages_and
     if (policy() != page_policy::corw_locked || std::get<0>(GetParam()) != device_option::emulated) {
         GTEST_SKIP() << "the LockMap, by the host's hand";
     }
-    auto* locks = heap_->any_ref().view().published.locks;
+    auto* locks = heap_->view().published.locks;
     for (std::uint32_t segment = 0; segment < 4; ++segment) {
         locks[segment * device::lock_words].fetch_or<simt::order::relaxed>(0xf);
     }
@@ -142,25 +137,28 @@ TEST_P(policy_heap, a_lock_that_is_held_for_ever_keeps_nobody_from_the_pages_and
     }
 }
 
-TEST(page_policies_of_a_program, others_than_the_default_are_refused_where_kernels_are_not_built_for_them) {
+TEST(published_heaps, refuse_a_unit_and_a_size_that_are_not_possible) {
     options o;
     o.device = device_option::emulated;
     o.capacity = 4 * mib;
-    o.page_policy = page_policy::corw;
-    const auto refused = heap::create(o);
-    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_EQ(refused.status().message(),
-              "page_policy: the kernels of this program are not built for \"corw\"; give default, or build them for "
-              "other policies (docs/random_walk.md)");
-    EXPECT_TRUE(heap::create(o, page_policies::any).ok());
+    for (const std::uint64_t unit : {0u, 8u, 48u, 16384u}) {
+        const auto refused = published_heaps::create(o, {page_policy::rw_malloc, unit});
+        EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+        EXPECT_EQ(refused.status().message(),
+                  "unit: " + std::to_string(unit) + " is not possible; give a power of two from 16 B to 8 KiB");
+    }
+    o.capacity = 0;
+    o.backing = backing_option::elastic;
+    EXPECT_EQ(published_heaps::create(o, {page_policy::rw}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(published_heaps::create_in(nullptr, 4 * mib, o, {page_policy::rw}).status().code(),
+              absl::StatusCode::kInvalidArgument);
 }
 
-TEST(page_policies_of_a_program, the_default_view_of_another_policy_refuses_everything) {
+TEST(published_heaps, have_a_default_view_that_refuses_everything) {
     options o;
     o.device = device_option::emulated;
     o.capacity = 4 * mib;
-    o.page_policy = page_policy::rw;
-    auto h = heap::create(o, page_policies::any);
+    auto h = published_heaps::create(o, {page_policy::rw});
     ASSERT_TRUE(h.ok());
     const heap_ref wrong = h->ref();
     std::atomic<int> got = 0;

@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "runtime/heap/device_memory.hpp"
-#include "runtime/heap/heap.hpp"
+#include "device/published/published_ref.cuh"
+#include "runtime/heap/published_heap.hpp"
 #include "runtime/machine/machine_info.hpp"
 
 namespace orchard::test {
@@ -102,12 +103,23 @@ protected:
         o.device = std::get<0>(GetParam());
         o.capacity = segments * segment_bytes;
         o.emulated_workers = 3;
-        o.page_policy = policy();
-        o.rw_malloc_unit = unit;
         heap_.reset();
-        auto made = heap::create(o, page_policies::any);
+        auto made = published_heaps::create(o, {policy(), unit});
         ASSERT_TRUE(made.ok()) << made.status();
         heap_.emplace(*std::move(made));
+    }
+    /// Calls `use` with the view of the heap's algorithm.
+    template <class Use>
+    decltype(auto) visit(Use use) const {
+        const device::heap_view& view = heap_->view();
+        switch (policy()) {
+            case page_policy::rw: return use(published_ref<page_policy::rw>(view));
+            case page_policy::rw_bm32: return use(published_ref<page_policy::rw_bm32>(view));
+            case page_policy::rw_bm64: return use(published_ref<page_policy::rw_bm64>(view));
+            case page_policy::corw: return use(published_ref<page_policy::corw>(view));
+            case page_policy::corw_locked: return use(published_ref<page_policy::corw_locked>(view));
+            default: return use(published_ref<page_policy::rw_malloc>(view));
+        }
     }
     template <class Kernel>
     void launch(std::uint64_t threads, const Kernel& kernel) {
@@ -127,12 +139,12 @@ protected:
         return result;
     }
     void get(device_array<void*>& blocks, std::uint32_t bytes) {
-        heap_->visit([&](auto ref) {
+        visit([&](auto ref) {
             launch(blocks.size(), get_pages<decltype(ref)>{ref, bytes, blocks.data(), blocks.size()});
         });
     }
     void free(device_array<void*>& blocks) {
-        heap_->visit([&](auto ref) {
+        visit([&](auto ref) {
             launch(blocks.size(), free_pages<decltype(ref)>{ref, blocks.data(), blocks.size()});
         });
     }
@@ -140,7 +152,7 @@ protected:
     std::size_t different(std::vector<void*> blocks, std::uint64_t bytes) {
         blocks.erase(std::remove(blocks.begin(), blocks.end(), nullptr), blocks.end());
         std::sort(blocks.begin(), blocks.end());
-        const device::heap_view view = heap_->any_ref().view();
+        const device::heap_view view = heap_->view();
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             EXPECT_TRUE(view.owns(blocks[i]));
             EXPECT_TRUE(i == 0 || static_cast<char*>(blocks[i]) - static_cast<char*>(blocks[i - 1]) >=

@@ -8,7 +8,7 @@
 namespace orchard::test {
 namespace {
 
-using ref_type = policy_heap_ref<page_policy::rw_malloc>;
+using ref_type = published_ref<page_policy::rw_malloc>;
 
 /// One thread asks for blocks, one after another, aligned to `alignment`; 0: as malloc.
 struct ask {
@@ -44,7 +44,7 @@ struct ask_together {
 
 class units : public policy_heap {
 protected:
-    [[nodiscard]] ref_type ref() const { return ref_type(heap_->any_ref().view()); }
+    [[nodiscard]] ref_type ref() const { return ref_type(heap_->view()); }
     [[nodiscard]] char* base() const { return device::heap_view(ref().view()).base; }
 
     struct answer {

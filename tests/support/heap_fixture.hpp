@@ -18,6 +18,7 @@
 
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
+#include "device/published/page_policy.cuh"
 #include "runtime/machine/machine_info.hpp"
 #include "tests/support/callers_memory.hpp"
 #include "tests/support/heap_kernels.cuh"
@@ -57,8 +58,6 @@ struct heap_case {
         o.backing = backing;
         o.range = 4 * capacity;  // of an elastic heap; what is looked at after each test is less than with the default
         o.emulated_workers = 2;
-        o.page_policy = policy;
-        o.rw_malloc_unit = 16;
         return o;
     }
     friend std::ostream& operator<<(std::ostream& out, const heap_case& c) { return out << c.name; }
@@ -151,6 +150,9 @@ protected:
         if (!choice.ok()) {
             GTEST_SKIP() << "needs a GPU: " << choice.status().message();
         }
+#if ORCHARD_TEST_POLICIES
+        tested_walk = {GetParam().policy, 16};
+#endif
         remake(GetParam().values());
     }
     void TearDown() override {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/explore/heap_world.hpp"
+#include "tests/support/any_published_ref.hpp"
 
 namespace orchard::explore {
 namespace {
@@ -38,7 +39,7 @@ public:
         }
     }
     void* take(std::uint64_t bytes) {
-        void* const p = any_heap_ref(heap.view).malloc(bytes);
+        void* const p = test::any_published_ref(heap.view).malloc(bytes);
         if (p != nullptr) {
             heap.mark(p, bytes);
         }
@@ -46,7 +47,7 @@ public:
     }
     void give(void* p, std::uint64_t bytes) {
         heap.unmark(p, bytes);
-        any_heap_ref(heap.view).free(p);
+        test::any_published_ref(heap.view).free(p);
     }
     bool settle() {
         return heap.view.published.policy == page_policy::rw_malloc

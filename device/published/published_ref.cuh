@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Allocators of their own: the algorithms of M. Pham et al. (ICS 2022) as they were published, over the segments of a
+/// heap that was created for one of them (runtime/heap/published_heap.hpp). They have the interface of `heap_ref`, so that
+/// kernels can take either as a template argument.
+
+#include "device/heap_ref.cuh"
+#include "device/published/allocate.cuh"
+#include "device/reclaim/acquire.cuh"
+
+namespace orchard {
+
+/// The device's view of a heap whose small requests a published algorithm serves; larger ones are as in `heap_ref`.
+/// Trivially copyable; pass it by value.
+///
+/// `Policy`: which algorithm that is (device/published/chosen_policy.cuh); nearly always `published_ref`, below.
+template <class Policy>
+class basic_published_ref {
+public:
+    basic_published_ref() = default;
+    explicit basic_published_ref(const device::heap_view& view) : plain_{view} {}
+
+    // As `heap_ref` says of each.
+    ORCHARD_FN void* malloc(std::uint64_t bytes) const {
+        if (bytes == 0) {
+            return nullptr;
+        }
+        return allocate(bytes, device::class_of_aligned(1, bytes), 16);
+    }
+    ORCHARD_FN void free(void* p) const {
+        if (p != nullptr && Policy::of(view()) == device::page_policy::rw_malloc) {
+            device::free_by_units(*view().self, p);
+        } else {
+            plain_.free(p);
+        }
+    }
+    ORCHARD_FN void* calloc(std::uint64_t count, std::uint64_t size) const {
+        return device::calloc_from(*this, count, size);
+    }
+    ORCHARD_FN void* realloc(void* p, std::uint64_t bytes) const { return device::realloc_in(*this, p, bytes); }
+    ORCHARD_FN void* aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const {
+        if (bytes == 0 || !device::check_alignment(view(), alignment, bytes)) {
+            return nullptr;
+        }
+        return allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
+    }
+    template <class T>
+    ORCHARD_FN lane_array<T> allocate_array(std::uint64_t count, layout how = layout::automatic()) const {
+        return device::allocate_array_from<T>(*this, count, how);
+    }
+    template <class T>
+    ORCHARD_FN void free_array(const lane_array<T>& a) const {
+        device::free_array_of(*this, a);
+    }
+    [[nodiscard]] ORCHARD_FN std::uint64_t usable_size(const void* p) const {
+        if (Policy::of(view()) == device::page_policy::rw_malloc && device::is_in_slab(view(), p)) {
+            return device::block_bytes(view(), p);
+        }
+        return plain_.usable_size(p);
+    }
+    [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const { return plain_.owns(p); }
+
+    /// The paper's GETPAGE: a page of the smallest class that holds `bytes`, 1 to 512 KiB. All else as in `malloc`.
+    /// Null with `too_large` for more.
+    ORCHARD_FN void* get_page(std::uint32_t bytes) const {
+        if (bytes > largest_page_bytes) {
+            device::slow::record_failure(*view().self, failure_reason::too_large, bytes, chunk_class);
+            return nullptr;
+        }
+        return malloc(bytes);
+    }
+    /// The paper's FREEPAGE: gives back what `get_page` returned. As `free`.
+    ORCHARD_FN void free_page(void* p) const { free(p); }
+
+    /// What the library's own kernels work on.
+    [[nodiscard]] ORCHARD_INLINE const device::heap_view& view() const { return plain_.view(); }
+
+private:
+    ORCHARD_FN void* allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const {
+        if (page_class == chunk_class) {
+            return device::slow::allocate_large(*view().self, bytes, alignment);
+        }
+        failure_reason why = failure_reason::none;
+        void* p = device::allocate_published<Policy>(*view().self, bytes, alignment, page_class, &why);
+        if (p == nullptr) {
+            device::slow::record_failure(*view().self, why, bytes, page_class);
+        }
+        return p;
+    }
+
+    heap_ref plain_;
+};
+
+/// The view of a heap of one algorithm; kernels with it contain that algorithm alone.
+template <device::page_policy P>
+using published_ref = basic_published_ref<device::fixed_policy<P>>;
+
+}  // namespace orchard

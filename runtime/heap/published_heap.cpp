@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/published_heap.hpp"
+
+#include <bit>
+
+#include "absl/strings/str_format.h"
+
+namespace orchard {
+
+namespace {
+
+absl::Status check(const options& values, const published_settings& walk) {
+    if (!std::has_single_bit(walk.unit) || walk.unit < 16 || walk.unit > 8192) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("unit: %d is not possible; give a power of two from 16 B to 8 KiB", walk.unit));
+    }
+    if (values.backing == backing_option::elastic && values.range == 0 && values.capacity == 0) {
+        return absl::InvalidArgumentError(
+            "capacity: an elastic heap of a published algorithm has all metadata at once, so that its size must be "
+            "known; give capacity, or range");
+    }
+    return absl::OkStatus();
+}
+
+options adapted(options values) {
+    if (values.backing == backing_option::automatic) {
+        values.backing = backing_option::fixed;
+    }
+    if (values.range == 0) {
+        values.range = values.capacity + values.host_budget;
+    }
+    return values;
+}
+
+}  // namespace
+
+absl::StatusOr<heap> published_heaps::create(const options& values, const published_settings& walk) {
+    const absl::Status s = check(values, walk);
+    return s.ok() ? heap::make(adapted(values), nullptr, 0, walk) : absl::StatusOr<heap>(s);
+}
+
+absl::StatusOr<heap> published_heaps::create_in(void* memory, std::uint64_t bytes, const options& values,
+                                                const published_settings& walk) {
+    if (memory == nullptr) {
+        return absl::InvalidArgumentError("create_in: the memory is a null pointer; give memory, or call create");
+    }
+    const absl::Status s = check(values, walk);
+    return s.ok() ? heap::make(values, memory, bytes, walk) : absl::StatusOr<heap>(s);
+}
+
+}  // namespace orchard
