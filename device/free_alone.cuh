@@ -4,8 +4,8 @@
 
 /// Frees by one lane: of what is no page, and of what the host has freed.
 
-#include "device/large/chunk_free.cuh"
 #include "device/host_rpc/host_frees.cuh"
+#include "device/large/chunk_free.cuh"
 #include "device/small/free_page.cuh"
 
 namespace orchard::device {

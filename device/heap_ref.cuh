@@ -25,7 +25,7 @@ public:
     ///
     /// `malloc(0)` is null, and no failure. Null otherwise means failure, with a reason that the host gets
     /// (`heap::on_failure`, `last_failure`). What the memory's last owner wrote is ordered before what the caller
-    /// writes. Cost: see `look_at_home`, `search_page` (up to 512 KiB) and `allocate_chunk`.
+    /// writes. Cost: see `try_hint`, `search_page` (up to 512 KiB) and `allocate_chunk`.
     ORCHARD_INLINE void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;

@@ -71,8 +71,8 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     return moved;
 }
 
-/// Returns the class whose pages hold `bytes` at a multiple of `alignment`, a power of two; `chunk_class` where no class
-/// does.
+/// Returns the class whose pages hold `bytes` at a multiple of `alignment`, a power of two; `chunk_class` where no
+/// class does.
 inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::uint64_t bytes) {
     if (bytes > largest_page_bytes || alignment > largest_page_bytes) {
         return chunk_class;
@@ -99,8 +99,8 @@ ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_
     if (page_class == chunk_class) {
         return device::slow::allocate_large(*view_.self, bytes, alignment);
     }
-    const device::home_result r = simt::by_mask(
-        simt::converge(), [&](simt::lane_mask here) { return device::look_at_home(view_, here, page_class); });
+    const device::hint_result r = simt::by_mask(
+        simt::converge(), [&](simt::lane_mask here) { return device::try_hint(view_, here, page_class); });
     if (r.mine.page == device::found_page::none) {
         return r.closing ? device::slow::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
                          : device::slow::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes,

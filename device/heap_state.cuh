@@ -4,7 +4,7 @@
 
 /// What a heap keeps in device memory beside the user's memory, and the view of it that kernels are handed.
 ///
-///     heap_state          one: magazine, counters, counts of failures, slab tables' heads
+///     heap_state          one: segment cache, counters, counts of failures, slab tables' heads
 ///     host_free_ring      one: blocks that the host has freed, and no device thread as yet
 ///     failure_board       one, in memory of the host: requests that failed
 ///     heap_view           one: a copy, for functions that are not inlined (kernels have theirs as a parameter)
@@ -20,10 +20,10 @@
 
 #include <cstdint>
 
-#include "device/large/chunk_record.cuh"
 #include "device/failure_record.cuh"
-#include "device/host_rpc/host_free_ring.cuh"
 #include "device/host_rpc/client.cuh"
+#include "device/host_rpc/host_free_ring.cuh"
+#include "device/large/chunk_record.cuh"
 #include "device/published/published_view.cuh"
 #include "device/simt/atomic.cuh"
 #include "uvm/geometry/failure_reason.hpp"
@@ -99,11 +99,11 @@ enum class counter : int {
     returns,
     abandoned,
     late_answers,
-    searches,           // groups of small requests that had to look further than at home
-    probes,             // rounds of looking at random words, of such groups
-    tickets,            // for fresh pages
-    sweeps,             // over all words of a class
-    magazine_segments,  // goes down again
+    searches,         // groups of small requests that had to look further than at its hint
+    probes,           // rounds of looking at random words, of such groups
+    reservations,     // of fresh pages
+    sweeps,           // over all words of a class
+    cached_segments,  // goes down again
     invalid_frees,
     count_
 };
@@ -136,8 +136,8 @@ struct alignas(128) slab_table_head {
     device_word<std::uint32_t> refusal;  ///< of the last slab that was not to be had: a count, and 8 bits of reason
     device_word<std::uint32_t> grown;    ///< slabs that a published walk has added
     // Written by every search: on a line of their own, which no request that finds a page at once waits for.
-    alignas(128) device_word<std::uint64_t> frontier;  ///< the next position that a ticket gives; a hint
-    device_word<std::uint64_t> sample;                 ///< a `fill_sample`
+    alignas(128) device_word<std::uint64_t> high_water;  ///< the next position that a ticket gives; a hint
+    device_word<std::uint64_t> sample;                   ///< a `fill_sample`
 };
 
 /// How full a class is, as random looks at its bitmaps show it: a word in the head of its slab table.
@@ -150,7 +150,7 @@ struct alignas(128) slab_table_head {
 /// are freed and allocated again grows a little each time.
 struct fill_sample {
     static constexpr std::uint32_t least_words = 128;  ///< fewer say nothing
-    static constexpr std::uint32_t most_words = 512;
+    static constexpr std::uint32_t max_words = 512;
 
     std::uint32_t words;
     std::uint32_t free;
@@ -174,7 +174,7 @@ struct fill_sample {
 };
 
 /// One word on a line of its own.
-struct alignas(128) lone_word {
+struct alignas(128) padded_atomic {
     device_word<std::uint64_t> word;
 };
 
@@ -186,18 +186,18 @@ struct alignas(128) lone_word {
 ///
 /// The greater of two words is of the later reclaim; of two words of one reclaim, the greater one covers more requests.
 struct exhaustion {
-    static constexpr std::uint64_t most_leaves = (std::uint64_t{1} << 20) - 1;
+    static constexpr std::uint64_t max_leaves = (std::uint64_t{1} << 20) - 1;
     static_assert(failure_reasons <= 16, "a reason has 4 bits");
 
     std::uint64_t reclaim;
-    std::uint64_t leaves;  ///< at most `most_leaves`
+    std::uint64_t leaves;  ///< at most `max_leaves`
     failure_reason why;    ///< none: there is no such note
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t pack() const {
-        return reclaim << 24 | (most_leaves - leaves) << 4 | static_cast<std::uint64_t>(why);
+        return reclaim << 24 | (max_leaves - leaves) << 4 | static_cast<std::uint64_t>(why);
     }
     static ORCHARD_INLINE exhaustion unpack(std::uint64_t word) {
-        return {word >> 24, most_leaves - (word >> 4 & most_leaves), static_cast<failure_reason>(word & 15)};
+        return {word >> 24, max_leaves - (word >> 4 & max_leaves), static_cast<failure_reason>(word & 15)};
     }
 };
 
@@ -224,15 +224,17 @@ enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
 
 struct heap_state {
     slab_table_head slabs[class_count];
-    lone_word magazine_level;                     ///< segments in the magazine
-    granted_end end;                              ///< of what may lie in the magazine: a search ends there
-    lone_word portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the magazine
-    lone_word portion_leaves;                     ///< of all of them, as `counted_leaves` counts
-    lone_word refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
-    lone_word late_tails;  ///< leaf + 1 of the first tail of these that is not in the magazine yet; 0: there is none
-    lone_word reclaims;    ///< a `reclaim_count`
-    lone_word exhausted;   ///< an `exhaustion`, until a group gets a segment again; 0: there is none
-    lone_word closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
+    padded_atomic cache_level;                        ///< segments in the segment cache
+    granted_end end;                                  ///< of what may lie in the segment cache: a search ends there
+    padded_atomic portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the segment cache
+    padded_atomic portion_leaves;                     ///< of all of them, as `counted_leaves` counts
+    padded_atomic
+        refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
+    padded_atomic
+        late_tails;  ///< leaf + 1 of the first tail of these that is not in the segment cache yet; 0: there is none
+    padded_atomic reclaims;              ///< a `reclaim_count`
+    padded_atomic exhausted;             ///< an `exhaustion`, until a group gets a segment again; 0: there is none
+    padded_atomic closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
     failure_counts failure;
     struct alignas(128) counters {
         device_word<std::uint64_t> value[counter_count];
@@ -242,15 +244,15 @@ struct heap_state {
 
 /// The view of a heap that device code works on: pointers and numbers that do not change while the heap lives.
 struct heap_view {
-    char* base = nullptr;        ///< of the super chunk, aligned to a segment
-    std::uint32_t segments = 0;  ///< of the super chunk
-    std::uint32_t places = 0;    ///< of a class's slab table: as many slabs as memory may ever be committed for
-    std::uint32_t shards = 1;    ///< mailboxes in use
+    char* base = nullptr;         ///< of the super chunk, aligned to a segment
+    std::uint32_t segments = 0;   ///< of the super chunk
+    std::uint32_t max_slabs = 0;  ///< of a class's slab table: as many slabs as memory may ever be committed for
+    std::uint32_t shards = 1;     ///< mailboxes in use
     std::uint32_t segments_per_shard = 0;
-    std::uint32_t magazine_target = 64;  ///< segments kept at hand; 0: every request goes to the host
-    std::uint32_t magazine_most = 128;   ///< segments above which some are handed back
-    std::uint32_t refill_batch = 16;     ///< segments asked for at once
-    bool hardened = false;               ///< a wrong free ends the kernel
+    std::uint32_t cache_target = 64;  ///< segments kept at hand; 0: every request goes to the host
+    std::uint32_t cache_max = 128;    ///< segments above which some are handed back
+    std::uint32_t refill_batch = 16;  ///< segments asked for at once
+    bool hardened = false;            ///< a wrong free ends the kernel
     /// Bitmaps and lines of portions are not zero when they are committed: the first thread that needs a part of them
     /// clears it.
     bool clears_metadata = false;
@@ -261,35 +263,36 @@ struct heap_view {
     lane_order order_of_lanes = lane_order::ascending;  ///< in rows of interleaved arrays
     std::uint64_t reclaim_patience_ns = 100'000'000;    ///< after which a reclaim that goes on is waited for no more
     heap_state* state = nullptr;
-    const heap_view* self = nullptr;                         ///< a copy of this view in the memory that kernels read
-    device_word<std::uint32_t>* slab_table = nullptr;        ///< [class_count][places]: segment + 1, 0, or growing
-    device_word<std::uint64_t>* descriptors = nullptr;       ///< [segments]
-    device_word<std::uint64_t>* magazine = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
-    device_word<std::uint64_t>* magazine_summary = nullptr;  ///< a bit for each magazine word that may be nonzero
-    device_word<std::uint32_t>* cleared_words = nullptr;     ///< [segments]: first words of its bitmap ever cleared
-    device_word<std::uint32_t>* cleared_lines = nullptr;     ///< [portion_lines()]: a `line_state`
-    device_word<std::uint64_t>* bitmaps = nullptr;           ///< [segments][bitmap_words]
+    const heap_view* self = nullptr;                      ///< a copy of this view in the memory that kernels read
+    device_word<std::uint32_t>* slab_table = nullptr;     ///< [class_count][max_slabs]: segment + 1, 0, or growing
+    device_word<std::uint64_t>* descriptors = nullptr;    ///< [segments]
+    device_word<std::uint64_t>* cache = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
+    device_word<std::uint64_t>* cache_summary = nullptr;  ///< a bit for each segment cache word that may be nonzero
+    device_word<std::uint32_t>* cleared_words = nullptr;  ///< [segments]: first words of its bitmap ever cleared
+    device_word<std::uint32_t>* cleared_lines = nullptr;  ///< [portion_lines()]: a `line_state`
+    device_word<std::uint64_t>* bitmaps = nullptr;        ///< [segments][bitmap_words]
     /// [portion_lines()][31][words_a_line]: 1 = a portion at hand begins here
     device_word<std::uint64_t>* portions = nullptr;
-    device_word<std::uint64_t>* portion_summary = nullptr;  ///< [31][(portion_words() + 63) / 64], as the magazine's
-    chunk_record* records = nullptr;                        ///< [segments]
-    portion_record* portion_records = nullptr;              ///< [segments][leaves_per_segment]
-    device_word<std::uint32_t>* leaf_owners = nullptr;      ///< [segments][leaves_per_segment]: a `chunk_id`
-    host_free_ring* host_frees = nullptr;                   ///< blocks that the host has freed
-    failure_board* failures = nullptr;                      ///< in memory of the host; null: only counts are kept
-    published_view published;                               ///< of a heap whose policy is not the default
+    device_word<std::uint64_t>* portion_summary =
+        nullptr;                                        ///< [31][(portion_words() + 63) / 64], as the segment cache's
+    chunk_record* records = nullptr;                    ///< [segments]
+    portion_record* portion_records = nullptr;          ///< [segments][leaves_per_segment]
+    device_word<std::uint32_t>* leaf_owners = nullptr;  ///< [segments][leaves_per_segment]: a `chunk_id`
+    host_free_ring* host_frees = nullptr;               ///< blocks that the host has freed
+    failure_board* failures = nullptr;                  ///< in memory of the host; null: only counts are kept
+    published_view published;                           ///< of a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
         return bitmaps + segment * bitmap_words;
     }
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>* table(std::uint32_t page_class) const {
-        return slab_table + std::uint64_t{page_class} * places;
+        return slab_table + std::uint64_t{page_class} * max_slabs;
     }
     [[nodiscard]] ORCHARD_INLINE char* address(std::uint32_t segment) const {
         return base + (std::uint64_t{segment} << segment_shift);
     }
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t magazine_words() const { return (segments + 63) / 64; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t cache_words() const { return (segments + 63) / 64; }
     /// 64-bit words with a bit for each leaf.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_words() const { return (segments + 1) / 2; }
     /// The words of all lengths that stand for the same segments lie together, a line of each length.
@@ -330,10 +333,10 @@ void for_each_array(heap_view& v, Place place) {
     };
     always(v.state, 1);
     always(v.host_frees, 1);
-    always(v.slab_table, std::uint64_t{class_count} * v.places);
+    always(v.slab_table, std::uint64_t{class_count} * v.max_slabs);
     always(v.descriptors, v.segments);
-    always(v.magazine, v.magazine_words());
-    always(v.magazine_summary, (v.magazine_words() + 63) / 64);
+    always(v.cache, v.cache_words());
+    always(v.cache_summary, (v.cache_words() + 63) / 64);
     always(v.portion_summary, lengths * ((v.portion_words() + 63) / 64));
     always(v.cleared_words, v.segments);
     always(v.cleared_lines, v.portion_lines());

@@ -14,8 +14,8 @@ void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alig
     return device::allocate_large(h, bytes, alignment);
 }
 void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
-                  std::uint32_t home_segment) {
-    return device::search_page(h, here, group, page_class, bytes, home_segment);
+                  std::uint32_t hint_segment) {
+    return device::search_page(h, here, group, page_class, bytes, hint_segment);
 }
 void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class) {
     return device::refuse_page(h, why, bytes, page_class);

@@ -33,7 +33,7 @@ using device::search_page;
 #else
 void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment);
 void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
-                  std::uint32_t home_segment);
+                  std::uint32_t hint_segment);
 void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
 void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
 void record_invalid_free(const heap_view& h, const void* p);

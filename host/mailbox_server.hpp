@@ -18,24 +18,24 @@ public:
 
     /// The next post, if it has arrived. Acquires what its poster released. Cost: one load of host memory, which the
     /// device's write has taken out of the cache: the lines that follow are asked for ahead.
-    bool next(mailbox::post* out) {
+    bool next(mailbox::request* out) {
         if (read_ % line == 0) {
             __builtin_prefetch(&memory_.posts[shape_.position(read_ + 4 * line)], 0);
         }
         const std::uint64_t word = memory_.posts[shape_.position(read_)].load<simt::order::acquire>();
-        if (mailbox::post::lap_field::get(word) != shape_.lap_tag(read_)) {
+        if (mailbox::request::lap_field::get(word) != shape_.lap_tag(read_)) {
             return false;
         }
-        *out = mailbox::post::unpack(word);
+        *out = mailbox::request::unpack(word);
         ++read_;
         return true;
     }
 
     /// Answers a post, in any order. Sent by `flush`, or when eight answers of one ring (a cache line) have come
-    /// together: the courier reads the line that is being written, and every store that it comes between costs a
+    /// together: the poller reads the line that is being written, and every store that it comes between costs a
     /// cache miss.
-    void answer(const mailbox::answer& a) {
-        const std::uint32_t ring = shape_.answer_ring(a.slot);
+    void answer(const mailbox::response& a) {
+        const std::uint32_t ring = shape_.response_ring(a.slot);
         outbox& box = outboxes_[ring];
         box.answers[box.count++] = a;
         ++answered_;
@@ -44,15 +44,15 @@ public:
         }
     }
 
-    /// Sends the answers given so far. Releases what was done for them; pairs with the courier's fence.
+    /// Sends the answers given so far. Releases what was done for them; pairs with the poller's fence.
     void flush() {
-        for (std::uint32_t ring = 0; ring < shape_.couriers; ++ring) {
+        for (std::uint32_t ring = 0; ring < shape_.pollers; ++ring) {
             send(ring, outboxes_[ring]);
         }
     }
 
     /// Shows that the service lives.
-    void beat() { memory_.beat->store<simt::order::relaxed>(++beats_); }
+    void heartbeat() { memory_.heartbeat->store<simt::order::relaxed>(++heartbeats_); }
     /// Shows that requests for so many leaves or more are refused as a commit is blocked; 0: none are. Cost: nothing
     /// where that has not changed.
     void show_blocked(std::uint64_t leaves) {
@@ -72,7 +72,7 @@ private:
 
     /// Answers of one ring that are not sent yet.
     struct outbox {
-        std::array<mailbox::answer, line> answers{};
+        std::array<mailbox::response, line> answers{};
         std::size_t count = 0;
         std::uint64_t sent = 0;
     };
@@ -81,10 +81,10 @@ private:
         if (box.count == 0) {
             return;
         }
-        __builtin_prefetch(&memory_.answers[shape_.answer_position(ring, box.sent + 2 * line)], 1);
+        __builtin_prefetch(&memory_.answers[shape_.response_position(ring, box.sent + 2 * line)], 1);
         for (std::size_t i = 0; i < box.count; ++i, ++box.sent) {
-            memory_.answers[shape_.answer_position(ring, box.sent)].store<simt::order::release>(
-                box.answers[i].pack(shape_.answer_lap_tag(box.sent)));
+            memory_.answers[shape_.response_position(ring, box.sent)].store<simt::order::release>(
+                box.answers[i].pack(shape_.response_lap_tag(box.sent)));
         }
         box.count = 0;
     }
@@ -93,9 +93,9 @@ private:
     mailbox::shape shape_;
     std::uint64_t read_ = 0;
     std::uint64_t answered_ = 0;
-    std::uint64_t beats_ = 0;
+    std::uint64_t heartbeats_ = 0;
     std::uint64_t blocked_ = 0;
-    std::array<outbox, mailbox::max_couriers> outboxes_{};
+    std::array<outbox, mailbox::max_pollers> outboxes_{};
 };
 
 }  // namespace orchard

@@ -15,8 +15,8 @@
 
 namespace orchard {
 
-/// What a segment is. A granted segment may be whole in a chunk, a slab, or waiting in a magazine: that is the device's
-/// affair.
+/// What a segment is. A granted segment may be whole in a chunk, a slab, or waiting in a segment cache: that is the
+/// device's affair.
 enum class segment_state : std::uint8_t {
     uncommitted,  ///< has no physical memory
     free,         ///< committed, in the OR-tree

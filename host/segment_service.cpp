@@ -9,7 +9,7 @@
 
 namespace orchard {
 
-using mailbox::answer_status;
+using mailbox::response_status;
 
 segment_service::segment_service(mailbox_server server, growth& grower, std::size_t shard,
                                  const service_settings& settings)
@@ -30,7 +30,7 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
 
 std::uint32_t segment_service::poll_once() {
     counters_.polls.add(1);
-    server_.beat();
+    server_.heartbeat();
     if (server_.shown_blocked() != 0 && !grower_.is_blocked(settings_.patience_ns)) {
         server_.show_blocked(0);
     }
@@ -40,7 +40,7 @@ std::uint32_t segment_service::poll_once() {
         take_up_growth();
     }
     std::uint32_t handled = 0;
-    for (mailbox::post p; handled < batch && server_.next(&p); ++handled) {
+    for (mailbox::request p; handled < batch && server_.next(&p); ++handled) {
         handle(p);
     }
     server_.flush();
@@ -52,19 +52,19 @@ std::uint32_t segment_service::poll_once() {
     return handled;
 }
 
-void segment_service::handle(const mailbox::post& p) {
+void segment_service::handle(const mailbox::request& p) {
     switch (p.kind) {
-        case mailbox::post_kind::grant: handle_grant(p); break;
-        case mailbox::post_kind::give_back: handle_give_back(p); break;
+        case mailbox::request_kind::grant: handle_grant(p); break;
+        case mailbox::request_kind::give_back: handle_give_back(p); break;
         default:
             counters_.pings.add(1);
-            server_.answer({answer_status::acknowledged, p.slot, p.tag, {segment_index{0}, 0}});
+            server_.answer({response_status::acknowledged, p.slot, p.tag, {segment_index{0}, 0}});
     }
 }
 
-void segment_service::answer(const parked_post& p, segment_index first, std::uint32_t count) {
+void segment_service::answer(const parked_request& p, segment_index first, std::uint32_t count) {
     counters_.grants.add(1);
-    server_.answer({answer_status::granted, p.slot, p.tag, {first + first_, count}});
+    server_.answer({response_status::granted, p.slot, p.tag, {first + first_, count}});
 }
 
 /// A run of free segments, which are granted now.
@@ -105,7 +105,7 @@ std::optional<portion> segment_service::find_place(std::uint32_t count, leaf_cou
     return portion{*found, leaf_index{0}, leaves};
 }
 
-bool segment_service::try_grant(const parked_post& p) {
+bool segment_service::try_grant(const parked_request& p) {
     const auto place = find_place(p.count, p.leaves);
     if (place) {
         answer(p, place->block, to_underlying(place->first));
@@ -134,12 +134,12 @@ void segment_service::give_back_from_host(const mailbox::grant& g) {
     publish_counts();
 }
 
-/// For the magazine: as many as there are in one piece, up to what was asked for.
-void segment_service::handle_refill(const mailbox::post& p) {
+/// For the segment cache: as many as there are in one piece, up to what was asked for.
+void segment_service::handle_refill(const mailbox::request& p) {
     // Where a shorter run will do, none is too long.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
-    // If memory is scarce, or a request waits for some, nothing goes into a magazine: a group that needs it asks for
-    // it. Services share the budgets: what others have taken of them shows when they are spent.
+    // If memory is scarce, or a request waits for some, nothing goes into a segment cache: a group that needs it asks
+    // for it. Services share the budgets: what others have taken of them shows when they are spent.
     const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
     const std::uint64_t left = tree_.free_count() + to_come;
     const bool scarce = left * 8 <= line_.most || !parked_.empty();
@@ -148,25 +148,25 @@ void segment_service::handle_refill(const mailbox::post& p) {
     if (found) {
         answer({p.slot, p.tag, count, leaf_count{0}}, *found, count);
     } else {
-        refuse_grant({p.slot, p.tag, most, leaf_count{0}});
+        reject_grant({p.slot, p.tag, most, leaf_count{0}});
     }
 }
 
-void segment_service::handle_grant(const mailbox::post& p) {
-    const parked_post request{p.slot, p.tag, p.run.count, p.leaves};
+void segment_service::handle_grant(const mailbox::request& p) {
+    const parked_request request{p.slot, p.tag, p.run.count, p.leaves};
     if (portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
         // No portion has so many leaves: it would be a segment, or more of them.
         counters_.refused.add(1);
-        server_.answer({answer_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
+        server_.answer({response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
     } else if (is_closing() || request.most_segments() == 0 ||
                (request.most_segments() > line_.range.count && !p.or_fewer)) {
-        refuse_grant(request);
+        reject_grant(request);
     } else if (p.or_fewer) {
         handle_refill(p);
     } else if (!try_grant(request)) {
         if (committed_ == line_.range.count || grower_.is_spent(shard_) || grower_.is_blocked(settings_.patience_ns)) {
             note_blocked(request);
-            return refuse_grant(request);
+            return reject_grant(request);
         }
         park(request);
     }
@@ -213,16 +213,17 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
     return true;
 }
 
-void segment_service::handle_give_back(const mailbox::post& p) {
+void segment_service::handle_give_back(const mailbox::request& p) {
     counters_.returns.add(1);
     const segment_index block{to_underlying(p.run.first) - first_};
-    const bool of_portion = p.run.count >= mailbox::post::portion_at;
-    const bool ok = of_portion ? take_back_portion(block, leaf_index{p.run.count - mailbox::post::portion_at})
+    const bool of_portion = p.run.count >= mailbox::request::portion_at;
+    const bool ok = of_portion ? take_back_portion(block, leaf_index{p.run.count - mailbox::request::portion_at})
                                : take_back({block, p.run.count});
     if (!ok) {
         counters_.refused.add(1);
     }
-    server_.answer({ok ? answer_status::acknowledged : answer_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
+    server_.answer(
+        {ok ? response_status::acknowledged : response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
 void segment_service::take_up_growth() {

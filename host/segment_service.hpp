@@ -59,7 +59,7 @@ struct service_settings {
     /// Segments kept committed and free at the least; 0: memory is committed on demand alone. Otherwise a quarter of
     /// what is granted is kept so, less what the device caches.
     std::uint32_t ahead = 0;
-    std::uint32_t cached = 0;  ///< segments that the device keeps in its magazine
+    std::uint32_t cached = 0;  ///< segments that the device keeps in its segment cache
     portion_policy policy = portion_policy::packed;
     /// How long a commit may be under way before requests that need one are refused.
     std::uint64_t patience_ns = ~std::uint64_t{0};
@@ -134,7 +134,7 @@ public:
     static constexpr std::uint32_t batch = 256;
 
 private:
-    struct parked_post {
+    struct parked_request {
         std::uint32_t slot;
         std::uint32_t tag;
         std::uint32_t count;
@@ -143,7 +143,7 @@ private:
         [[nodiscard]] std::uint32_t most_segments() const { return count + (to_underlying(leaves) != 0 ? 1 : 0); }
     };
     /// What it takes, as far as is known before its place is.
-    [[nodiscard]] std::uint64_t leaves_of(const parked_post& p) const {
+    [[nodiscard]] std::uint64_t leaves_of(const parked_request& p) const {
         const leaf_count tail =
             to_underlying(p.leaves) != 0 ? reserved_for(portions_.shape().policy, p.leaves) : p.leaves;
         return std::uint64_t{p.count} * leaves_per_segment + to_underlying(tail);
@@ -152,25 +152,25 @@ private:
     [[nodiscard]] bool is_awaited() const { return !parked_.empty() || host_wants_ != 0; }
 
     [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
-    void handle(const mailbox::post& p);
-    void handle_grant(const mailbox::post& p);
-    void handle_refill(const mailbox::post& p);
-    void handle_give_back(const mailbox::post& p);
-    bool try_grant(const parked_post& p);
+    void handle(const mailbox::request& p);
+    void handle_grant(const mailbox::request& p);
+    void handle_refill(const mailbox::request& p);
+    void handle_give_back(const mailbox::request& p);
+    bool try_grant(const parked_request& p);
     std::optional<portion> find_place(std::uint32_t count, leaf_count leaves);
     std::optional<segment_index> take_segments(std::uint32_t count);
     bool take_back(segment_run local);
     bool take_back_portion(segment_index block, leaf_index first);
     std::optional<portion> place_tail(leaf_count leaves);
-    void answer(const parked_post& p, segment_index first, std::uint32_t count);
-    void refuse_grant(const parked_post& p);
+    void answer(const parked_request& p, segment_index first, std::uint32_t count);
+    void reject_grant(const parked_request& p);
     /// Something has become free: requests that wait are tried again, and device threads ask again although a commit is
     /// blocked.
     void note_room();
     /// Before a request is refused that was tried: where a commit is blocked, tells device threads not to ask for as
     /// much.
-    void note_blocked(const parked_post& p);
-    void park(const parked_post& p);
+    void note_blocked(const parked_request& p);
+    void park(const parked_request& p);
     void want_for_parked();
     void retry_parked();
     [[nodiscard]] std::uint64_t ever(std::uint64_t segments) const;
@@ -194,12 +194,12 @@ private:
     segment_directory directory_;
     extent_map extents_;
     portion_tree portions_;
-    std::vector<parked_post> parked_;  // capacity: all slots, from the start
-    std::uint64_t parked_leaves_ = 0;  ///< that they ask for, all together
-    std::uint32_t longest_ = 0;        ///< segments that one of them must have in one piece
-    bool may_fit_ = false;             ///< something has become free since they were last tried
-    std::uint32_t host_wants_ = 0;     ///< calls of `begin_want` that have not ended
-    std::uint32_t host_longest_ = 0;   ///< as `longest_`, of those
+    std::vector<parked_request> parked_;  // capacity: all slots, from the start
+    std::uint64_t parked_leaves_ = 0;     ///< that they ask for, all together
+    std::uint32_t longest_ = 0;           ///< segments that one of them must have in one piece
+    bool may_fit_ = false;                ///< something has become free since they were last tried
+    std::uint32_t host_wants_ = 0;        ///< calls of `begin_want` that have not ended
+    std::uint32_t host_longest_ = 0;      ///< as `longest_`, of those
     simt::host_word<std::uint32_t> closing_{0};
     service_counters counters_;
 };

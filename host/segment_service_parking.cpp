@@ -9,9 +9,9 @@
 
 namespace orchard {
 
-using mailbox::answer_status;
+using mailbox::response_status;
 
-void segment_service::park(const parked_post& p) {
+void segment_service::park(const parked_request& p) {
     counters_.parked.add(1);
     parked_.push_back(p);
     parked_leaves_ += leaves_of(p);
@@ -43,11 +43,11 @@ void segment_service::retry_parked() {
         return;  // nothing has changed since they were last tried, and more of them only wait behind them
     }
     may_fit_ = false;
-    std::erase_if(parked_, [&](const parked_post& p) {
+    std::erase_if(parked_, [&](const parked_request& p) {
         const bool granted = !is_closing() && try_grant(p);
         if (!granted && hopeless) {
             note_blocked(p);
-            refuse_grant(p);
+            reject_grant(p);
         }
         if (granted || hopeless) {
             parked_leaves_ -= leaves_of(p);
@@ -71,7 +71,7 @@ void segment_service::note_room() {
     server_.show_blocked(0);
 }
 
-void segment_service::note_blocked(const parked_post& p) {
+void segment_service::note_blocked(const parked_request& p) {
     if (grower_.is_blocked(settings_.patience_ns)) {
         const std::uint64_t leaves = std::uint64_t{p.count} * leaves_per_segment + to_underlying(p.leaves);
         const std::uint64_t shown = server_.shown_blocked();
@@ -79,23 +79,23 @@ void segment_service::note_blocked(const parked_post& p) {
     }
 }
 
-void segment_service::refuse_grant(const parked_post& p) {
+void segment_service::reject_grant(const parked_request& p) {
     const auto failed = static_cast<failure_reason>(line_.failed.load<simt::order::acquire>());
-    answer_status why = answer_status::out_of_memory;
+    response_status why = response_status::out_of_memory;
     if (is_closing()) {
-        why = answer_status::closing;
+        why = response_status::closing;
     } else if (p.most_segments() == 0 || p.most_segments() > line_.range.count) {
-        why = answer_status::too_large;
+        why = response_status::too_large;
     } else if (grower_.is_blocked(settings_.patience_ns)) {
-        why = answer_status::commit_blocked;
+        why = response_status::commit_blocked;
     } else if (failed == failure_reason::commit_failed) {
-        why = answer_status::commit_failed;
+        why = response_status::commit_failed;
     } else if (tree_.free_count() >= p.most_segments()) {
-        why = answer_status::fragmented;
+        why = response_status::fragmented;
     } else if (failed == failure_reason::out_of_memory_host_budget) {
-        why = answer_status::out_of_host_budget;
+        why = response_status::out_of_host_budget;
     } else if (committed_ == line_.range.count && grower_.is_limited_by_range()) {
-        why = answer_status::out_of_range;
+        why = response_status::out_of_range;
     }
     publish_longest_run();
     server_.answer({why, p.slot, p.tag, {segment_index{tree_.free_count()}, 0}});

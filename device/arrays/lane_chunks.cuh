@@ -91,17 +91,17 @@ inline ORCHARD_NOINLINE std::uint32_t choose_large_tile(lanes_request& r) {
 
 /// Divides lanes of the same size into sub-arrays whose widths are powers of two, by the binary digits of their number;
 /// or into one wider than that, where that is at most a quarter more than they ask for.
-/// @param most_row  bytes of a row at most
-inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, std::uint32_t most_row) {
+/// @param max_row  bytes of a row at most
+inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, std::uint32_t max_row) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(r.alike));
     std::uint32_t width = 1;
     while (width < lanes) {
         width *= 2;
     }
-    // A power of two is one sub-array, or several of `most_row`; else each binary digit is one.
+    // A power of two is one sub-array, or several of `max_row`; else each binary digit is one.
     const std::uint32_t whole = width * r.most * 4 <= lanes * r.least * 5 ? width : lanes;
-    while (width > 1 && (width > whole || width << log > most_row)) {
+    while (width > 1 && (width > whole || width << log > max_row)) {
         width /= 2;
     }
     std::uint32_t end = whole / width * width;
@@ -117,7 +117,7 @@ inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, s
 }
 
 /// Says how this lane's sub-array is laid out, and where in it the lane is.
-inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t most_row) {
+inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t max_row) {
     r.in_tail_rows = false;
     const std::uint32_t log = r.log_unit < r.log_turn ? choose_large_tile(r) : r.log_turn;
     if (r.in_tail_rows) {
@@ -125,7 +125,7 @@ inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t most_row
         r.map = lane_map::with_tail_rows(static_cast<tile>(log), lanes, r.most << r.log_unit);
         r.first = 0;
     } else {
-        choose_width(r, log, most_row);
+        choose_width(r, log, max_row);
     }
     r.position = static_cast<std::uint32_t>(simt::rank_in(r.alike)) - r.first;
     const std::uint64_t alignment = r.map.size(0).alignment;
@@ -177,7 +177,7 @@ inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
 /// is at most a quarter more than was asked for; if not, the sub-arrays are made narrower, so that no row is so long.
 inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
     // Before the sums, so that they cannot overflow.
-    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.places || r.bytes > most_chunk_bytes) != 0) {
+    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.max_slabs || r.bytes > max_chunk_bytes) != 0) {
         return false;
     }
     group_by_size(r);
@@ -192,7 +192,7 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
         }
     }
     choose_shape(r, simt::ballot(r.mask, std::uint64_t{1} << r.log_align > big_page_bytes) != 0);
-    return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.places;
+    return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
 }
 
 /// One chunk for the arrays of the group; this lane's sub-array of it in `r.block`, or null with the reason in `r.why`.
@@ -230,8 +230,8 @@ inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) 
 }
 
 /// Frees the array of the lane with number `position` in the sub-array that begins at the address; the last lane of a
-/// chunk puts its memory into the magazine. Any lane, alone; never waits. False where there is no such array that is
-/// allocated. Cost: five to thirteen loads, one atomic.
+/// chunk puts its memory into the segment cache. Any lane, alone; never waits. False where there is no such array that
+/// is allocated. Cost: five to thirteen loads, one atomic.
 ORCHARD_INLINE bool free_lane(block_search& s, std::uint32_t position) {
     if (!is_in_heap(s)) {
         return false;

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Being courier: takes the office, and then round after round reads answers, delivers them, and moves the cursor.
+/// Being poller: takes the lease, and then round after round reads answers, delivers them, and moves the cursor.
 
 #include "device/host_rpc/client.cuh"
 
@@ -10,45 +10,45 @@ namespace orchard::device {
 
 namespace mutation = simt::mutation;
 
-namespace courier {
+namespace poller {
 
-/// Becomes courier of the ring if nobody is, or if the courier word still is `e.turn.lost`. Whether it did; all lanes.
-inline ORCHARD_NOINLINE bool take_office(errand& e) {
+/// Becomes poller of the ring if nobody is, or if the poller word still is `e.turn.lost`. Whether it did; all lanes.
+inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     std::uint64_t word = 0;
-    std::uint64_t office = 0;
+    std::uint64_t lease = 0;
     if (is_leader(e.mask)) {
-        auto& courier = e.box->device->courier[e.turn.ring].word;
-        word = e.turn.eager ? 0 : courier.load<simt::order::relaxed>();
-        if ((word & courier_word::held) == 0) {
-            word = courier.fetch_or<simt::order::relaxed>(courier_word::held);
-            office = (word & courier_word::held) == 0 ? word | courier_word::held : 0;
+        auto& poller = e.box->device->poller[e.turn.ring].word;
+        word = e.turn.eager ? 0 : poller.load<simt::order::relaxed>();
+        if ((word & poller_word::held) == 0) {
+            word = poller.fetch_or<simt::order::relaxed>(poller_word::held);
+            lease = (word & poller_word::held) == 0 ? word | poller_word::held : 0;
         } else if (word == e.turn.lost) {
-            const std::uint64_t mine = courier_word::succeeded(word);
-            office = courier.compare_exchange<simt::order::relaxed>(word, mine) ? mine : 0;
+            const std::uint64_t mine = poller_word::succeeded(word);
+            lease = poller.compare_exchange<simt::order::relaxed>(word, mine) ? mine : 0;
         }
     }
-    e.turn.courier = from_leader(e.mask, word);
-    office = from_leader(e.mask, office);
-    e.turn.office = office;
-    e.turn.cursor = courier_word::cursor(office);
+    e.turn.poller = from_leader(e.mask, word);
+    lease = from_leader(e.mask, lease);
+    e.turn.lease = lease;
+    e.turn.cursor = poller_word::cursor(lease);
     e.turn.deep = 1;
     e.turn.round = 0;
     e.turn.for_others = 0;
-    return office != 0;
+    return lease != 0;
 }
 
 /// Reads the answer ring from the cursor on, `e.turn.deep` words a lane, all side by side; the lanes of the group too.
 /// A single word is acquired by its load; several need the fence that `end_reading` then makes.
-inline ORCHARD_NOINLINE void read_batch(errand& e) {
+inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
-    const std::uint32_t end = box.shape.answer_slots() - 1;
+    const std::uint32_t end = box.shape.response_slots() - 1;
     auto at = static_cast<std::uint32_t>(e.turn.cursor) + static_cast<std::uint32_t>(simt::rank_in(e.mask));
-    const auto* ring = box.host.answers + box.shape.answer_position(e.turn.ring, 0);
+    const auto* ring = box.host.answers + box.shape.response_position(e.turn.ring, 0);
     // First, since the load of the answer may be an acquiring one. What is read is put down only after all was asked
     // for: putting down waits.
     const std::uint64_t posted = box.device->posted[e.turn.ring].word.load<simt::order::relaxed>();
-    const bool waits = e.turn.own_slot != tenure::no_slot;
+    const bool waits = e.turn.own_slot != poller_turn::no_slot;
     const std::uint64_t own = waits ? box.device->slots()[e.turn.own_slot].load<simt::order::relaxed>() : 0;
     if (e.turn.deep == 1) {
         e.turn.words[0] = ring[at & end].load<simt::order::acquire>();
@@ -69,16 +69,16 @@ inline ORCHARD_NOINLINE void read_batch(errand& e) {
 }
 
 /// How many answers of the batch are there without a gap: `e.turn.ready`. All lanes.
-inline ORCHARD_NOINLINE void count_ready(errand& e) {
+inline ORCHARD_NOINLINE void count_ready(rpc_context& e) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
     auto index = static_cast<std::uint32_t>(simt::rank_in(e.mask));
     std::uint32_t ready = 0;
     ORCHARD_NO_UNROLL
     for (std::uint32_t j = 0; j < e.turn.deep && ready == j * width; ++j, index += width) {
         const std::uint64_t word = e.turn.words[j];
-        const bool here = (answer::lap_field::get(word) == e.box->shape.answer_lap_tag(e.turn.cursor + index) ||
+        const bool here = (response::lap_field::get(word) == e.box->shape.response_lap_tag(e.turn.cursor + index) ||
                            (mutation::is(mutation::fault::lap_tag) && word != 0)) &&
-                          index < e.box->shape.answers_owed();
+                          index < e.box->shape.responses_owed();
         const simt::lane_mask missing = e.mask & ~simt::ballot(e.mask, here);
         ready += missing == 0 ? width
                               : static_cast<std::uint32_t>(simt::popcount(e.mask & ((missing & (~missing + 1)) - 1)));
@@ -87,14 +87,14 @@ inline ORCHARD_NOINLINE void count_ready(errand& e) {
 }
 
 /// Takes out of the batch what is not there, and the group's own answer. Whether that was there; all lanes.
-inline ORCHARD_NOINLINE bool take_own(errand& e) {
+inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     std::uint64_t mine = 0;
     auto index = static_cast<std::uint32_t>(simt::rank_in(e.mask));
     ORCHARD_NO_UNROLL
     for (std::uint32_t j = 0; j < e.turn.deep; ++j) {
         const std::uint64_t word = e.turn.words[j];
-        const bool own = index < e.turn.ready && answer::slot_field::get(word) == e.turn.own_slot &&
-                         answer::tag_field::get(word) == e.turn.own_tag;
+        const bool own = index < e.turn.ready && response::slot_field::get(word) == e.turn.own_slot &&
+                         response::tag_field::get(word) == e.turn.own_tag;
         mine = own ? word : mine;
         if (own || index >= e.turn.ready) {
             e.turn.words[j] = 0;
@@ -109,10 +109,10 @@ inline ORCHARD_NOINLINE bool take_own(errand& e) {
 }
 
 /// Decides whether this round is the last, and makes the batch ready to be delivered.
-inline ORCHARD_NOINLINE void end_reading(errand& e, bool took_own) {
-    tenure& t = e.turn;
-    const bool any = courier_word::flying(from_leader(e.mask, t.posted), t.cursor + t.ready) != 0;
-    // The courier before may have delivered this group's own answer, just before this one came.
+inline ORCHARD_NOINLINE void end_reading(rpc_context& e, bool took_own) {
+    poller_turn& t = e.turn;
+    const bool any = poller_word::flying(from_leader(e.mask, t.posted), t.cursor + t.ready) != 0;
+    // The poller before may have delivered this group's own answer, just before this one came.
     const bool served = t.mine != 0 || from_leader(e.mask, t.served ? 1u : 0u) != 0;
     t.last = ++t.round >= t.rounds || !any || (served && ++t.for_others >= rounds_for_others);
     // The relaxed loads of the answers acquire what the service released with them, and the deliveries release it. One
@@ -124,7 +124,7 @@ inline ORCHARD_NOINLINE void end_reading(errand& e, bool took_own) {
 
 /// Hands `at_once` answers over, side by side, from `e.turn.at` on. Repeating it is harmless: the tag tells a slot's
 /// uses apart. Those that found no waiter are in `e.turn.others`.
-ORCHARD_INLINE void hand_over_some(errand& e) {
+ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     const std::uint64_t* words = e.turn.words + e.turn.at;
     const std::uint32_t left = e.turn.deep - e.turn.at;
     auto* slots = e.box->device->slots();
@@ -133,11 +133,11 @@ ORCHARD_INLINE void hand_over_some(errand& e) {
     ORCHARD_UNROLL
     for (std::uint32_t j = 0; j < at_once; ++j) {
         const std::uint64_t packed = j < left ? words[j] : 0;
-        waiting[j] = slot_word::waiting(answer::tag_field::get(packed));
-        // Releases what the service's answer released to this courier (its fence lies between); pairs with the
+        waiting[j] = slot_word::waiting(response::tag_field::get(packed));
+        // Releases what the service's answer released to this poller (its fence lies between); pairs with the
         // waiter's acquire.
-        found[j] = slots[answer::slot_field::get(packed)].compare_exchange_if<simt::store_after_fence>(
-            packed != 0, waiting[j], slot_word::delivered(answer::unpack(packed)));
+        found[j] = slots[response::slot_field::get(packed)].compare_exchange_if<simt::store_after_fence>(
+            packed != 0, waiting[j], slot_word::delivered(response::unpack(packed)));
     }
     std::uint32_t others = 0;
     ORCHARD_UNROLL
@@ -149,7 +149,7 @@ ORCHARD_INLINE void hand_over_some(errand& e) {
 
 /// Hands the answer `e.turn.at` over, with those after it. Any lane, alone. True where nobody waits for it: it is for
 /// the sink then, with what was asked for in `e.turn.asked`.
-inline ORCHARD_NOINLINE bool hand_over(errand& e) {
+inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
     if (e.turn.at % at_once == 0) {
         hand_over_some(e);
     }
@@ -160,78 +160,78 @@ inline ORCHARD_NOINLINE bool hand_over(errand& e) {
     }
     const std::uint64_t packed = e.turn.words[e.turn.at];
     e.turn.handed = packed;
-    auto& word = e.box->device->slots()[answer::slot_field::get(packed)];
+    auto& word = e.box->device->slots()[response::slot_field::get(packed)];
     std::uint64_t found = word.load<simt::order::relaxed>();
-    if (!slot_word::is_forsaken(found, answer::tag_field::get(packed))) {
-        return false;  // delivered before, by a courier that was thought lost
+    if (!slot_word::is_forsaken(found, response::tag_field::get(packed))) {
+        return false;  // delivered before, by a poller that was thought lost
     }
     e.turn.asked = found;
     return word.compare_exchange<simt::order::acq_rel>(
-        found, slot_word::idle((answer::tag_field::get(packed) + 1) & e.box->shape.tag_mask()));
+        found, slot_word::idle((response::tag_field::get(packed) + 1) & e.box->shape.tag_mask()));
 }
 
 /// Says what the answer `e.turn.handed` grants.
-inline ORCHARD_NOINLINE answer_status read_grant(errand& e) {
-    const answer a = answer::unpack(e.turn.handed);
+inline ORCHARD_NOINLINE response_status read_grant(rpc_context& e) {
+    const response a = response::unpack(e.turn.handed);
     e.turn.granted =
         mailbox::granted_by(a, slot_word::first_field::get(e.turn.asked), slot_word::count_field::get(e.turn.asked));
     return a.status;
 }
 
 /// Gives the answer `e.turn.handed` to the sink.
-template <class Sink>
-ORCHARD_NOINLINE void sink_answer(errand_with<Sink>& e) {
-    const answer_status status = read_grant(e);
-    e.sink(status, e.turn.granted);
+template <class Completion>
+ORCHARD_NOINLINE void completed_response(rpc_context_with<Completion>& e) {
+    const response_status status = read_grant(e);
+    e.completion(status, e.turn.granted);
 }
 
 /// Delivers the batch.
-template <class Sink>
-ORCHARD_FN void deliver_batch(errand_with<Sink>& e) {
+template <class Completion>
+ORCHARD_FN void deliver_batch(rpc_context_with<Completion>& e) {
     if (e.turn.deep == 1 && e.turn.words[0] == 0) {
         return;  // a lone group, which has taken its own
     }
     ORCHARD_NO_UNROLL
     for (e.turn.at = 0; e.turn.at < e.turn.deep; ++e.turn.at) {
         if (hand_over(e)) {
-            sink_answer(e);
+            completed_response(e);
         }
     }
 }
 
-/// Moves the cursor past the batch, and lets the office go after the last round. Whether there is to be another; all
+/// Moves the cursor past the batch, and lets the lease go after the last round. Whether there is to be another; all
 /// lanes.
-inline ORCHARD_NOINLINE bool move_cursor(errand& e) {
+inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
     simt::sync(e.mask);  // the cursor passes only what all lanes have delivered
     std::uint32_t dismissed = 0;
     if (is_leader(e.mask) && (e.turn.ready != 0 || e.turn.last)) {
-        auto& courier = e.box->device->courier[e.turn.ring].word;
-        std::uint64_t expected = courier_word::moved_to(e.turn.office, e.turn.cursor);
+        auto& poller = e.box->device->poller[e.turn.ring].word;
+        std::uint64_t expected = poller_word::moved_to(e.turn.lease, e.turn.cursor);
         const std::uint64_t slip = mutation::is(mutation::fault::cursor) && e.turn.ready != 0 ? 1 : 0;
-        const std::uint64_t next_word = courier_word::moved_to(e.turn.office, e.turn.cursor + e.turn.ready + slip);
+        const std::uint64_t next_word = poller_word::moved_to(e.turn.lease, e.turn.cursor + e.turn.ready + slip);
         if (mutation::is(mutation::fault::epoch)) {
-            expected = courier.load<simt::order::relaxed>();
+            expected = poller.load<simt::order::relaxed>();
         }
-        const bool still = courier.compare_exchange<simt::order::relaxed>(
-            expected, e.turn.last ? courier_word::released(next_word) : next_word);
+        const bool still = poller.compare_exchange<simt::order::relaxed>(
+            expected, e.turn.last ? poller_word::released(next_word) : next_word);
         dismissed = still ? 0 : 1;
     }
     e.turn.cursor += e.turn.ready;
-    e.turn.courier = courier_word::released(courier_word::moved_to(e.turn.office, e.turn.cursor));
+    e.turn.poller = poller_word::released(poller_word::moved_to(e.turn.lease, e.turn.cursor));
     e.turn.deep = e.turn.ready == e.turn.deep * static_cast<std::uint32_t>(simt::popcount(e.mask)) ? depth : 1;
     if (!e.turn.last && e.turn.ready == 0) {
         simt::pause(20);
     }
     // An answer ring has room for the answers owed and for as many that were delivered above its cursor. A
-    // courier that was dismissed moves no cursor, so that it must deliver no further batch.
+    // poller that was dismissed moves no cursor, so that it must deliver no further batch.
     return !e.turn.last && from_leader(e.mask, dismissed) == 0;
 }
 
-/// Is courier for at most `e.turn.rounds` rounds, if the office is free (or still is `e.turn.lost`).
+/// Is poller for at most `e.turn.rounds` rounds, if the lease is free (or still is `e.turn.lost`).
 /// Cost of a round: one trip to the host's memory, and a compare-and-swap for each answer of a lane.
-template <class Sink>
-ORCHARD_NOINLINE void serve(errand_with<Sink>& e) {
-    if (!take_office(e)) {
+template <class Completion>
+ORCHARD_NOINLINE void serve(rpc_context_with<Completion>& e) {
+    if (!take_lease(e)) {
         return;
     }
     do {
@@ -242,41 +242,41 @@ ORCHARD_NOINLINE void serve(errand_with<Sink>& e) {
     } while (move_cursor(e));
 }
 
-/// Looks whether the ring's courier has stopped, for a group that makes rounds again and again.
-inline ORCHARD_NOINLINE void look_for_lost(errand& e) {
+/// Looks whether the ring's poller has stopped, for a group that makes rounds again and again.
+inline ORCHARD_NOINLINE void look_for_lost(rpc_context& e) {
     const std::uint64_t since = e.seen.since[e.turn.ring];
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
-    e.turn.lost = since != 0 && now - since > e.box->lost_after_ns ? e.seen.courier[e.turn.ring] : 0;
+    e.turn.lost = since != 0 && now - since > e.box->lost_after_ns ? e.seen.poller[e.turn.ring] : 0;
 }
 
-/// Notes what a round has seen of the ring's courier.
-inline ORCHARD_NOINLINE void note_seen(errand& e) {
+/// Notes what a round has seen of the ring's poller.
+inline ORCHARD_NOINLINE void note_seen(rpc_context& e) {
     const std::uint32_t ring = e.turn.ring;
-    if (e.turn.courier != e.seen.courier[ring] || e.seen.since[ring] == 0) {
-        e.seen.courier[ring] = e.turn.courier;
+    if (e.turn.poller != e.seen.poller[ring] || e.seen.since[ring] == 0) {
+        e.seen.poller[ring] = e.turn.poller;
         e.seen.since[ring] = from_leader(e.mask, simt::clock_ns());
     }
 }
 
-}  // namespace courier
+}  // namespace poller
 
-template <class Sink>
-ORCHARD_FN void mailbox_client::go_round(errand_with<Sink>& e) {
+template <class Completion>
+ORCHARD_FN void mailbox_client::go_round(rpc_context_with<Completion>& e) {
     e.turn.begin(1);
     ORCHARD_NO_UNROLL
-    for (e.turn.ring = 0; e.turn.ring < e.box->shape.couriers; ++e.turn.ring) {
-        courier::serve(e);
+    for (e.turn.ring = 0; e.turn.ring < e.box->shape.pollers; ++e.turn.ring) {
+        poller::serve(e);
     }
 }
 
-template <class Sink>
-ORCHARD_FN void mailbox_client::go_round_again(errand_with<Sink>& e) {
+template <class Completion>
+ORCHARD_FN void mailbox_client::go_round_again(rpc_context_with<Completion>& e) {
     e.turn.begin(1);
     ORCHARD_NO_UNROLL
-    for (e.turn.ring = 0; e.turn.ring < e.box->shape.couriers; ++e.turn.ring) {
-        courier::look_for_lost(e);
-        courier::serve(e);
-        courier::note_seen(e);
+    for (e.turn.ring = 0; e.turn.ring < e.box->shape.pollers; ++e.turn.ring) {
+        poller::look_for_lost(e);
+        poller::serve(e);
+        poller::note_seen(e);
     }
 }
 

@@ -14,9 +14,9 @@ namespace posts {
 inline constexpr std::uint32_t quick_attempts = 9;
 
 /// Leader only: tries to claim one slot, the warp's own first. Relaxed: a slot carries nothing but its own word.
-inline ORCHARD_FN bool claim(errand& e) {
+inline ORCHARD_FN bool claim(rpc_context& e) {
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
-    receipt& r = e.post.made;
+    ticket& r = e.post.made;
     r.slot = (warp + e.post.attempt * 0x9e3779b1u) & (e.box->shape.slots - 1);
     auto& word = e.box->device->slots()[r.slot];
     if (!e.post.unattended) {
@@ -32,15 +32,15 @@ inline ORCHARD_FN bool claim(errand& e) {
 }
 
 /// Leader only. The ticket is written at once: the service waits for it.
-inline ORCHARD_NOINLINE void write_post(errand& e) {
+inline ORCHARD_NOINLINE void write_request(rpc_context& e) {
     const mailbox_client& box = *e.box;
-    box.device->posted[box.shape.answer_ring(e.post.made.slot)].word.fetch_add<simt::order::relaxed>(1);
+    box.device->posted[box.shape.response_ring(e.post.made.slot)].word.fetch_add<simt::order::relaxed>(1);
     const std::uint64_t ticket = box.device->ticket.word.fetch_add<simt::order::relaxed>(1);
     auto& word = box.host.posts[box.shape.position(ticket)];
-    const std::uint64_t packed = e.post.packed | mailbox::post::slot_field::put(e.post.made.slot) |
-                                 mailbox::post::tag_field::put(e.post.made.tag) |
-                                 mailbox::post::lap_field::put(box.shape.lap_tag(ticket));
-    if (e.post.request.kind == mailbox::post_kind::give_back) {
+    const std::uint64_t packed = e.post.packed | mailbox::request::slot_field::put(e.post.made.slot) |
+                                 mailbox::request::tag_field::put(e.post.made.tag) |
+                                 mailbox::request::lap_field::put(box.shape.lap_tag(ticket));
+    if (e.post.request.kind == mailbox::request_kind::give_back) {
         // What the last owner wrote is before what the next owner writes: pairs with the service's acquire.
         word.store<simt::order::release>(packed);
     } else {
@@ -48,16 +48,16 @@ inline ORCHARD_NOINLINE void write_post(errand& e) {
     }
 }
 
-/// How an attempt to post ended. `refused`: it is known why nothing can be got; `receipt::failure` says it.
+/// How an attempt to post ended. `refused`: it is known why nothing can be got; `ticket::failure` says it.
 enum class attempt : std::uint32_t { posted, refused, taken };
 
 /// Leader only: an attempt at one slot. `posted`: the slot is claimed, and the post is to be written at once.
-inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
+inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
     const bool claimed = claim(e);  // a slot claimed in vain is let go
     ++e.post.attempt;
     // Returns are taken to the last.
-    if (e.post.request.kind == mailbox::post_kind::grant) {
-        e.post.made.failure = e.box->known_refusal(e.post.request.least_leaves());
+    if (e.post.request.kind == mailbox::request_kind::grant) {
+        e.post.made.failure = e.box->known_rejection(e.post.request.least_leaves());
         if (e.post.made.failure != failure_reason::none) {
             if (claimed) {
                 e.box->finish(e.post.made);
@@ -69,7 +69,7 @@ inline ORCHARD_NOINLINE attempt try_slot(errand& e) {
 }
 
 /// Leader only: tries up to `attempts` slots, and posts.
-inline ORCHARD_FN attempt try_slots(errand& e, std::uint32_t attempts) {
+inline ORCHARD_FN attempt try_slots(rpc_context& e, std::uint32_t attempts) {
     const std::uint32_t end = e.post.attempt + attempts;
     attempt result = attempt::taken;
     ORCHARD_NO_UNROLL
@@ -77,13 +77,13 @@ inline ORCHARD_FN attempt try_slots(errand& e, std::uint32_t attempts) {
         result = try_slot(e);
     }
     if (result == attempt::posted) {
-        write_post(e);
+        write_request(e);
     }
     return result;
 }
 
 /// Tries up to `attempts` slots. True: it is over, with a post or with a reason why not; all lanes.
-inline ORCHARD_NOINLINE bool try_post(errand& e, std::uint32_t attempts) {
+inline ORCHARD_NOINLINE bool try_post(rpc_context& e, std::uint32_t attempts) {
     e.post.made.count = e.post.request.run.count;
     e.post.made.leaves = to_underlying(e.post.request.leaves);
     e.post.made.failure = failure_reason::none;
@@ -100,7 +100,7 @@ inline ORCHARD_NOINLINE bool try_post(errand& e, std::uint32_t attempts) {
 }
 
 /// Whether nothing has been delivered for as long as the deadline allows. All lanes.
-inline ORCHARD_NOINLINE bool is_stuck(errand& e) {
+inline ORCHARD_NOINLINE bool is_stuck(rpc_context& e) {
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     const std::uint64_t done = from_leader(e.mask, e.box->delivered());
     if (done != e.post.progress || e.post.progress_at == 0) {
@@ -112,12 +112,12 @@ inline ORCHARD_NOINLINE bool is_stuck(errand& e) {
 
 }  // namespace posts
 
-template <class Sink>
-ORCHARD_FN void mailbox_client::post(errand_with<Sink>& e) {
+template <class Completion>
+ORCHARD_FN void mailbox_client::post(rpc_context_with<Completion>& e) {
     if (posts::try_post(e, posts::quick_attempts)) {
         return;
     }
-    // All slots are in use. Some may only wait for a courier: is one, between further attempts.
+    // All slots are in use. Some may only wait for a poller: is one, between further attempts.
     e.seen = rounds_seen{};
     ORCHARD_NO_UNROLL
     while (!e.post.unattended && !posts::is_stuck(e)) {
@@ -130,9 +130,10 @@ ORCHARD_FN void mailbox_client::post(errand_with<Sink>& e) {
     e.post.made.failure = failure_reason::service_not_answering;
 }
 
-template <class Sink>
-ORCHARD_FN receipt mailbox_client::post(simt::lane_mask mask, mailbox::post request, bool unattended, Sink sink) const {
-    errand_with<Sink> e{this, mask, sink};
+template <class Completion>
+ORCHARD_FN ticket mailbox_client::post(simt::lane_mask mask, mailbox::request request, bool unattended,
+                                       Completion completion) const {
+    rpc_context_with<Completion> e{this, mask, completion};
     e.post.begin(request, unattended);
     post(e);
     return e.post.made;

@@ -8,7 +8,7 @@
 
 namespace orchard::device {
 
-namespace refusals {
+namespace rejections {
 
 /// Returns why a request for `leaves` fails at once, or none.
 ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leaves) {
@@ -32,8 +32,8 @@ inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& kn
     }
     std::uint64_t holds = 0;
     if ((flags & device_part::silent) != 0) {
-        const std::uint64_t beat = host.beat->load<simt::order::relaxed>();
-        holds = device_part::silent_at(beat) == flags ? flags : 0;
+        const std::uint64_t heartbeat = host.heartbeat->load<simt::order::relaxed>();
+        holds = device_part::silent_at(heartbeat) == flags ? flags : 0;
     } else {
         const std::uint64_t blocked = host.blocked->load<simt::order::relaxed>();
         holds = blocked != 0 ? device_part::blocked_from(blocked) : 0;
@@ -45,7 +45,7 @@ inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& kn
 }
 
 /// Leader only: notes for all later requests why they fail, unless something is noted already.
-inline ORCHARD_NOINLINE void note_refusal(const mailbox_client& box, std::uint64_t flags) {
+inline ORCHARD_NOINLINE void note_rejection(const mailbox_client& box, std::uint64_t flags) {
     std::uint64_t found = 0;
     const std::uint64_t now = simt::clock_ns();
     if (box.device->known.flags.compare_exchange<simt::order::relaxed>(found, flags)) {
@@ -53,12 +53,12 @@ inline ORCHARD_NOINLINE void note_refusal(const mailbox_client& box, std::uint64
     }
 }
 
-}  // namespace refusals
+}  // namespace rejections
 
-inline ORCHARD_FN failure_reason mailbox_client::known_refusal(std::uint64_t leaves) const {
+inline ORCHARD_FN failure_reason mailbox_client::known_rejection(std::uint64_t leaves) const {
     return device->known.flags.load<simt::order::relaxed>() == 0
                ? failure_reason::none
-               : refusals::reason_of(refusals::compared(device->known, host), leaves);
+               : rejections::reason_of(rejections::compared(device->known, host), leaves);
 }
 
 }  // namespace orchard::device

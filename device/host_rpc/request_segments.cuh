@@ -10,22 +10,22 @@
 namespace orchard::device {
 
 /// Returns the reason of failure that an answer of the host stands for.
-ORCHARD_INLINE failure_reason reason_of(answer_status status) {
+ORCHARD_INLINE failure_reason reason_of(response_status status) {
     switch (status) {
-        case answer_status::granted: return failure_reason::none;
-        case answer_status::fragmented: return failure_reason::fragmented;
-        case answer_status::too_large: return failure_reason::too_large;
-        case answer_status::closing: return failure_reason::closing;
-        case answer_status::commit_failed: return failure_reason::commit_failed;
-        case answer_status::commit_blocked: return failure_reason::commit_blocked;
-        case answer_status::out_of_host_budget: return failure_reason::out_of_memory_host_budget;
-        case answer_status::out_of_range: return failure_reason::out_of_memory_virtual_range;
+        case response_status::granted: return failure_reason::none;
+        case response_status::fragmented: return failure_reason::fragmented;
+        case response_status::too_large: return failure_reason::too_large;
+        case response_status::closing: return failure_reason::closing;
+        case response_status::commit_failed: return failure_reason::commit_failed;
+        case response_status::commit_blocked: return failure_reason::commit_blocked;
+        case response_status::out_of_host_budget: return failure_reason::out_of_memory_host_budget;
+        case response_status::out_of_range: return failure_reason::out_of_memory_virtual_range;
         default: return failure_reason::out_of_memory_device_budget;
     }
 }
 
 /// Counts a request that was posted.
-inline ORCHARD_NOINLINE void count_request(const dealings& d) {
+inline ORCHARD_NOINLINE void count_request(const segment_request& d) {
     if (is_leader(d.mask)) {
         d.h.add(counter::posts, 1);
         if (d.wait.failure != failure_reason::none) {
@@ -36,7 +36,7 @@ inline ORCHARD_NOINLINE void count_request(const dealings& d) {
 
 /// Counts the chunk that is being asked for, and its blocks; `n` is 1, or -1 where it has been counted in vain. All
 /// lanes.
-inline ORCHARD_NOINLINE void count_chunk(dealings& d, int n) {
+inline ORCHARD_NOINLINE void count_chunk(segment_request& d, int n) {
     if (is_leader(d.mask) && d.bytes != 0) {
         const auto times = static_cast<std::uint64_t>(std::int64_t{n});
         d.h.add(counter::chunk_allocations, times);
@@ -48,9 +48,9 @@ inline ORCHARD_NOINLINE void count_chunk(dealings& d, int n) {
 
 /// Posts one request for `d.k` segments and a tail of `d.leaves` to `shard`, and waits. The reason is in `d.why`, what
 /// was got in `d.run` and `d.leaf`.
-inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
-    prepare_post(d, shard, {mailbox::post_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}},
-                 false);
+inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard) {
+    prepare_request(d, shard,
+                    {mailbox::request_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}}, false);
     mailbox_client::post(d);
     d.why = d.post.made.failure;
     if (d.why != failure_reason::none) {
@@ -66,7 +66,7 @@ inline ORCHARD_FN void request_segments(dealings& d, std::uint32_t shard) {
         count_chunk(d, -1);
     }
     if (d.why == failure_reason::commit_blocked && is_leader(d.mask)) {
-        refusals::note_refusal(*d.box, mailbox::device_part::blocked_from(d.post.request.least_leaves()));
+        rejections::note_rejection(*d.box, mailbox::device_part::blocked_from(d.post.request.least_leaves()));
     }
 }
 
@@ -97,7 +97,7 @@ ORCHARD_INLINE failure_reason telling_more(failure_reason a, failure_reason b) {
 }
 
 /// What is asked for, in leaves. Where one request is for less than another, it is a part of it.
-ORCHARD_INLINE std::uint64_t leaves_wanted(const dealings& d) {
+ORCHARD_INLINE std::uint64_t leaves_wanted(const segment_request& d) {
     return std::uint64_t{d.k} * leaves_per_segment + d.leaves;
 }
 
@@ -114,13 +114,13 @@ inline ORCHARD_NOINLINE failure_reason known_exhaustion(const heap_view& h, std:
 /// Returns why a segment cannot be had that needs no later reclaim than this one, or none where that is not known. Any
 /// lane, alone.
 inline ORCHARD_NOINLINE failure_reason known_lack(const heap_view& h, std::uint64_t reclaim) {
-    return magazine_level(h) != 0 ? failure_reason::none : known_exhaustion(h, reclaim, leaves_per_segment);
+    return cache_level(h) != 0 ? failure_reason::none : known_exhaustion(h, reclaim, leaves_per_segment);
 }
 
 /// Returns the fewest leaves for which requests are refused as `d` was: all that no shard has so many segments free
 /// for, wherever they lie, or where some shard has, what `d` asked for.
-ORCHARD_INLINE std::uint64_t leaves_refused(const dealings& d) {
-    const std::uint64_t more_than_free = (std::uint64_t{d.most_free} + 1) * leaves_per_segment;
+ORCHARD_INLINE std::uint64_t leaves_refused(const segment_request& d) {
+    const std::uint64_t more_than_free = (std::uint64_t{d.max_free} + 1) * leaves_per_segment;
     const bool out_of_memory = d.why == failure_reason::out_of_memory_device_budget ||
                                d.why == failure_reason::out_of_memory_host_budget ||
                                d.why == failure_reason::out_of_memory_virtual_range;
@@ -128,27 +128,27 @@ ORCHARD_INLINE std::uint64_t leaves_refused(const dealings& d) {
 }
 
 /// Notes that the heap is exhausted for requests of this size or more.
-inline ORCHARD_NOINLINE void note_exhaustion(const dealings& d) {
+inline ORCHARD_NOINLINE void note_exhaustion(const segment_request& d) {
     const std::uint64_t leaves = leaves_refused(d);
-    if (is_leader(d.mask) && leaves <= exhaustion::most_leaves) {
+    if (is_leader(d.mask) && leaves <= exhaustion::max_leaves) {
         d.h.state->exhausted.word.raise<order::release>(exhaustion{d.reclaim, leaves, d.why}.pack());
     }
 }
 
 /// Asks the shards one after the other, this warp's own first.
-inline ORCHARD_FN void request_anywhere(dealings& d) {
+inline ORCHARD_FN void request_anywhere(segment_request& d) {
     d.elsewhere = failure_reason::none;
-    d.most_free = 0;
+    d.max_free = 0;
     ORCHARD_NO_UNROLL
     for (d.asked = 0; d.asked < d.h.shards; ++d.asked) {
-        const std::uint32_t shard = d.home + d.asked;
+        const std::uint32_t shard = d.first_shard + d.asked;
         request_segments(d, shard < d.h.shards ? shard : shard - d.h.shards);
         if (!may_be_elsewhere(d.why)) {
             return;
         }
         d.elsewhere = telling_more(d.elsewhere, d.why);
         const std::uint32_t free = to_underlying(d.run.first);  // of a refusal
-        d.most_free = free > d.most_free ? free : d.most_free;
+        d.max_free = free > d.max_free ? free : d.max_free;
     }
     d.why = d.elsewhere;
 }

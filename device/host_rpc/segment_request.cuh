@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Between magazine and host: keeps the magazine's level, hands segments back.
+/// Between segment cache and host: keeps the segment cache's level, hands segments back.
 
 #include "device/host_rpc/post.cuh"
 #include "device/segment_cache/search.cuh"
@@ -10,17 +10,17 @@
 
 namespace orchard::device {
 
-/// Notes that a grant has come, so that searches of the magazine reach as far. Any lane, alone. Cost: a load; an atomic
-/// where nothing so high was granted before.
+/// Notes that a grant has come, so that searches of the segment cache reach as far. Any lane, alone. Cost: a load; an
+/// atomic where nothing so high was granted before.
 ORCHARD_INLINE void note_grant(const heap_view& h, const mailbox::grant& g) {
     const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + (to_underlying(g.leaves) != 0 ? 1 : 0);
     if (h.state->end.device.load<order::relaxed>() < end) {
         h.state->end.device.raise<order::relaxed>(end);
     }
 }
-/// Keeps the tail of a grant that nobody waited for, until `put_late_tails`: to put it into the magazine may mean to
-/// clear a line first, for which the lane that delivers answers has no registers. The records of such tails are a list.
-/// Any lane, alone; never waits.
+/// Keeps the tail of a grant that nobody waited for, until `put_late_tails`: to put it into the segment cache may mean
+/// to clear a line first, for which the lane that delivers answers has no registers. The records of such tails are a
+/// list. Any lane, alone; never waits.
 inline ORCHARD_NOINLINE void keep_late_tail(const heap_view& h, const mailbox::grant& g) {
     if (to_underlying(g.leaves) == 0) {
         return;
@@ -35,7 +35,7 @@ inline ORCHARD_NOINLINE void keep_late_tail(const heap_view& h, const mailbox::g
     } while (!first.compare_exchange<order::release>(next, std::uint64_t{leaf} + 1));  // pairs with `put_late_tails`
 }
 
-/// Puts the tails that were kept into the magazine. Any lane, alone. Cost: a load where there are none.
+/// Puts the tails that were kept into the segment cache. Any lane, alone. Cost: a load where there are none.
 inline ORCHARD_NOINLINE void put_late_tails(const heap_view& h) {
     auto& first = h.state->late_tails.word;
     if (first.load<order::relaxed>() == 0) {
@@ -53,17 +53,17 @@ inline ORCHARD_NOINLINE void put_late_tails(const heap_view& h) {
     }
 }
 
-/// Where answers go that nobody waits for: grants into the magazine.
-struct magazine_sink {
+/// Where answers go that nobody waits for: grants into the segment cache.
+struct cache_completion {
     const heap_view& h;
-    ORCHARD_FN void operator()(answer_status status, mailbox::grant& g) const {
-        if (status == answer_status::granted) {
+    ORCHARD_FN void operator()(response_status status, mailbox::grant& g) const {
+        if (status == response_status::granted) {
             note_grant(h, g);
             keep_late_tail(h, g);
-            magazine_put_all(h, g);
+            cache_put_all(h, g);
             h.add(counter::late_answers, 1);
         }
-        if (status != answer_status::acknowledged) {
+        if (status != response_status::acknowledged) {
             // Behind the grant. No plain store: a reader of this 0 acquires what earlier refills have brought, too.
             h.state->refill_in_flight.word.fetch_and<order::acq_rel>(0);
         }
@@ -71,7 +71,7 @@ struct magazine_sink {
 };
 
 /// The mailbox that serves this warp first.
-ORCHARD_INLINE std::uint32_t home_shard(const heap_view& h) {
+ORCHARD_INLINE std::uint32_t first_shard_of_warp(const heap_view& h) {
     return h.shards == 1 ? 0 : static_cast<std::uint32_t>(simt::position().global_warp()) % h.shards;
 }
 
@@ -82,13 +82,13 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
 }
 
 /// What a group that deals with the host keeps in its memory meanwhile, for the reason that `mailbox_client.cuh` gives.
-struct dealings : errand_with<magazine_sink> {
+struct segment_request : rpc_context_with<cache_completion> {
     const heap_view& h;
-    std::uint32_t home;         ///< the shard that this warp asks first
+    std::uint32_t first_shard;  ///< the shard that this warp asks first
     std::uint32_t shard;        ///< that is being dealt with
     segment_run run;            ///< to be handed back, as a post says it; then what was got
     std::uint32_t drained = 0;  ///< what is handed back: portions of so many leaves; 0: segments
-    std::uint32_t keep;         ///< of these that are to stay in the magazine
+    std::uint32_t keep;         ///< of these that are to stay in the segment cache
     std::uint32_t returns;      ///< runs that may be handed back yet
     // Of a request.
     std::uint32_t k;           ///< segments that are wanted
@@ -98,7 +98,7 @@ struct dealings : errand_with<magazine_sink> {
     std::uint32_t asked;       ///< shards
     failure_reason why = failure_reason::none;
     failure_reason elsewhere;  ///< what the shards asked before have said
-    std::uint32_t most_free;   ///< segments that a shard had free which refused the request
+    std::uint32_t max_free;    ///< segments that a shard had free which refused the request
     mailbox::grant* result = nullptr;
     std::uint64_t reclaim = 0;  ///< behind which a refusal is the last word; 0: none is needed
     bool noted = false;         ///< there was a note of exhaustion when the group began
@@ -106,86 +106,89 @@ struct dealings : errand_with<magazine_sink> {
     std::uint64_t reclaims;  ///< the word of the heap's state when this group last looked, as its leader knows
     std::uint64_t since;     ///< when the leader first saw that, or began to wait for what is under way
     std::uint32_t page_class;
-    std::uint32_t place;  ///< in the slab table, or the magazine's words: below it all lanes have looked
-    std::uint32_t own;    ///< the index of the word that this lane has found there
-    lane_mask holders;    ///< lanes that have found something
+    std::uint32_t cursor;  ///< in the slab table, or the segment cache's words: below it all lanes have looked
+    std::uint32_t own;     ///< the index of the word that this lane has found there
+    lane_mask holders;     ///< lanes that have found something
     static constexpr std::uint32_t entries_at_once = 4;
     std::uint32_t entries[entries_at_once];  ///< of the slab table, that this lane has found; 0: none
     std::uint32_t segment;                   ///< of the slab that may be empty
     std::uint32_t retired = 0;               ///< slabs
-    std::uint32_t emptied = 0;               ///< runs and portions that were taken out of the magazine
+    std::uint32_t emptied = 0;               ///< runs and portions that were taken out of the segment cache
     std::uint32_t kept = 0;                  ///< of these that were put into it again, as no slot was free
-    std::uint32_t in_vain = 0;               ///< passes that handed nothing back
-    std::uint64_t bits;                      ///< of the magazine's word that this lane has taken out
+    std::uint32_t idle_passes = 0;           ///< passes that handed nothing back
+    std::uint64_t bits;                      ///< of the segment cache's word that this lane has taken out
     std::uint64_t left;                      ///< of the word that is being handed back
     std::uint32_t left_word;
 
-    ORCHARD_FN dealings(const heap_view& heap, lane_mask m)
-        : errand_with{heap.mailboxes, m, magazine_sink{heap}}, h{heap}, home{home_shard(heap)} {}
+    ORCHARD_FN segment_request(const heap_view& heap, lane_mask m)
+        : rpc_context_with{heap.mailboxes, m, cache_completion{heap}},
+          h{heap},
+          first_shard{first_shard_of_warp(heap)} {}
 };
 
-/// Segments and portions in the magazine; a snapshot. Any lane, alone.
-inline ORCHARD_NOINLINE std::uint32_t all_at_hand(const heap_view& h) {
-    std::uint32_t all = magazine_level(h);
+/// Segments and portions in the segment cache; a snapshot. Any lane, alone.
+inline ORCHARD_NOINLINE std::uint32_t all_cached(const heap_view& h) {
+    std::uint32_t all = cache_level(h);
     ORCHARD_NO_UNROLL
     for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
-        all += level_of(portions_at_hand(h, leaves));
+        all += level_of(cached_portions(h, leaves));
     }
     return all;
 }
 
-/// Frees a run of segments: puts it into the magazine. All lanes of a converged group, of which the leader has
+/// Frees a run of segments: puts it into the segment cache. All lanes of a converged group, of which the leader has
 /// acquired what the others did to the memory. Never waits.
 inline ORCHARD_FN void release_segments(const heap_view& h, lane_mask mask, segment_run run) {
     if (is_leader(mask)) {
-        magazine_put(h, run);
+        cache_put(h, run);
     }
 }
 
 /// Delivers what answers of a shard there are.
-inline ORCHARD_FN void collect(dealings& d, std::uint32_t shard) {
+inline ORCHARD_FN void collect(segment_request& d, std::uint32_t shard) {
     d.box = &d.h.mailboxes[shard];
     mailbox_client::go_round(d);
 }
 
 /// Makes ready to post to a shard.
-inline ORCHARD_FN void prepare_post(dealings& d, std::uint32_t shard, mailbox::post request, bool unattended) {
+inline ORCHARD_FN void prepare_request(segment_request& d, std::uint32_t shard, mailbox::request request,
+                                       bool unattended) {
     d.box = &d.h.mailboxes[shard];
     d.post.begin(request, unattended);
 }
 
 /// Makes ready to post the run `d.run`, at most 64 segments of one word or a portion, back to the host.
-inline ORCHARD_NOINLINE void prepare_return(dealings& d) {
+inline ORCHARD_NOINLINE void prepare_return(segment_request& d) {
     d.shard = owner_shard(d.h, to_underlying(d.run.first));
-    prepare_post(d, d.shard, {mailbox::post_kind::give_back, 0, 0, d.run}, true);
+    prepare_request(d, d.shard, {mailbox::request_kind::give_back, 0, 0, d.run}, true);
 }
 
-/// What was taken out of the magazine: `d.run` as a post says it, which for portions is the bit's place as yet.
-inline ORCHARD_FN void name_drained(dealings& d) {
+/// What was taken out of the segment cache: `d.run` as a post says it, which for portions is the bit's place as yet.
+inline ORCHARD_FN void name_drained(segment_request& d) {
     if (d.drained != 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
         d.run =
-            mailbox::post::return_of(segment_index{leaf / leaves_per_segment}, leaf_index{leaf % leaves_per_segment})
+            mailbox::request::return_of(segment_index{leaf / leaves_per_segment}, leaf_index{leaf % leaves_per_segment})
                 .run;
     }
 }
 
-/// Puts what was to be handed back into the magazine again. One lane.
-inline ORCHARD_NOINLINE void put_portion_back(const dealings& d) {
-    const std::uint32_t leaf = d.run.count - mailbox::post::portion_at;
+/// Puts what was to be handed back into the segment cache again. One lane.
+inline ORCHARD_NOINLINE void put_portion_back(const segment_request& d) {
+    const std::uint32_t leaf = d.run.count - mailbox::request::portion_at;
     portion_put(d.h, to_underlying(d.run.first) * leaves_per_segment + leaf, d.drained);
 }
-ORCHARD_INLINE void put_back(dealings& d) {
+ORCHARD_INLINE void put_back(segment_request& d) {
     if (d.drained == 0) {
-        magazine_put_all(d.h, d.run);
+        cache_put_all(d.h, d.run);
     } else {
         put_portion_back(d);
     }
 }
 
-/// Ends a return: if no slot was free for its post, the run goes back into the magazine. Returns true if so many
+/// Ends a return: if no slot was free for its post, the run goes back into the segment cache. Returns true if so many
 /// returns are under way that a group must read the acknowledgements, or the slots run out.
-inline ORCHARD_NOINLINE bool end_return(dealings& d, bool posted) {
+inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
     d.kept += posted ? 0 : 1;
     if (is_leader(d.mask)) {
         if (posted) {
@@ -199,19 +202,19 @@ inline ORCHARD_NOINLINE bool end_return(dealings& d, bool posted) {
 }
 
 /// Hands the run `d.run` back to the host. Never waits for an answer.
-inline ORCHARD_FN void hand_back(dealings& d) {
+inline ORCHARD_FN void hand_back(segment_request& d) {
     prepare_return(d);
     if (end_return(d, posts::try_post(d, posts::quick_attempts))) {
         collect(d, d.shard);
     }
 }
 
-/// Takes what is wanted from the magazine into `d.run` and `d.leaf`, if it can. All lanes.
-inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
+/// Takes what is wanted from the segment cache into `d.run` and `d.leaf`, if it can. All lanes.
+inline ORCHARD_NOINLINE bool take_cached(segment_request& d) {
     d.why = failure_reason::none;
     d.leaf = leaf_index{0};
     const bool found =
-        search_stock(d.h, d.k != 0 ? 0 : d.leaves, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0, &d.run);
+        search_cache(d.h, d.k != 0 ? 0 : d.leaves, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0, &d.run);
     if (found && d.k == 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
         d.run = {segment_index{leaf / leaves_per_segment}, 0};
@@ -220,17 +223,17 @@ inline ORCHARD_NOINLINE bool take_at_hand(dealings& d) {
     return found;
 }
 
-/// Takes the next run that is to be handed back out of the magazine, where that has more than `d.keep`.
-inline ORCHARD_NOINLINE bool take_surplus(dealings& d) {
-    if (d.returns == 0 || from_leader(d.mask, magazine_level(d.h)) <= d.keep) {
+/// Takes the next run that is to be handed back out of the segment cache, where that has more than `d.keep`.
+inline ORCHARD_NOINLINE bool take_surplus(segment_request& d) {
+    if (d.returns == 0 || from_leader(d.mask, cache_level(d.h)) <= d.keep) {
         return false;
     }
     --d.returns;
-    return search_stock(d.h, 0, d.mask, 0, 0, &d.run);
+    return search_cache(d.h, 0, d.mask, 0, 0, &d.run);
 }
 
-/// Hands up to `most` runs of segments back to the host, until `keep` segments or less are left in the magazine.
-inline ORCHARD_FN void hand_back_surplus(dealings& d, std::uint32_t keep, std::uint32_t most) {
+/// Hands up to `most` runs of segments back to the host, until `keep` segments or less are left in the segment cache.
+inline ORCHARD_FN void hand_back_surplus(segment_request& d, std::uint32_t keep, std::uint32_t most) {
     d.drained = 0;
     d.keep = keep;
     d.returns = most;
@@ -241,7 +244,7 @@ inline ORCHARD_FN void hand_back_surplus(dealings& d, std::uint32_t keep, std::u
 }
 
 /// Chooses a length of which there are portions at hand, a random one: `d.drained`; 0 where there are none. All lanes.
-inline ORCHARD_NOINLINE void choose_length(dealings& d) {
+inline ORCHARD_NOINLINE void choose_length(segment_request& d) {
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
     const std::uint32_t random = mix(warp + d.returns) + static_cast<std::uint32_t>(simt::rank_in(d.mask));
     d.drained = 0;
@@ -249,31 +252,31 @@ inline ORCHARD_NOINLINE void choose_length(dealings& d) {
     for (std::uint32_t i = 0; i < leaves_per_segment && d.drained == 0;
          i += static_cast<std::uint32_t>(simt::popcount(d.mask))) {
         const std::uint32_t leaves = (random + i) % leaves_per_segment;
-        const bool some = leaves != 0 && level_of(portions_at_hand(d.h, leaves)) != 0;
+        const bool some = leaves != 0 && level_of(cached_portions(d.h, leaves)) != 0;
         const lane_mask have = simt::ballot(d.mask, some);
         d.drained = have != 0 ? simt::shuffle(d.mask, leaves, simt::lowest_bit(have)) : 0;
     }
 }
 
-/// Takes a portion that is to be handed back out of the magazine, where that has more than it may.
-inline ORCHARD_NOINLINE bool take_surplus_portion(dealings& d) {
+/// Takes a portion that is to be handed back out of the segment cache, where that has more than it may.
+inline ORCHARD_NOINLINE bool take_surplus_portion(segment_request& d) {
     const std::uint32_t leaves =
         from_leader(d.mask, not_negative(d.h.state->portion_leaves.word.load<order::relaxed>()));
     // Each may keep a VA block from being used otherwise: a quarter of what may lie there as segments.
-    if (d.returns == 0 || leaves <= d.h.magazine_most * (leaves_per_segment / 4)) {
+    if (d.returns == 0 || leaves <= d.h.cache_max * (leaves_per_segment / 4)) {
         return false;
     }
     --d.returns;
     choose_length(d);
-    if (d.drained == 0 || !search_stock(d.h, d.drained, d.mask, 1, 0, &d.run)) {
+    if (d.drained == 0 || !search_cache(d.h, d.drained, d.mask, 1, 0, &d.run)) {
         return false;
     }
     name_drained(d);
     return true;
 }
 
-/// Hands up to `most` portions back to the host, while the magazine has more leaves of them than it may.
-inline ORCHARD_FN void hand_back_portions(dealings& d, std::uint32_t most) {
+/// Hands up to `most` portions back to the host, while the segment cache has more leaves of them than it may.
+inline ORCHARD_FN void hand_back_portions(segment_request& d, std::uint32_t most) {
     d.returns = most;
     ORCHARD_NO_UNROLL
     while (take_surplus_portion(d)) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Waiting for an answer: polls the slot in device memory, looks now and then whether a courier is needed, gives up at
+/// Waiting for an answer: polls the slot in device memory, looks now and then whether a poller is needed, gives up at
 /// the deadline.
 
 #include "device/host_rpc/poller.cuh"
@@ -15,38 +15,38 @@ namespace waiting {
 /// What a waiting group does next.
 enum class step : std::uint32_t { pause, look, over };
 
-/// Notes what a look at the courier's office has shown, and when to look again.
+/// Notes what a look at the poller's lease has shown, and when to look again.
 ///
-/// The more posts of a ring are in flight, the rarer each group looks, so that the courier's word is not the
+/// The more posts of a ring are in flight, the rarer each group looks, so that the poller's word is not the
 /// bottleneck: about one look every 40 ns over all groups.
-inline ORCHARD_NOINLINE void note_look(errand& e) {
+inline ORCHARD_NOINLINE void note_check(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     const bool first = !e.wait.looked;
     e.wait.looked = true;
-    e.wait.just_looked = true;
-    if (first || courier_word::cursor(e.turn.courier) != courier_word::cursor(e.wait.courier)) {
+    e.wait.just_checked = true;
+    if (first || poller_word::cursor(e.turn.poller) != poller_word::cursor(e.wait.poller)) {
         e.wait.progress_at = now;
         e.wait.half_time = false;
     }
-    if (first || e.turn.courier != e.wait.courier) {
-        e.wait.courier = e.turn.courier;
+    if (first || e.turn.poller != e.wait.poller) {
+        e.wait.poller = e.turn.poller;
         e.wait.changed_at = now;
     }
     const std::uint64_t posted = box.device->posted[e.turn.ring].word.load<simt::order::relaxed>();
-    const std::uint64_t done = courier_word::cursor(box.device->courier[e.turn.ring].word.load<simt::order::relaxed>());
-    const std::uint64_t all = from_leader(e.mask, courier_word::flying(posted, done));
-    const std::uint32_t most = box.shape.answer_slots();
+    const std::uint64_t done = poller_word::cursor(box.device->poller[e.turn.ring].word.load<simt::order::relaxed>());
+    const std::uint64_t all = from_leader(e.mask, poller_word::flying(posted, done));
+    const std::uint32_t most = box.shape.response_slots();
     const std::uint32_t flying = all < most ? static_cast<std::uint32_t>(all) : most;
     const std::uint32_t interval = 1500 + 40 * flying;  // at most 1.3 ms
     const std::uint64_t spread = std::uint64_t{e.post.made.slot * 0x9e3779b1u >> 16} * interval;
-    e.wait.next_look = now + interval + spread / 65536;
+    e.wait.next_check = now + interval + spread / 65536;
     e.wait.pause_ns = 100 + flying / 2 < 1000 ? 100 + flying / 2 : 1000;
 }
 
 /// Looks at the slot, and at the clock, and pauses where neither says anything. `over`: the answer is there, or the
-/// deadline has passed. `look`: at the courier's office; a group that has held it too long may be succeeded.
-inline ORCHARD_NOINLINE step poll(errand& e) {
+/// deadline has passed. `look`: at the poller's lease; a group that has held it too long may be succeeded.
+inline ORCHARD_NOINLINE step poll(rpc_context& e) {
     const mailbox_client& box = *e.box;
     std::uint64_t word = 0;
     std::uint64_t now = 0;
@@ -62,34 +62,34 @@ inline ORCHARD_NOINLINE step poll(errand& e) {
     now = from_leader(e.mask, now);
     // Skip every second look: a look can take longer than the time between two, and the deadline below must still be
     // met.
-    const bool may_look = !e.wait.just_looked || mutation::is(mutation::fault::look_again);
-    e.wait.just_looked = false;
-    if (may_look && now >= e.wait.next_look) {
-        e.turn.lost = now - e.wait.changed_at > box.lost_after_ns ? e.wait.courier : 0;
+    const bool may_check = !e.wait.just_checked || mutation::is(mutation::fault::look_again);
+    e.wait.just_checked = false;
+    if (may_check && now >= e.wait.next_check) {
+        e.turn.lost = now - e.wait.changed_at > box.lost_after_ns ? e.wait.poller : 0;
         return step::look;
     }
     const std::uint64_t waited = now - e.wait.progress_at;
     if (!e.wait.half_time && waited > box.timeout_ns / 2) {
         e.wait.half_time = true;
-        e.wait.beat_at = now;
-        e.wait.beat_before = is_leader(e.mask) ? box.host.beat->load<simt::order::relaxed>() : 0;
+        e.wait.heartbeat_at = now;
+        e.wait.heartbeat_before = is_leader(e.mask) ? box.host.heartbeat->load<simt::order::relaxed>() : 0;
     }
     // Some time must lie between the two looks at the beat, also where this group itself was held up.
-    if (waited > box.timeout_ns && now - e.wait.beat_at > box.timeout_ns / 4) {
+    if (waited > box.timeout_ns && now - e.wait.heartbeat_at > box.timeout_ns / 4) {
         return step::over;
     }
     simt::pause(e.wait.pause_ns);
     return step::pause;
 }
 
-/// At the deadline: leaves the slot to the courier that delivers there later, unless the answer has come just now.
-inline ORCHARD_NOINLINE void give_up(errand& e) {
+/// At the deadline: leaves the slot to the poller that delivers there later, unless the answer has come just now.
+inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
     const mailbox_client& box = *e.box;
-    const receipt r = e.post.made;
+    const ticket r = e.post.made;
     std::uint64_t found = 0;
     std::uint32_t alive = 0;
     if (is_leader(e.mask)) {
-        alive = box.host.beat->load<simt::order::relaxed>() != e.wait.beat_before ? 1 : 0;
+        alive = box.host.heartbeat->load<simt::order::relaxed>() != e.wait.heartbeat_before ? 1 : 0;
         found = slot_word::waiting(r.tag);
         auto& word = box.device->slots()[r.slot];
         if (mutation::is(mutation::fault::abandonment)) {
@@ -99,7 +99,7 @@ inline ORCHARD_NOINLINE void give_up(errand& e) {
             found = 0;
         }
         if (alive == 0 && found == 0) {
-            refusals::note_refusal(*e.box, mailbox::device_part::silent_at(e.wait.beat_before));
+            rejections::note_rejection(*e.box, mailbox::device_part::silent_at(e.wait.heartbeat_before));
         }
     }
     e.wait.delivered = from_leader(e.mask, found);
@@ -110,14 +110,14 @@ inline ORCHARD_NOINLINE void give_up(errand& e) {
 }
 
 /// Lets the slot go; the answer.
-inline ORCHARD_FN outcome take_answer(const errand& e) {
+inline ORCHARD_FN outcome take_answer(const rpc_context& e) {
     if (e.wait.failure != failure_reason::none) {
-        return {answer{}, e.wait.failure, leaf_index{0}};
+        return {response{}, e.wait.failure, leaf_index{0}};
     }
     if (is_leader(e.mask)) {
         e.box->finish(e.post.made);
     }
-    outcome o{e.turn.mine != 0 ? answer::unpack(e.turn.mine) : slot_word::unpack(e.wait.delivered),
+    outcome o{e.turn.mine != 0 ? response::unpack(e.turn.mine) : slot_word::unpack(e.wait.delivered),
               failure_reason::none, leaf_index{0}};
     const mailbox::grant got = mailbox::granted_by(o.result, e.post.made.count, e.post.made.leaves);
     o.result.run = got;
@@ -127,21 +127,21 @@ inline ORCHARD_FN outcome take_answer(const errand& e) {
 
 }  // namespace waiting
 
-template <class Sink>
-ORCHARD_FN outcome mailbox_client::wait(errand_with<Sink>& e) {
+template <class Completion>
+ORCHARD_FN outcome mailbox_client::wait(rpc_context_with<Completion>& e) {
     e.wait.begin();
-    e.turn.begin(courier::longest_tenure);
-    e.turn.ring = e.box->shape.answer_ring(e.post.made.slot);
+    e.turn.begin(poller::longest_turn);
+    e.turn.ring = e.box->shape.response_ring(e.post.made.slot);
     e.turn.own_slot = e.post.made.slot;
     e.turn.own_tag = e.post.made.tag;
     e.turn.eager = true;
     for (waiting::step next = waiting::step::look; next != waiting::step::over;) {
         if (next == waiting::step::look) {
-            courier::serve(e);
+            poller::serve(e);
             if (e.turn.mine != 0) {
                 break;
             }
-            waiting::note_look(e);
+            waiting::note_check(e);
             e.turn.eager = false;
         }
         next = waiting::poll(e);
@@ -152,9 +152,9 @@ ORCHARD_FN outcome mailbox_client::wait(errand_with<Sink>& e) {
     return waiting::take_answer(e);
 }
 
-template <class Sink>
-ORCHARD_FN outcome mailbox_client::wait(simt::lane_mask mask, receipt r, Sink sink) const {
-    errand_with<Sink> e{this, mask, sink};
+template <class Completion>
+ORCHARD_FN outcome mailbox_client::wait(simt::lane_mask mask, ticket r, Completion completion) const {
+    rpc_context_with<Completion> e{this, mask, completion};
     e.post.made = r;
     return wait(e);
 }

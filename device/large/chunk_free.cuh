@@ -25,7 +25,7 @@ struct block_search {
     std::uint32_t block = 0;   ///< its number in the chunk
     std::uint32_t units = 0;   ///< where it begins in it
     std::uint32_t live = 0;    ///< lanes of the chunk that had not freed when the search began
-    segment_run run;           ///< of a chunk that has ended, to be put into the magazine
+    segment_run run;           ///< of a chunk that has ended, to be put into the segment cache
 
     ORCHARD_FN block_search(const heap_view& heap, const void* p)
         : h{heap}, offset{static_cast<std::uint64_t>(static_cast<const char*>(p) - heap.base)} {}
@@ -64,7 +64,7 @@ inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
     // anything, if no block ever began in this leaf: such words are not cleared.
     const std::uint64_t inside = s.offset - std::uint64_t{first_leaf(s.chunk)} * big_page_bytes;
     s.units = static_cast<std::uint32_t>(inside >> chunk_unit_shift);
-    if (inside > most_chunk_bytes || inside % chunk_block_alignment != 0 || !has_record(s)) {
+    if (inside > max_chunk_bytes || inside % chunk_block_alignment != 0 || !has_record(s)) {
         s.chunk = block_search::nothing;
     }
 }
@@ -210,14 +210,14 @@ inline ORCHARD_NOINLINE void find_tail(block_search& s) {
 }
 inline ORCHARD_NOINLINE void clear_line_of(const block_search& s) { clear_line_of(s.h, s.units); }
 
-/// Puts the memory of a chunk that has ended into the magazine. Any lane, alone.
+/// Puts the memory of a chunk that has ended into the segment cache. Any lane, alone.
 ORCHARD_INLINE void return_chunk(block_search& s) {
     find_tail(s);
     // The tail last: a search that finds it looks for the segments before it, whose record belongs to the group that
     // takes them.
     if (!is_portion(s.chunk)) {
         s.run = {segment_index{first_segment(s.chunk)}, s.h.records[first_segment(s.chunk)].segments.get()};
-        magazine_put_all(s.h, s.run);
+        cache_put_all(s.h, s.run);
     }
     if (s.block != 0) {
         clear_line_of(s);
@@ -225,8 +225,8 @@ ORCHARD_INLINE void return_chunk(block_search& s) {
     }
 }
 
-/// What follows when the search is over: frees what was found; the last lane puts the chunk's memory into the magazine.
-/// False where nothing was.
+/// What follows when the search is over: frees what was found; the last lane puts the chunk's memory into the segment
+/// cache. False where nothing was.
 ORCHARD_INLINE bool free_found(block_search& s) {
     const freed_block freed = s.chunk == block_search::nothing ? freed_block::wrong : clear_live(s);
     if (freed == freed_block::last) {
@@ -236,7 +236,7 @@ ORCHARD_INLINE bool free_found(block_search& s) {
     return freed != freed_block::wrong;
 }
 
-/// Frees one lane's block of a chunk; the last lane puts the chunk's memory into the magazine. Any lane, alone.
+/// Frees one lane's block of a chunk; the last lane puts the chunk's memory into the segment cache. Any lane, alone.
 /// Never waits, and needs no mailbox. False where the address is no such block.
 ORCHARD_INLINE bool free_from_chunk(block_search& s) {
     if (!is_in_heap(s)) {

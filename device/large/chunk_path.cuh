@@ -29,7 +29,7 @@ struct chunk_request {
 };
 
 /// Most bytes of one chunk: what its record can say.
-inline constexpr std::uint64_t most_chunk_bytes = ((std::uint64_t{1} << 32) - 1) << chunk_unit_shift;
+inline constexpr std::uint64_t max_chunk_bytes = ((std::uint64_t{1} << 32) - 1) << chunk_unit_shift;
 
 /// Lays blocks side by side in the order of lanes, each on a multiple of its alignment.
 inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
@@ -62,13 +62,13 @@ inline ORCHARD_NOINLINE void choose_shape(chunk_request& r, bool aligned_beyond_
 /// converged group.
 inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
     // Before the sum, so that it cannot overflow.
-    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.places || r.bytes > most_chunk_bytes) != 0) {
+    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.max_slabs || r.bytes > max_chunk_bytes) != 0) {
         return false;
     }
     const lane_mask beyond = simt::ballot(r.mask, r.alignment > big_page_bytes);
     lay_side_by_side(r);
     choose_shape(r, beyond != 0);
-    return r.total <= most_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.places;
+    return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
 }
 
 /// The leaf at which the chunk begins, counted from the heap's first.

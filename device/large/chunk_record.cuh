@@ -35,10 +35,10 @@ inline constexpr std::uint32_t interleaved_flag = 0x80;
 ///     offset         0  0  0  0      9  9    12  15
 struct chunk_record {
     simt::device_word<std::uint32_t> live;
-    simt::plain<std::uint32_t> lanes;     ///< and `interleaved_flag`
-    simt::plain<std::uint32_t> segments;  ///< whole ones; not 0 while it is a chunk's
-    simt::plain<std::uint32_t> leaves;    ///< of the tail behind them
-    simt::plain<std::uint32_t> place;     ///< of a slab, and no chunk: its place in the slab table
+    simt::plain<std::uint32_t> lanes;       ///< and `interleaved_flag`
+    simt::plain<std::uint32_t> segments;    ///< whole ones; not 0 while it is a chunk's
+    simt::plain<std::uint32_t> leaves;      ///< of the tail behind them
+    simt::plain<std::uint32_t> slab_index;  ///< of a slab, and no chunk: its index in the slab table
     simt::plain<std::uint32_t> offset[simt::warp_size + 1];
 };
 

@@ -4,9 +4,9 @@
 
 /// Large requests: the lanes of a group share a chunk, or ask for less together.
 
-#include "device/large/chunk_path.cuh"
 #include "device/failures.cuh"
 #include "device/free_alone.cuh"
+#include "device/large/chunk_path.cuh"
 
 namespace orchard::device {
 

@@ -11,9 +11,9 @@
 #include <type_traits>
 
 #include "device/published/chosen_policy.cuh"
+#include "device/published/get_page.cuh"
 #include "device/published/slab_growth.cuh"
 #include "device/published/units.cuh"
-#include "device/published/get_page.cuh"
 
 namespace orchard::device {
 

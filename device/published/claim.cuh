@@ -87,7 +87,7 @@ inline ORCHARD_NOINLINE bool sweep(const Space& s, lane_mask mask, page_number* 
 template <page_space Space, class Count, class Step>
 ORCHARD_FN page_number walk_alone(const Space& s, lane_mask mask, walker<Count>& w, Step step) {
     page_number page = no_page;
-    for (int round = 0; round < most_sweeps; ++round) {
+    for (int round = 0; round < max_sweeps; ++round) {
         for (std::uint32_t left = w.steps_before_sweep(s.slots()); left != 0 && page == no_page; --left) {
             w.count.step();
             page = step();

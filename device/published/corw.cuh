@@ -116,7 +116,7 @@ requires(!Locked || locked_space<Space>) ORCHARD_FN page_number
     get_page(const Space& s, lane_mask mask, walker<Count>& w) {
     page_number page = no_page;
     const std::uint32_t most = from_leader(mask, w.steps_before_sweep(s.slots()));
-    for (int round = 0; round < most_sweeps; ++round) {
+    for (int round = 0; round < max_sweeps; ++round) {
         lane_mask need = simt::ballot(mask, page == no_page);
         for (std::uint32_t left = most; need != 0 && left != 0; --left) {
             w.count.step();

@@ -13,7 +13,7 @@ namespace orchard::device {
 
 /// By their names in the paper (M. Pham et al., ICS 2022), but for the first.
 enum class page_policy : std::uint32_t {
-    default_walk,  ///< Orchard's own: one atomic for a group, homes, tickets (device/small/small_path.cuh)
+    default_walk,  ///< Orchard's own: one atomic for a group, hints, reservations (device/small/small_path.cuh)
     rw,            ///< basic random walk: a page a step
     rw_bm32,       ///< over a bitmap, 32 pages a step
     rw_bm64,       ///< over a bitmap, 64 pages a step

@@ -3,8 +3,8 @@
 #pragma once
 
 /// Allocators of their own: the algorithms of M. Pham et al. (ICS 2022) as they were published, over the segments of a
-/// heap that was created for one of them (runtime/heap/published_heap.hpp). They have the interface of `heap_ref`, so that
-/// kernels can take either as a template argument.
+/// heap that was created for one of them (runtime/heap/published_heap.hpp). They have the interface of `heap_ref`, so
+/// that kernels can take either as a template argument.
 
 #include "device/heap_ref.cuh"
 #include "device/published/allocate.cuh"

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The slabs of a class, with what the LockMap and runs of units need beside their bitmaps (device/published/published_view.cuh).
+/// The slabs of a class, with what the LockMap and runs of units need beside their bitmaps
+/// (device/published/published_view.cuh).
 
 #include "device/published/slab_space.cuh"
 

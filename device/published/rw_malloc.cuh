@@ -62,10 +62,10 @@ ORCHARD_FN page_number walk(const Space& s, lane_mask mask, std::uint32_t n, std
 template <run_space Space, class Count>
 ORCHARD_NOINLINE page_number get_run(const Space& s, lane_mask mask, std::uint32_t n, walker<Count>& w,
                                      std::uint32_t* longest) {
-    for (int round = 0; round < most_sweeps; ++round) {
+    for (int round = 0; round < max_sweeps; ++round) {
         const std::uint32_t slots = from_leader(mask, s.slots());
         // So that the walk reads as many words as the sweep does.
-        const std::uint32_t steps = w.most_steps != 0 ? w.most_steps : slots / region_words<Space>(mask, n) + 1;
+        const std::uint32_t steps = w.max_steps != 0 ? w.max_steps : slots / region_words<Space>(mask, n) + 1;
         const page_number first = walk(s, mask, n, from_leader(mask, steps), w);
         if (first != no_page) {
             return first;

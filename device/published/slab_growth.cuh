@@ -13,7 +13,7 @@ namespace orchard::device {
 
 /// The lowest place of a class's table that is not a slab, `count` where all of [0, count) are. All lanes of a
 /// converged group. Looks at the newest value of what seems empty.
-inline ORCHARD_NOINLINE std::uint32_t first_open_place(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+inline ORCHARD_NOINLINE std::uint32_t first_open_index(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                        std::uint32_t count) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
@@ -34,8 +34,8 @@ inline ORCHARD_NOINLINE std::uint32_t first_open_place(const heap_view& h, lane_
 }
 
 /// Gets a segment for a place that the leader has reserved, or notes for those that wait why there is none.
-inline ORCHARD_NOINLINE failure_reason fill_place(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                                  std::uint32_t place) {
+inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+                                                 std::uint32_t place) {
     segment_run run;
     const failure_reason why = acquire_segments(h, mask, 1, &run);
     simt::sync(mask);  // the leader has acquired the segment: what others did with it is behind that for all lanes
@@ -87,12 +87,12 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_m
     auto& head = h.state->slabs[page_class];
     // Adds nothing, reads what is newest.
     const std::uint32_t count = from_leader(mask, is_leader(mask) ? head.count.fetch_add<order::acquire>(0) : 0);
-    const std::uint32_t place = first_open_place(h, mask, page_class, count);
-    if (place >= h.places) {
+    const std::uint32_t place = first_open_index(h, mask, page_class, count);
+    if (place >= h.max_slabs) {
         return failure_reason::out_of_memory_device_budget;
     }
     const std::uint32_t refused = from_leader(mask, head.refusal.load<order::acquire>());
-    const std::uint32_t found = from_leader(mask, is_leader(mask) ? reserve_place(h, page_class, place) : 0);
+    const std::uint32_t found = from_leader(mask, is_leader(mask) ? reserve_index(h, page_class, place) : 0);
     if (found == growing_entry) {
         return await_growth(h, mask, page_class, place, refused);
     }
@@ -105,7 +105,7 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_m
         }
         return failure_reason::none;
     }
-    return fill_place(h, mask, page_class, place);
+    return fill_slab(h, mask, page_class, place);
 }
 
 }  // namespace orchard::device

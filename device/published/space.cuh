@@ -15,8 +15,8 @@
 #include <concepts>
 #include <cstdint>
 
-#include "device/heap_state.cuh"
 #include "device/group/bits.cuh"
+#include "device/heap_state.cuh"
 #include "device/published/walker.cuh"
 
 namespace orchard::device::random_walk {

@@ -51,18 +51,18 @@ struct counted {
 template <class Count = uncounted>
 struct walker {
     random_bits random;
-    std::uint32_t most_steps = 0;  ///< after which a sweep decides; 0: `steps_before_sweep`
+    std::uint32_t max_steps = 0;  ///< after which a sweep decides; 0: `steps_before_sweep`
     Count count;
 
     /// For a space of so many words: a sweep by a warp reads them in this time, so that a longer walk would cost more
     /// than knowing.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t steps_before_sweep(std::uint32_t words) const {
-        return most_steps != 0 ? most_steps : words / simt::warp_size + simt::warp_size;
+        return max_steps != 0 ? max_steps : words / simt::warp_size + simt::warp_size;
     }
 };
 
 /// Sweeps that a request makes at most. Each but the last has seen free pages that another lane was quicker to take,
 /// so that only a request that loses so often in a row ends although pages were free.
-inline constexpr int most_sweeps = 64;
+inline constexpr int max_sweeps = 64;
 
 }  // namespace orchard::device::random_walk

@@ -2,17 +2,17 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How device code gets segments and lets them go. They come from the magazine first, then from the host by the
-/// mailbox. Memory that is freed always goes into the magazine, which takes two atomics and no mailbox; groups that
-/// ask for segments hand the surplus back to the host.
+/// How device code gets segments and lets them go. They come from the segment cache first, then from the host by the
+/// mailbox. Memory that is freed always goes into the segment cache, which takes two atomics and no mailbox; groups
+/// that ask for segments hand the surplus back to the host.
 
-#include "device/segment_cache/level.cuh"
 #include "device/reclaim/reclaim.cuh"
+#include "device/segment_cache/level.cuh"
 
 namespace orchard::device {
 
 /// Says what was got. All lanes.
-inline ORCHARD_NOINLINE void set_result(dealings& d) {
+inline ORCHARD_NOINLINE void set_result(segment_request& d) {
     *d.result = {d.run, d.leaf, leaf_count{d.leaves}};
     if (is_leader(d.mask)) {
         note_grant(d.h, *d.result);
@@ -33,7 +33,7 @@ struct request_of_memory {
 };
 
 /// Sets `d.why` to the reason for which the request is known to be refused, or to none. All lanes.
-inline ORCHARD_NOINLINE void look_at_exhaustion(dealings& d) {
+inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     d.why = failure_reason::none;
     if (!d.noted) {
         return;
@@ -43,8 +43,8 @@ inline ORCHARD_NOINLINE void look_at_exhaustion(dealings& d) {
 }
 
 /// After a request: keeps the levels.
-inline ORCHARD_FN void level_after(dealings& d) {
-    level_magazine(d);
+inline ORCHARD_FN void level_after(segment_request& d) {
+    level_cache(d);
     if (d.leaves != 0) {
         hand_back_portions(d, returns_at_once);
     }
@@ -57,28 +57,28 @@ struct acquire_flags {
 };
 
 /// All lanes. Cost: two loads side by side.
-inline ORCHARD_FN acquire_flags look_at_flags(const heap_view& h, lane_mask mask) {
+inline ORCHARD_FN acquire_flags read_flags(const heap_view& h, lane_mask mask) {
     const std::uint64_t note = h.state->exhausted.word.load<order::relaxed>();
     const std::uint32_t flags = from_leader(mask, (is_closing(h) ? 1u : 0u) | (note != 0 ? 2u : 0u));
     return {(flags & 1) != 0, (flags & 2) != 0};
 }
 
-/// Hands back some of what the magazine has too much, and asks the host.
-inline ORCHARD_FN void ask_host(dealings& d) {
-    // The host should find in one piece what the magazine has in pieces, or never serves.
-    const bool all = d.k > 64 || d.h.magazine_target == 0;
-    hand_back_surplus(d, all ? d.h.magazine_target : d.h.magazine_most, returns_at_once + d.k / 32);
+/// Hands back some of what the segment cache has too much, and asks the host.
+inline ORCHARD_FN void ask_host(segment_request& d) {
+    // The host should find in one piece what the segment cache has in pieces, or never serves.
+    const bool all = d.k > 64 || d.h.cache_target == 0;
+    hand_back_surplus(d, all ? d.h.cache_target : d.h.cache_max, returns_at_once + d.k / 32);
     request_anywhere(d);
 }
 
 /// After a refusal: the host may have granted a refill before, which has the segments. Returns whether the group has
 /// them now. All lanes.
-inline ORCHARD_FN bool take_refill(dealings& d) {
+inline ORCHARD_FN bool take_refill(segment_request& d) {
     d.elsewhere = d.why;
     if (refill_under_way(d) != 0) {
         collect_answers(d);
     }
-    if (d.h.magazine_target != 0 && take_at_hand(d)) {
+    if (d.h.cache_target != 0 && take_cached(d)) {
         count_chunk(d, 1);
         return true;
     }
@@ -86,21 +86,21 @@ inline ORCHARD_FN bool take_refill(dealings& d) {
     return false;
 }
 
-/// Gets segments with a tail: from the magazine, else from the host. Where `what` names a reclaim, that is over. All
-/// lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a magazine
-/// hit, two more for a tail; a round trip (3 to 5 us) otherwise.
+/// Gets segments with a tail: from the segment cache, else from the host. Where `what` names a reclaim, that is over.
+/// All lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a segment
+/// cache hit, two more for a tail; a round trip (3 to 5 us) otherwise.
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
                                                mailbox::grant* got) {
     // A run lies in one shard.
     const std::uint32_t whole = what.k + (what.leaves != 0 ? 1 : 0);
-    if (whole > h.places || whole > h.segments_per_shard) {
+    if (whole > h.max_slabs || whole > h.segments_per_shard) {
         return failure_reason::too_large;
     }
-    const acquire_flags flags = look_at_flags(h, mask);
+    const acquire_flags flags = read_flags(h, mask);
     if (flags.closing) {
         return failure_reason::closing;
     }
-    dealings d(h, mask);
+    segment_request d(h, mask);
     d.noted = flags.exhausted;
     d.k = what.k;
     d.leaves = what.leaves;
@@ -110,10 +110,10 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     if (is_leader(d.mask)) {
         put_late_tails(d.h);
     }
-    if (d.h.magazine_target != 0 && take_at_hand(d)) {
+    if (d.h.cache_target != 0 && take_cached(d)) {
         count_chunk(d, 1);
     } else {
-        look_at_exhaustion(d);
+        check_exhaustion(d);
         if (d.why == failure_reason::none) {
             ask_host(d);
             if (d.reclaim != 0 && is_shortage(d.why) && !take_refill(d)) {

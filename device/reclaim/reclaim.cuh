@@ -2,19 +2,19 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Reclaims: on shortage, a group retires empty slabs and hands the magazine back to the host. Also settles a heap
+/// Reclaims: on shortage, a group retires empty slabs and hands the segment cache back to the host. Also settles a heap
 /// before the host looks at it.
 
-#include "device/small/empty_slabs.cuh"
 #include "device/host_rpc/host_frees.cuh"
-#include "device/segment_cache/drain.cuh"
 #include "device/host_rpc/request_segments.cuh"
+#include "device/segment_cache/drain.cuh"
+#include "device/small/empty_slabs.cuh"
 
 namespace orchard::device {
 
 /// Where a refill is under way, posted, and its segments not at hand yet: shard + 1; else 0. The newest value: a post
 /// releases nothing that a load would have to see. All lanes.
-inline ORCHARD_NOINLINE std::uint64_t refill_under_way(dealings& d) {
+inline ORCHARD_NOINLINE std::uint64_t refill_under_way(segment_request& d) {
     std::uint64_t shard = 0;
     if (is_leader(d.mask) && !simt::mutation::is(fault::refill_wait)) {
         shard = d.h.state->refill_in_flight.word.fetch_add<order::acquire>(0);
@@ -23,10 +23,10 @@ inline ORCHARD_NOINLINE std::uint64_t refill_under_way(dealings& d) {
 }
 
 /// Whether to stay for answers of `d.shard`: some rounds for what is under way, but until it is at hand for a refill,
-/// which a courier that stands still may have in hand. All lanes.
-inline ORCHARD_NOINLINE bool is_to_collect(dealings& d) {
+/// which a poller that stands still may have in hand. All lanes.
+inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
     constexpr std::uint32_t rounds = 32;
-    if (d.place < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0) {
+    if (d.cursor < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0) {
         return true;
     }
     const bool late = simt::clock_ns() - d.since > d.h.reclaim_patience_ns;
@@ -35,12 +35,12 @@ inline ORCHARD_NOINLINE bool is_to_collect(dealings& d) {
 
 /// Delivers what answers are under way, so that grants which nobody waits for come to hand. Refills are waited for, if
 /// not for too long; of the others those stay under way that a service parks.
-inline ORCHARD_FN void collect_answers(dealings& d) {
+inline ORCHARD_FN void collect_answers(segment_request& d) {
     d.since = simt::clock_ns();
     ORCHARD_NO_UNROLL
     for (d.shard = 0; d.shard < d.h.shards; ++d.shard) {
         ORCHARD_NO_UNROLL
-        for (d.place = 0; is_to_collect(d); ++d.place) {
+        for (d.cursor = 0; is_to_collect(d); ++d.cursor) {
             collect(d, d.shard);
             simt::pause(500);
         }
@@ -68,7 +68,7 @@ enum class reclaim_turn : std::uint32_t { over, other, own };
 
 /// Looks whether the reclaim `d.reclaim` is over, and begins it where no other group is about one. A group that stands
 /// still in one is waited for no longer than `reclaim_patience_ns`: another group begins it anew then. All lanes.
-inline ORCHARD_NOINLINE reclaim_turn try_reclaim(dealings& d) {
+inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
     reclaim_turn turn = reclaim_turn::other;
     if (is_leader(d.mask)) {
         auto& word = d.h.state->reclaims.word;
@@ -90,26 +90,26 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(dealings& d) {
 }
 
 /// Ends a reclaim, unless another group has begun it anew.
-inline ORCHARD_NOINLINE void end_reclaim(dealings& d) {
+inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
     if (is_leader(d.mask)) {
         std::uint64_t own = d.reclaims;
         d.h.state->reclaims.word.compare_exchange<order::release>(own, own + 1);
     }
 }
 
-/// Returns whether the magazine is to be drained once more: where slots are few, a pass hands back little, and what is
-/// acknowledged makes room for more. All lanes.
-inline ORCHARD_NOINLINE bool needs_another_pass(dealings& d) {
-    constexpr std::uint32_t most_in_vain = 8;
-    d.in_vain = d.emptied != d.kept ? 0 : d.in_vain + 1;
-    const bool more = d.kept != 0 && d.in_vain != most_in_vain;
+/// Returns whether the segment cache is to be drained once more: where slots are few, a pass hands back little, and
+/// what is acknowledged makes room for more. All lanes.
+inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
+    constexpr std::uint32_t max_idle_passes = 8;
+    d.idle_passes = d.emptied != d.kept ? 0 : d.idle_passes + 1;
+    const bool more = d.kept != 0 && d.idle_passes != max_idle_passes;
     d.emptied = 0;
     d.kept = 0;
     return more;
 }
 
-/// Retires empty slabs and hands the magazine back, so that the host can serve what it just could not.
-inline ORCHARD_FN void gather(dealings& d) {
+/// Retires empty slabs and hands the segment cache back, so that the host can serve what it just could not.
+inline ORCHARD_FN void gather(segment_request& d) {
     ORCHARD_NO_UNROLL
     for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
         retire_class(d);
@@ -123,7 +123,7 @@ inline ORCHARD_FN void gather(dealings& d) {
 /// On shortage: returns when the reclaim with this number is over. One group at a time reclaims, the others wait for
 /// it. All lanes of a converged group.
 inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t number) {
-    dealings d(h, mask);
+    segment_request d(h, mask);
     d.reclaim = number;
     d.reclaims = ~std::uint64_t{0};
     ORCHARD_NO_UNROLL
@@ -157,7 +157,7 @@ struct posts_before {
     [[nodiscard]] ORCHARD_FN bool are_over(const heap_view& h, lane_mask mask) const {
         bool over = true;
         for (std::uint32_t s = 0; s < h.shards; ++s) {
-            over = over && courier_word::flying(tickets[s], from_leader(mask, h.mailboxes[s].delivered())) == 0;
+            over = over && poller_word::flying(tickets[s], from_leader(mask, h.mailboxes[s].delivered())) == 0;
         }
         return over;
     }
@@ -165,7 +165,7 @@ struct posts_before {
 
 /// Delivers answers until as many have come as there were posts, also while others post. Returns false at the mailbox's
 /// deadline. All lanes of a converged group.
-inline ORCHARD_FN bool deliver_what_is_posted(dealings& d, rounds_seen* seen) {
+inline ORCHARD_FN bool deliver_what_is_posted(segment_request& d, rounds_seen* seen) {
     const posts_before posted(d.h, d.mask);
     const std::uint64_t started = from_leader(d.mask, simt::clock_ns());
     while (!posted.are_over(d.h, d.mask)) {
@@ -183,19 +183,19 @@ inline ORCHARD_FN bool deliver_what_is_posted(dealings& d, rounds_seen* seen) {
     return true;
 }
 
-/// Frees what the host has freed, hands the magazine back where `drain_too` says so, and delivers the answers of what
-/// is posted. Where nobody else uses the heap nothing is under way then, and nothing in the magazine. All lanes of a
-/// converged group.
+/// Frees what the host has freed, hands the segment cache back where `drain_too` says so, and delivers the answers of
+/// what is posted. Where nobody else uses the heap nothing is under way then, and nothing in the segment cache. All
+/// lanes of a converged group.
 inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too) {
-    // What is delivered may be segments for the magazine; beside kernels there can always be more.
-    constexpr int most_in_vain = 8;
+    // What is delivered may be segments for the segment cache; beside kernels there can always be more.
+    constexpr int max_idle_passes = 8;
     rounds_seen seen[max_shards]{};
-    dealings d(h, mask);
+    segment_request d(h, mask);
     std::uint64_t freed = 0;
     (void)free_for_host(h, &freed);
     simt::sync(mask);
     std::uint32_t least = ~0u;
-    int in_vain = 0;
+    int idle_passes = 0;
     for (;;) {
         if (drain_too) {
             drain(d);
@@ -204,11 +204,11 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
         if (is_leader(mask)) {
             put_late_tails(h);
         }
-        const std::uint32_t left = drain_too ? from_leader(mask, all_at_hand(h)) : 0;
+        const std::uint32_t left = drain_too ? from_leader(mask, all_cached(h)) : 0;
         // Where slots are few, a pass hands back little.
-        in_vain = left < least ? 0 : in_vain + 1;
+        idle_passes = left < least ? 0 : idle_passes + 1;
         least = left < least ? left : least;
-        if (!delivered || left == 0 || in_vain == most_in_vain) {
+        if (!delivered || left == 0 || idle_passes == max_idle_passes) {
             return;
         }
     }

@@ -2,26 +2,26 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Hands the whole magazine back to the host, word by word.
+/// Hands the whole segment cache back to the host, word by word.
 
 #include "device/host_rpc/segment_request.cuh"
 
 namespace orchard::device {
 
-/// Goes on to the next words of the bitmap of `d.drained` that its summary names: below `d.place` all are done. False
+/// Goes on to the next words of the bitmap of `d.drained` that its summary names: below `d.cursor` all are done. False
 /// at the end. All lanes.
-inline ORCHARD_NOINLINE bool skip_empty_words(dealings& d) {
-    const stock from = stock_of(d.h, d.drained);
+inline ORCHARD_NOINLINE bool skip_empty_words(segment_request& d) {
+    const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
     const std::uint32_t count = (from.count + 63) / 64;
     ORCHARD_NO_UNROLL
-    while (d.place < from.count) {
-        const std::uint32_t first = d.place / 64;
+    while (d.cursor < from.count) {
+        const std::uint32_t first = d.cursor / 64;
         const std::uint32_t own = first + static_cast<std::uint32_t>(simt::rank_in(d.mask));
         const bool names = own < count && from.summary[own].load<order::relaxed>() != 0;
         const lane_mask have = simt::ballot(d.mask, names);
         const std::uint32_t next = have != 0 ? simt::shuffle(d.mask, own, simt::lowest_bit(have))
                                              : first + static_cast<std::uint32_t>(simt::popcount(d.mask));
-        d.place = next != first ? next * 64 : d.place;
+        d.cursor = next != first ? next * 64 : d.cursor;
         if (have != 0) {
             return true;
         }
@@ -30,22 +30,22 @@ inline ORCHARD_NOINLINE bool skip_empty_words(dealings& d) {
 }
 
 /// Takes the next words out of the bitmap of `d.drained`: `d.bits` of each lane that `d.holders` names. All lanes.
-inline ORCHARD_NOINLINE void drain_words(dealings& d) {
-    const stock from = stock_of(d.h, d.drained);
-    d.own = d.place + static_cast<std::uint32_t>(simt::rank_in(d.mask));
-    const bool here = d.own / 64 == d.place / 64 && d.own < from.count;
+inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
+    const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
+    d.own = d.cursor + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+    const bool here = d.own / 64 == d.cursor / 64 && d.own < from.count;
     const bool named = here && (from.summary[d.own / 64].load<order::relaxed>() >> d.own % 64 & 1) != 0;
     d.bits = named ? drain_word(d.h, from, d.own) : 0;
     d.holders = simt::ballot(d.mask, d.bits != 0);
-    const std::uint32_t end = (d.place / 64 + 1) * 64;
-    const std::uint32_t behind = d.place + static_cast<std::uint32_t>(simt::popcount(d.mask));
-    d.place = behind < end ? behind : end;
+    const std::uint32_t end = (d.cursor / 64 + 1) * 64;
+    const std::uint32_t behind = d.cursor + static_cast<std::uint32_t>(simt::popcount(d.mask));
+    d.cursor = behind < end ? behind : end;
     simt::sync(d.mask);  // what each lane acquired with its word, the leader releases with its posts
 }
 
 /// Takes the words out of the bitmap of `d.drained`, and says the next run to be handed back (`d.run`); false at the
 /// end. All lanes.
-inline ORCHARD_NOINLINE bool next_drained(dealings& d) {
+inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
     ORCHARD_NO_UNROLL
     while (d.left == 0) {
         if (d.holders != 0) {
@@ -69,15 +69,15 @@ inline ORCHARD_NOINLINE bool next_drained(dealings& d) {
 }
 
 /// Whether there may be something to drain: of portions only where the level says so.
-inline ORCHARD_NOINLINE bool begin_drain(dealings& d) {
-    d.place = 0;
+inline ORCHARD_NOINLINE bool begin_drain(segment_request& d) {
+    d.cursor = 0;
     d.left = 0;
     d.holders = 0;
-    return d.drained == 0 || from_leader(d.mask, level_of(portions_at_hand(d.h, d.drained))) != 0;
+    return d.drained == 0 || from_leader(d.mask, level_of(cached_portions(d.h, d.drained))) != 0;
 }
 
-/// Hands the whole magazine back to the host.
-inline ORCHARD_FN void drain(dealings& d) {
+/// Hands the whole segment cache back to the host.
+inline ORCHARD_FN void drain(segment_request& d) {
     ORCHARD_NO_UNROLL
     for (d.drained = 0; d.drained < leaves_per_segment; ++d.drained) {
         if (!begin_drain(d)) {
@@ -92,8 +92,8 @@ inline ORCHARD_FN void drain(dealings& d) {
 }
 
 /// The same. All lanes of a converged group.
-inline ORCHARD_NOINLINE void drain_magazine(const heap_view& h, lane_mask mask) {
-    dealings d(h, mask);
+inline ORCHARD_NOINLINE void drain_cache(const heap_view& h, lane_mask mask) {
+    segment_request d(h, mask);
     drain(d);
 }
 

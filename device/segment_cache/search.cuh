@@ -2,16 +2,17 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Taking out of the magazine. The lanes of a group look side by side: at summary words, and then at the words that one
-/// of those names. One lane that has seen what is wanted takes it. If it comes too late, the atomic says so, and
-/// the next lane tries. So the last run of a nearly empty magazine is found in as few steps as the first of a full one.
+/// Taking out of the segment cache. The lanes of a group look side by side: at summary words, and then at the words
+/// that one of those names. One lane that has seen what is wanted takes it. If it comes too late, the atomic says so,
+/// and the next lane tries. So the last run of a nearly empty segment cache is found in as few steps as the first of a
+/// full one.
 ///
-/// A chunk of segments with a tail lies in the magazine as segments and as a portion, as other requests may have use
-/// for either. Tails of one length are few: the search goes by them, and looks whether the segments before one are at
-/// hand.
+/// A chunk of segments with a tail lies in the segment cache as segments and as a portion, as other requests may have
+/// use for either. Tails of one length are few: the search goes by them, and looks whether the segments before one are
+/// at hand.
 
-#include "device/segment_cache/segment_cache.cuh"
 #include "device/group/bits.cuh"
+#include "device/segment_cache/segment_cache.cuh"
 
 namespace orchard::device {
 
@@ -52,15 +53,15 @@ inline constexpr std::uint64_t block_begins = std::uint64_t{1} << leaves_per_seg
 
 /// Most words that a search for a run of several looks at. After that the host may know better; and on shortage all
 /// that lies here goes back to it.
-inline constexpr std::uint32_t most_words_for_a_run = 1024;
+inline constexpr std::uint32_t max_words_for_a_run = 1024;
 
-/// A search of the magazine, in the memory of each lane of the group; `mailbox_client.cuh` says why.
-struct magazine_search {
+/// A search of the segment cache, in the memory of each lane of the group; `mailbox_client.cuh` says why.
+struct cache_search {
     /// Summary words that each lane reads side by side.
     static constexpr std::uint32_t depth = 2;
 
     const heap_view& h;
-    stock from;  ///< portions of `tail` leaves, where there is to be a tail
+    cache_bitmap from;  ///< portions of `tail` leaves, where there is to be a tail
     lane_mask mask;
     std::uint32_t k;       ///< bits wanted; 0: some, in a run of whatever length
     std::uint32_t tail;    ///< leaves of a portion that must begin behind the run; 0: none
@@ -89,22 +90,22 @@ struct magazine_search {
     std::uint32_t attempts = 0;
     segment_run found;
 
-    ORCHARD_FN magazine_search(const heap_view& heap, lane_mask m, std::uint32_t wanted, std::uint32_t wanted_tail)
-        : h{heap}, from{segments_at_hand(heap)}, mask{m}, k{wanted}, tail{wanted_tail} {}
+    ORCHARD_FN cache_search(const heap_view& heap, lane_mask m, std::uint32_t wanted, std::uint32_t wanted_tail)
+        : h{heap}, from{segments_cached(heap)}, mask{m}, k{wanted}, tail{wanted_tail} {}
     [[nodiscard]] ORCHARD_INLINE std::uint32_t summaries() const { return (from.count + 63) / 64; }
 };
 
-inline ORCHARD_NOINLINE void choose_portions(magazine_search& s, std::uint32_t leaves) {
-    s.from = portions_at_hand(s.h, leaves);
+inline ORCHARD_NOINLINE void choose_portions(cache_search& s, std::uint32_t leaves) {
+    s.from = cached_portions(s.h, leaves);
 }
 
-/// Begins a search of the bitmap that was chosen. False where the magazine holds too little. All lanes.
-inline ORCHARD_NOINLINE bool begin_search(magazine_search& s) {
+/// Begins a search of the bitmap that was chosen. False where the segment cache holds too little. All lanes.
+inline ORCHARD_NOINLINE bool begin_search(cache_search& s) {
     const std::uint32_t level = from_leader(s.mask, level_of(s.from));
     if (s.k > 64 || level == 0) {
         return false;
     }
-    const std::uint32_t wanted = s.tail == 0 ? level : from_leader(s.mask, magazine_level(s.h));
+    const std::uint32_t wanted = s.tail == 0 ? level : from_leader(s.mask, cache_level(s.h));
     s.random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
                    static_cast<std::uint32_t>(simt::leader_of(s.mask)));
     s.from.count = from_leader(s.mask, words_in_use(s.h, s.from));
@@ -113,34 +114,34 @@ inline ORCHARD_NOINLINE bool begin_search(magazine_search& s) {
 }
 
 /// The summary word that is `i` behind the first one that was looked at; `i` is below their number.
-ORCHARD_INLINE std::uint32_t summary_at(const magazine_search& s, std::uint32_t i) {
+ORCHARD_INLINE std::uint32_t summary_at(const cache_search& s, std::uint32_t i) {
     const std::uint32_t index = s.start + i;
     return index < s.summaries() ? index : index - s.summaries();
 }
 
 /// Each lane reads `depth` more summary words. All lanes.
-inline ORCHARD_NOINLINE void read_summaries(magazine_search& s) {
+inline ORCHARD_NOINLINE void read_summaries(cache_search& s) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(s.mask));
-    std::uint64_t read[magazine_search::depth];
+    std::uint64_t read[cache_search::depth];
     ORCHARD_UNROLL
-    for (std::uint32_t j = 0; j < magazine_search::depth; ++j) {
+    for (std::uint32_t j = 0; j < cache_search::depth; ++j) {
         const std::uint32_t i = s.at + j * width + rank;
         read[j] = i < s.summaries() ? s.from.summary[summary_at(s, i)].load<order::relaxed>() : 0;
     }
     ORCHARD_UNROLL
-    for (std::uint32_t j = 0; j < magazine_search::depth; ++j) {
+    for (std::uint32_t j = 0; j < cache_search::depth; ++j) {
         s.read[j] = read[j];
     }
-    s.at += magazine_search::depth * width;
+    s.at += cache_search::depth * width;
 }
 
 /// Goes to the next summary word that names any: its words are `s.named`. False: there are no more. All lanes.
-inline ORCHARD_NOINLINE bool next_summary(magazine_search& s) {
+inline ORCHARD_NOINLINE bool next_summary(cache_search& s) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
     ORCHARD_NO_UNROLL
     while (s.holders == 0) {
-        if (++s.turn >= magazine_search::depth) {
+        if (++s.turn >= cache_search::depth) {
             if (s.at >= s.summaries()) {
                 return false;
             }
@@ -152,14 +153,14 @@ inline ORCHARD_NOINLINE bool next_summary(magazine_search& s) {
     const int lane = simt::lowest_bit(s.holders);
     s.holders &= s.holders - 1;
     const auto rank = static_cast<std::uint32_t>(simt::popcount(s.mask & ((lane_mask{1} << lane) - 1)));
-    s.named_first = summary_at(s, s.at - (magazine_search::depth - s.turn) * width + rank) * 64;
+    s.named_first = summary_at(s, s.at - (cache_search::depth - s.turn) * width + rank) * 64;
     const std::uint64_t named = simt::shuffle(s.mask, s.read[s.turn], lane);
     s.named = named >> s.random % 64 | named << (64 - s.random % 64) % 64;
     return true;
 }
 
 /// Each lane gets one of the words that are named. False: none is left. All lanes.
-inline ORCHARD_NOINLINE bool next_words(magazine_search& s) {
+inline ORCHARD_NOINLINE bool next_words(cache_search& s) {
     if (s.named == 0) {
         return false;
     }
@@ -180,15 +181,15 @@ inline ORCHARD_NOINLINE bool next_words(magazine_search& s) {
     return true;
 }
 
-/// The bits that the run `s.first` has in the magazine's word in which it begins (`i` = 0), or in the next one.
-ORCHARD_INLINE std::uint64_t bits_of_run(const magazine_search& s, std::uint32_t i) {
+/// The bits that the run `s.first` has in the segment cache's word in which it begins (`i` = 0), or in the next one.
+ORCHARD_INLINE std::uint64_t bits_of_run(const cache_search& s, std::uint32_t i) {
     const std::uint32_t begin = s.first % 64;
     const std::uint64_t whole = ones<std::uint64_t>(s.k);
     return i == 0 ? whole << begin : begin == 0 ? 0 : whole >> (64 - begin);
 }
 
 /// What this lane's word has of what is wanted: `s.want`; of tails, those that are to be looked behind.
-inline ORCHARD_NOINLINE void look_at_word(magazine_search& s) {
+inline ORCHARD_NOINLINE void look_at_word(cache_search& s) {
     const std::uint64_t bits = s.has_word ? s.from.at(s.word).load<order::relaxed>() : 0;
     s.is_empty = bits == 0;
     if (s.tail != 0) {
@@ -200,7 +201,7 @@ inline ORCHARD_NOINLINE void look_at_word(magazine_search& s) {
 }
 
 /// Looks whether segments at hand lie before one of `s.tails`: then that is `s.want`, and they are `s.first`.
-inline ORCHARD_NOINLINE void look_before_tail(magazine_search& s) {
+inline ORCHARD_NOINLINE void look_before_tail(cache_search& s) {
     if (s.tails == 0 || s.want != 0) {
         return;
     }
@@ -212,25 +213,25 @@ inline ORCHARD_NOINLINE void look_before_tail(magazine_search& s) {
         return;
     }
     s.first = behind - s.k;
-    std::uint64_t missing = bits_of_run(s, 0) & ~s.h.magazine[s.first / 64].load<order::relaxed>();
+    std::uint64_t missing = bits_of_run(s, 0) & ~s.h.cache[s.first / 64].load<order::relaxed>();
     if (const std::uint64_t rest = bits_of_run(s, 1); rest != 0) {
-        missing |= rest & ~s.h.magazine[s.first / 64 + 1].load<order::relaxed>();
+        missing |= rest & ~s.h.cache[s.first / 64 + 1].load<order::relaxed>();
     }
     s.want = missing == 0 ? tail : 0;
 }
 
 /// Says in the summary that this lane's word holds something.
-ORCHARD_INLINE void name_word(const magazine_search& s) {
+ORCHARD_INLINE void name_word(const cache_search& s) {
     s.from.summary[s.word / 64].fetch_or<order::release>(std::uint64_t{1} << s.word % 64);
 }
 
 /// Takes the bits `s.want` of the word. Whether it got them all; nothing has changed otherwise. Where a single bit was
 /// gone, another one of those that the atomic has shown will do.
-inline ORCHARD_NOINLINE bool take_bits(magazine_search& s) {
-    constexpr std::uint32_t most_attempts = 6;
+inline ORCHARD_NOINLINE bool take_bits(cache_search& s) {
+    constexpr std::uint32_t max_attempts = 6;
     auto& w = s.from.at(s.word);
     ORCHARD_NO_UNROLL
-    for (std::uint32_t attempt = 1; attempt <= most_attempts && s.want != 0; ++attempt) {
+    for (std::uint32_t attempt = 1; attempt <= max_attempts && s.want != 0; ++attempt) {
         // Acquires what the last owner released with its put.
         const std::uint64_t old = w.fetch_and<order::acquire>(~s.want);
         const std::uint64_t won = old & s.want;
@@ -249,42 +250,42 @@ inline ORCHARD_NOINLINE bool take_bits(magazine_search& s) {
 
 /// Takes the segments of the run `s.first` that lie in one word; false, and nothing has changed, where some are
 /// missing.
-inline ORCHARD_NOINLINE bool take_of_run(const magazine_search& s, std::uint32_t i) {
+inline ORCHARD_NOINLINE bool take_of_run(const cache_search& s, std::uint32_t i) {
     const std::uint64_t all = bits_of_run(s, i);
     if (all == 0) {
         return true;
     }
     const std::uint32_t word = s.first / 64 + i;
-    const std::uint64_t won = s.h.magazine[word].fetch_and<order::acquire>(~all) & all;
+    const std::uint64_t won = s.h.cache[word].fetch_and<order::acquire>(~all) & all;
     if (won != all && won != 0) {
-        magazine_put_bits(s.h, word, won);
+        cache_put_bits(s.h, word, won);
     }
     return won == all;
 }
 
 /// Puts a tail back that was taken in vain, and the segments of the run `s.first` that lie in its first word, if those
 /// were.
-inline ORCHARD_NOINLINE void untake(const magazine_search& s, bool segments) {
+inline ORCHARD_NOINLINE void untake(const cache_search& s, bool segments) {
     if (segments) {
-        magazine_put_bits(s.h, s.first / 64, bits_of_run(s, 0));
+        cache_put_bits(s.h, s.first / 64, bits_of_run(s, 0));
     }
     s.from.at(s.word).fetch_or<order::release>(s.want);
     name_word(s);
 }
 
 /// Notes what was taken: `s.found`.
-inline ORCHARD_NOINLINE void note_found(magazine_search& s) {
+inline ORCHARD_NOINLINE void note_found(cache_search& s) {
     const auto bits = static_cast<std::uint32_t>(simt::popcount(s.want));
     count_taken(s.h, s.from, static_cast<int>(bits));
     s.found = {segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(s.want))}, bits};
     if (s.tail != 0) {
-        count_taken(s.h, segments_at_hand(s.h), static_cast<int>(s.k));
+        count_taken(s.h, segments_cached(s.h), static_cast<int>(s.k));
         s.found = {segment_index{s.first}, s.k};
     }
 }
 
 /// Takes what this lane has seen; false where that was gone. This lane alone.
-ORCHARD_INLINE bool take(magazine_search& s) {
+ORCHARD_INLINE bool take(cache_search& s) {
     if (!take_bits(s)) {
         return false;
     }
@@ -300,21 +301,21 @@ ORCHARD_INLINE bool take(magazine_search& s) {
 }
 
 /// Chooses one of the lanes that have seen what is wanted.
-inline ORCHARD_NOINLINE void choose_candidate(magazine_search& s) {
+inline ORCHARD_NOINLINE void choose_candidate(cache_search& s) {
     const lane_mask above = s.candidates & ~lane_mask{0} << mix(s.random + s.attempts) % 32;
     s.source = simt::lowest_bit(above != 0 ? above : s.candidates);
     ++s.attempts;
 }
 
 /// What the chosen lane has found, in all lanes.
-inline ORCHARD_NOINLINE void share_found(magazine_search& s) {
+inline ORCHARD_NOINLINE void share_found(cache_search& s) {
     simt::sync(s.mask);  // what the finder acquired is so for all
     s.found.first = segment_index{simt::shuffle(s.mask, to_underlying(s.found.first), s.source)};
     s.found.count = simt::shuffle(s.mask, s.found.count, s.source);
 }
 
 /// Finds out which lanes see what is wanted. All lanes.
-ORCHARD_INLINE void find_candidates(magazine_search& s) {
+ORCHARD_INLINE void find_candidates(cache_search& s) {
     look_at_word(s);
     if (s.tail != 0) {
         look_before_tail(s);
@@ -325,7 +326,7 @@ ORCHARD_INLINE void find_candidates(magazine_search& s) {
 
 /// One of the candidates tries to take; if it fails all look again, as many others are probably about the same. Whether
 /// it was taken; all lanes.
-ORCHARD_INLINE bool try_candidate(magazine_search& s) {
+ORCHARD_INLINE bool try_candidate(cache_search& s) {
     choose_candidate(s);
     s.taken = simt::lane_id() == s.source && take(s);
     if (simt::ballot(s.mask, s.taken) != 0) {
@@ -338,7 +339,7 @@ ORCHARD_INLINE bool try_candidate(magazine_search& s) {
 
 /// Takes the words that lanes have found empty out of the summary; puts it right again where another lane has just
 /// filled one. All lanes.
-inline ORCHARD_NOINLINE void tidy_summary(const magazine_search& s) {
+inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
     const bool mine = s.has_word && s.is_empty;
     const std::uint64_t bit = mine ? std::uint64_t{1} << s.word % 64 : 0;
     const std::uint32_t low = simt::reduce_or(s.mask, static_cast<std::uint32_t>(bit));
@@ -359,9 +360,9 @@ inline ORCHARD_NOINLINE void tidy_summary(const magazine_search& s) {
 /// segments; with `tail` a run of `k` segments and the portion of so many leaves behind it. Called by all lanes of a
 /// converged group, same result in all. What the run's last owner released is acquired for all of them.
 /// Runs of more than 64 are not kept here. Cost on a hit: a summary word, a word, one atomic; with a tail two or three.
-inline ORCHARD_FN bool search_stock(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
+inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
                                     std::uint32_t tail, segment_run* taken) {
-    magazine_search s(h, mask, k, tail);
+    cache_search s(h, mask, k, tail);
     if (leaves + tail != 0) {
         choose_portions(s, leaves + tail);
     }
@@ -371,7 +372,7 @@ inline ORCHARD_FN bool search_stock(const heap_view& h, std::uint32_t leaves, la
     ORCHARD_NO_UNROLL
     while (next_summary(s)) {
         ORCHARD_NO_UNROLL
-        while ((s.k <= 1 || s.tried < most_words_for_a_run) && next_words(s)) {
+        while ((s.k <= 1 || s.tried < max_words_for_a_run) && next_words(s)) {
             find_candidates(s);
             ORCHARD_NO_UNROLL
             while (s.candidates != 0 && s.attempts < 2 * simt::warp_size) {
@@ -386,14 +387,14 @@ inline ORCHARD_FN bool search_stock(const heap_view& h, std::uint32_t leaves, la
     return false;
 }
 
-/// Takes a run of segments, as `search_stock`.
-inline ORCHARD_FN bool search_magazine(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
-    return search_stock(h, 0, mask, k, 0, taken);
+/// Takes a run of segments, as `search_cache`.
+inline ORCHARD_FN bool search_cache(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
+    return search_cache(h, 0, mask, k, 0, taken);
 }
 
 /// The same, as a function of its own.
-inline ORCHARD_NOINLINE bool magazine_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
-    return search_magazine(h, mask, k, taken);
+inline ORCHARD_NOINLINE bool cache_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
+    return search_cache(h, mask, k, taken);
 }
 
 }  // namespace orchard::device

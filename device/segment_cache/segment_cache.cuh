@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The magazine: granted segments and portions waiting on the device, so that the common request needs no round trip.
+/// The segment cache: granted segments and portions waiting on the device, so that the common request needs no round
+/// trip.
 ///
 /// A bitmap, one bit a segment, and a summary with one bit for each of its words: taking and putting are one atomic
 /// each, also beside other lanes that do the same. The summary may say 1 for an empty word. It says 0 for a word that
@@ -15,8 +16,8 @@
 
 namespace orchard::device {
 
-/// One bitmap of the magazine.
-struct stock {
+/// One bitmap of the segment cache.
+struct cache_bitmap {
     device_word<std::uint64_t>* words;  ///< word i: `at(i)`
     device_word<std::uint64_t>* summary;
     device_word<std::uint64_t>* level;
@@ -29,42 +30,42 @@ struct stock {
         return words[std::uint64_t{i / line} * (lines * line) + i % line];
     }
 };
-ORCHARD_INLINE stock segments_at_hand(const heap_view& h) {
-    return {h.magazine, h.magazine_summary, &h.state->magazine_level.word, h.magazine_words(), 0};
+ORCHARD_INLINE cache_bitmap segments_cached(const heap_view& h) {
+    return {h.cache, h.cache_summary, &h.state->cache_level.word, h.cache_words(), 0};
 }
 /// @param leaves  1 to 31
-ORCHARD_INLINE stock portions_at_hand(const heap_view& h, std::uint32_t leaves) {
+ORCHARD_INLINE cache_bitmap cached_portions(const heap_view& h, std::uint32_t leaves) {
     const std::uint32_t n = h.portion_words();
     return {h.portions + (leaves - 1) * heap_view::words_a_line, h.portion_summary + (leaves - 1) * ((n + 63) / 64),
             &h.state->portion_level[leaves].word, n, leaves};
 }
 /// The bitmap of portions of so many leaves; 0: of segments.
-ORCHARD_INLINE stock stock_of(const heap_view& h, std::uint32_t leaves) {
-    return leaves != 0 ? portions_at_hand(h, leaves) : segments_at_hand(h);
+ORCHARD_INLINE cache_bitmap cache_bitmap_of(const heap_view& h, std::uint32_t leaves) {
+    return leaves != 0 ? cached_portions(h, leaves) : segments_cached(h);
 }
 /// A count that takers may bring under zero for a moment.
 ORCHARD_INLINE std::uint32_t not_negative(std::uint64_t level) {
     return static_cast<std::int64_t>(level) > 0 ? static_cast<std::uint32_t>(level) : 0;
 }
 /// What is at hand; a snapshot.
-ORCHARD_INLINE std::uint32_t level_of(const stock& s) { return not_negative(s.level->load<order::relaxed>()); }
+ORCHARD_INLINE std::uint32_t level_of(const cache_bitmap& s) { return not_negative(s.level->load<order::relaxed>()); }
 
 /// Segments at hand; a snapshot.
-ORCHARD_INLINE std::uint32_t magazine_level(const heap_view& h) { return level_of(segments_at_hand(h)); }
+ORCHARD_INLINE std::uint32_t cache_level(const heap_view& h) { return level_of(segments_cached(h)); }
 
-/// A portion's place in the magazine, in phases that need few registers each.
+/// A portion's place in the segment cache, in phases that need few registers each.
 inline ORCHARD_NOINLINE void mark_portion(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
-    portions_at_hand(h, leaves).at(leaf / 64).fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
+    cached_portions(h, leaves).at(leaf / 64).fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
 }
 inline ORCHARD_NOINLINE void mark_portion_word(const heap_view& h, std::uint32_t word, std::uint32_t leaves) {
-    portions_at_hand(h, leaves).summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+    cached_portions(h, leaves).summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
 }
 
 /// What a portion counts for in `portion_leaves`: the VA block that a short one keeps from being used otherwise is as
 /// long as another's.
 ORCHARD_INLINE std::uint32_t counted_leaves(std::uint32_t leaves) { return leaves < 8 ? 8 : leaves; }
 
-/// `n` portions of a length have come to the magazine, or (below 0) have been taken out.
+/// `n` portions of a length have come to the segment cache, or (below 0) have been taken out.
 ORCHARD_INLINE void count_portions(const heap_view& h, std::uint32_t leaves, int n) {
     h.state->portion_level[leaves].word.fetch_add<order::relaxed>(static_cast<std::uint64_t>(std::int64_t{n}));
     h.state->portion_leaves.word.fetch_add<order::relaxed>(
@@ -72,11 +73,11 @@ ORCHARD_INLINE void count_portions(const heap_view& h, std::uint32_t leaves, int
 }
 
 /// `n` of what the bitmap has were taken out.
-ORCHARD_INLINE void count_taken(const heap_view& h, const stock& from, int n) {
+ORCHARD_INLINE void count_taken(const heap_view& h, const cache_bitmap& from, int n) {
     if (from.leaves != 0) {
         count_portions(h, from.leaves, -n);
     } else {
-        h.state->magazine_level.word.fetch_sub<order::relaxed>(static_cast<std::uint64_t>(n));
+        h.state->cache_level.word.fetch_sub<order::relaxed>(static_cast<std::uint64_t>(n));
     }
 }
 
@@ -107,61 +108,61 @@ ORCHARD_INLINE void clear_line_of(const heap_view& h, std::uint32_t leaf) {
         found = state.load<order::acquire>();
     }
 }
-/// Returns the words of a bitmap of the magazine that may hold anything. Without an end a search would read the summary
-/// of the whole reserved range. Cost: two loads side by side.
-ORCHARD_INLINE std::uint32_t words_in_use(const heap_view& h, const stock& from) {
+/// Returns the words of a bitmap of the segment cache that may hold anything. Without an end a search would read the
+/// summary of the whole reserved range. Cost: two loads side by side.
+ORCHARD_INLINE std::uint32_t words_in_use(const heap_view& h, const cache_bitmap& from) {
     const std::uint64_t device = h.state->end.device.load<order::relaxed>();
     const std::uint64_t host = h.state->end.host.load<order::relaxed>();
     const auto end = static_cast<std::uint32_t>(device > host ? device : host);
     return from.leaves != 0 ? (end + 1) / 2 : (end + 63) / 64;
 }
 
-/// Puts a portion into the magazine, whose line is cleared (`clear_line_of`). Any lane, alone. Releases what the caller
-/// did to the memory. Cost: four atomics that are not waited for.
+/// Puts a portion into the segment cache, whose line is cleared (`clear_line_of`). Any lane, alone. Releases what the
+/// caller did to the memory. Cost: four atomics that are not waited for.
 ORCHARD_INLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
     count_portions(h, leaves, 1);
     mark_portion(h, leaf, leaves);
     mark_portion_word(h, leaf / 64, leaves);
 }
 
-/// Puts segments of one word into the magazine, and says so in the summary. Any lane, alone. Releases what the caller
-/// did to the memory.
-ORCHARD_INLINE void magazine_put_bits(const heap_view& h, std::uint32_t word, std::uint64_t bits) {
-    h.magazine[word].fetch_or<order::release>(bits);
-    h.magazine_summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+/// Puts segments of one word into the segment cache, and says so in the summary. Any lane, alone. Releases what the
+/// caller did to the memory.
+ORCHARD_INLINE void cache_put_bits(const heap_view& h, std::uint32_t word, std::uint64_t bits) {
+    h.cache[word].fetch_or<order::release>(bits);
+    h.cache_summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
 }
 /// Puts as many segments of a run as lie in one word, and takes them off the run. Any lane, alone.
-inline ORCHARD_NOINLINE void magazine_put_some(const heap_view& h, segment_run& run) {
+inline ORCHARD_NOINLINE void cache_put_some(const heap_view& h, segment_run& run) {
     const std::uint32_t first = to_underlying(run.first);
     const std::uint32_t room = 64 - first % 64;
     const std::uint32_t n = run.count < room ? run.count : room;
     run = {run.first + n, run.count - n};
-    magazine_put_bits(h, first / 64, ~std::uint64_t{0} >> (64 - n) << first % 64);
+    cache_put_bits(h, first / 64, ~std::uint64_t{0} >> (64 - n) << first % 64);
 }
 
-/// Puts a run into the magazine, and leaves it empty. Any lane, alone; never waits. Releases what the caller did to the
-/// memory. Cost: two atomics for each 64 segments.
-ORCHARD_INLINE void magazine_put_all(const heap_view& h, segment_run& run) {
+/// Puts a run into the segment cache, and leaves it empty. Any lane, alone; never waits. Releases what the caller did
+/// to the memory. Cost: two atomics for each 64 segments.
+ORCHARD_INLINE void cache_put_all(const heap_view& h, segment_run& run) {
     // The level first: it must not be seen below what is there, or a taker could bring it under zero for long.
-    h.state->magazine_level.word.fetch_add<order::relaxed>(run.count);
+    h.state->cache_level.word.fetch_add<order::relaxed>(run.count);
     ORCHARD_NO_UNROLL
     while (run.count != 0) {
-        magazine_put_some(h, run);
+        cache_put_some(h, run);
     }
 }
 /// The same with a copy.
-ORCHARD_INLINE void magazine_put(const heap_view& h, segment_run run) { magazine_put_all(h, run); }
+ORCHARD_INLINE void cache_put(const heap_view& h, segment_run run) { cache_put_all(h, run); }
 
 /// Takes whatever one word holds; any lane, alone. For handing all back to the host.
-ORCHARD_INLINE std::uint64_t drain_word(const heap_view& h, const stock& from, std::uint32_t word) {
+ORCHARD_INLINE std::uint64_t drain_word(const heap_view& h, const cache_bitmap& from, std::uint32_t word) {
     const std::uint64_t bits = from.at(word).exchange<order::acquire>(0);
     if (bits != 0) {
         count_taken(h, from, simt::popcount(bits));
     }
     return bits;
 }
-ORCHARD_INLINE std::uint64_t magazine_drain_word(const heap_view& h, std::uint32_t word) {
-    return drain_word(h, segments_at_hand(h), word);
+ORCHARD_INLINE std::uint64_t cache_drain_word(const heap_view& h, std::uint32_t word) {
+    return drain_word(h, segments_cached(h), word);
 }
 
 }  // namespace orchard::device

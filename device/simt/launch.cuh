@@ -76,16 +76,16 @@ namespace detail {
 
 /// The registers that a kernel may use: its own wish, so that more of its warps run at once, or all there are.
 template <class Kernel>
-constexpr int most_registers() {
-    if constexpr (requires { Kernel::most_registers; }) {
-        return Kernel::most_registers;
+constexpr int max_registers() {
+    if constexpr (requires { Kernel::max_registers; }) {
+        return Kernel::max_registers;
     } else {
         return 255;
     }
 }
 
 template <class Kernel>
-__global__ void __maxnreg__(most_registers<Kernel>()) entry(const __grid_constant__ Kernel kernel) {
+__global__ void __maxnreg__(max_registers<Kernel>()) entry(const __grid_constant__ Kernel kernel) {
     kernel(position());
 }
 

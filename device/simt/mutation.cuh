@@ -29,13 +29,13 @@ namespace orchard::simt::mutation {
     X(retire_order, "a slab is retired by clearing its bits before its descriptor")                                    \
     X(retire_claim, "a slab is retired after a look at its bits, without claiming them")                               \
     X(share_ballot, "the lanes that won a page are counted among those without")                                       \
-    X(lap_tag, "a courier takes any word of the ring for a new answer")                                                \
+    X(lap_tag, "a poller takes any word of the ring for a new answer")                                                 \
     X(credit, "a post is made without a credit")                                                                       \
     X(abandonment, "a waiter gives up without leaving a note for who delivers later")                                  \
-    X(cursor, "a courier moves its cursor one answer too far")                                                         \
+    X(cursor, "a poller moves its cursor one answer too far")                                                          \
     X(acknowledgement, "a slot is not given back after its answer")                                                    \
-    X(epoch, "a courier that was taken for lost writes over its successor's word")                                     \
-    X(answer_order, "a courier delivers without releasing what the service released")                                  \
+    X(epoch, "a poller that was taken for lost writes over its successor's word")                                      \
+    X(answer_order, "a poller delivers without releasing what the service released")                                   \
     X(live_look, "a free looks at a chunk's record before it knows that somebody lives there")                         \
     X(live_order, "a lane frees its part of a chunk without releasing or acquiring")                                   \
     X(array_room, "a sub-array is as long as its smallest lane asks for")                                              \
@@ -43,7 +43,7 @@ namespace orchard::simt::mutation {
     X(ring_end, "a lane takes of the host's ring what it has not acquired")                                            \
     X(look_again, "a waiter that has just looked for answers may look again before it thinks of its deadline")         \
     X(reclaim_age, "a group that was refused relies on a reclaim that had begun before")                               \
-    X(refill_wait, "a reclaim does not wait for segments that are on their way to the magazine")                       \
+    X(refill_wait, "a reclaim does not wait for segments that are on their way to the cache")                          \
     X(exhausted_size, "a group takes a note of exhaustion that is for more than it asks for")                          \
     X(record_fence, "a failure is recorded without a fence behind its beginning")                                      \
     X(record_turn, "a failure is recorded beside another one in the same record")

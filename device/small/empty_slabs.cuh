@@ -3,7 +3,7 @@
 #pragma once
 
 /// Slabs without a page in use become segments again: all of a class on shortage, and a few of any class where another
-/// class grows and the magazine is empty, so that a class does not keep what only others need.
+/// class grows and the segment cache is empty, so that a class does not keep what only others need.
 
 #include "device/host_rpc/segment_request.cuh"
 
@@ -12,30 +12,30 @@ namespace orchard::device {
 /// Looks at the next entries of the table of `d.page_class`, from its end down, several a lane side by side. Relaxed:
 /// a group that retires a slab looks at its descriptor before and after it claims its pages. All lanes.
 /// Cost: two trips to memory.
-inline ORCHARD_NOINLINE void look_at_entries(dealings& d) {
+inline ORCHARD_NOINLINE void scan_entries(segment_request& d) {
     const heap_view& h = d.h;
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(d.mask));
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
-    std::uint32_t entries[dealings::entries_at_once];
+    std::uint32_t entries[segment_request::entries_at_once];
     ORCHARD_UNROLL
-    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
+    for (std::uint32_t i = 0; i < segment_request::entries_at_once; ++i) {
         const std::uint32_t below = i * width + rank;
-        entries[i] = below < d.place ? h.table(d.page_class)[d.place - 1 - below].load<order::relaxed>() : 0;
+        entries[i] = below < d.cursor ? h.table(d.page_class)[d.cursor - 1 - below].load<order::relaxed>() : 0;
     }
     ORCHARD_UNROLL
-    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
+    for (std::uint32_t i = 0; i < segment_request::entries_at_once; ++i) {
         const bool maybe = is_slab_entry(entries[i]) && h.bitmap(entries[i] - 1)[0].load<order::relaxed>() == 0;
         d.entries[i] = maybe ? entries[i] : 0;
     }
-    const std::uint32_t all = dealings::entries_at_once * width;
-    d.place -= all < d.place ? all : d.place;
+    const std::uint32_t all = segment_request::entries_at_once * width;
+    d.cursor -= all < d.cursor ? all : d.cursor;
 }
 
 /// Chooses the last one in the table of those that were found: `d.segment`. So `free_place` can lower the end of the
-/// places where slabs are, among which pages are searched for. All lanes.
-inline ORCHARD_NOINLINE bool choose_entry(dealings& d) {
+/// entries where slabs are, among which pages are searched for. All lanes.
+inline ORCHARD_NOINLINE bool choose_entry(segment_request& d) {
     ORCHARD_NO_UNROLL
-    for (std::uint32_t i = 0; i < dealings::entries_at_once; ++i) {
+    for (std::uint32_t i = 0; i < segment_request::entries_at_once; ++i) {
         const lane_mask holders = simt::ballot(d.mask, d.entries[i] != 0);
         if (holders != 0) {
             const int lane = simt::lowest_bit(holders);
@@ -51,29 +51,31 @@ inline ORCHARD_NOINLINE bool choose_entry(dealings& d) {
 
 /// Finds the next slab of `d.page_class` that may be empty, from the table's end down: `d.segment`; false at the end.
 /// All lanes. Cost: looks at one word of each slab.
-inline ORCHARD_FN bool next_empty_slab(dealings& d) {
+inline ORCHARD_FN bool next_empty_slab(segment_request& d) {
     ORCHARD_NO_UNROLL
     while (!choose_entry(d)) {
-        if (d.place == 0) {
+        if (d.cursor == 0) {
             return false;
         }
-        look_at_entries(d);
+        scan_entries(d);
     }
     return true;
 }
 
 /// Retires the slab `d.segment`, if it is empty. Whether it did.
-inline ORCHARD_NOINLINE bool retire_slab(dealings& d) { return slab_retire(d.h, d.mask, d.page_class, d.segment); }
+inline ORCHARD_NOINLINE bool retire_slab(segment_request& d) {
+    return slab_retire(d.h, d.mask, d.page_class, d.segment);
+}
 
-/// Puts what was a slab into the magazine.
-inline ORCHARD_NOINLINE void put_retired(dealings& d) {
+/// Puts what was a slab into the segment cache.
+inline ORCHARD_NOINLINE void put_retired(segment_request& d) {
     release_segments(d.h, d.mask, {segment_index{d.segment}, 1});
     ++d.retired;
 }
 
-/// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the magazine.
-inline ORCHARD_FN void retire_class(dealings& d) {
-    d.place = from_leader(d.mask, d.h.state->slabs[d.page_class].count.load<order::relaxed>());
+/// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the segment cache.
+inline ORCHARD_FN void retire_class(segment_request& d) {
+    d.cursor = from_leader(d.mask, d.h.state->slabs[d.page_class].count.load<order::relaxed>());
     ORCHARD_UNROLL
     for (std::uint32_t& entry : d.entries) {
         entry = 0;
@@ -86,22 +88,22 @@ inline ORCHARD_FN void retire_class(dealings& d) {
     }
 }
 
-/// Retires every slab of the class that has no page in use; their segments go into the magazine. All lanes of a
+/// Retires every slab of the class that has no page in use; their segments go into the segment cache. All lanes of a
 /// converged group. How many.
 /// Cost: looks at one word of each slab, and at all words of the empty ones.
 inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
-    dealings d(h, mask);
+    segment_request d(h, mask);
     d.page_class = page_class;
     retire_class(d);
     return d.retired;
 }
 
-// --- a few, where the magazine is empty ---
+// --- a few, where the segment cache is empty ---
 
-/// Chooses a class whose last slab looks empty: `d.page_class`, and `d.place` behind its last slab. Returns whether
+/// Chooses a class whose last slab looks empty: `d.page_class`, and `d.cursor` behind its last slab. Returns whether
 /// there is one. All lanes; each looks at two classes, from a random one on, so that a warp sees all of them.
 /// Cost: three trips to memory.
-inline ORCHARD_NOINLINE bool choose_empty_class(dealings& d) {
+inline ORCHARD_NOINLINE bool choose_empty_class(segment_request& d) {
     constexpr std::uint32_t looks = 2;
     const heap_view& h = d.h;
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
@@ -122,13 +124,13 @@ inline ORCHARD_NOINLINE bool choose_empty_class(dealings& d) {
     }
     const int lane = simt::lowest_bit(holders);
     d.page_class = simt::shuffle(d.mask, own, lane);
-    d.place = simt::shuffle(d.mask, end, lane);
+    d.cursor = simt::shuffle(d.mask, end, lane);
     return true;
 }
 
 /// Returns whether no page of the slab `d.segment` is in use, as far as a look can tell: claiming the pages of one that
 /// is in use would keep them from others for a moment. All lanes. Cost: a load for each 64 pages, over the lanes.
-inline ORCHARD_NOINLINE bool looks_empty(const dealings& d) {
+inline ORCHARD_NOINLINE bool looks_empty(const segment_request& d) {
     const std::uint32_t words = class_words(d.page_class);
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
     auto* bitmap = d.h.bitmap(d.segment);
@@ -143,13 +145,13 @@ inline ORCHARD_NOINLINE bool looks_empty(const dealings& d) {
 }
 
 /// Takes segments from a class whose last slabs are empty, as many as a refill would bring, and puts them into the
-/// magazine, if that is empty. For a group that has opened a slab. All lanes of a converged group.
+/// segment cache, if that is empty. For a group that has opened a slab. All lanes of a converged group.
 inline ORCHARD_NOINLINE void collect_empty_slabs(const heap_view& h, lane_mask mask) {
-    dealings d(h, mask);
-    if (from_leader(mask, magazine_level(h)) != 0 || h.magazine_target == 0 || !choose_empty_class(d)) {
+    segment_request d(h, mask);
+    if (from_leader(mask, cache_level(h)) != 0 || h.cache_target == 0 || !choose_empty_class(d)) {
         return;
     }
-    look_at_entries(d);
+    scan_entries(d);
     ORCHARD_NO_UNROLL
     while (d.retired < d.h.refill_batch && choose_entry(d)) {
         if (looks_empty(d) && retire_slab(d)) {

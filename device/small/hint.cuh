@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The first place where a lane looks for a page: its home.
+/// The first index where a lane looks for a page: its hint.
 ///
 /// The slabs of a class, in the order of the class's table, are one long sequence of pages. Lane l of warp w begins at
 /// page 32 w + l of it. That is a starting point and no claim: the bitmap decides which lane gets a page. But where
@@ -10,7 +10,7 @@
 /// (table), one atomic (32 lanes share half a bitmap word) and one check (descriptor), without any state of the warp's
 /// own.
 ///
-/// Where the sequence is shorter than the homes of all warps, because few lanes of a warp ask for the class, the homes
+/// Where the sequence is shorter than the hints of all warps, because few lanes of a warp ask for the class, the hints
 /// beyond its end are spread over it by the golden ratio, which lets neighbouring warps lie apart and loads all words
 /// alike (D. Knuth, The Art of Computer Programming 3, section 6.4: multiplicative hashing).
 /// Source: Orchard's own.
@@ -22,17 +22,17 @@ namespace orchard::device {
 /// 32 pages of a slab: half a bitmap word. Numbered through all segments: 4,096 to a segment.
 inline constexpr std::uint32_t units_per_segment = static_cast<std::uint32_t>(bitmap_words) * 2;
 
-/// Where a lane is at home.
-struct page_home {
-    std::uint32_t place;   ///< in the class's table
+/// Where a lane is at its hint.
+struct page_hint {
+    std::uint32_t index;   ///< in the class's table
     std::uint32_t unit;    ///< which 32 pages of the slab
     std::uint32_t bit;     ///< which of these
     lane_mask beside;      ///< the lanes of the warp that share the unit
     std::uint32_t number;  ///< of the unit, among those of all warps
 };
 
-/// Slabs of the largest classes have fewer than 32 pages: the warp then has homes in several slabs. No memory access.
-ORCHARD_INLINE page_home home_of(const class_shape& shape, std::uint32_t warp, std::uint32_t lane) {
+/// Slabs of the largest classes have fewer than 32 pages: the warp then has hints in several slabs. No memory access.
+ORCHARD_INLINE page_hint hint_of(const class_shape& shape, std::uint32_t warp, std::uint32_t lane) {
     constexpr std::uint32_t least_shift_for_parts = 14;
     if (shape.shift < least_shift_for_parts) {
         // A unit is `factor` of the 2^(16 - shift) parts of a slab.
@@ -42,37 +42,37 @@ ORCHARD_INLINE page_home home_of(const class_shape& shape, std::uint32_t warp, s
     }
     const std::uint32_t log_lanes = 18 - shape.shift;  // 16, 8 or 4 lanes to a slab
     const std::uint32_t lanes = 1u << log_lanes;
-    const std::uint32_t place = (warp << (shape.shift - 13)) | lane >> log_lanes;
-    return {place, 0, lane & (lanes - 1), ((lane_mask{1} << lanes) - 1) << (lane & ~(lanes - 1)), place};
+    const std::uint32_t index = (warp << (shape.shift - 13)) | lane >> log_lanes;
+    return {index, 0, lane & (lanes - 1), ((lane_mask{1} << lanes) - 1) << (lane & ~(lanes - 1)), index};
 }
 
-/// A place among `places` and a unit of the slab there, for a home beyond the end. No memory access.
-ORCHARD_INLINE page_home spread_home(const page_home& home, std::uint32_t places, std::uint32_t pages) {
+/// An index among `entries` and a unit of the slab there, for a hint beyond the end. No memory access.
+ORCHARD_INLINE page_hint spread_hint(const page_hint& hint, std::uint32_t entries, std::uint32_t pages) {
     // The fraction that the first product leaves says where in the slab.
-    const std::uint64_t product = std::uint64_t{home.number * golden_ratio} * places;
+    const std::uint64_t product = std::uint64_t{hint.number * golden_ratio} * entries;
     const std::uint32_t units = pages >= 32 ? pages / 32 : 1;
     const std::uint64_t unit = std::uint64_t{static_cast<std::uint32_t>(product)} * units;
-    return {static_cast<std::uint32_t>(product >> 32), static_cast<std::uint32_t>(unit >> 32), home.bit, home.beside,
-            home.number};
+    return {static_cast<std::uint32_t>(product >> 32), static_cast<std::uint32_t>(unit >> 32), hint.bit, hint.beside,
+            hint.number};
 }
 
-/// What a leader has claimed for the lanes that share its home.
-struct home_claim {
+/// What a leader has claimed for the lanes that share its hint.
+struct hint_claim {
     static constexpr std::uint32_t nothing = 0xffffffffu;
     static constexpr std::uint32_t closing = 0xfffffffeu;
 
     std::uint32_t unit = nothing;  ///< through all segments; or `closing`, where the heap is being closed
-    std::uint32_t won = 0;         ///< pages of the unit, one a lane, at home
+    std::uint32_t won = 0;         ///< pages of the unit, one a lane, at its hint
     std::uint64_t spare = 0;       ///< pages of the same bitmap word, for lanes whose own is taken
 };
 
 /// Claims the pages `wanted` of a unit of a slab, and for those that are taken others of the same bitmap word, from bit
 /// `start` on: where many look at one word at a time, they should not all reach for the same bits. Any lane, alone.
 /// Cost: one atomic, up to four where pages are taken; a load.
-ORCHARD_INLINE home_claim claim_unit(const heap_view& h, std::uint32_t page_class, std::uint32_t pages,
+ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_class, std::uint32_t pages,
                                      std::uint32_t segment, std::uint32_t unit, lane_mask wanted, std::uint32_t start) {
-    constexpr int most_attempts = 3;
-    home_claim claim;
+    constexpr int max_attempts = 3;
+    hint_claim claim;
     claim.unit = segment * units_per_segment + unit;
     auto& word = h.bitmap(segment)[unit / 2];
     const std::uint32_t from = unit % 2 * 32;
@@ -84,7 +84,7 @@ ORCHARD_INLINE home_claim claim_unit(const heap_view& h, std::uint32_t page_clas
     std::uint64_t spare = 0;
     std::uint64_t taken = old | bits;
     ORCHARD_NO_UNROLL
-    for (int attempt = 0; missing > 0 && attempt < most_attempts; ++attempt) {
+    for (int attempt = 0; missing > 0 && attempt < max_attempts; ++attempt) {
         const std::uint32_t in_word = left + from;
         const std::uint64_t all = in_word < 64 ? (std::uint64_t{1} << in_word) - 1 : ~std::uint64_t{0};
         const std::uint64_t others = ~taken & all;
@@ -103,31 +103,31 @@ ORCHARD_INLINE home_claim claim_unit(const heap_view& h, std::uint32_t page_clas
     return claim;
 }
 
-/// Claims the pages `wanted` at a home. Any lane, alone.
+/// Claims the pages `wanted` at a hint. Any lane, alone.
 /// Cost on a hit: three loads side by side, one atomic, a load; one load more beyond the end of the sequence.
-ORCHARD_INLINE home_claim claim_home(const heap_view& h, std::uint32_t page_class, const class_shape& shape,
-                                     const page_home& home, lane_mask wanted) {
+ORCHARD_INLINE hint_claim claim_hint(const heap_view& h, std::uint32_t page_class, const class_shape& shape,
+                                     const page_hint& hint, lane_mask wanted) {
     const auto* table = h.table(page_class);
     const bool closing = is_closing(h);
     // Relaxed, here and below: an entry is a hint. The claim acquires, and the descriptor is looked at after it.
-    const std::uint32_t places = h.state->slabs[page_class].spread.load<order::relaxed>();
-    std::uint32_t entry = home.place < h.places ? table[home.place].load<order::relaxed>() : 0;
+    const std::uint32_t entries = h.state->slabs[page_class].spread.load<order::relaxed>();
+    std::uint32_t entry = hint.index < h.max_slabs ? table[hint.index].load<order::relaxed>() : 0;
     if (closing) {
-        home_claim none;
-        none.unit = home_claim::closing;
+        hint_claim none;
+        none.unit = hint_claim::closing;
         return none;
     }
     const std::uint32_t pages = shape.pages();
-    std::uint32_t unit = home.unit;
+    std::uint32_t unit = hint.unit;
     if (!is_slab_entry(entry)) {
-        const page_home other = spread_home(home, places, pages);
-        entry = places != 0 ? table[other.place].load<order::relaxed>() : 0;
+        const page_hint other = spread_hint(hint, entries, pages);
+        entry = entries != 0 ? table[other.index].load<order::relaxed>() : 0;
         if (!is_slab_entry(entry)) {
             return {};
         }
         unit = other.unit;
     }
-    return claim_unit(h, page_class, pages, entry - 1, unit, wanted, home.number * 0x85ebca6bu >> 26);
+    return claim_unit(h, page_class, pages, entry - 1, unit, wanted, hint.number * 0x85ebca6bu >> 26);
 }
 
 }  // namespace orchard::device

@@ -2,18 +2,20 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The search for pages where the homes had none: a collaborative random walk, tickets for fresh pages, and a sweep.
+/// The search for pages where the hints had none: a collaborative random walk, reservations for fresh pages, and a
+/// sweep.
 ///
 /// 1. *Probing.* Every lane looks at random words. A lane that sees enough for its group claims it; otherwise the lanes
 ///    that see something share.
-/// 2. *Redeeming.* A ticket names the next pages of the class's sequence of slabs. So demand says exactly which slabs
-///    are missing. The group that comes to such a place first gets a segment for it, the other groups wait for it.
+/// 2. *Reserving.* A reservation names the next pages of the class's sequence of slabs. So demand says exactly which
+/// slabs
+///    are missing. The group that comes to such an index first gets a segment for it, the other groups wait for it.
 /// 3. *Sweeping.* Where no segment is to be had, all words are looked at. Where that saw no free page, the group asks
 ///    for a segment behind a reclaim that begins then. Null where that was refused.
 ///
 /// A step looks at words as its stage says, and then claims and shares what was seen (page_share.cuh); the groups of a
 /// warp make their steps together, each in its own stage.
-/// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); tickets and shares are Orchard's own.
+/// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); reservations and shares are Orchard's own.
 
 #include "device/host_rpc/host_frees.cuh"
 #include "device/small/search_steps.cuh"
@@ -22,15 +24,15 @@ namespace orchard::device {
 
 // --- going on ---
 
-inline ORCHARD_FN void page_search::advance_ticket() {
+inline ORCHARD_FN void page_search::advance_reserved() {
     if (why != failure_reason::none) {
         left = 0;
     } else if (!missing) {
         swept = false;
         opening.reclaim = 0;
         const std::uint64_t next = (position >> log_pages()) + 1;
-        if (!served && next < places && is_leader(s.group)) {
-            head().frontier.raise<order::relaxed>(next << log_pages());  // not fresh: on to the next slab
+        if (!served && next < entries && is_leader(s.group)) {
+            head().high_water.raise<order::relaxed>(next << log_pages());  // not fresh: on to the next slab
         }
         const std::uint32_t n = reach();
         position += n;
@@ -39,9 +41,9 @@ inline ORCHARD_FN void page_search::advance_ticket() {
 }
 
 inline ORCHARD_FN void page_search::advance_sweep() {
-    if (!served) {  // otherwise there may be more at the same place
+    if (!served) {  // otherwise there may be more at the same index
         const auto width = static_cast<std::uint32_t>(simt::popcount(s.group));
-        const std::uint32_t total = places * parts();
+        const std::uint32_t total = entries * parts();
         const std::uint32_t next = static_cast<std::uint32_t>(position) + width;
         position = next < total ? next : next - total;
         left -= width < left ? width : left;
@@ -57,10 +59,10 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
             --left;
             if (nearby) {
                 nearby = false;
-                stage = search_stage::redeeming;  // as a search begins that knows no slab
+                stage = search_stage::reserving;  // as a search begins that knows no slab
             }
             break;
-        case search_stage::redeeming: advance_ticket(); break;
+        case search_stage::reserving: advance_reserved(); break;
         case search_stage::sweeping: advance_sweep(); break;
         case search_stage::ended: break;
     }
@@ -86,28 +88,28 @@ inline ORCHARD_FN bool page_search::is_late() {
 inline ORCHARD_FN bool page_search::is_roomy() {
     const std::uint64_t word = head().sample.load<order::relaxed>();
     const fill_sample sample = fill_sample::unpack(word);
-    if (sample.words >= fill_sample::most_words) {
+    if (sample.words >= fill_sample::max_words) {
         std::uint64_t found = word;
         head().sample.compare_exchange<order::relaxed>(found, fill_sample::pack(sample.words / 2, sample.free / 2));
     }
     return sample.is_roomy(s.pages);
 }
 
-/// Reads the head of the class's slab table: `places`, `spread`, and what follows for `next_stage`. A leader, alone, so
-/// that a hot line is read once for a group.
+/// Reads the head of the class's slab table: `entries`, `spread`, and what follows for `next_stage`. A leader, alone,
+/// so that a hot line is read once for a group.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
     // These loads are under way together.
     const bool refused = head().refusal.load<order::relaxed>() % 256 != 0;
-    places = head().count.load<order::relaxed>();
+    entries = head().count.load<order::relaxed>();
     spread = head().spread.load<order::relaxed>();
-    const std::uint64_t frontier = head().frontier.load<order::relaxed>();
+    const std::uint64_t high_water = head().high_water.load<order::relaxed>();
     const bool known = refused && known_lack(opening.h, 0) != failure_reason::none;
     if (known || why != failure_reason::none) {
-        places = head().count.fetch_add<order::acquire>(0);  // before a sweep, the newest value
+        entries = head().count.fetch_add<order::acquire>(0);  // before a sweep, the newest value
     }
     // Where demand has run beyond what there is, others are getting new slabs already.
-    const bool beyond = frontier > std::uint64_t{places} << log_pages();
-    const bool opens = frontier >= std::uint64_t{spread} << log_pages();
+    const bool beyond = high_water > std::uint64_t{entries} << log_pages();
+    const bool opens = high_water >= std::uint64_t{spread} << log_pages();
     return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
            (is_roomy() && opens ? facts::has_room : 0);
 }
@@ -130,23 +132,23 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
         }
         why = failure_reason::none;
         swept = true;
-        return search_stage::redeeming;
+        return search_stage::reserving;
     }
     if (why != failure_reason::none) {
         return search_stage::sweeping;
     }
-    if (stage == search_stage::redeeming && (known & facts::may_probe) != 0 && spread != 0) {
+    if (stage == search_stage::reserving && (known & facts::may_probe) != 0 && spread != 0) {
         return search_stage::probing;
     }
     if ((known & facts::is_exhausted) != 0 && !swept) {
         return search_stage::sweeping;
     }
-    constexpr std::uint32_t most_again = 4;
-    if (stage == search_stage::probing && (known & facts::has_room) != 0 && again < most_again) {
+    constexpr std::uint32_t max_again = 4;
+    if (stage == search_stage::probing && (known & facts::has_room) != 0 && again < max_again) {
         ++again;
         return search_stage::probing;
     }
-    return search_stage::redeeming;
+    return search_stage::reserving;
 }
 
 /// Where a stage is over: what follows. Returns whether a group begins a sweep.
@@ -157,28 +159,28 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     }
     std::uint32_t known = on && is_leader(s.group) ? read_head() : 0;
     known = s.from_own_leader(known | (is_late() ? facts::is_late : 0));
-    const std::uint32_t agreed_places = s.from_own_leader(places);
+    const std::uint32_t agreed_entries = s.from_own_leader(entries);
     const std::uint32_t agreed_spread = s.from_own_leader(spread);
     if (on) {
         ++steps;
-        places = agreed_places;
+        entries = agreed_entries;
         spread = agreed_spread;
         stage = next_stage(known);
     }
     return simt::ballot(s.here, on && stage == search_stage::sweeping) != 0;
 }
 
-/// A ticket for as many pages as the group lacks.
-inline ORCHARD_FN void page_search::buy_ticket(bool on) {
+/// A reservation for as many pages as the group lacks.
+inline ORCHARD_FN void page_search::reserve_pages(bool on) {
     const auto n = static_cast<std::uint32_t>(simt::popcount(s.without()));
-    std::uint64_t ticket = 0;
+    std::uint64_t reservation = 0;
     if (on && is_leader(s.group)) {
-        opening.h.add(counter::tickets, 1);
-        ticket = head().frontier.fetch_add<order::relaxed>(n);
+        opening.h.add(counter::reservations, 1);
+        reservation = head().high_water.fetch_add<order::relaxed>(n);
     }
-    ticket = simt::shuffle(s.here, ticket, simt::leader_of(s.group));
+    reservation = simt::shuffle(s.here, reservation, simt::leader_of(s.group));
     if (on) {
-        position = ticket;
+        position = reservation;
         left = n;
     }
 }
@@ -192,25 +194,25 @@ inline ORCHARD_FN void page_search::begin_sweep() {
         simt::pause(500);
     }
     // Less than 2^32: the bitmaps of so many words would fill any device.
-    left = places * parts();
+    left = entries * parts();
     const std::uint32_t own = static_cast<std::uint32_t>(simt::position().global_warp()) * golden_ratio;
     position = std::uint64_t{own} * left >> 32;
     contested = false;
-    hole = no_place;
+    hole = no_index;
 }
 
-/// After a sweep that saw no free page: the group asks for a slab at an empty place that it saw, or at the next one of
+/// After a sweep that saw no free page: the group asks for a slab at an empty index that it saw, or at the next one of
 /// the table, behind a reclaim that begins now. The groups of a warp come here together, so that one reclaim serves
 /// all.
 inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     if (simt::ballot(s.here, on) == 0) {
         return;
     }
-    const lane_mask seen = s.group & simt::ballot(s.here, on && hole != no_place);
-    const std::uint32_t place = simt::shuffle(s.here, hole, seen != 0 ? simt::lowest_bit(seen) : simt::lane_id());
+    const lane_mask seen = s.group & simt::ballot(s.here, on && hole != no_index);
+    const std::uint32_t index = simt::shuffle(s.here, hole, seen != 0 ? simt::lowest_bit(seen) : simt::lane_id());
     const auto lacking = static_cast<std::uint32_t>(simt::popcount(s.without()));
     if (on) {
-        position = std::uint64_t{seen != 0 ? place : places} << log_pages();
+        position = std::uint64_t{seen != 0 ? index : entries} << log_pages();
         left = lacking;
         opening.reclaim = next_reclaim(opening.h, s.group);
     }
@@ -219,10 +221,10 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
 /// Begins the stages of the groups that have just come to one. Whether all searches have ended.
 inline ORCHARD_NOINLINE bool page_search::begin() {
     const bool on = left == 0;
-    const bool redeems = on && stage == search_stage::redeeming;
-    if (simt::ballot(s.here, redeems) != 0) {
-        buy_ticket(redeems && !swept);
-        choose_hole(redeems && swept);
+    const bool reserves = on && stage == search_stage::reserving;
+    if (simt::ballot(s.here, reserves) != 0) {
+        reserve_pages(reserves && !swept);
+        choose_hole(reserves && swept);
     }
     if (on && stage == search_stage::probing) {
         left = 2;
@@ -233,16 +235,16 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
     return simt::ballot(s.here, stage != search_stage::ended) == 0;
 }
 
-/// Makes ready to open the place that the ticket is at. All lanes of a group.
+/// Makes ready to open the index that the reservation is at. All lanes of a group.
 inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     const std::uint32_t n = reach();
-    opening.place = static_cast<std::uint32_t>(position >> log_pages());
-    opening.word = ticket_page() / 64;
-    opening.bits = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << ticket_page() % 64;
+    opening.index = static_cast<std::uint32_t>(position >> log_pages());
+    opening.word = reserved_page() / 64;
+    opening.bits = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << reserved_page() % 64;
     opening.entry = 0;
     opening.made = false;
     opening.why = failure_reason::out_of_memory_device_budget;
-    return opening.place < opening.h.places;
+    return opening.index < opening.h.max_slabs;
 }
 
 /// After that: the group has a slab there, or knows why there is none.
@@ -250,7 +252,7 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
     if (opening.entry == 0) {
         why = opening.why;
         if (is_leader(s.group)) {
-            head().frontier.lower<order::relaxed>(std::uint64_t{opening.place} << log_pages());
+            head().high_water.lower<order::relaxed>(std::uint64_t{opening.index} << log_pages());
         }
         return;
     }
@@ -289,15 +291,15 @@ inline ORCHARD_NOINLINE void* page_search::finish() {
     return nullptr;
 }
 
-/// Gets slabs for the groups whose tickets ask for them.
-ORCHARD_INLINE void open_places(page_search& p) {
+/// Gets slabs for the groups whose reservations ask for them.
+ORCHARD_INLINE void open_slabs(page_search& p) {
     (void)apply_host_free(p.opening.h);
     simt::sync(p.s.here);
     ORCHARD_NO_UNROLL
     for (p.take_turns(p.missing); p.turns != 0; p.end_turn()) {
         if (p.is_its_turn()) {
             if (p.begin_opening()) {
-                open_place(p.opening);
+                open_slab(p.opening);
             }
             p.end_opening();
         }
@@ -316,8 +318,8 @@ ORCHARD_INLINE void free_before_sweeps(page_search& p) {
 /// deadline.
 /// Cost: four trips to memory for each step; mostly one or two.
 inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
-                                          std::uint64_t bytes, std::uint32_t home_segment) {
-    page_search p(h, here, group, page_class, bytes, home_segment);
+                                          std::uint64_t bytes, std::uint32_t hint_segment) {
+    page_search p(h, here, group, page_class, bytes, hint_segment);
     ORCHARD_NO_UNROLL
     for (;;) {
         if (p.plan()) {
@@ -327,7 +329,7 @@ inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, la
             break;
         }
         if (p.look()) {
-            open_places(p);
+            open_slabs(p);
         }
         const bool saw = p.s.claim();
         p.s.share();

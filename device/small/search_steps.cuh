@@ -6,62 +6,62 @@
 
 #include "device/failures.cuh"
 #include "device/small/hint.cuh"
-#include "device/small/slab_growth.cuh"
 #include "device/small/share.cuh"
+#include "device/small/slab_growth.cuh"
 
 namespace orchard::device {
 
 /// What a group does in its next step.
-enum class search_stage : std::uint32_t { probing, redeeming, sweeping, ended };
+enum class search_stage : std::uint32_t { probing, reserving, sweeping, ended };
 
 /// What the head of a class's slab table says, a bit each.
 namespace facts {
 inline constexpr std::uint32_t may_probe = 1;     ///< random looks may find pages
 inline constexpr std::uint32_t is_exhausted = 2;  ///< it is known that there is no segment
 inline constexpr std::uint32_t is_late = 4;       ///< the deadline is over
-inline constexpr std::uint32_t has_room = 8;      ///< a ticket would open a slab, although many pages are free
+inline constexpr std::uint32_t has_room = 8;      ///< a reservation would open a slab, although many pages are free
 }  // namespace facts
 
-/// No place of a slab table.
-inline constexpr std::uint32_t no_place = 0xffffffffu;
+/// No index of a slab table.
+inline constexpr std::uint32_t no_index = 0xffffffffu;
 
 /// Words that a lane of a sweep looks at side by side.
 inline constexpr std::uint32_t swept_at_once = 4;
 
-/// Bitmap words of a slab from which on a search looks at other words of the slab at home first.
+/// Bitmap words of a slab from which on a search looks at other words of the slab at its hint first.
 inline constexpr std::uint32_t least_words_nearby = 4;
 
 /// One lane's part in a search. Unless it says otherwise, a value is the same in all lanes of a group, and a function
 /// is a collective of all lanes that search.
 struct page_search {
     page_seeker s;
-    place_opening opening;
+    slab_opening opening;
     std::uint64_t bytes;  ///< that this lane asks for
-    search_stage stage = search_stage::redeeming;
+    search_stage stage = search_stage::reserving;
     failure_reason why = failure_reason::none;  ///< why there is no further slab
-    std::uint32_t places = 0;                   ///< of the class's table, to be looked at in a sweep
+    std::uint32_t entries = 0;                  ///< of the class's table, to be looked at in a sweep
     std::uint32_t spread = 0;                   ///< of the same, where slabs are: to be probed
     std::uint32_t left = 0;                     ///< looks, positions or parts that are left in the stage
-    std::uint64_t position = 0;                 ///< redeeming: of the ticket; sweeping: the next part
+    std::uint64_t position = 0;                 ///< redeeming: of the reservation; sweeping: the next part
     std::uint32_t steps = 0;
     std::uint32_t started = 0;      ///< when the clock was first read
-    bool missing = false;           ///< the ticket's next place has no slab yet
+    bool missing = false;           ///< the reservation's next index has no slab yet
     bool served = false;            ///< the last step gave somebody a page
     bool contested = false;         ///< a sweep saw a free page, or a slab on its way
     bool swept = false;             ///< a sweep saw no free page, and no slab has come since
-    std::uint32_t hole = no_place;  ///< an empty place that this lane saw in a sweep
+    std::uint32_t hole = no_index;  ///< an empty index that this lane saw in a sweep
     bool tight = false;             ///< this lane saw nothing but words that are nearly full
     std::uint32_t again = 0;        ///< times that it probed once more, as the class has room
     bool opened = false;            ///< the group has made a slab
-    bool nearby = false;            ///< the first look is at the slab of the home, `near`
+    bool nearby = false;            ///< the first look is at the slab of the hint, `near`
     std::uint32_t near;
     lane_mask turns = 0;  ///< leaders of the groups that act one after the other
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
-                           std::uint64_t wanted, std::uint32_t home_segment)
-        : s{heap, here, group, page_class}, opening{heap, group, page_class}, bytes{wanted}, near{home_segment} {
-        // A slab of few words is as full as the word at home.
-        if (near < heap.segments && near != home_claim::nothing / units_per_segment &&
+                           std::uint64_t wanted, std::uint32_t hint_segment)
+        : s{heap, here, group, page_class}, opening{heap, group, page_class}, bytes{wanted}, near{hint_segment} {
+        // A slab of few words is as full as the word at its hint.
+        if (near < heap.segments && near != hint_claim::nothing / units_per_segment &&
             s.words() >= least_words_nearby) {
             nearby = true;
             stage = search_stage::probing;
@@ -73,19 +73,19 @@ struct page_search {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t log_pages() const { return shape_of(s.page_class).log_pages(); }
     /// Of a slab, for a sweep.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const { return (s.words() + swept_at_once - 1) / swept_at_once; }
-    /// The page, or void position, in its slab that the ticket is at.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t ticket_page() const {
+    /// The page, or void position, in its slab that the reservation is at.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t reserved_page() const {
         return static_cast<std::uint32_t>(position) & ((1u << log_pages()) - 1);
     }
 
     ORCHARD_FN bool look();
-    ORCHARD_FN void look_at_two();
+    ORCHARD_FN void probe_two_words();
     ORCHARD_FN void add_to_sample(std::uint64_t in_first, std::uint64_t in_second);
-    ORCHARD_FN void redeem();
-    ORCHARD_FN void look_at_four(bool& growing);
+    ORCHARD_FN void look_at_reserved();
+    ORCHARD_FN void scan_four_words(bool& growing);
     ORCHARD_FN std::uint32_t reach() const;
     ORCHARD_FN void advance(bool saw);
-    ORCHARD_FN void advance_ticket();
+    ORCHARD_FN void advance_reserved();
     ORCHARD_FN void advance_sweep();
     ORCHARD_FN bool plan();
     ORCHARD_FN search_stage next_stage(std::uint32_t known);
@@ -93,7 +93,7 @@ struct page_search {
     ORCHARD_FN bool is_roomy();
     ORCHARD_FN std::uint32_t read_head();
     ORCHARD_FN bool begin();
-    ORCHARD_FN void buy_ticket(bool on);
+    ORCHARD_FN void reserve_pages(bool on);
     ORCHARD_FN void begin_sweep();
     ORCHARD_FN bool begin_opening();
     ORCHARD_FN void end_opening();
@@ -112,7 +112,7 @@ inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::u
 }
 
 /// Two random words of a random slab. A lane, alone.
-inline ORCHARD_FN void page_search::look_at_two() {
+inline ORCHARD_FN void page_search::probe_two_words() {
     constexpr int nearly_full = 16;
     const std::uint32_t entry = nearby ? near + 1 : s.slabs.table[s.below(spread)].load<order::relaxed>();
     if (!is_slab_entry(entry)) {
@@ -122,7 +122,7 @@ inline ORCHARD_FN void page_search::look_at_two() {
     const std::uint32_t second = s.below(s.words());
     const std::uint64_t in_first = s.free_in(entry - 1, first);
     const std::uint64_t in_second = s.free_in(entry - 1, second);
-    // Both, as a home may always be full; and whole words: those of few pages are nearly full most of the time.
+    // Both, as a hint may always be full; and whole words: those of few pages are nearly full most of the time.
     const std::uint32_t whole = s.pages / 64;
     tight = tight || (first < whole && second < whole && simt::popcount(in_first) < nearly_full &&
                       simt::popcount(in_second) < nearly_full);
@@ -134,23 +134,23 @@ inline ORCHARD_FN void page_search::look_at_two() {
     s.seen = {entry - 1, swap ? second : first, swap ? in_second : in_first};
 }
 
-/// How many of the ticket's next positions one look takes: up to the end of a word, or of what is void.
+/// How many of the reservation's next positions one look takes: up to the end of a word, or of what is void.
 inline ORCHARD_FN std::uint32_t page_search::reach() const {
-    const std::uint32_t page = ticket_page();
+    const std::uint32_t page = reserved_page();
     const std::uint32_t in_word = 64 - page % 64;
     const std::uint32_t in_slab = (page < s.pages ? s.pages : 1u << log_pages()) - page;
     const std::uint32_t n = page >= s.pages || in_slab < in_word ? in_slab : in_word;
     return n < left ? n : left;
 }
 
-/// The ticket's next pages; `missing` where no slab is there yet. A leader, alone.
-inline ORCHARD_FN void page_search::redeem() {
-    const auto place = static_cast<std::uint32_t>(position >> log_pages());
-    const std::uint32_t page = ticket_page();
+/// The reservation's next pages; `missing` where no slab is there yet. A leader, alone.
+inline ORCHARD_FN void page_search::look_at_reserved() {
+    const auto index = static_cast<std::uint32_t>(position >> log_pages());
+    const std::uint32_t page = reserved_page();
     if (page >= s.pages) {
         return;
     }
-    const std::uint32_t entry = place < opening.h.places ? s.slabs.table[place].load<order::acquire>() : 0;
+    const std::uint32_t entry = index < opening.h.max_slabs ? s.slabs.table[index].load<order::acquire>() : 0;
     if (!is_slab_entry(entry)) {
         missing = true;
         return;
@@ -161,12 +161,12 @@ inline ORCHARD_FN void page_search::redeem() {
 }
 
 /// Four words of a slab, the lanes of the group side by side: the one with most free pages. A lane, alone.
-inline ORCHARD_FN void page_search::look_at_four(bool& growing) {
+inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(s.group));
     if (rank >= left) {
         return;
     }
-    const std::uint32_t total = places * parts();
+    const std::uint32_t total = entries * parts();
     const std::uint32_t next = static_cast<std::uint32_t>(position) + rank;
     const std::uint32_t at = next < total ? next : next - total;
     auto& there = s.slabs.table[at / parts()];
@@ -199,13 +199,13 @@ inline ORCHARD_NOINLINE bool page_search::look() {
     served = s.lacks();
     bool growing = false;
     switch (stage) {
-        case search_stage::probing: look_at_two(); break;
-        case search_stage::redeeming:
+        case search_stage::probing: probe_two_words(); break;
+        case search_stage::reserving:
             if (is_leader(s.group)) {
-                redeem();
+                look_at_reserved();
             }
             break;
-        case search_stage::sweeping: look_at_four(growing); break;
+        case search_stage::sweeping: scan_four_words(growing); break;
         case search_stage::ended: break;
     }
     const bool comes = (s.group & simt::ballot(s.here, growing)) != 0;

@@ -9,8 +9,8 @@
 /// bitmap. So a claim that succeeds and still finds the descriptor cannot be of a slab that was retired, and one that
 /// comes too late undoes itself.
 
-#include "device/heap_state.cuh"
 #include "device/group/bits.cuh"
+#include "device/heap_state.cuh"
 
 namespace orchard::device {
 
@@ -89,17 +89,17 @@ ORCHARD_INLINE void clear_new_words(const heap_view& h, lane_mask mask, std::uin
     }
 }
 
-/// Makes `segment`, which the caller owns, the slab at a place of the class's table that the caller has reserved
+/// Makes `segment`, which the caller owns, the slab at an index of the class's table that the caller has reserved
 /// (`growing_entry`). Any lane, alone.
-ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, std::uint32_t place,
+ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, std::uint32_t index,
                                  std::uint32_t segment) {
     auto& d = h.descriptors[segment];
     // Before the table's entry, which releases it. Only the owner of a segment writes its descriptor.
-    h.records[segment].place.set(place);
+    h.records[segment].slab_index.set(index);
     d.store<order::release>(
         descriptor::next(d.load<order::relaxed>(), segment_kind::slab, page_class, page_reciprocal(page_class)));
-    h.table(page_class)[place].store<order::release>(segment + 1);
-    h.state->slabs[page_class].spread.raise<order::relaxed>(place + 1);
+    h.table(page_class)[index].store<order::release>(segment + 1);
+    h.state->slabs[page_class].spread.raise<order::relaxed>(index + 1);
     h.add(counter::slabs_published, 1);
 }
 
@@ -148,25 +148,25 @@ inline ORCHARD_NOINLINE bool slab_claim_all(const slab_retiring& r) {
     return false;
 }
 
-/// Says that a place of the class's table is empty again: the next slab of the class goes there. One lane.
-inline ORCHARD_NOINLINE void free_place(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
+/// Says that an index of the class's table is empty again: the next slab of the class goes there. One lane.
+inline ORCHARD_NOINLINE void free_place(const heap_view& h, std::uint32_t page_class, std::uint32_t index) {
     auto& head = h.state->slabs[page_class];
-    head.frontier.lower<order::relaxed>(std::uint64_t{place} << shape_of(page_class).log_pages());
-    std::uint32_t end = place + 1;
-    head.spread.compare_exchange<order::relaxed>(end, place);
+    head.high_water.lower<order::relaxed>(std::uint64_t{index} << shape_of(page_class).log_pages());
+    std::uint32_t end = index + 1;
+    head.spread.compare_exchange<order::relaxed>(end, index);
 }
 
-/// Empties the place of a slab whose pages are all the group's. False: its publisher is about to put it there (it was
+/// Empties the index of a slab whose pages are all the group's. False: its publisher is about to put it there (it was
 /// found by an entry that is older); then it has to stay. All lanes of a converged group.
 inline ORCHARD_NOINLINE bool slab_leaves_table(const slab_retiring& r) {
     std::uint32_t left = 0;
     if (is_leader(r.mask)) {
         // Written before the descriptor that the leader has acquired.
-        const std::uint32_t place = r.h.records[r.segment].place.get();
+        const std::uint32_t index = r.h.records[r.segment].slab_index.get();
         std::uint32_t entry = r.segment + 1;
-        if (r.h.table(r.page_class)[place].compare_exchange<order::relaxed>(entry, 0)) {
+        if (r.h.table(r.page_class)[index].compare_exchange<order::relaxed>(entry, 0)) {
             left = 1;
-            free_place(r.h, r.page_class, place);
+            free_place(r.h, r.page_class, index);
         }
     }
     return from_leader(r.mask, left) != 0;

@@ -2,21 +2,21 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// New slabs at places of a class's table: the group that reserves a place gets a segment for it, the other groups
+/// New slabs at entries of a class's table: the group that reserves an index gets a segment for it, the other groups
 /// wait.
 
 #include "device/reclaim/acquire.cuh"
 
 namespace orchard::device {
 
-/// Reserves a place in the class's table for a slab that the caller is about to put there. Any lane, alone. The entry
-/// found: 0 where the place is the caller's now.
-inline ORCHARD_FN std::uint32_t reserve_place(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
-    auto& entry = h.table(page_class)[place];
+/// Reserves an index in the class's table for a slab that the caller is about to put there. Any lane, alone. The entry
+/// found: 0 where the index is the caller's now.
+inline ORCHARD_FN std::uint32_t reserve_index(const heap_view& h, std::uint32_t page_class, std::uint32_t index) {
+    auto& entry = h.table(page_class)[index];
     std::uint32_t found = entry.load<order::acquire>();  // pairs with who has published the slab
     if (found == 0) {
-        // Before the entry, so that a sweep looks at the place; a place that stays empty costs it a load.
-        h.state->slabs[page_class].count.raise<order::relaxed>(place + 1);
+        // Before the entry, so that a sweep looks at the index; an index that stays empty costs it a load.
+        h.state->slabs[page_class].count.raise<order::relaxed>(index + 1);
         entry.compare_exchange<order::acquire>(found, growing_entry);
     }
     return found;
@@ -36,47 +36,47 @@ inline ORCHARD_NOINLINE void clear_alone(const heap_view& h, std::uint32_t page_
     clear_new_words(h, lane_mask{1} << simt::lane_id(), page_class, to_underlying(run.first));
 }
 
-/// Opens the next place of the class ahead of need, if the magazine can spare a segment: not the last quarter of what
-/// it should hold. Any lane, alone.
-inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t place) {
-    if (place >= h.places || magazine_level(h) * 4 <= h.magazine_target ||
-        h.table(page_class)[place].load<order::relaxed>() != 0 || !begin_growing_ahead(h, page_class) ||
-        reserve_place(h, page_class, place) != 0) {
+/// Opens the next index of the class ahead of need, if the segment cache can spare a segment: not the last quarter of
+/// what it should hold. Any lane, alone.
+inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t index) {
+    if (index >= h.max_slabs || cache_level(h) * 4 <= h.cache_target ||
+        h.table(page_class)[index].load<order::relaxed>() != 0 || !begin_growing_ahead(h, page_class) ||
+        reserve_index(h, page_class, index) != 0) {
         return;
     }
     const lane_mask alone = lane_mask{1} << simt::lane_id();
     segment_run run;
-    if (!magazine_take(h, alone, 1, &run)) {
-        h.table(page_class)[place].store<order::release>(0);
+    if (!cache_take(h, alone, 1, &run)) {
+        h.table(page_class)[index].store<order::release>(0);
         return;
     }
     clear_alone(h, page_class, run);
-    slab_publish(h, page_class, place, to_underlying(run.first));
-    refill_magazine(h, alone);
+    slab_publish(h, page_class, index, to_underlying(run.first));
+    refill_cache(h, alone);
 }
 
-/// The slab at a place of a class's table, for a group that needs one there: what lies in the lane's memory meanwhile.
-struct place_opening {
+/// The slab at an index of a class's table, for a group that needs one there: what lies in the lane's memory meanwhile.
+struct slab_opening {
     const heap_view& h;
     lane_mask group;
     std::uint32_t page_class;
-    std::uint32_t place = 0;
+    std::uint32_t index = 0;
     std::uint32_t word = 0;   ///< of the bitmap: pages that the group wants if it is the one that makes the slab,
     std::uint64_t bits = 0;   ///< and then has, as its leader knows; so the slab is not empty, and nobody retires it
     std::uint32_t entry = 0;  ///< the result: segment + 1, or 0
     bool made = false;        ///< by this group
     failure_reason why = failure_reason::none;
-    std::uint32_t refusals = 0;  ///< that the class had counted at first
+    std::uint32_t rejections = 0;  ///< that the class had counted at first
     std::uint64_t started = 0;
     mailbox::grant got;
     std::uint64_t reclaim = 0;  ///< the one behind which a refusal is the last word; 0: no sweep has found nothing yet
 
-    ORCHARD_FN place_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
+    ORCHARD_FN slab_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
         : h{heap}, group{mask}, page_class{of_class} {}
 };
 
 /// After `acquire`: the bitmap of the segment, which may be no slab's yet. All lanes.
-inline ORCHARD_NOINLINE void clear_place(const place_opening& o) {
+inline ORCHARD_NOINLINE void clear_slab(const slab_opening& o) {
     // The leader has acquired the segment; whether it was a slab's once is for all lanes to see.
     simt::sync(o.group);
     if (o.why == failure_reason::none) {
@@ -84,8 +84,8 @@ inline ORCHARD_NOINLINE void clear_place(const place_opening& o) {
     }
 }
 
-/// After `acquire` for a place that the leader has reserved. All lanes.
-inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
+/// After `acquire` for an index that the leader has reserved. All lanes.
+inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
     if (is_leader(o.group)) {
         auto& refusal = o.h.state->slabs[o.page_class].refusal;
         const std::uint32_t before = refusal.load<order::relaxed>();
@@ -93,13 +93,13 @@ inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
             const std::uint32_t segment = to_underlying(o.got.first);
             // A late claimer of the slab that the segment was before may still hold bits for a moment.
             o.bits &= ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
-            slab_publish(o.h, o.page_class, o.place, segment);
+            slab_publish(o.h, o.page_class, o.index, segment);
             if (before % 256 != 0) {
                 refusal.fetch_and<order::relaxed>(~0xffu);  // there is memory again
             }
         } else {
             refusal.store<order::relaxed>((before / 256 + 1) * 256 + static_cast<std::uint32_t>(o.why));
-            o.h.table(o.page_class)[o.place].store<order::release>(0);
+            o.h.table(o.page_class)[o.index].store<order::release>(0);
         }
     }
     simt::sync(o.group);
@@ -108,10 +108,10 @@ inline ORCHARD_NOINLINE void settle_place(place_opening& o) {
 
 /// Returns whether it is known already that no segment can be got: each group of a warp would find that out by itself,
 /// one after the other. `o.why` says the reason. All lanes.
-inline ORCHARD_NOINLINE bool is_known_unserved(place_opening& o) {
+inline ORCHARD_NOINLINE bool is_known_unserved(slab_opening& o) {
     std::uint32_t why = 0;
-    if (is_leader(o.group) && magazine_level(o.h) == 0) {
-        why = static_cast<std::uint32_t>(o.h.mailboxes[home_shard(o.h)].known_refusal(leaves_per_segment));
+    if (is_leader(o.group) && cache_level(o.h) == 0) {
+        why = static_cast<std::uint32_t>(o.h.mailboxes[first_shard_of_warp(o.h)].known_rejection(leaves_per_segment));
     }
     o.why = static_cast<failure_reason>(from_leader(o.group, why));
     return o.why != failure_reason::none;
@@ -119,14 +119,14 @@ inline ORCHARD_NOINLINE bool is_known_unserved(place_opening& o) {
 
 /// Returns whether it is known by now that no segment is to be had behind the reclaim that the group needs. `o.why`
 /// says the reason. All lanes.
-inline ORCHARD_NOINLINE bool is_exhausted(place_opening& o) {
+inline ORCHARD_NOINLINE bool is_exhausted(slab_opening& o) {
     o.why = static_cast<failure_reason>(from_leader(o.group, static_cast<std::uint32_t>(known_lack(o.h, o.reclaim))));
     return o.why != failure_reason::none;
 }
 
-/// Returns true if the leader has reserved the place. Otherwise another group is getting a slab for it, and this one
+/// Returns true if the leader has reserved the index. Otherwise another group is getting a slab for it, and this one
 /// has waited for the result. All lanes.
-inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
+inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
     auto& refusal = o.h.state->slabs[o.page_class].refusal;
     o.started = from_leader(o.group, simt::clock_ns());
     ORCHARD_NO_UNROLL
@@ -134,16 +134,16 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
         if (is_known_unserved(o)) {
             return false;
         }
-        o.refusals = from_leader(o.group, refusal.load<order::acquire>()) / 256;
-        o.entry = from_leader(o.group, is_leader(o.group) ? reserve_place(o.h, o.page_class, o.place) : 0);
+        o.rejections = from_leader(o.group, refusal.load<order::acquire>()) / 256;
+        o.entry = from_leader(o.group, is_leader(o.group) ? reserve_index(o.h, o.page_class, o.index) : 0);
         if (o.entry == 0) {
             return true;
         }
-        // The group that reserved the place has a deadline. This one has a longer one, in case that group never ends.
+        // The group that reserved the index has a deadline. This one has a longer one, in case that group never ends.
         ORCHARD_NO_UNROLL
         while (o.entry == growing_entry) {
             simt::pause(200);
-            o.entry = from_leader(o.group, o.h.table(o.page_class)[o.place].load<order::acquire>());
+            o.entry = from_leader(o.group, o.h.table(o.page_class)[o.index].load<order::acquire>());
             const std::uint64_t now = from_leader(o.group, simt::clock_ns());
             if (o.entry == growing_entry && now - o.started > 4 * o.h.mailboxes[0].timeout_ns) {
                 o.entry = 0;
@@ -158,7 +158,7 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
         // slab has been retired again.
         const std::uint32_t now = from_leader(o.group, refusal.load<order::relaxed>());
         const auto why = static_cast<failure_reason>(now % 256);
-        if (now / 256 != o.refusals && why != failure_reason::none && (o.reclaim == 0 || !is_shortage(why))) {
+        if (now / 256 != o.rejections && why != failure_reason::none && (o.reclaim == 0 || !is_shortage(why))) {
             o.why = why;
             return false;
         }
@@ -168,10 +168,10 @@ inline ORCHARD_NOINLINE bool await_place(place_opening& o) {
     }
 }
 
-/// The slab at `o.place`: found, made, or waited for. A group that needs a reclaim waits for it before it reserves the
-/// place: others would wait for that place. All lanes of a converged group; the same result in all.
+/// The slab at `o.index`: found, made, or waited for. A group that needs a reclaim waits for it before it reserves the
+/// index: others would wait for that index. All lanes of a converged group; the same result in all.
 /// Cost: as `acquire`, for one group, and the others' wait.
-ORCHARD_INLINE void open_place(place_opening& o) {
+ORCHARD_INLINE void open_slab(slab_opening& o) {
     o.why = failure_reason::none;
     if (o.reclaim != 0) {
         await_reclaim(o.h, o.group, o.reclaim);
@@ -179,11 +179,11 @@ ORCHARD_INLINE void open_place(place_opening& o) {
             return;
         }
     }
-    o.made = await_place(o);
+    o.made = await_slab(o);
     if (o.made) {
         o.why = acquire(o.h, o.group, {1, 0, 0, o.reclaim}, &o.got);
-        clear_place(o);
-        settle_place(o);
+        clear_slab(o);
+        settle_slab(o);
     }
 }
 

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Small requests: pages of slabs. First the lanes' homes, then a search.
+/// Small requests: pages of slabs. First the lanes' hints, then a search.
 
 #include "device/small/hint.cuh"
 
@@ -17,36 +17,36 @@ ORCHARD_INLINE void count_group(const heap_view& h, lane_mask group, std::uint32
     counts.groups[simt::popcount(group) - 1].fetch_add<order::relaxed>(1);
 }
 
-/// What a lane has after a look at its home.
-struct home_result {
+/// What a lane has after a look at its hint.
+struct hint_result {
     found_page mine;
     bool closing = false;
     lane_mask lack = 0;   ///< lanes that have no page
     lane_mask group = 0;  ///< lanes of the same heap and class
 };
 
-/// A page at home for every lane of `here`, as far as there are any there. All collectives are over `here`.
-ORCHARD_INLINE home_result look_at_home(const heap_view& h, lane_mask here, std::uint32_t page_class) {
+/// A page at its hint for every lane of `here`, as far as there are any there. All collectives are over `here`.
+ORCHARD_INLINE hint_result try_hint(const heap_view& h, lane_mask here, std::uint32_t page_class) {
     const class_shape shape = shape_of(page_class);
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
-    const page_home home = home_of(shape, warp, static_cast<std::uint32_t>(simt::lane_id()));
-    home_result r;
+    const page_hint hint = hint_of(shape, warp, static_cast<std::uint32_t>(simt::lane_id()));
+    hint_result r;
     // Heaps are told apart by where their states lie.
     r.group = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state) + page_class);
-    const lane_mask beside = r.group & home.beside;
+    const lane_mask beside = r.group & hint.beside;
     const int leader = simt::leader_of(beside);
-    home_claim claim;
+    hint_claim claim;
     if (simt::lane_id() == leader) {
-        const int first = simt::lane_id() - static_cast<int>(home.bit);
-        claim = claim_home(h, page_class, shape, home, beside >> first);
+        const int first = simt::lane_id() - static_cast<int>(hint.bit);
+        claim = claim_hint(h, page_class, shape, hint, beside >> first);
         if (is_leader(r.group)) {
             count_group(h, r.group, page_class);
         }
     }
     simt::sync(here);  // what the leaders acquired with their claims is so for all
     const std::uint32_t unit = simt::shuffle(here, claim.unit, leader);
-    bool found = (simt::shuffle(here, claim.won, leader) >> home.bit & 1) != 0;
-    r.mine = {unit / units_per_segment, unit % units_per_segment * 32 + home.bit};
+    bool found = (simt::shuffle(here, claim.won, leader) >> hint.bit & 1) != 0;
+    r.mine = {unit / units_per_segment, unit % units_per_segment * 32 + hint.bit};
     if (simt::ballot(here, !found) == 0) {
         return r;
     }
@@ -60,7 +60,7 @@ ORCHARD_INLINE home_result look_at_home(const heap_view& h, lane_mask here, std:
         found = true;
     }
     r.mine.page = found ? r.mine.page : found_page::none;
-    r.closing = unit == home_claim::closing;
+    r.closing = unit == hint_claim::closing;
     r.lack = simt::ballot(here, !found && !r.closing);
     return r;
 }

@@ -65,7 +65,7 @@ struct count_solutions {
     simt::device_word<std::uint32_t>* refused;  ///< boards for which there was no room
 
     /// No more boards than this wait in a stack: those of one row come from one board, which has left it.
-    static constexpr std::uint32_t most_boards = board_size * board_size;
+    static constexpr std::uint32_t max_boards = board_size * board_size;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t i = at.global_thread();
@@ -78,7 +78,7 @@ struct count_solutions {
             return;  // the others of the warp ask without this lane
         }
         // A board of all lanes is one piece of memory, while they are equally deep.
-        const auto memory = heap.allocate_array<board>(most_boards, layout::interleaved(tile::b16));
+        const auto memory = heap.allocate_array<board>(max_boards, layout::interleaved(tile::b16));
         if (memory.empty()) {
             return;
         }

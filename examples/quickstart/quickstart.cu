@@ -16,10 +16,10 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/cli/command_line.hpp"
-#include "runtime/heap/device_memory.hpp"
-#include "runtime/heap/launch_status.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/program_heap.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/launch_status.hpp"
 
 namespace orchard::examples {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/options/byte_size.hpp"
 #include "runtime/cli/version.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard::examples {
 

@@ -21,9 +21,9 @@
 #include "examples/walk/report.hpp"
 #include "examples/walk/walk_run.hpp"
 #include "runtime/cli/command_line.hpp"
-#include "runtime/machine/machine_info.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/program_heap.hpp"
+#include "runtime/machine/machine_info.hpp"
 
 namespace orchard::examples {
 
@@ -109,14 +109,14 @@ const command_line::registrar registered{walk_command()};
 }  // namespace
 
 void add_walk_flags(CLI::App& app, walk_arguments& a) {
-    constexpr std::uint64_t most_walkers = 1'000'000'000;
-    constexpr std::uint32_t most_steps = 1'000'000'000;
+    constexpr std::uint64_t max_walkers = 1'000'000'000;
+    constexpr std::uint32_t max_steps = 1'000'000'000;
     app.add_option("--walkers", a.walk.walkers, "Walkers")
         ->capture_default_str()
-        ->check(CLI::Range(std::uint64_t{1}, most_walkers));
+        ->check(CLI::Range(std::uint64_t{1}, max_walkers));
     app.add_option("--steps", a.walk.steps, "Steps of each walker")
         ->capture_default_str()
-        ->check(CLI::Range(std::uint32_t{1}, most_steps));
+        ->check(CLI::Range(std::uint32_t{1}, max_steps));
     app.add_option("--seed", a.walk.seed, "Seed of the generated graph, the order of insertion and the walk")
         ->capture_default_str();
     app.add_option("--batch", a.walk.batch, "Edges inserted by one launch; 0 takes a sixteenth of them")

@@ -21,8 +21,8 @@ struct walk_options {
 };
 
 /// Heap bytes with which the walk fits with room to spare: lists at twice their entries (capacities are powers of two)
-/// and once more for the shorter lists that they grew from, whose slabs may not be empty; the logs; the magazine. At
-/// least 1 GiB.
+/// and once more for the shorter lists that they grew from, whose slabs may not be empty; the logs; the segment cache.
+/// At least 1 GiB.
 std::uint64_t suggested_capacity(std::uint32_t vertices, std::uint64_t edges, const walk_options& options);
 
 }  // namespace orchard::examples

@@ -109,8 +109,8 @@ public:
             }
         }
         const pack_adjacency kernel{vertices_.data(), vertex_count_, offsets.data(), packed.data()};
-        constexpr std::uint64_t most_warps = 8192;
-        const std::uint64_t warps = std::min<std::uint64_t>(vertex_count_, most_warps);
+        constexpr std::uint64_t max_warps = 8192;
+        const std::uint64_t warps = std::min<std::uint64_t>(vertex_count_, max_warps);
         if (absl::Status s = launch("packing adjacency", simt::grid_for(warps * simt::warp_size), kernel, measured);
             !s.ok()) {
             return s;

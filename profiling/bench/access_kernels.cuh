@@ -96,7 +96,7 @@ ORCHARD_INLINE std::uint32_t sum_of_piece(const tile_span<T>& piece) {
 /// Each thread reads `count` elements of its array.
 template <class T, class Way, class Order>
 struct read_kernel {
-    static constexpr int most_registers = registers_of_timed;
+    static constexpr int max_registers = registers_of_timed;
     job<T> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto thread = static_cast<std::uint32_t>(at.global_thread());
@@ -144,7 +144,7 @@ ORCHARD_INLINE void write_piece(const tile_span<T>& piece, std::uint32_t seed) {
 template <class T, class Way>
 struct write_kernel {
     /// With pieces of 16 B elements 32 would not do without a stack.
-    static constexpr int most_registers = std::is_same_v<Way, by_tile> && words_of<T> > 1 ? 40 : registers_of_timed;
+    static constexpr int max_registers = std::is_same_v<Way, by_tile> && words_of<T> > 1 ? 40 : registers_of_timed;
     job<T> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto thread = static_cast<std::uint32_t>(at.global_thread());

@@ -7,9 +7,9 @@
 
 #include <cstdint>
 
-#include "device/heap_state.cuh"
 #include "device/arrays/lane_array.cuh"
 #include "device/arrays/lane_ptr.cuh"
+#include "device/heap_state.cuh"
 #include "device/simt/address.cuh"
 #include "device/simt/config.cuh"
 #include "uvm/geometry/layout.hpp"

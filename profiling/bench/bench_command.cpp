@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "profiling/bench/bench.hpp"
 #include "runtime/cli/command_line.hpp"
-#include "runtime/machine/machine_info.hpp"
 #include "runtime/cli/options_cli.hpp"
+#include "runtime/machine/machine_info.hpp"
 
 namespace orchard::bench {
 namespace {

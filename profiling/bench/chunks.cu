@@ -62,7 +62,7 @@ struct chunk_kernel {
             return false;
         }
         if (how == way::counted_behind) {
-            device::dealings d(heap, r.mask);
+            device::segment_request d(heap, r.mask);
             d.bytes = device::bytes_asked(r);
             device::count_chunk(d, 1);
             device::describe_chunk(r);
@@ -76,12 +76,12 @@ simt::grid grid_of(std::uint32_t warps) {
     return {warps / per_block, per_block * simt::warp_size};
 }
 
-/// Time of a launch in us, on a heap of its own that has no magazine. What is granted is not freed.
+/// Time of a launch in us, on a heap of its own that has no segment cache. What is granted is not freed.
 absl::StatusOr<double> time_once(const settings& s, std::uint32_t warps, std::uint32_t rounds, way how) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
     values.capacity = (std::uint64_t{warps} * (rounds + 1) + 16) * 2 * segment_bytes;
-    values.magazine_segments = 0;
+    values.cached_segments = 0;
     auto h = heap::create(values);
     if (!h.ok()) {
         return h.status();

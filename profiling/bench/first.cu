@@ -109,7 +109,7 @@ absl::Status add_levels(heap& h, record& all) {
                                                    stats->pages_in_use, stats->live_chunks));
     }
     all.committed_mib.push_back(static_cast<double>(stats->committed_bytes) / mib);
-    all.segments_in_use.push_back(static_cast<double>(stats->segments_granted - stats->segments_in_magazine));
+    all.segments_in_use.push_back(static_cast<double>(stats->segments_granted - stats->segments_in_cache));
     return absl::OkStatus();
 }
 

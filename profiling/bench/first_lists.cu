@@ -22,13 +22,13 @@ using simt::order;
 /// The lists of one round.
 struct list_plan {
     std::uint32_t threads;
-    std::uint32_t most_nodes;
+    std::uint32_t max_nodes;
     std::uint32_t round = 0;
 
     [[nodiscard]] ORCHARD_INLINE std::uint32_t random(std::uint32_t i) const {
         return device::mix(i + device::mix(round + 0x51ed270b));
     }
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t nodes(std::uint32_t i) const { return random(i) % most_nodes + 1; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t nodes(std::uint32_t i) const { return random(i) % max_nodes + 1; }
     /// Half of the threads have nodes of 16 to 512 B, a third of 1 to 8 KiB, the others of 8 to 64 KiB.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t bytes(std::uint32_t i, std::uint32_t node) const {
         const std::uint32_t kind = device::mix(random(i)) % 6;

@@ -39,7 +39,7 @@ public:
         g.blocks_ = *std::move(list);
         g.counts_ = *std::move(counts);
         absl::Status status =
-            g.heap_->preload<take_and_write, warm_up, write_blocks, check_blocks, read_on, free_blocks, ask_in_vain>();
+            g.heap_->preload<take_and_write, warm_up, write_blocks, check_blocks, read_on, free_blocks, ask_and_fail>();
         if (!status.ok()) {
             return status;
         }
@@ -66,7 +66,7 @@ public:
     }
     absl::StatusOr<double> empty() { return run(free_blocks{heap_->ref(), list()}); }
     absl::StatusOr<double> ask(std::uint64_t bytes, std::uint32_t times) {
-        return run(ask_in_vain{heap_->ref(), bytes, times, counts_.data()}, simt::grid{1, 32});
+        return run(ask_and_fail{heap_->ref(), bytes, times, counts_.data()}, simt::grid{1, 32});
     }
     /// What was counted since the last call.
     struct numbers {

@@ -142,7 +142,7 @@ absl::Status time_extents(const settings& s, std::uint64_t bytes, ordered_json& 
     for (const filling& how : ways) {
         options one = values;
         if (how.extent != 0) {
-            one.extent = one.most_extent = how.extent;
+            one.extent = one.max_extent = how.extent;
         }
         auto row = time_growth(s, bytes, one, how);
         if (!row.ok()) {

@@ -20,8 +20,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::uint32_t most_seconds = 20;
-constexpr std::uint32_t most_warps = 1056;
+constexpr std::uint32_t max_seconds = 20;
+constexpr std::uint32_t max_warps = 1056;
 
 /// The heap whose spill tier is read, and with what.
 struct spilled_heap {
@@ -42,7 +42,7 @@ public:
             if (warps != 0) {
                 status_.Update(
                     spilled_.filled
-                        .read_until(spilled_.signals.data(), reading_.data(), warps, spilled_.stream, most_seconds)
+                        .read_until(spilled_.signals.data(), reading_.data(), warps, spilled_.stream, max_seconds)
                         .status());
             }
         });
@@ -53,7 +53,7 @@ public:
 
     /// Waits until all of them read.
     absl::Status await() const {
-        const absl::Time deadline = absl::Now() + absl::Seconds(most_seconds);
+        const absl::Time deadline = absl::Now() + absl::Seconds(max_seconds);
         const auto reads = [](const reader_signal& r) { return r.load<simt::order::relaxed>() != 0; };
         while (!std::all_of(reading_.begin(), reading_.end(), reads)) {
             if (absl::Now() > deadline) {
@@ -94,7 +94,7 @@ absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& 
     options values = elastic(s);
     values.capacity = committed + 64 * mib;
     if (how.extent != 0) {
-        values.extent = values.most_extent = how.extent;
+        values.extent = values.max_extent = how.extent;
     }
     let_memory_rest(s);
     auto g = growing_heap::make(values, bytes, blocks_of(s));
@@ -133,7 +133,7 @@ absl::Status time_each(spilled_heap& spilled, const settings& s, ordered_json& r
     if (is_large(s)) {
         manners.push_back({.extent = 512 * mib});
         manners.push_back({.extent = 2 * gib});
-        numbers = {0, 132, most_warps};
+        numbers = {0, 132, max_warps};
     }
     for (const manner& how : manners) {
         for (const std::uint32_t warps : numbers) {
@@ -159,12 +159,11 @@ absl::Status time_growth_beside_readers(const settings& s, ordered_json& rows) {
     values.capacity = 64 * mib;
     values.host_budget = spilled_bytes;
     auto full = growing_heap::make(values, 64 * mib + spilled_bytes - 2 * mib, blocks_of(s));
-    const auto signals = (*driver)->allocate_host_visible((1 + most_warps) * sizeof(reader_signal));
+    const auto signals = (*driver)->allocate_host_visible((1 + max_warps) * sizeof(reader_signal));
     if (!full.ok() || !signals.ok()) {
         return full.ok() ? signals.status() : full.status();
     }
-    spilled_heap spilled{
-        *std::move(full), (*driver)->stream(), {static_cast<reader_signal*>(*signals), 1 + most_warps}};
+    spilled_heap spilled{*std::move(full), (*driver)->stream(), {static_cast<reader_signal*>(*signals), 1 + max_warps}};
     for (const auto& done : {spilled.filled.fill(8), spilled.filled.check()}) {
         if (!done.ok()) {
             return done.status();

@@ -209,7 +209,7 @@ struct read_on {
     reader_signal* over;     ///< not zero: no more
     reader_signal* reading;  ///< of each warp: 1 once it does
     growth_counts* counts;
-    std::uint64_t most_ns;
+    std::uint64_t max_ns;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t began = simt::clock_ns();
@@ -239,7 +239,7 @@ struct read_on {
 
     /// All lanes.
     [[nodiscard]] ORCHARD_INLINE bool is_over(std::uint64_t began) const {
-        const bool mine = over->load<simt::order::relaxed>() != 0 || simt::clock_ns() - began > most_ns;
+        const bool mine = over->load<simt::order::relaxed>() != 0 || simt::clock_ns() - began > max_ns;
         return simt::ballot(~simt::lane_mask{0}, mine) != 0;
     }
 };
@@ -255,7 +255,7 @@ struct free_blocks {
 };
 
 /// One lane asks for what there is no memory for, `times` times.
-struct ask_in_vain {
+struct ask_and_fail {
     heap_ref heap;
     std::uint64_t bytes;
     std::uint32_t times;

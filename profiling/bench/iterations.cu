@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::uint64_t least_bytes = 1 << 10;
-constexpr std::uint64_t most_bytes = 256 << 10;
+constexpr std::uint64_t max_bytes = 256 << 10;
 
 /// How long kept blocks live.
 constexpr std::uint32_t kept_iterations = 10;
@@ -60,7 +60,7 @@ absl::Status iterate(std::vector<block_set<Kind>>& sets, const plan& p, std::uin
     block_set<Kind>& now = sets[i % sets.size()];
     block_set<Kind>& oldest = sets[(i + 1) % sets.size()];
     const bool frees_old = p.keeps_half && i >= kept_iterations;
-    const auto allocated = now.allocate({least_bytes, most_bytes, i});
+    const auto allocated = now.allocate({least_bytes, max_bytes, i});
     absl::Status status = allocated.status();
     status.Update(now.stamp());
     const auto nulls = now.nulls();
@@ -140,7 +140,7 @@ absl::StatusOr<ordered_json> measure(heap& h, Kind kind, const plan& p) {
     status.Update(others.status());
     tally t;
     if (status.ok() && p.has_others) {
-        status.Update(others->allocate({least_bytes, most_bytes, ~std::uint32_t{0}}).status());
+        status.Update(others->allocate({least_bytes, max_bytes, ~std::uint32_t{0}}).status());
         status.Update(others->stamp());
         const auto nulls = others->nulls();
         status.Update(nulls.status());
@@ -172,7 +172,7 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     const std::uint64_t threads = large ? 16384 : 128;
     const std::uint64_t others = large ? 200'000 : 256;
     const std::uint32_t iterations = large ? 1000 : 30;
-    values.capacity = std::max<std::uint64_t>(values.capacity, (others + threads * 12) * (most_bytes * 3 / 4));
+    values.capacity = std::max<std::uint64_t>(values.capacity, (others + threads * 12) * (max_bytes * 3 / 4));
     auto h = heap::create(values);
     if (!h.ok()) {
         return h.status();

@@ -45,10 +45,10 @@ private:
 };
 
 struct ignore_answer {
-    ORCHARD_FN void operator()(device::answer_status, segment_run) const {}
+    ORCHARD_FN void operator()(device::response_status, segment_run) const {}
 };
 
-/// Every warp asks `rounds` times for `count` segments, one answer a request, past the magazine.
+/// Every warp asks `rounds` times for `count` segments, one answer a request, past the segment cache.
 struct request_kernel {
     device::mailbox_client box;
     std::uint32_t rounds;
@@ -59,11 +59,11 @@ struct request_kernel {
         const simt::lane_mask mask = simt::converge();
         std::uint64_t good = 0;
         for (std::uint32_t i = 0; i < rounds; ++i) {
-            const mailbox::post p{mailbox::post_kind::grant, 0, 0, {segment_index{0}, count}, false};
-            const device::receipt r = box.post(mask, p, false, ignore_answer{});
+            const mailbox::request p{mailbox::request_kind::grant, 0, 0, {segment_index{0}, count}, false};
+            const device::ticket r = box.post(mask, p, false, ignore_answer{});
             if (r.failure == failure_reason::none) {
                 const device::outcome o = box.wait(mask, r, ignore_answer{});
-                good += o.failure == failure_reason::none && o.result.status == device::answer_status::granted;
+                good += o.failure == failure_reason::none && o.result.status == device::response_status::granted;
             }
         }
         if (device::is_leader(mask)) {
@@ -72,14 +72,14 @@ struct request_kernel {
     }
 };
 
-/// Puts segments [0, count) into the magazine, as if they had been granted.
-struct fill_magazine_kernel {
+/// Puts segments [0, count) into the segment cache, as if they had been granted.
+struct fill_cache_kernel {
     device::heap_view heap;
     std::uint32_t count;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         if (at.thread == 0) {
-            device::magazine_put(heap, {segment_index{0}, count});
+            device::cache_put(heap, {segment_index{0}, count});
         }
     }
 };
@@ -92,13 +92,13 @@ struct put_back_kernel {
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         for (std::uint64_t i = at.thread; i < warps; i += simt::warp_size) {
-            device::magazine_put(heap, taken[i]);
+            device::cache_put(heap, taken[i]);
         }
     }
 };
 
-/// Every warp takes a segment, which the magazine has.
-struct magazine_kernel {
+/// Every warp takes a segment, which the segment cache has.
+struct cache_kernel {
     device::heap_view heap;
     segment_run* taken;
 
@@ -145,7 +145,7 @@ struct rig {
         r.on.timed = true;
         r.memory = std::make_unique<address_space>(*std::move(real), million);
         const auto slots = static_cast<std::uint32_t>(s.heap.mailbox_slots);
-        const mailbox::shape shape{slots, 8, mailbox::couriers_for(slots)};
+        const mailbox::shape shape{slots, 8, mailbox::pollers_for(slots)};
         auto host = r.memory->allocate_host_visible(mailbox::host_part::bytes(shape));
         auto device = r.memory->allocate_metadata(mailbox::device_part::bytes(shape));
         auto answered = device_array<simt::device_word<std::uint64_t>>::create(r.on, 1);
@@ -225,8 +225,8 @@ absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std
     return timing{std::move(times), median(found), median(empty)};
 }
 
-/// Times of launches in which every warp takes a segment from the magazine.
-absl::StatusOr<std::vector<double>> time_magazine(const settings& s, std::uint32_t warps) {
+/// Times of launches in which every warp takes a segment from the segment cache.
+absl::StatusOr<std::vector<double>> time_cache(const settings& s, std::uint32_t warps) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
     values.capacity = 8ull << 30;
@@ -243,9 +243,9 @@ absl::StatusOr<std::vector<double>> time_magazine(const settings& s, std::uint32
     on.timed = true;
     std::vector<double> times;
     // Twice what is taken, so that the level never asks for a refill. The heap is thrown away afterwards.
-    const simt::launch_result filled = simt::launch(on, simt::grid{1, 32}, fill_magazine_kernel{view, 2 * warps + 64});
+    const simt::launch_result filled = simt::launch(on, simt::grid{1, 32}, fill_cache_kernel{view, 2 * warps + 64});
     for (int i = -2; i < s.repeats; ++i) {
-        const simt::launch_result result = simt::launch(on, warps_grid(warps), magazine_kernel{view, taken->data()});
+        const simt::launch_result result = simt::launch(on, warps_grid(warps), cache_kernel{view, taken->data()});
         const simt::launch_result put =
             simt::launch(on, simt::grid{1, 32}, put_back_kernel{view, taken->data(), warps});
         const double us = result.microseconds;
@@ -338,13 +338,13 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     rows.push_back({{"what", "an empty kernel"}, {"warps", 512}, {"rounds", 1}, {"us", median(empty)}});
     add_repetitions(rows.back(), "", empty);
     for (const std::uint32_t warps : {1u, 512u}) {
-        auto magazine = time_magazine(s, warps);
-        if (!magazine.ok()) {
-            return magazine.status();
+        auto cache = time_cache(s, warps);
+        if (!cache.ok()) {
+            return cache.status();
         }
-        const double us = median_after(warm_up, *magazine);
-        rows.push_back({{"what", "from the magazine"}, {"warps", warps}, {"rounds", 1}, {"us", us}});
-        add_repetitions(rows.back(), "", *magazine);
+        const double us = median_after(warm_up, *cache);
+        rows.push_back({{"what", "from the cache"}, {"warps", warps}, {"rounds", 1}, {"us", us}});
+        add_repetitions(rows.back(), "", *cache);
     }
     if (cuda) {
         auto mapping = time_mapping(s, s.quick ? 512 : 8448);

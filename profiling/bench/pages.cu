@@ -43,7 +43,7 @@ struct pair_times {
 /// One heap, the floor beside it, and the pointers of its threads.
 class bench_run {
 public:
-    bench_run(const settings& s, std::uint32_t most_threads) : settings_{s}, most_{most_threads} {}
+    bench_run(const settings& s, std::uint32_t max_threads) : settings_{s}, most_{max_threads} {}
 
     /// @param capacity  of the heap, in bytes; 0: enough for everything but `nearly_full`
     absl::Status prepare(std::uint64_t capacity) {
@@ -272,7 +272,7 @@ absl::StatusOr<ordered_json> time_requests(const settings& s, bool large) {
 absl::StatusOr<ordered_json> time_nearly_full(const settings& s, bool large) {
     const std::uint32_t pages = large ? 1u << 20 : 1u << 16;
     bench_run b(s, pages);
-    // A small heap keeps no more than its share in the magazine, so that all of it can become slabs.
+    // A small heap keeps no more than its share in the segment cache, so that all of it can become slabs.
     if (absl::Status status = b.prepare(std::uint64_t{pages} * 256); !status.ok()) {
         return status;
     }

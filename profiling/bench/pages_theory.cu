@@ -38,7 +38,7 @@ struct take_kernel {
         }
         walk::walker<walk::counted> w;
         w.random = walk::random_bits(seed << 32 | t);
-        w.most_steps = 1u << 30;  // so that no sweep ends the walk
+        w.max_steps = 1u << 30;  // so that no sweep ends the walk
         taken[t] = static_cast<std::uint64_t>(walk::get_page<P>(pool, simt::converge(), w));
         steps[t] = w.count.steps;
     }

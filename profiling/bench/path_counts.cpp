@@ -14,7 +14,7 @@ namespace orchard::bench {
 absl::Status path_counts::add_to(nlohmann::ordered_json& row, heap& h) {
     using device::counter;
     constexpr std::pair<const char*, counter> counted[] = {
-        {"searches", counter::searches}, {"probes", counter::probes},   {"tickets", counter::tickets},
+        {"searches", counter::searches}, {"probes", counter::probes},   {"reservations", counter::reservations},
         {"sweeps", counter::sweeps},     {"posts", counter::posts},     {"slabs_published", counter::slabs_published},
         {"refills", counter::refills},   {"returns", counter::returns}, {"abandoned", counter::abandoned}};
     const auto stats = h.stats();

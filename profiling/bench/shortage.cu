@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t mib = 1 << 20;
 
-struct refusals {
+struct rejections {
     simt::device_word<std::uint64_t> nulls;
     simt::device_word<std::uint64_t> latest_ns;  ///< the longest that a null took
 };
@@ -29,7 +29,7 @@ struct ask_in_shortage {
     heap_ref heap;
     size_range bytes;
     bool until_null;
-    refusals* counts;
+    rejections* counts;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t n = bytes(at.global_thread());
@@ -55,7 +55,7 @@ public:
         if (!h.ok()) {
             return h.status();
         }
-        auto counts = device_array<refusals>::create(h->executor(), 1);
+        auto counts = device_array<rejections>::create(h->executor(), 1);
         if (!counts.ok()) {
             return counts.status();
         }
@@ -74,7 +74,7 @@ public:
         const simt::launch_result done = simt::launch(on, simt::grid_for(threads, std::min(threads, 256u)),
                                                       ask_in_shortage{heap_.ref(), bytes, until_null, counts_.data()});
         absl::Status status = to_status(done);
-        refusals seen;
+        rejections seen;
         status.Update(copy_to_host(on, &seen, counts_.data(), sizeof(seen)));
         status.Update(counts_.zero());
         ordered_json row{
@@ -91,10 +91,10 @@ public:
     absl::Status validate() { return heap_.validate(); }
 
 private:
-    full_heap(heap h, device_array<refusals> counts) : heap_{std::move(h)}, counts_{std::move(counts)} {}
+    full_heap(heap h, device_array<rejections> counts) : heap_{std::move(h)}, counts_{std::move(counts)} {}
 
     heap heap_;
-    device_array<refusals> counts_;
+    device_array<rejections> counts_;
     path_counts path_;
 };
 

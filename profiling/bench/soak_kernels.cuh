@@ -129,7 +129,7 @@ ORCHARD_INLINE bool block_is_right(const tables& t, std::uint64_t slot, std::uin
 /// Rounds of it. `Heap` has `malloc` and `free` like `heap_ref`.
 template <class Heap>
 struct run_kernel {
-    static constexpr int most_registers = 64;
+    static constexpr int max_registers = 64;
     Heap heap;
     tables t;
     std::uint64_t first_sequence;  ///< of this launch; 32 bits of it are used
@@ -197,7 +197,7 @@ private:
 /// Checks and frees all there is; each table by another thread than its own.
 template <class Heap>
 struct drain_kernel {
-    static constexpr int most_registers = 64;
+    static constexpr int max_registers = 64;
     Heap heap;
     tables t;
 

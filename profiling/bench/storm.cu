@@ -72,11 +72,11 @@ plans plans_of(const settings& s) {
 int streams_of(const settings& s) { return on_cuda(s) ? 4 : 2; }
 
 /// How long it is until the next ebb: so many launches and so many turns of the host (some 5 ms each on a GPU); then as
-/// many more as it takes until a request fails, so that it is seen what happens then, up to `most_turns`.
+/// many more as it takes until a request fails, so that it is seen what happens then, up to `max_turns`.
 struct phase {
     std::uint64_t launches;
     int turns;
-    int most_turns;
+    int max_turns;
 };
 phase phase_of(const settings& s, water level) {
     const auto launches = static_cast<std::uint64_t>(4 * streams_of(s));
@@ -213,7 +213,7 @@ private:
     [[nodiscard]] bool is_phase_over(int turns) const {
         const phase p = phase_of(settings_, level_);
         const bool some_failed = nulls_.load(std::memory_order_relaxed) != nulls_before_;
-        return turns >= (some_failed ? p.turns : p.most_turns) &&
+        return turns >= (some_failed ? p.turns : p.max_turns) &&
                launches_.load(std::memory_order_relaxed) - launches_before_ >= p.launches;
     }
 

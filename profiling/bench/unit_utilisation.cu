@@ -20,7 +20,7 @@ using nlohmann::ordered_json;
 using simt::order;
 
 /// The largest request, as in the paper.
-constexpr std::uint32_t most_bytes = 8192;
+constexpr std::uint32_t max_bytes = 8192;
 
 /// Shared by all threads of a launch.
 struct fill_totals {
@@ -109,8 +109,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
                                        {2500, 2500},
                                        {4096, 4096},
                                        {5000, 5000},
-                                       {most_bytes, most_bytes},
-                                       {16, most_bytes}}) {
+                                       {max_bytes, max_bytes},
+                                       {16, max_bytes}}) {
             auto row = fill(chosen, unit, sizes, shape);
             if (!row.ok()) {
                 return row.status();

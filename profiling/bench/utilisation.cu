@@ -97,13 +97,12 @@ struct filling {
 /// One heap that is filled and emptied again and again.
 class filler {
 public:
-    filler(heap h, std::uint32_t most_threads)
-        : heap_{std::move(h)}, on_{heap_.executor()}, most_threads_{most_threads} {
+    filler(heap h, std::uint32_t max_threads) : heap_{std::move(h)}, on_{heap_.executor()}, max_threads_{max_threads} {
         on_.timed = true;
     }
 
     absl::Status prepare() {
-        auto heads = device_array<void*>::create(on_, most_threads_);
+        auto heads = device_array<void*>::create(on_, max_threads_);
         auto tally = device_array<fill_tally>::create(on_, 1);
         auto stats = heap_.stats();
         absl::Status status = heads.status();
@@ -153,7 +152,7 @@ private:
     /// So many that each has some 256 blocks to ask for: what is under way when the heap is full is then little.
     [[nodiscard]] std::uint32_t threads_for(std::uint32_t bytes) const {
         const std::uint64_t wanted = requests_that_fit(bytes, extent_) / 256 / simt::warp_size * simt::warp_size;
-        return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, simt::warp_size, most_threads_));
+        return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, simt::warp_size, max_threads_));
     }
     /// That the heap agrees about what is allocated.
     absl::Status expect_pages(std::uint32_t bytes, std::uint64_t pages) {
@@ -170,7 +169,7 @@ private:
 
     heap heap_;
     simt::executor on_;
-    std::uint32_t most_threads_;
+    std::uint32_t max_threads_;
     heap_extent extent_;
     device_array<void*> heads_;
     device_array<fill_tally> tally_;

@@ -85,12 +85,12 @@ struct bench {
     void add_others();
     /// A blocker that makes things, which are destroyed after the kernel.
     void add_making(const char* name, int most, std::function<void*()> make, std::function<void(void*)> destroy) {
-        blockers.push_back({name, most, [] {}, [=] { stock.push_back(make()); }, [=] { empty(destroy); }});
+        blockers.push_back({name, most, [] {}, [=] { cache_bitmap.push_back(make()); }, [=] { empty(destroy); }});
     }
     /// A blocker that destroys things, which are made before the kernel.
     void add_destroying(const char* name, int most, std::function<void*()> make, std::function<void(void*)> destroy) {
         blockers.push_back(
-            {name, most, [=] { fill(make, most); }, [=] { destroy(take(&stock)); }, [=] { empty(destroy); }});
+            {name, most, [=] { fill(make, most); }, [=] { destroy(take(&cache_bitmap)); }, [=] { empty(destroy); }});
     }
     void add(
         const char* name, int most, std::function<void()> call, std::function<void()> prepare = [] {}) {
@@ -107,12 +107,12 @@ struct bench {
     }
     void fill(const std::function<void*()>& make, int count) {
         for (int i = 0; i < count; ++i) {
-            stock.push_back(make());
+            cache_bitmap.push_back(make());
         }
     }
     void empty(const std::function<void(void*)>& destroy) {
-        while (!stock.empty()) {
-            destroy(take(&stock));
+        while (!cache_bitmap.empty()) {
+            destroy(take(&cache_bitmap));
         }
     }
     void compile_module();
@@ -125,7 +125,7 @@ struct bench {
     std::vector<char> pageable = std::vector<char>(8 * mib);
     std::vector<const void*> fresh = kernels_of(std::make_integer_sequence<int, 160>{});
     std::vector<char> module_code;
-    std::vector<void*> stock;  ///< what a blocker makes or destroys
+    std::vector<void*> cache_bitmap;  ///< what a blocker makes or destroys
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t instance = nullptr;
     std::size_t limit = 0;  ///< the present value of the limit that a blocker sets
@@ -176,7 +176,7 @@ inline void bench::add_memory() {
                maker<void*, std::size_t, unsigned>("cudaHostAlloc", cudaHostAlloc, mib, cudaHostAllocMapped), unpin);
     constexpr std::size_t piece = 64 << 10;
     const std::function<void*()> enlist = [=] {
-        char* at = pageable.data() + piece * (1 + stock.size());
+        char* at = pageable.data() + piece * (1 + cache_bitmap.size());
         at -= reinterpret_cast<std::uintptr_t>(at) % 4096;
         check(cudaHostRegister(at, piece, cudaHostRegisterDefault), "cudaHostRegister");
         return at;

@@ -29,10 +29,10 @@ candidate simplest_like(candidate c, std::uint64_t bytes_per_thread) {
     const layout how = of_elements(c.how);
     if (how.which == layout::choice::interleaved && bytes_of(how.turn) >= bytes_per_thread) {
         c.how = layout::linear();
-    } else if (how.which == layout::choice::interleaved && bytes_of(how.turn) * most_lanes <= os_page_bytes) {
+    } else if (how.which == layout::choice::interleaved && bytes_of(how.turn) * max_lanes <= os_page_bytes) {
         c.how = layout::automatic();
     }
-    if (bytes_per_thread * most_lanes % segment_bytes == 0) {
+    if (bytes_per_thread * max_lanes % segment_bytes == 0) {
         c.placed = portion_policy::packed;
     }
     return c;

@@ -17,10 +17,10 @@
 #include "absl/status/statusor.h"
 #include "uvm/geometry/lane_order.hpp"
 #include "uvm/geometry/layout.hpp"
+#include "uvm/geometry/portion.hpp"
 #include "uvm/model/calibration.hpp"
 #include "uvm/model/graph.hpp"
 #include "uvm/model/result.hpp"
-#include "uvm/geometry/portion.hpp"
 
 namespace orchard::uvm_study {
 

@@ -20,8 +20,8 @@
 #include "profiling/uvm/recommend.hpp"
 #include "profiling/uvm/study.hpp"
 #include "profiling/uvm/study_report.hpp"
-#include "runtime/options/byte_size.hpp"
 #include "runtime/cli/command_line.hpp"
+#include "runtime/options/byte_size.hpp"
 #include "uvm/model/patterns.hpp"
 
 namespace orchard::uvm_study {

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The options of a heap as flags. Apart from runtime/options/options.hpp, so that the library's headers do not need CLI11.
+/// The options of a heap as flags. Apart from runtime/options/options.hpp, so that the library's headers do not need
+/// CLI11.
 
 #include "runtime/options/options.hpp"
 

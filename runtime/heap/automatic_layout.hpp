@@ -4,8 +4,8 @@
 
 /// What `layout::automatic()` stands for in a heap: docs/layouts.md.
 
-#include "runtime/options/options.hpp"
 #include "runtime/heap/recommended_layouts.hpp"
+#include "runtime/options/options.hpp"
 
 namespace orchard {
 

@@ -19,7 +19,7 @@ struct retire_kernel {
     }
 };
 
-/// One warp: drains the magazine (if asked to) and delivers answers until nothing is under way.
+/// One warp: drains the segment cache (if asked to) and delivers answers until nothing is under way.
 struct settle_kernel {
     device::heap_view heap;
     bool drain;

@@ -11,7 +11,7 @@ namespace orchard::detail {
 /// Loads the library's own kernels.
 absl::Status preload_own_kernels(const simt::executor& on);
 
-/// Retires empty slabs and hands the magazine back, then waits until every post is answered.
+/// Retires empty slabs and hands the segment cache back, then waits until every post is answered.
 absl::Status run_trim(const simt::executor& on, const device::heap_view& view);
 
 /// Waits until every post is answered and delivered, so that nothing is under way.

@@ -26,7 +26,7 @@ constexpr std::array<entry, failure_reasons> entries{{
      "raise the option range (ORCHARD_RANGE, --range), ask for smaller pieces, lower the option shards, or free memory "
      "earlier"},
     {"fragmented", "enough segments are free, but no run of them is long enough",
-     "ask for smaller pieces, free in larger ones, lower the option magazine_segments, or raise the option capacity"},
+     "ask for smaller pieces, free in larger ones, lower the option cached_segments, or raise the option capacity"},
     {"too_large", "the request is larger than the heap could ever grant",
      "ask for less at once, or raise the option capacity (ORCHARD_CAPACITY, --capacity)"},
     {"commit_blocked", "the service answers, but memory was not committed within the deadline",

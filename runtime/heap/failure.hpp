@@ -16,8 +16,9 @@ namespace orchard {
 /// What a heap holds, in bytes, when the host asks for it, as its services have last said: they say it after each turn
 /// in which they did anything.
 struct memory_levels {
-    std::uint64_t in_use = 0;     ///< whole segments handed to the device, those of slabs and of the magazine included
-    std::uint64_t committed = 0;  ///< on the device and on the host
+    std::uint64_t in_use =
+        0;  ///< whole segments handed to the device, those of slabs and of the segment cache included
+    std::uint64_t committed = 0;     ///< on the device and on the host
     std::uint64_t largest_free = 0;  ///< committed and free in one piece, in whole segments
     std::uint64_t device_budget = 0;
     std::uint64_t host_budget = 0;

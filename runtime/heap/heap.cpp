@@ -11,12 +11,12 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/heap/automatic_layout.hpp"
-#include "runtime/statistics/class_usage.hpp"
 #include "runtime/heap/detail_kernels.hpp"
 #include "runtime/heap/heap_counts.hpp"
 #include "runtime/heap/heap_impl.hpp"
 #include "runtime/heap/heap_validator.hpp"
 #include "runtime/machine/machine_info.hpp"
+#include "runtime/statistics/class_usage.hpp"
 
 namespace orchard {
 
@@ -126,19 +126,18 @@ absl::Status heap::impl::lay_out_metadata() {
     const std::uint32_t segments = std::min(memory_->segments(), max_segments - 1);
     view.base = memory_->base();
     view.segments = segments;
-    view.places = most_segments(values, *memory_).segments;
+    view.max_slabs = most_segments(values, *memory_).segments;
     view.shards = std::min<std::uint32_t>(static_cast<std::uint32_t>(values.shards), (segments + 63) / 64);
-    // Whole magazine words, so that no word of it has two owners.
+    // Whole segment cache words, so that no word of it has two owners.
     view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
     view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
-    view.magazine_target = std::min(static_cast<std::uint32_t>(values.magazine_segments), view.places / 8);
-    // What was freed at once will often be asked for at once: half of the heap may lie in the magazine for long. On
-    // shortage all of it goes back.
-    // Not of memory whose contents would be moved about meanwhile.
-    const std::uint32_t most_at_hand = memory_->decommits_at_once() ? 0 : view.places / 2;
-    view.magazine_most = view.magazine_target == 0 ? 0 : std::max(2 * view.magazine_target, most_at_hand);
-    // A refill of more than the target would keep from others what the magazine then gives back.
-    view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.magazine_target, 1u));
+    view.cache_target = std::min(static_cast<std::uint32_t>(values.cached_segments), view.max_slabs / 8);
+    // What was freed at once will often be asked for at once: half of the heap may lie in the segment cache for long.
+    // On shortage all of it goes back. Not of memory whose contents would be moved about meanwhile.
+    const std::uint32_t max_cached = memory_->decommits_at_once() ? 0 : view.max_slabs / 2;
+    view.cache_max = view.cache_target == 0 ? 0 : std::max(2 * view.cache_target, max_cached);
+    // A refill of more than the target would keep from others what the segment cache then gives back.
+    view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.cache_target, 1u));
     view.hardened = values.hardened;
     view.clears_metadata = !memory_->zeroes_all();
     view.stamp = next_stamp();
@@ -193,8 +192,8 @@ absl::Status heap::impl::write_views() {
 
 /// So that every warp sees it.
 absl::Status heap::impl::write_closing(device::heap_state* state) {
-    device::lone_word flags[device::flag_shards]{};
-    for (device::lone_word& f : flags) {
+    device::padded_atomic flags[device::flag_shards]{};
+    for (device::padded_atomic& f : flags) {
         f.word.store<simt::order::relaxed>(mailbox::device_part::closing);
     }
     return memory_->write(state->closing, flags, sizeof(flags));
@@ -202,7 +201,7 @@ absl::Status heap::impl::write_closing(device::heap_state* state) {
 
 absl::Status heap::impl::start_shards() {
     const mailbox::shape shape{static_cast<std::uint32_t>(values.mailbox_slots), 8,
-                               mailbox::couriers_for(static_cast<std::uint32_t>(values.mailbox_slots))};
+                               mailbox::pollers_for(static_cast<std::uint32_t>(values.mailbox_slots))};
     const auto segments_of = [](std::uint64_t bytes) { return static_cast<std::uint32_t>(bytes >> segment_shift); };
     std::vector<segment_run> ranges;
     for (std::uint32_t s = 0; s < view.shards; ++s) {
@@ -215,9 +214,9 @@ absl::Status heap::impl::start_shards() {
         return s;
     }
     growth_ = std::make_unique<growth>(*memory_, ranges,
-                                       extent_sizes{segments_of(values.extent), segments_of(values.most_extent)},
+                                       extent_sizes{segments_of(values.extent), segments_of(values.max_extent)},
                                        [this](segment_run run) { return partial_.prepare(*memory_, run); });
-    growth_->limit(view.places, most_segments(values, *memory_).by_range);
+    growth_->limit(view.max_slabs, most_segments(values, *memory_).by_range);
     const auto patience_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
     for (std::uint32_t s = 0; s < view.shards; ++s) {
         auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
@@ -230,7 +229,7 @@ absl::Status heap::impl::start_shards() {
         made.device = static_cast<mailbox::device_part*>(*device);
         made.service = std::make_unique<segment_service>(
             mailbox_server(host_part, shape), *growth_, s,
-            service_settings{segments_of(values.commit_ahead), view.magazine_target / view.shards, values.portions,
+            service_settings{segments_of(values.commit_ahead), view.cache_target / view.shards, values.portions,
                              patience_ns});
         shards_.push_back(std::move(made));
         view.mailboxes[s].host = host_part;
@@ -272,8 +271,8 @@ absl::StatusOr<std::vector<heap::impl::post_counts>> heap::impl::count_posts() {
             return status;
         }
         post_counts one{part.ticket.word.load<simt::order::relaxed>(), 0};
-        for (const auto& courier : part.courier) {
-            one.delivered += mailbox::courier_word::cursor(courier.word.load<simt::order::relaxed>());
+        for (const auto& poller : part.poller) {
+            one.delivered += mailbox::poller_word::cursor(poller.word.load<simt::order::relaxed>());
         }
         all.push_back(one);
     }
@@ -287,8 +286,7 @@ absl::Status heap::impl::check_settled(const std::vector<post_counts>& before) {
         return now.status();
     }
     for (std::size_t i = 0; i < before.size(); ++i) {
-        if (const std::uint64_t left = mailbox::courier_word::flying(before[i].posted, (*now)[i].delivered);
-            left != 0) {
+        if (const std::uint64_t left = mailbox::poller_word::flying(before[i].posted, (*now)[i].delivered); left != 0) {
             return absl::DeadlineExceededError(
                 absl::StrFormat("%d posts were not answered within %s; a kernel may still be asking, or the service "
                                 "does not answer",
@@ -331,7 +329,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
     const auto not_negative = [](std::uint64_t n) { return static_cast<std::int64_t>(n) < 0 ? 0 : n; };
     s.live_chunks = not_negative(sum(counter::live_chunks) + host.chunks);
     s.searches = sum(counter::searches);
-    s.tickets = sum(counter::tickets);
+    s.reservations = sum(counter::reservations);
     s.reallocs = sum(counter::reallocs);
     s.reallocs_moved = sum(counter::reallocs_moved);
     s.slabs_published = sum(counter::slabs_published);
@@ -343,9 +341,9 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.abandoned = sum(counter::abandoned);
     s.late_answers = sum(counter::late_answers);
     s.invalid_frees = sum(counter::invalid_frees);
-    s.segments_in_magazine = (*state)->magazine_level.word.load<simt::order::relaxed>();
-    for (const device::lone_word& level : (*state)->portion_level) {
-        s.portions_in_magazine += level.word.load<simt::order::relaxed>();
+    s.segments_in_cache = (*state)->cache_level.word.load<simt::order::relaxed>();
+    for (const device::padded_atomic& level : (*state)->portion_level) {
+        s.portions_in_cache += level.word.load<simt::order::relaxed>();
     }
     for (const shard& one : shards_) {
         const service_counters& c = one.service->counters();
@@ -364,7 +362,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
         s.peak_segments_granted += c.peak_segments_granted.get();
     }
     s.committed_bytes = s.segments_committed << segment_shift;
-    s.capacity_bytes = std::uint64_t{view.places} << segment_shift;
+    s.capacity_bytes = std::uint64_t{view.max_slabs} << segment_shift;
     s.range_bytes = std::uint64_t{view.segments} << segment_shift;
     s.metadata_bytes = memory_->use().metadata_bytes;
     return s;

@@ -15,10 +15,10 @@
 #include "absl/status/statusor.h"
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"
-#include "runtime/statistics/chunk_usage.hpp"
 #include "runtime/heap/failure.hpp"
 #include "runtime/heap/launch_status.hpp"
 #include "runtime/options/options.hpp"
+#include "runtime/statistics/chunk_usage.hpp"
 #include "runtime/statistics/statistics.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
@@ -35,8 +35,8 @@ public:
     /// Makes a heap as `values` say; on CUDA, of the GPU that is the calling thread's current one. Kernels of the
     /// library are loaded before any thread of it starts.
     ///
-    /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there; ResourceExhausted with the
-    /// numbers where memory is short. Cost: addresses, and metadata for what is committed: 0.93 % of it.
+    /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there; ResourceExhausted with
+    /// the numbers where memory is short. Cost: addresses, and metadata for what is committed: 0.93 % of it.
     static absl::StatusOr<heap> create(const options& values);
 
     /// The same in memory that the caller supplies: `bytes` at `memory`, of which the segments (2 MiB, aligned so) that
@@ -54,8 +54,8 @@ public:
     ~heap();
 
     /// The view for kernels; valid while this object (or what it was moved to) lives. Of a heap that was created for a
-    /// published algorithm (runtime/heap/published_heap.hpp) this is a view that refuses every request (null), as if the
-    /// heap were being closed.
+    /// published algorithm (runtime/heap/published_heap.hpp) this is a view that refuses every request (null), as if
+    /// the heap were being closed.
     [[nodiscard]] heap_ref ref() const;
 
     /// What the library's own kernels work on, and allocators of their own over this heap's segments.
@@ -90,10 +90,10 @@ public:
     /// Cost: a copy of all metadata.
     absl::Status validate();
 
-    /// Gives back what lies unused: slabs without a page in use and the magazine go to the host, and of an elastic heap
-    /// every extent of which nothing is in use then goes to the machine. Runs a kernel; others may run beside it, and
-    /// take up again what it finds.
-    /// Errors: DeadlineExceeded where posts stay unanswered or memory is not given back in time; the device's own.
+    /// Gives back what lies unused: slabs without a page in use and the segment cache go to the host, and of an elastic
+    /// heap every extent of which nothing is in use then goes to the machine. Runs a kernel; others may run beside it,
+    /// and take up again what it finds. Errors: DeadlineExceeded where posts stay unanswered or memory is not given
+    /// back in time; the device's own.
     absl::Status trim();
 
     /// Has `bytes` of memory committed now, those that are committed already included, so that kernels which need them

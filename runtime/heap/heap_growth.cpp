@@ -61,7 +61,7 @@ void heap::impl::take_turns(shard& s) {
 
 absl::Status heap::impl::reserve(std::uint64_t bytes) {
     const std::uint64_t wanted = bytes / segment_bytes + (bytes % segment_bytes != 0 ? 1 : 0);
-    if (wanted > view.places) {
+    if (wanted > view.max_slabs) {
         return absl::ResourceExhaustedError(absl::StrFormat(
             "cannot reserve %d bytes: the heap may commit %d on the device and %d on the host; raise the "
             "option capacity or host_budget",

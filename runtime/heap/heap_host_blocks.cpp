@@ -4,8 +4,8 @@
 /// What a heap does for blocks that the host allocates and frees.
 
 #include "absl/strings/str_format.h"
-#include "runtime/heap/detail_kernels.hpp"
 #include "device/large/chunk_path.cuh"
+#include "runtime/heap/detail_kernels.hpp"
 #include "runtime/heap/heap_impl.hpp"
 
 namespace orchard {
@@ -66,8 +66,8 @@ absl::Status heap::impl::check_host_blocks(const char* what) const {
     return walk_.algorithm == device::page_policy::default_walk
                ? absl::OkStatus()
                : absl::FailedPreconditionError(
-                     absl::StrFormat("the host cannot %s blocks of a heap that %s serves; create it by heap::create", what,
-                                     std::string(device::name_of(walk_.algorithm))));
+                     absl::StrFormat("the host cannot %s blocks of a heap that %s serves; create it by heap::create",
+                                     what, std::string(device::name_of(walk_.algorithm))));
 }
 
 absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
@@ -77,8 +77,8 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     if (bytes == 0) {
         return nullptr;
     }
-    const std::uint64_t most = std::uint64_t{std::min(view.places, view.segments_per_shard)} << segment_shift;
-    if (bytes > most || bytes > device::most_chunk_bytes) {
+    const std::uint64_t most = std::uint64_t{std::min(view.max_slabs, view.segments_per_shard)} << segment_shift;
+    if (bytes > most || bytes > device::max_chunk_bytes) {
         return absl::InvalidArgumentError(absl::StrFormat(
             "cannot allocate %d bytes in one piece: this heap has at most %d; ask for less, or raise the "
             "option capacity",

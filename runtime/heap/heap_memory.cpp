@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed(options& values, std::uniq
     values.range = values.capacity = rounded(values.capacity);
     values.host_budget = 0;
     // Each extent is moved and given up by itself; ahead of demand nothing is moved.
-    values.extent = values.most_extent = segment_bytes;
+    values.extent = values.max_extent = segment_bytes;
     values.commit_ahead = 0;
     return make_managed_backing(
         std::move(driver), std::move(memory),

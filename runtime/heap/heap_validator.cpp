@@ -38,7 +38,7 @@ public:
         for (const word64& d : *descriptors) {
             descriptors_.push_back(d.load<order::relaxed>());
         }
-        for (auto step : {&checker::check_tables, &checker::check_chunks, &checker::check_magazine,
+        for (auto step : {&checker::check_tables, &checker::check_chunks, &checker::check_cache,
                           &checker::check_portions, &checker::check_bitmaps, &checker::check_slots}) {
             if (absl::Status s = (this->*step)(); !s.ok()) {
                 return s;
@@ -57,9 +57,9 @@ private:
         std::uint32_t entries = 0;
         for (std::uint32_t c = 0; c < class_count; ++c) {
             const std::uint32_t count = (*state)[0].slabs[c].count.load<order::relaxed>();
-            if (count > view_.places) {
+            if (count > view_.max_slabs) {
                 return absl::InternalError(
-                    absl::StrFormat("class %d: %d slabs in a table of %d", c, count, view_.places));
+                    absl::StrFormat("class %d: %d slabs in a table of %d", c, count, view_.max_slabs));
             }
             auto table = copy_of(memory_, view_.table(c), count);
             if (!table.ok()) {
@@ -83,7 +83,7 @@ private:
                 if (!record.ok()) {
                     return record.status();
                 }
-                const std::uint32_t place = (*record)[0].place.get();
+                const std::uint32_t place = (*record)[0].slab_index.get();
                 if (!descriptor::is_slab_of(d, c) || descriptor::extent(d) != page_reciprocal(c) || place != i) {
                     return absl::InternalError(absl::StrFormat(
                         "class %d: table entry %d is segment %d, whose descriptor %#x and place %d do not say so", c, i,
@@ -102,17 +102,18 @@ private:
 
     absl::Status check_chunks() { return validate_chunks(view_, memory_, descriptors_, owners_); }
 
-    absl::Status check_magazine() {
-        return check_stock(device::segments_at_hand(view_), "magazine",
-                           [this](std::uint32_t segment) { return owners_.take(segment, "segment in the magazine"); });
+    absl::Status check_cache() {
+        return check_cache_bitmap(device::segments_cached(view_), "cache", [this](std::uint32_t segment) {
+            return owners_.take(segment, "segment in the cache");
+        });
     }
     absl::Status check_portions() {
         for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
-            absl::Status s = check_stock(device::portions_at_hand(view_, leaves),
-                                         absl::StrFormat("magazine of %d leaves", leaves), [&](std::uint32_t leaf) {
-                                             owners_.take_portion(leaf, leaves, "in the magazine a portion");
-                                             return absl::OkStatus();
-                                         });
+            absl::Status s = check_cache_bitmap(device::cached_portions(view_, leaves),
+                                                absl::StrFormat("cache of %d leaves", leaves), [&](std::uint32_t leaf) {
+                                                    owners_.take_portion(leaf, leaves, "in the cache a portion");
+                                                    return absl::OkStatus();
+                                                });
             if (!s.ok()) {
                 return s;
             }
@@ -137,9 +138,9 @@ private:
         return absl::OkStatus();
     }
 
-    /// The words of one bitmap of the magazine. Those of portions lie line by line among those of all lengths, which
-    /// are copied once.
-    absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::stock& from) {
+    /// The words of one bitmap of the segment cache. Those of portions lie line by line among those of all lengths,
+    /// which are copied once.
+    absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::cache_bitmap& from) {
         const word64* begin = from.leaves != 0 ? view_.portions : from.words;
         std::vector<word64>& all = from.leaves != 0 ? portions_ : segments_;
         if (all.empty()) {
@@ -164,9 +165,9 @@ private:
         return words;
     }
 
-    /// Words, summary and level of one bitmap of the magazine; `each(place)` for each bit that is set.
-    absl::Status check_stock(const device::stock& from, const std::string& name,
-                             const std::function<absl::Status(std::uint32_t)>& each) {
+    /// Words, summary and level of one bitmap of the segment cache; `each(place)` for each bit that is set.
+    absl::Status check_cache_bitmap(const device::cache_bitmap& from, const std::string& name,
+                                    const std::function<absl::Status(std::uint32_t)>& each) {
         auto words = words_of(from);
         auto summary = copy_of(memory_, from.summary, (from.count + 63) / 64);
         auto level = copy_of(memory_, from.level, 1);
@@ -243,7 +244,7 @@ private:
     backing& memory_;
     ownership owners_;
     std::vector<std::uint64_t> descriptors_;
-    std::vector<word64> segments_;  ///< in the magazine
+    std::vector<word64> segments_;  ///< in the segment cache
     std::vector<word64> portions_;  ///< likewise, of all lengths
 };
 

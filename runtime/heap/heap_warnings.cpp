@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "runtime/options/byte_size.hpp"
 #include "runtime/heap/heap_impl.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard {
 namespace detail {

@@ -18,7 +18,7 @@ using simt::order;
 /// Under this a block takes as much: a chunk has at most 32 of them, and at least a leaf of 64 KiB.
 constexpr std::uint64_t least_block = big_page_bytes / simt::warp_size;
 /// Above this a block is a chunk of its own.
-constexpr std::uint64_t most_shared = 256 << 10;
+constexpr std::uint64_t max_shared = 256 << 10;
 
 constexpr std::uint64_t rounded_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
@@ -76,7 +76,7 @@ absl::Status host_free_queue::write_some(std::uint64_t count) {
 /// A chunk of as few leaves as waste little. Sizes are those of page classes, so that few chunks are open at a time.
 host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
     cut c;
-    if (bytes > most_shared) {
+    if (bytes > max_shared) {
         c.bytes = rounded_up(bytes, device::chunk_block_alignment);
         c.blocks = 1;
         c.segments = static_cast<std::uint32_t>(c.bytes >> segment_shift);
@@ -152,7 +152,7 @@ absl::Status host_blocks::describe_segments(const cut& c, const mailbox::grant& 
     return s.ok() ? write(&view_.records[segment].live, simt::device_word<std::uint32_t>(1)) : s;
 }
 
-/// Has device threads that search the magazine reach as far as this grant.
+/// Has device threads that search the segment cache reach as far as this grant.
 absl::Status host_blocks::note_grant(const mailbox::grant& g) {
     const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + 1;
     if (end <= end_) {

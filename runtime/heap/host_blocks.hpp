@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/heap_state.cuh"
-#include "uvm/memory/backing.hpp"
 #include "uvm/geometry/mailbox.hpp"
+#include "uvm/memory/backing.hpp"
 
 namespace orchard {
 
@@ -59,9 +59,9 @@ public:
     /// Gets segments and a tail for a chunk, or says why not.
     using source = std::function<absl::StatusOr<mailbox::grant>(std::uint32_t segments, leaf_count leaves)>;
     /// Takes back what `source` gave.
-    using sink = std::function<void(const mailbox::grant&)>;
+    using completion = std::function<void(const mailbox::grant&)>;
 
-    host_blocks(const device::heap_view& view, backing& memory, source from, sink to)
+    host_blocks(const device::heap_view& view, backing& memory, source from, completion to)
         : view_{view}, memory_{memory}, frees_{view, memory}, from_{std::move(from)}, to_{std::move(to)} {}
 
     /// A block of at least `bytes` (not 0), at a multiple of 256 B. Errors: the source's; the device's own.
@@ -106,7 +106,7 @@ private:
     mutable std::mutex mutex_;
     host_free_queue frees_;
     source from_;
-    sink to_;
+    completion to_;
     std::map<std::uint64_t, remainder> open_;  ///< by the blocks' size
     std::uint64_t end_ = 0;                    ///< behind the highest segment that was taken
     std::vector<mailbox::grant> late_;         ///< places whose description came too late: taken, and not in use

@@ -33,11 +33,11 @@ inline absl::Status for_each_bitmap(
     const device::heap_view& view, backing& memory, const std::function<std::uint64_t(std::uint32_t)>& wanted,
     const std::function<absl::Status(std::uint32_t, std::span<const device::device_word<std::uint64_t>>)>& visit) {
     // Several at once: each copy costs some 10 us, whatever its size.
-    constexpr std::uint32_t most_at_once = 64;
+    constexpr std::uint32_t max_at_once = 64;
     const auto is_wanted = [&](std::uint32_t i) { return wanted(i) != 0 && memory.has_metadata(view.bitmap(i)); };
     for (std::uint32_t first = 0, count = 0; first < view.segments; first += std::max(count, 1u)) {
         count = 0;
-        while (count < most_at_once && first + count < view.segments && is_wanted(first + count)) {
+        while (count < max_at_once && first + count < view.segments && is_wanted(first + count)) {
             ++count;
         }
         if (count == 0) {

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/options/byte_size.hpp"
-#include "runtime/machine/machine_info.hpp"
 #include "runtime/cli/version.hpp"
+#include "runtime/machine/machine_info.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard {
 namespace {

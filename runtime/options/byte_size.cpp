@@ -47,7 +47,7 @@ struct decimal {
 };
 
 decimal read_decimal(absl::string_view text) {
-    constexpr std::uint64_t most_precise = 1'000'000'000;
+    constexpr std::uint64_t max_precise = 1'000'000'000;
     decimal number;
     bool fraction = false;
     bool digits = false;
@@ -61,7 +61,7 @@ decimal read_decimal(absl::string_view text) {
             break;
         }
         digits = true;
-        if (fraction && number.denominator == most_precise) {
+        if (fraction && number.denominator == max_precise) {
             continue;
         }
         number.numerator = number.numerator * 10 + static_cast<unsigned>(c - '0');

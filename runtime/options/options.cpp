@@ -118,7 +118,8 @@ std::string options_markdown() {
     std::string text =
         "# Options\n"
         "\n"
-        "<!-- Made by `orchard options --markdown` from runtime/options/options.def; a test holds the two together. -->\n"
+        "<!-- Made by `orchard options --markdown` from runtime/options/options.def; a test holds the two together. "
+        "-->\n"
         "\n"
         "Each option is a field of `orchard::options`, a variable of the environment and a flag of the commands that\n"
         "create a heap. A flag wins over the variable, the variable over the default.\n"

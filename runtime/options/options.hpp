@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The options of a heap. One table, runtime/options/options.def, makes the struct, the variables `ORCHARD_<NAME>`, the flags
+/// The options of a heap. One table, runtime/options/options.def, makes the struct, the variables `ORCHARD_<NAME>`, the
+/// flags
 /// `--<name>` (runtime/cli/options_cli.hpp), their help and docs/options.md.
 
 #include <cstdint>
@@ -18,8 +19,8 @@
 #include "uvm/geometry/access_pattern.hpp"
 #include "uvm/geometry/lane_order.hpp"
 #include "uvm/geometry/layout.hpp"
-#include "uvm/memory/managed_memory.hpp"
 #include "uvm/geometry/portion.hpp"
+#include "uvm/memory/managed_memory.hpp"
 
 namespace orchard {
 

@@ -14,7 +14,8 @@
 
 namespace orchard {
 
-/// The counters of one class of pages. The fields, their units and their meaning: runtime/statistics/class_statistics.def.
+/// The counters of one class of pages. The fields, their units and their meaning:
+/// runtime/statistics/class_statistics.def.
 struct class_statistics {
 #define ORCHARD_CLASS_STATISTIC(name, unit, help) std::uint64_t name = 0;
 #include "runtime/statistics/class_statistics.def"

@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "runtime/cli/command_line.hpp"
-#include "runtime/machine/machine_info.hpp"
 #include "runtime/cli/options_cli.hpp"
+#include "runtime/machine/machine_info.hpp"
 #include "tests/options/clean_environment.hpp"
 
 namespace orchard::command_line {

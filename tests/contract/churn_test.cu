@@ -11,9 +11,9 @@ namespace {
 using counter = simt::device_word<std::uint32_t>;
 
 /// What one thread holds: blocks that it stamped with its own number.
-constexpr std::uint32_t most_held = 6;
+constexpr std::uint32_t max_held = 6;
 struct holdings {
-    block held[most_held];
+    block held[max_held];
 };
 
 /// What became of a launch's requests.
@@ -81,7 +81,7 @@ struct churn {
         std::uint32_t r = device::mix(static_cast<std::uint32_t>(mine) * 747'796'405u + seed);
         for (std::uint32_t i = 0; i < steps; ++i) {
             r = device::mix(r + 0x9e3779b9u);
-            step(all[mine].held[r % most_held], mine, r);
+            step(all[mine].held[r % max_held], mine, r);
         }
     }
 };

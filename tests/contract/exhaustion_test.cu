@@ -131,8 +131,8 @@ TEST_P(contract_exhaustion, chunks_fill_the_heap) {
         const std::uint64_t a_segment = k == 1 ? leaves_per_segment / to_underlying(leaves_for(bytes)) : 1;
         const device::heap_view view = h().ref().view();
         std::uint64_t fit = 0;
-        for (std::uint64_t first = 0; first < view.places; first += view.segments_per_shard) {
-            fit += std::min<std::uint64_t>(view.places - first, view.segments_per_shard) / k * a_segment;
+        for (std::uint64_t first = 0; first < view.max_slabs; first += view.segments_per_shard) {
+            fit += std::min<std::uint64_t>(view.max_slabs - first, view.segments_per_shard) / k * a_segment;
         }
         for (int round = 0; round < 2; ++round) {
             const chains all = fill(bytes, {1, 1});

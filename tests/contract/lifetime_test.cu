@@ -79,7 +79,7 @@ TEST_P(contract_lifetime, trim_gives_everything_back) {
     const statistics between = settled_stats();
     EXPECT_EQ(between.pages_in_use, 200u);
     EXPECT_EQ(between.segments_granted, between.slabs_in_use);
-    EXPECT_EQ(between.segments_in_magazine, 0u);
+    EXPECT_EQ(between.segments_in_cache, 0u);
     stamp(small);
     expect_stamped(small);
     free_all(small);
@@ -98,7 +98,7 @@ TEST_P(contract_lifetime, preload_and_configuration) {
     expected.range = found.backing == backing_option::elastic ? expected.range : expected.capacity;
     if (found.backing == backing_option::managed) {
         // Segment by segment, and nothing ahead of demand: docs/backings.md.
-        expected.extent = expected.most_extent = segment_bytes;
+        expected.extent = expected.max_extent = segment_bytes;
         expected.commit_ahead = 0;
     }
     EXPECT_EQ(to_text(found), to_text(expected));

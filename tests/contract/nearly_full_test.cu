@@ -20,10 +20,10 @@ std::vector<heap_case> small_heaps() {
     constexpr auto any = backing_option::automatic;
     return {
         {"emulated_3_segments", device_option::emulated, 64, 1, all_slots, segments(3)},
-        {"emulated_3_segments_no_magazine", device_option::emulated, 0, 1, 4, segments(3)},
+        {"emulated_3_segments_no_cache", device_option::emulated, 0, 1, 4, segments(3)},
         {"emulated_24_segments", device_option::emulated, 64, 1, all_slots, segments(24)},
         {"cuda_3_segments", device_option::cuda, 64, 1, all_slots, segments(3)},
-        {"cuda_3_segments_no_magazine", device_option::cuda, 0, 1, 4, segments(3)},
+        {"cuda_3_segments_no_cache", device_option::cuda, 0, 1, 4, segments(3)},
         {"cuda_24_segments", device_option::cuda, 64, 1, all_slots, segments(24)},
         {"emulated_3_segments_supplied", device_option::emulated, 64, 1, all_slots, segments(3), walk, any,
          lies_in::supplied},

@@ -97,9 +97,9 @@ protected:
     void expect_ordered(std::uint64_t bytes, simt::grid shape, std::uint32_t rounds) {
         constexpr auto relaxed = simt::order::relaxed;
         constexpr std::uint64_t enough = 10;
-        constexpr int most_launches = 10;
+        constexpr int max_launches = 10;
         std::uint64_t passed = 0;
-        for (int i = 0; i < most_launches && passed < enough; ++i) {
+        for (int i = 0; i < max_launches && passed < enough; ++i) {
             const auto last = array<word>(heap_segments() * class_pages(class_of(static_cast<std::uint32_t>(bytes))));
             const auto counts = array<reuse_counts>(1);
             launch(shape, own_in_turn{h().ref(), bytes, rounds, last.data(), counts.data()});

@@ -30,8 +30,8 @@ blocking_call making(const std::string& name, int most, thing_maker make) {
 blocking_call ending(const std::string& name, int most, bed* on, thing_maker make,
                      std::function<absl::Status(void*)> end) {
     blocking_call result{name, most, [on, end = std::move(end)] {
-                             void* last = on->stock.back();
-                             on->stock.pop_back();
+                             void* last = on->cache_bitmap.back();
+                             on->cache_bitmap.pop_back();
                              return end(last);
                          }};
     result.prepare = [on, most, make = std::move(make)] {
@@ -40,7 +40,7 @@ blocking_call ending(const std::string& name, int most, bed* on, thing_maker mak
             if (!made.ok()) {
                 return made.status();
             }
-            on->stock.push_back(*made);
+            on->cache_bitmap.push_back(*made);
         }
         return to_status(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     };

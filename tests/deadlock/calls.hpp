@@ -24,12 +24,12 @@ inline constexpr cudaStream_t default_stream = nullptr;
 
 /// What the calls work on.
 struct bed {
-    heap* grown = nullptr;         ///< the heap that grows
-    cudaStream_t other = nullptr;  ///< waits for no other stream
-    char* device = nullptr;        ///< 8 MiB of memory of the device
-    char* pinned = nullptr;        ///< as much, pinned
-    std::vector<char> pageable;    ///< as much, pageable
-    std::vector<void*> stock;      ///< what a call uses up
+    heap* grown = nullptr;            ///< the heap that grows
+    cudaStream_t other = nullptr;     ///< waits for no other stream
+    char* device = nullptr;           ///< 8 MiB of memory of the device
+    char* pinned = nullptr;           ///< as much, pinned
+    std::vector<char> pageable;       ///< as much, pageable
+    std::vector<void*> cache_bitmap;  ///< what a call uses up
     std::vector<heap> other_heaps;
 
     /// Makes all of them but the heaps, on the current GPU. Errors: CUDA's own.

@@ -11,7 +11,7 @@
 namespace orchard::test {
 namespace {
 
-constexpr int most_heaps = 8;
+constexpr int max_heaps = 8;
 
 absl::Status make_heap(bed* on) {
     options values;
@@ -26,7 +26,7 @@ absl::Status make_heap(bed* on) {
 
 absl::Status make_heaps(bed* on) {
     absl::Status status;
-    for (int i = 0; i < most_heaps && status.ok(); ++i) {
+    for (int i = 0; i < max_heaps && status.ok(); ++i) {
         status = make_heap(on);
     }
     return status;
@@ -44,8 +44,8 @@ std::function<absl::Status()> reserving(bed* on) {
 
 call_list heap_calls(bed* on) {
     call_list calls;
-    calls.push_back({"creating another heap", most_heaps, [on] { return make_heap(on); }});
-    calls.push_back({"destroying another heap", most_heaps,
+    calls.push_back({"creating another heap", max_heaps, [on] { return make_heap(on); }});
+    calls.push_back({"destroying another heap", max_heaps,
                      [on] {
                          on->other_heaps.pop_back();
                          return absl::OkStatus();

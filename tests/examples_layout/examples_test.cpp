@@ -10,9 +10,9 @@
 #include <string>
 
 #include "examples/layout/examples.hpp"
-#include "runtime/options/byte_size.hpp"
 #include "runtime/cli/command_line.hpp"
 #include "runtime/machine/machine_info.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard::examples {
 namespace {

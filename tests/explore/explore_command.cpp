@@ -25,7 +25,7 @@ namespace ex = simt::explore;
 namespace {
 
 constexpr std::uint64_t default_seeds = 1000;
-constexpr std::uint64_t default_most_runs = 1'000'000;
+constexpr std::uint64_t default_max_runs = 1'000'000;
 
 /// One line on standard error that is written over, where a person is watching; nothing elsewhere.
 class status_line {
@@ -98,7 +98,7 @@ absl::Status check_together(const explore_arguments& a) {
                   "--exhaustive takes no seeds; leave out --seeds, --first, --minutes and --strategy"},
              rule{all && a.scenarios.empty(), "--exhaustive needs a --scenario"},
              rule{a.with_trace && all && a.scenarios.size() != 1, "--trace writes one run; name one --scenario"},
-             rule{a.most_runs && !all, "--most-runs limits --exhaustive, which was not asked for"},
+             rule{a.max_runs && !all, "--most-runs limits --exhaustive, which was not asked for"},
              rule{!a.json.empty() && (one || all),
                   "--json is for runs of many seeds; leave out --seed and --exhaustive"},
          }) {
@@ -170,7 +170,7 @@ absl::StatusOr<int> explore_exhaustively(const plan& p, const explore_arguments&
     status_line line;
     int code = 0;
     for (const sized_scenario& what : p.scenarios) {
-        const exhaustive_result r = search_exhaustively(what, *a.exhaustive, a.most_runs.value_or(default_most_runs),
+        const exhaustive_result r = search_exhaustively(what, *a.exhaustive, a.max_runs.value_or(default_max_runs),
                                                         [&line](const std::string& now) { line.show(now); });
         line.show("");
         std::cout << text_of(what, *a.exhaustive, r);
@@ -216,7 +216,7 @@ void declare(CLI::App& app, explore_arguments& a) {
     add_optional(app, "--exhaustive", a.exhaustive,
                  "Every run with at most so many surprises, at --blocks (default: 1,1) and one operation",
                  CLI::Range(0, 100, "COUNT"));
-    add_optional(app, "--most-runs", a.most_runs, "Runs after which --exhaustive gives up (default: 1000000)",
+    add_optional(app, "--most-runs", a.max_runs, "Runs after which --exhaustive gives up (default: 1000000)",
                  CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40, "COUNT"));
     app.add_option("--blocks", a.blocks, "Lanes of each warp of each block, such as 3+2,3 (default: the scenario's)");
     add_optional(app, "--operations", a.operations, "Rounds of each lane (default: the scenario's)",

@@ -25,7 +25,7 @@ struct explore_arguments {
     std::optional<std::string> strategy;
     std::optional<std::uint64_t> seed;
     std::optional<std::uint32_t> exhaustive;
-    std::optional<std::uint64_t> most_runs;
+    std::optional<std::uint64_t> max_runs;
     std::optional<std::string> blocks;
     std::optional<int> operations;
     unsigned threads = 0;

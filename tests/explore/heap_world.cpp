@@ -13,8 +13,8 @@
 #include <string>
 #include <type_traits>
 
-#include "runtime/statistics/class_usage.hpp"
 #include "runtime/heap/heap_validator.hpp"
+#include "runtime/statistics/class_usage.hpp"
 
 namespace orchard::explore {
 
@@ -37,7 +37,7 @@ std::size_t metadata_bytes(const heap_setup& u) {
                         mailbox::device_part::bytes(u.shape);
     device::heap_view v;
     v.segments = u.segments;
-    v.places = u.segments;
+    v.max_slabs = u.segments;
     device::for_each_array(
         v, [&](auto*& array, std::uint64_t count, std::uint64_t) { bytes += count * sizeof(*array) + 128; });
     return bytes;
@@ -47,10 +47,10 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     device::heap_view v;
     v.base = user;
     v.segments = u.segments;
-    v.places = u.segments;
+    v.max_slabs = u.segments;
     v.segments_per_shard = u.segments;
-    v.magazine_target = u.magazine_target;
-    v.magazine_most = 2 * u.magazine_target;
+    v.cache_target = u.cache_target;
+    v.cache_max = 2 * u.cache_target;
     v.refill_batch = u.refill_batch;
     v.reclaim_patience_ns = u.reclaim_patience_ns;
     v.portions_by = u.portions_by;
@@ -84,15 +84,15 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(v.state->slabs, sizeof(v.state->slabs), "slabs", sizeof(device::slab_table_head));
     s.name_words(v.state->counts, sizeof(v.state->counts), "counts", sizeof(v.state->counts[0]));
     s.name_words(v.state->pages, sizeof(v.state->pages), "pages", sizeof(v.state->pages[0]));
-    s.name_words(&v.state->magazine_level, 8, "magazine_level");
+    s.name_words(&v.state->cache_level, 8, "cache_level");
     s.name_words(&v.state->refill_in_flight, 8, "refill_in_flight");
     s.name_words(&v.state->reclaims, 8, "reclaims");
     s.name_words(&v.state->exhausted, 8, "exhausted");
     s.name_words(&v.state->closing, sizeof(v.state->closing), "closing");
-    s.name_words(v.slab_table, std::size_t{class_count} * v.places * 4, "slab_table", std::size_t{v.places} * 4);
+    s.name_words(v.slab_table, std::size_t{class_count} * v.max_slabs * 4, "slab_table", std::size_t{v.max_slabs} * 4);
     s.name_words(v.descriptors, std::size_t{v.segments} * 8, "descriptor", 8);
-    s.name_words(v.magazine, std::size_t{v.magazine_words()} * 8, "magazine", 8);
-    s.name_words(v.magazine_summary, 8, "magazine_summary");
+    s.name_words(v.cache, std::size_t{v.cache_words()} * 8, "cache", 8);
+    s.name_words(v.cache_summary, 8, "cache_summary");
     s.name_words(v.bitmaps, v.segments * device::bitmap_words * 8, "bitmap", device::bitmap_words * 8);
     s.name_words(v.records, std::size_t{v.segments} * sizeof(device::chunk_record), "record",
                  sizeof(device::chunk_record));
@@ -106,12 +106,12 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(v.leaf_owners, std::size_t{v.segments} * leaves_per_segment * 4, "leaf_owner", 4);
     s.name_words(box.device, mailbox::device_part::bytes(box.shape), "mailbox");
     s.name_words(&box.device->ticket, 8, "ticket");
-    s.name_words(box.device->courier, sizeof(box.device->courier), "courier", sizeof(box.device->courier[0]));
+    s.name_words(box.device->poller, sizeof(box.device->poller), "poller", sizeof(box.device->poller[0]));
     s.name_words(box.device->posted, sizeof(box.device->posted), "posted", sizeof(box.device->posted[0]));
     s.name_words(box.device->slots(), std::size_t{box.shape.slots} * 8, "slot", 8);
     s.name_words(box.host.posts, std::size_t{box.shape.slots} * 8, "post", 8);
     s.name_words(box.host.answers, std::size_t{box.shape.slots} * 16, "answer", 8);
-    s.name_words(box.host.beat, 8, "beat");
+    s.name_words(box.host.heartbeat, 8, "heartbeat");
     s.name_words(box.host.blocked, 8, "blocked");
 }
 

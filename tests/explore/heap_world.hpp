@@ -86,11 +86,11 @@ struct heap_setup {
     std::uint32_t extent = 2;        ///< segments a commit
     std::uint32_t ahead = 1;         ///< segments kept committed and free
     mailbox::shape shape{64, 8, 1};  ///< room for all: what happens where slots or tags are few, other scenarios say
-    std::uint32_t magazine_target = 4;
+    std::uint32_t cache_target = 4;
     portion_policy portions_by = portion_policy::packed;
     std::uint32_t refill_batch = 2;
     std::uint64_t timeout_ns = 100'000'000;  ///< beyond what delays add up to
-    std::uint64_t lost_after_ns = 20'000;    ///< of a courier
+    std::uint64_t lost_after_ns = 20'000;    ///< of a poller
     std::uint64_t reclaim_patience_ns = 200'000;
     bool service_lives = true;  ///< otherwise nobody answers
     bool gives_back = false;    ///< the service gives up unused extents now and then
@@ -121,8 +121,8 @@ public:
     /// The leader unmarks it, and the group frees it.
     void give_run(simt::lane_mask mask, segment_run run);
 
-    /// A kernel of one group that retires the empty slabs of some classes, hands the magazine back, and delivers what
-    /// is under way. False where the run has failed.
+    /// A kernel of one group that retires the empty slabs of some classes, hands the segment cache back, and delivers
+    /// what is under way. False where the run has failed.
     bool settle(std::initializer_list<std::uint32_t> classes);
     /// After `settle`: validators, and every structure in agreement.
     /// @param expect_granted segments that are in use

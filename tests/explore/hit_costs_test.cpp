@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a hit costs, word by word: one read-modify-write of one bitmap word for a group whose home has enough free
+/// What a hit costs, word by word: one read-modify-write of one bitmap word for a group whose hint has enough free
 /// bits, none of host-visible memory, not even a load; a free, one for each bitmap word. In a run without surprises:
 /// lanes that are in a call together are one group.
 

@@ -4,28 +4,28 @@
 
 namespace orchard::explore {
 
-using mailbox::answer_status;
-using mailbox::courier_word;
-using mailbox::post_kind;
+using mailbox::poller_word;
+using mailbox::request_kind;
+using mailbox::response_status;
 using mailbox::slot_word;
 
 namespace {
 
-mailbox::post grant_of(std::uint32_t k, bool or_fewer) {
-    return {post_kind::grant, 0, 0, {segment_index{0}, k}, or_fewer};
+mailbox::request grant_of(std::uint32_t k, bool or_fewer) {
+    return {request_kind::grant, 0, 0, {segment_index{0}, k}, or_fewer};
 }
 
 }  // namespace
 
 reply mailbox_world::ask(simt::lane_mask mask, std::uint32_t k) {
-    const device::receipt r = box.post(mask, grant_of(k, false), false, sink());
+    const device::ticket r = box.post(mask, grant_of(k, false), false, completion());
     if (r.failure != failure_reason::none) {
         return {.why = r.failure};
     }
-    const device::outcome o = box.wait(mask, r, sink());
+    const device::outcome o = box.wait(mask, r, completion());
     const reply result{o.failure, o.result.status, o.result.run};
-    s.check(!result.answered() || result.status != answer_status::acknowledged,
-            "who asked for memory got the answer to something else");
+    s.check(!result.answered() || result.status != response_status::acknowledged,
+            "who asked for memory got the response to something else");
     if (result.granted()) {
         s.check(result.run.count == k, "a run is not as long as was asked for");
         touch(mask, result.run, true);
@@ -61,37 +61,37 @@ void mailbox_world::touch(simt::lane_mask mask, segment_run run, bool first) {
 failure_reason mailbox_world::give(simt::lane_mask mask, segment_run run, bool wait) {
     touch(mask, run, false);
     if (!wait) {
-        device::dealings d(heap.view, mask);
+        device::segment_request d(heap.view, mask);
         d.run = run;
         device::hand_back(d);
         return failure_reason::none;
     }
-    const device::receipt r = box.post(mask, {post_kind::give_back, 0, 0, run, false}, false, sink());
+    const device::ticket r = box.post(mask, {request_kind::give_back, 0, 0, run, false}, false, completion());
     if (r.failure != failure_reason::none) {
         if (device::is_leader(mask)) {
-            device::magazine_put(heap.view, run);
+            device::cache_put(heap.view, run);
         }
         return r.failure;
     }
-    const device::outcome o = box.wait(mask, r, sink());
-    s.check(o.failure != failure_reason::none || o.result.status == answer_status::acknowledged,
-            "who returned memory got the answer to something else");
+    const device::outcome o = box.wait(mask, r, completion());
+    s.check(o.failure != failure_reason::none || o.result.status == response_status::acknowledged,
+            "who returned memory got the response to something else");
     return o.failure;
 }
 
 reply mailbox_world::ping(simt::lane_mask mask) {
-    const device::receipt r = box.post(mask, {}, false, sink());
+    const device::ticket r = box.post(mask, {}, false, completion());
     if (r.failure != failure_reason::none) {
         return {.why = r.failure};
     }
-    const device::outcome o = box.wait(mask, r, sink());
-    s.check(o.failure != failure_reason::none || o.result.status == answer_status::acknowledged,
-            "a ping got the answer to something else");
+    const device::outcome o = box.wait(mask, r, completion());
+    s.check(o.failure != failure_reason::none || o.result.status == response_status::acknowledged,
+            "a ping got the response to something else");
     return {o.failure, o.result.status, {}};
 }
 
 bool mailbox_world::ask_unattended(simt::lane_mask mask, std::uint32_t k) {
-    return box.post(mask, grant_of(k, true), true, sink()).failure == failure_reason::none;
+    return box.post(mask, grant_of(k, true), true, completion()).failure == failure_reason::none;
 }
 
 void mailbox_world::watch_protocol() {
@@ -106,8 +106,8 @@ void mailbox_world::watch_protocol() {
     for (std::uint32_t i = 0; i < 2 * box.shape.slots; ++i) {
         watch_answer(i);
     }
-    for (std::uint32_t ring = 0; ring < box.shape.couriers; ++ring) {
-        watch_courier(ring);
+    for (std::uint32_t ring = 0; ring < box.shape.pollers; ++ring) {
+        watch_poller(ring);
     }
 }
 
@@ -119,7 +119,7 @@ void mailbox_world::watch_post(std::uint32_t position) {
                     "a post was written over before it was read");
             ++written;
         } else if (box.shape.position(posts_read) == position &&
-                   mailbox::post::lap_field::get(a.before) == box.shape.lap_tag(posts_read)) {
+                   mailbox::request::lap_field::get(a.before) == box.shape.lap_tag(posts_read)) {
             ++posts_read;
         }
     });
@@ -141,54 +141,54 @@ void mailbox_world::watch_slot(std::uint32_t slot) {
         slots_freed += was_claimed && !is_claimed ? 1 : 0;
         delivered += is_delivered ? 1 : 0;
         taken_aside += is_taken_aside ? 1 : 0;
-        s.check((a.before & a.after & slot_word::answered) == 0, "an answer was delivered twice");
-        s.check((a.before & slot_word::unattended) == 0 || !is_claimed, "who gave up was given an answer after all");
+        s.check((a.before & a.after & slot_word::answered) == 0, "an response was delivered twice");
+        s.check((a.before & slot_word::unattended) == 0 || !is_claimed, "who gave up was given an response after all");
         if (is_delivered || is_taken_aside) {
-            on_courier();
+            on_poller();
         }
     });
 }
 
 void mailbox_world::watch_answer(std::uint32_t position) {
-    ring_state& ring = rings_[position / box.shape.answer_slots()];
+    ring_state& ring = rings_[position / box.shape.response_slots()];
     s.watch(&box.host.answers[position], [this, &ring](const auto& a) {
         if (a.is_load) {
-            const bool by_courier = (ring.word & courier_word::held) != 0 &&
-                                    ring.holder == static_cast<std::uint64_t>(simt::position().global_warp());
-            s.check(by_courier || !only_couriers_read, "who is not courier reads the host's memory");
+            const bool by_poller = (ring.word & poller_word::held) != 0 &&
+                                   ring.holder == static_cast<std::uint64_t>(simt::position().global_warp());
+            s.check(by_poller || !only_pollers_read, "who is not poller reads the host's memory");
         } else {
-            s.check(ring.answers < courier_word::cursor(ring.word) + box.shape.answer_slots(),
-                    "an answer was written over before its courier had passed it");
+            s.check(ring.answers < poller_word::cursor(ring.word) + box.shape.response_slots(),
+                    "an response was written over before its poller had passed it");
             ++ring.answers;
         }
     });
 }
 
-void mailbox_world::watch_courier(std::uint32_t ring) {
-    s.watch(&box.device->courier[ring], [this, &r = rings_[ring]](const auto& a) {
+void mailbox_world::watch_poller(std::uint32_t ring) {
+    s.watch(&box.device->poller[ring], [this, &r = rings_[ring]](const auto& a) {
         if (a.is_load || a.before == a.after) {
             return;
         }
-        check_office(a.before, a.after);
-        s.check(courier_word::cursor(a.after) <= r.answers, "a cursor passed answers that were never given");
+        check_lease(a.before, a.after);
+        s.check(poller_word::cursor(a.after) <= r.answers, "a cursor passed answers that were never given");
         r.word = a.after;
-        if ((a.after & courier_word::held) != 0) {
+        if ((a.after & poller_word::held) != 0) {
             r.holder = static_cast<std::uint64_t>(simt::position().global_warp());
-            on_courier();
+            on_poller();
         }
     });
 }
 
-void mailbox_world::check_office(std::uint64_t before, std::uint64_t after) {
-    s.check(courier_word::cursor(after) - courier_word::cursor(before) <= box.shape.answers_owed(),
+void mailbox_world::check_lease(std::uint64_t before, std::uint64_t after) {
+    s.check(poller_word::cursor(after) - poller_word::cursor(before) <= box.shape.responses_owed(),
             "a cursor went back, or past more answers than were owed");
-    const std::uint32_t tenures = courier_word::epoch_field::get(after) - courier_word::epoch_field::get(before);
-    const bool lets_go = (before & courier_word::held) != 0 && (after & courier_word::held) == 0;
-    s.check(tenures <= 1 && (!lets_go || tenures == 1), "a courier wrote over its successor's word");
+    const std::uint32_t turns = poller_word::epoch_field::get(after) - poller_word::epoch_field::get(before);
+    const bool lets_go = (before & poller_word::held) != 0 && (after & poller_word::held) == 0;
+    s.check(turns <= 1 && (!lets_go || turns == 1), "a poller wrote over its successor's word");
 }
 
 bool mailbox_world::take_aside(simt::lane_mask mask, std::uint32_t k, segment_run* run) {
-    if (!device::magazine_take(heap.view, mask, k, run)) {
+    if (!device::cache_take(heap.view, mask, k, run)) {
         return false;
     }
     touch(mask, *run, true);

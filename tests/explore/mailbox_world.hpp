@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A heap of which the lanes use the mailbox directly, without magazine and slabs in between, with oracles on its
+/// A heap of which the lanes use the mailbox directly, without segment cache and slabs in between, with oracles on its
 /// words.
 
 #include <array>
@@ -16,12 +16,12 @@ namespace orchard::explore {
 
 /// How a request ended.
 struct reply {
-    failure_reason why = failure_reason::none;                        ///< none: an answer came
-    mailbox::answer_status status = mailbox::answer_status::refused;  ///< of the answer
+    failure_reason why = failure_reason::none;                            ///< none: an answer came
+    mailbox::response_status status = mailbox::response_status::refused;  ///< of the answer
     segment_run run{segment_index{0}, 0};
 
     [[nodiscard]] bool answered() const { return why == failure_reason::none; }
-    [[nodiscard]] bool granted() const { return answered() && status == mailbox::answer_status::granted; }
+    [[nodiscard]] bool granted() const { return answered() && status == mailbox::response_status::granted; }
 };
 
 class mailbox_world {
@@ -34,7 +34,7 @@ public:
     /// granted all of it and nobody else owns any of it; every lane of the group then writes there.
     reply ask(simt::lane_mask mask, std::uint32_t k);
     /// Checks that the run is as its owners left it, and returns it; with `wait`, until the service has taken it back.
-    /// Otherwise it goes into the magazine where no slot is free.
+    /// Otherwise it goes into the segment cache where no slot is free.
     failure_reason give(simt::lane_mask mask, segment_run run, bool wait);
     /// Asks for an answer, nothing else.
     reply ping(simt::lane_mask mask);
@@ -42,14 +42,14 @@ public:
     bool ask_unattended(simt::lane_mask mask, std::uint32_t k);
 
     /// Checks, at every change, what the mailbox's words may become: that no more posts are in flight than there are
-    /// slots; that a post was read, and an answer passed by its courier, before it is written over; that slots and
-    /// couriers' words change as their states allow.
+    /// slots; that a post was read, and an answer passed by its poller, before it is written over; that slots and
+    /// pollers' words change as their states allow.
     void watch_protocol();
-    /// With `watch_protocol`: that answers are read by nobody but their ring's courier. Only where no courier is taken
+    /// With `watch_protocol`: that answers are read by nobody but their ring's poller. Only where no poller is taken
     /// for lost.
-    bool only_couriers_read = false;
+    bool only_pollers_read = false;
 
-    /// A group takes a run from the magazine, if there is one, and uses it as `ask` does.
+    /// A group takes a run from the segment cache, if there is one, and uses it as `ask` does.
     bool take_aside(simt::lane_mask mask, std::uint32_t k, segment_run* run);
 
     /// After a run: everything has ended well; nothing is owned, under way or missing, and all validators agree.
@@ -59,9 +59,9 @@ public:
     simt::explore::simulation& s;
     const device::mailbox_client& box;
 
-    /// Called, with `watch_protocol`, in the actor that has just made a change that only couriers make: has taken or
-    /// kept the office, put an answer into its slot, or taken it aside.
-    std::function<void()> on_courier = [] {};
+    /// Called, with `watch_protocol`, in the actor that has just made a change that only pollers make: has taken or
+    /// kept the lease, put an answer into its slot, or taken it aside.
+    std::function<void()> on_poller = [] {};
 
     // What the watched words have shown.
     std::uint64_t tickets = 0;  ///< taken
@@ -75,16 +75,16 @@ private:
     void watch_post(std::uint32_t position);
     void watch_answer(std::uint32_t position);
     void watch_slot(std::uint32_t slot);
-    void watch_courier(std::uint32_t ring);
-    void check_office(std::uint64_t before, std::uint64_t after);
-    [[nodiscard]] device::magazine_sink sink() const { return device::magazine_sink{heap.view}; }
+    void watch_poller(std::uint32_t ring);
+    void check_lease(std::uint64_t before, std::uint64_t after);
+    [[nodiscard]] device::cache_completion completion() const { return device::cache_completion{heap.view}; }
 
     struct ring_state {
         std::uint64_t answers = 0;  // written
-        std::uint64_t word = 0;     // the courier's
-        std::uint64_t holder = 0;   // the warp that took the office last
+        std::uint64_t word = 0;     // the poller's
+        std::uint64_t holder = 0;   // the warp that took the lease last
     };
-    std::array<ring_state, mailbox::max_couriers> rings_;
+    std::array<ring_state, mailbox::max_pollers> rings_;
 };
 
 }  // namespace orchard::explore

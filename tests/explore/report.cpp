@@ -17,8 +17,8 @@ namespace ex = simt::explore;
 
 namespace {
 
-constexpr std::size_t most_warps = 64;
-constexpr std::size_t most_findings_shown = 5;
+constexpr std::size_t max_warps = 64;
+constexpr std::size_t max_findings_shown = 5;
 
 std::string indented(std::string_view text) {
     while (text.ends_with("\n")) {
@@ -48,13 +48,13 @@ std::string scale_options(const sized_scenario& what) {
 std::string findings_of(const sized_scenario& what, const tally& t) {
     std::string text;
     const std::vector<finding> found = t.findings();
-    for (std::size_t i = 0; i < found.size() && i < most_findings_shown; ++i) {
+    for (std::size_t i = 0; i < found.size() && i < max_findings_shown; ++i) {
         const finding& f = found[i];
         absl::StrAppend(&text, "\n", what.what->name, ": ", f.count, f.count == 1 ? " run" : " runs", ", first seed ",
                         f.seed, "\n    ", indented(f.text), "\n  ", replay_command(what, f.seed, f.how), " --trace\n");
     }
-    if (found.size() > most_findings_shown) {
-        absl::StrAppend(&text, "\n", what.what->name, ": and ", found.size() - most_findings_shown, " kinds more\n");
+    if (found.size() > max_findings_shown) {
+        absl::StrAppend(&text, "\n", what.what->name, ": and ", found.size() - max_findings_shown, " kinds more\n");
     }
     return text;
 }
@@ -111,8 +111,8 @@ absl::StatusOr<std::vector<ex::block_shape>> parse_blocks(std::string_view text)
             ++warps;
         }
     }
-    if (warps > most_warps) {
-        return refuse(absl::StrCat("has more than ", most_warps, " warps"));
+    if (warps > max_warps) {
+        return refuse(absl::StrCat("has more than ", max_warps, " warps"));
     }
     return blocks;
 }

@@ -264,13 +264,13 @@ std::optional<shrunk> shrink(const sized_scenario& what, std::uint64_t seed, ex:
     return s;
 }
 
-exhaustive_result search_exhaustively(const sized_scenario& what, std::uint32_t surprises, std::uint64_t most_runs,
+exhaustive_result search_exhaustively(const sized_scenario& what, std::uint32_t surprises, std::uint64_t max_runs,
                                       const std::function<void(const std::string&)>& tell) {
     constexpr std::uint64_t told_every = 10'000;
     exhaustive_result r;
     ex::bounded_search search(surprises);
     ex::settings how;
-    while (r.runs < most_runs) {
+    while (r.runs < max_runs) {
         ex::choices* const next = search.next();
         if (next == nullptr) {
             r.finished = true;

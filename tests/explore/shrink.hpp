@@ -55,8 +55,8 @@ struct exhaustive_result {
     std::uint64_t most_points = 0;
 };
 
-/// All runs with at most so many surprises (`bounded_search`), up to `most_runs`.
-exhaustive_result search_exhaustively(const sized_scenario& what, std::uint32_t surprises, std::uint64_t most_runs,
+/// All runs with at most so many surprises (`bounded_search`), up to `max_runs`.
+exhaustive_result search_exhaustively(const sized_scenario& what, std::uint32_t surprises, std::uint64_t max_runs,
                                       const std::function<void(const std::string&)>& tell = {});
 
 }  // namespace orchard::explore

@@ -53,7 +53,7 @@ std::string without_numbers(std::string_view word) {
 
 std::uint64_t mixed(std::uint64_t value) { return simt::explore::random_sequence(value).next(); }
 
-constexpr std::size_t most_hashes = std::size_t{1} << 22;
+constexpr std::size_t max_hashes = std::size_t{1} << 22;
 
 }  // namespace
 
@@ -112,7 +112,7 @@ void tally::note_hash(std::uint64_t hash) {
         return;
     }
     hashes_.insert(hash);
-    while (hashes_.size() > most_hashes) {
+    while (hashes_.size() > max_hashes) {
         ++sampled_;
         absl::erase_if(hashes_, [&](std::uint64_t h) { return !is_kept(h); });
     }

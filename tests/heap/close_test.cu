@@ -64,7 +64,7 @@ TEST_P(heap_close, later_requests_are_null_and_frees_are_taken) {
     ASSERT_NO_FATAL_FAILURE(expect_disjoint(blocks));
     stamp(blocks);
     ASSERT_TRUE(h().close().ok());
-    // Also of classes that have pages at hand, and of segments that lie in the magazine.
+    // Also of classes that have pages at hand, and of segments that lie in the segment cache.
     for (const block& b : allocate({64, 5000, 1000, segments(1), segments(2), 600'000}, 1)) {
         EXPECT_EQ(b.address, 0u) << b.bytes << " bytes";
     }

@@ -148,8 +148,8 @@ TEST_P(heap_costs, a_warp_costs_what_a_lane_costs) {
     EXPECT_LE(warp.cost.device_loads, lane.cost.device_loads + 20 * 31);
 }
 
-TEST_P(heap_costs, the_magazine_keeps_the_host_out) {
-    // The first requests fetch a batch; the next ones give back what is more than the magazine keeps.
+TEST_P(heap_costs, the_cache_keeps_the_host_out) {
+    // The first requests fetch a batch; the next ones give back what is more than the segment cache keeps.
     for (int i = 0; i < 2; ++i) {
         launch({1, 32}, allocate_and_free{h().ref(), segments(1), 30, 1u, 1u});
         expect_valid("once the batch has come");
@@ -164,7 +164,7 @@ TEST_P(heap_costs, the_magazine_keeps_the_host_out) {
 TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
     for (const auto& which : {heap_cases()[0], heap_cases()[1]}) {
         remake(which.values());
-        // More than twice what the magazine is to keep, in runs of several lengths.
+        // More than twice what the segment cache is to keep, in runs of several lengths.
         for (const std::uint64_t k : {std::uint64_t{1}, std::uint64_t{3}, heap_segments() / 4}) {
             std::vector<block> blocks;
             for (std::uint64_t i = 0; i < heap_segments() * 3 / 4 / k; ++i) {
@@ -178,7 +178,7 @@ TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
             const statistics after = settled_stats();
             EXPECT_EQ(after.live_chunks, 0u);
             EXPECT_EQ(after.posts, before.posts) << k << " segments each";
-            EXPECT_EQ(after.segments_in_magazine, before.segments_in_magazine + blocks.size() * k);
+            EXPECT_EQ(after.segments_in_cache, before.segments_in_cache + blocks.size() * k);
             EXPECT_EQ(cost.host_words_read + cost.host_words_written, 0u);
             EXPECT_EQ(cost.pauses, 0u);
             // All of it is to be had again, also in one piece.
@@ -190,25 +190,25 @@ TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
     }
 }
 
-TEST_P(heap_costs, who_asks_hands_back_what_the_magazine_has_too_much) {
-    const std::uint64_t target = device::heap_view(h().ref().view()).magazine_target;
+TEST_P(heap_costs, who_asks_hands_back_what_the_cache_has_too_much) {
+    const std::uint64_t target = device::heap_view(h().ref().view()).cache_target;
     const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(heap_segments() / 2, segments(1)), 1);
     free_all(blocks);
     const statistics full = settled_stats();
-    ASSERT_GT(full.segments_in_magazine, 2 * target);
+    ASSERT_GT(full.segments_in_cache, 2 * target);
     free_all({allocate_one(segments(1))});
     const statistics after = settled_stats();
     EXPECT_GT(after.returns, full.returns);
     EXPECT_LE(after.returns, full.returns + device::returns_at_once);
-    EXPECT_LT(after.segments_in_magazine, full.segments_in_magazine);
+    EXPECT_LT(after.segments_in_cache, full.segments_in_cache);
     // Some more requests, and it has no more than it should.
     for (int i = 0; i < 4; ++i) {
         free_all({allocate_one(segments(1))});
     }
-    EXPECT_LE(settled_stats().segments_in_magazine, 2 * target + 1);
+    EXPECT_LE(settled_stats().segments_in_cache, 2 * target + 1);
 }
 
-TEST_P(heap_costs, what_the_host_is_asked_without_a_magazine) {
+TEST_P(heap_costs, what_the_host_is_asked_without_a_cache) {
     remake(heap_cases()[1].values());
     const statistics before = settled_stats();
     const costs cost = launch({1, 1}, allocate_and_free{h().ref(), segments(1), 10, 1u, 1u});
@@ -217,7 +217,7 @@ TEST_P(heap_costs, what_the_host_is_asked_without_a_magazine) {
     EXPECT_EQ(after.posts - before.posts, 19u);
     EXPECT_EQ(after.grants - before.grants, 10u);
     EXPECT_EQ(after.returns - before.returns, 9u);
-    EXPECT_EQ(after.segments_in_magazine, 1u);
+    EXPECT_EQ(after.segments_in_cache, 1u);
     EXPECT_EQ(cost.host_words_written, 19u);
     EXPECT_EQ(cost.host_atomics, 0u);
 }

@@ -103,7 +103,7 @@ TEST_P(heap_elastic, gives_back_what_nobody_asks_for_any_more) {
     options values = GetParam().values();
     values.decay = absl::Milliseconds(30);
     values.commit_ahead = 0;
-    values.magazine_segments = 0;
+    values.cached_segments = 0;
     ASSERT_NO_FATAL_FAILURE(remake(values));
     EXPECT_TRUE(h().reserve(segments(20)).ok());
     for (int i = 0; i < 1000 && stats().committed_bytes != 0; ++i) {
@@ -118,7 +118,7 @@ TEST_P(heap_elastic, commits_in_one_piece_what_is_asked_for_so) {
     for (const bool by_host : {false, true}) {
         options values = values_of(8, 0);
         values.range = segments(64);
-        values.extent = values.most_extent = segments(1);
+        values.extent = values.max_extent = segments(1);
         ASSERT_NO_FATAL_FAILURE(remake(values));
         const std::vector<block> all = allocate({segments(1), segments(1), segments(1)}, 1);
         const auto in_middle = std::ranges::find(all, as_number(h().ref().view().base) + segments(1), &block::address);

@@ -22,7 +22,7 @@ protected:
         if (!IsSkipped()) {
             options values = GetParam().values();
             values.request_timeout = absl::Milliseconds(200);
-            values.magazine_segments = 0;  // all that is asked for is asked of the service
+            values.cached_segments = 0;  // all that is asked for is asked of the service
             remake(values);
             kept_ = {allocate_one(segments(3))};
         }

@@ -21,10 +21,10 @@ std::vector<heap_case> managed_cases() {
 
 class heap_managed : public heap_contract {
 protected:
-    /// Without a magazine, so that what is freed goes to the host.
+    /// Without a segment cache, so that what is freed goes to the host.
     void remake_bare(bool discard = true) {
         options values = GetParam().values();
-        values.magazine_segments = 0;
+        values.cached_segments = 0;
         values.discard = discard;
         remake(values);
     }

@@ -34,7 +34,7 @@ protected:
     void remake_with(absl::Duration timeout) {
         options values = GetParam().values();
         values.request_timeout = deadline_ = timeout;
-        values.magazine_segments = 0;  // all that is asked for is asked of the service
+        values.cached_segments = 0;  // all that is asked for is asked of the service
         values.emulated_workers = emulated_workers;
         values.capacity = segments(on_gpu() ? 2'560 : 256);
         values.range = 4 * values.capacity;

@@ -43,7 +43,7 @@ TEST_P(heap_statistics, of_pages) {
     EXPECT_EQ(s.slabs_published, 1u);
     EXPECT_EQ(s.slabs_in_use, 1u);
     EXPECT_EQ(s.chunk_allocations, 0u);
-    EXPECT_EQ(s.segments_granted, 1 + s.segments_in_magazine);
+    EXPECT_EQ(s.segments_granted, 1 + s.segments_in_cache);
     EXPECT_GE(s.peak_segments_granted, s.segments_granted);
     EXPECT_EQ(s.segments_free + s.segments_granted, s.segments_committed);
     if (groups_are_known()) {
@@ -139,14 +139,14 @@ TEST_P(heap_statistics, of_chunks) {
         EXPECT_EQ(s.chunk_allocations, 3u);
         EXPECT_EQ(s.live_chunks, 3u);
         // 3 for the warp; one each for those alone, and one for its tail of one leaf.
-        EXPECT_EQ(s.segments_granted, 7 + s.segments_in_magazine);
+        EXPECT_EQ(s.segments_granted, 7 + s.segments_in_cache);
         EXPECT_EQ(s.portions_granted, 2u);
         EXPECT_EQ(s.portion_blocks, 2u);
     }
     EXPECT_EQ(s.pages_in_use, 0u);
     EXPECT_EQ(s.slabs_in_use, 0u);
     EXPECT_EQ(s.searches, 0u);
-    EXPECT_EQ(s.tickets, 0u);
+    EXPECT_EQ(s.reservations, 0u);
     free_all({warp[0], warp[2]});
     const std::uint64_t live = settled_stats().live_chunks;
     if (groups_are_known()) {
@@ -159,8 +159,8 @@ TEST_P(heap_statistics, of_chunks) {
     s = settled_stats();
     EXPECT_EQ(s.live_chunks, 0u);
     EXPECT_EQ(s.frees, 5u);
-    EXPECT_EQ(s.segments_granted, s.segments_in_magazine + s.portion_blocks);
-    EXPECT_EQ(s.portions_granted, s.portions_in_magazine);
+    EXPECT_EQ(s.segments_granted, s.segments_in_cache + s.portion_blocks);
+    EXPECT_EQ(s.portions_granted, s.portions_in_cache);
     EXPECT_GE(s.peak_segments_granted, 7u);
 }
 

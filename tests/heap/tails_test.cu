@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Chunks that do not fill whole segments: their tails share segments, come back from the magazine, and go back to the
-// host.
+// Chunks that do not fill whole segments: their tails share segments, come back from the segment cache, and go back to
+// the host.
 
 #include <random>
 
@@ -28,7 +28,7 @@ struct size_of_each {
 class heap_tails : public heap_contract {
 protected:
     [[nodiscard]] bool groups_are_known() { return GetParam().device == device_option::emulated; }
-    [[nodiscard]] bool has_magazine() { return GetParam().magazine_segments != 0; }
+    [[nodiscard]] bool has_cache() { return GetParam().cached_segments != 0; }
     /// Bytes of `n` leaves.
     static constexpr std::uint64_t leaves(std::uint64_t n) { return n * big_page_bytes; }
     void use_padded() {
@@ -57,7 +57,7 @@ TEST_P(heap_tails, share_a_segment) {
     if (GetParam().shards == 1) {
         EXPECT_EQ(s.portion_blocks, 1u);
         EXPECT_EQ(s.portions_granted, 3u);
-        EXPECT_EQ(s.segments_granted, 1 + s.segments_in_magazine);
+        EXPECT_EQ(s.segments_granted, 1 + s.segments_in_cache);
     }
     stamp(blocks);
     expect_stamped(blocks);
@@ -76,8 +76,8 @@ TEST_P(heap_tails, follow_their_segments) {
 }
 
 TEST_P(heap_tails, come_back_without_a_round_trip) {
-    if (!has_magazine() || GetParam().backing == backing_option::managed) {
-        GTEST_SKIP() << "needs a magazine that keeps much";
+    if (!has_cache() || GetParam().backing == backing_option::managed) {
+        GTEST_SKIP() << "needs a cache that keeps much";
     }
     for (const std::uint64_t bytes : {leaves(10), segments(1) + leaves(5)}) {
         free_all(allocate({bytes, bytes}, 1));
@@ -104,7 +104,7 @@ TEST_P(heap_tails, of_a_whole_warp_take_little_more_than_was_asked_for) {
     if (groups_are_known()) {
         EXPECT_EQ(s.live_chunks, 1u);
         EXPECT_EQ(s.portions_granted, 1u) << "the tail: the rest of its block is for others";
-        EXPECT_EQ(s.segments_granted, 3 + s.segments_in_magazine);
+        EXPECT_EQ(s.segments_granted, 3 + s.segments_in_cache);
         EXPECT_LE(segments(2) + leaves(19), asked * 5 / 4);
     }
     free_all(blocks, {}, 32);

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A heap with a slab of 80-byte pages, a chunk of two lanes in 3 segments, and segments in the magazine.
+/// A heap with a slab of 80-byte pages, a chunk of two lanes in 3 segments, and segments in the segment cache.
 class heap_validate : public heap_contract {
 protected:
     void SetUp() override {
@@ -32,11 +32,11 @@ protected:
         const heap_peer& peer = *peer_;
         slab_ = peer.segment_of(page_.address);
         first_ = peer.segment_of(chunk_[0].address);
-        while (word_ < view().magazine_words() && peer.magazine_word(word_) == 0) {
+        while (word_ < view().cache_words() && peer.cache_word(word_) == 0) {
             ++word_;
         }
-        ASSERT_LT(word_, view().magazine_words()) << "this test needs segments in the magazine";
-        in_magazine_ = word_ * 64 + static_cast<std::uint32_t>(std::countr_zero(peer.magazine_word(word_)));
+        ASSERT_LT(word_, view().cache_words()) << "this test needs segments in the cache";
+        in_cache_ = word_ * 64 + static_cast<std::uint32_t>(std::countr_zero(peer.cache_word(word_)));
     }
 
     [[nodiscard]] const device::heap_view& view() const { return peer_->view(); }
@@ -63,7 +63,7 @@ protected:
     std::uint32_t slab_ = 0;
     std::uint32_t first_ = 0;
     std::uint32_t word_ = 0;
-    std::uint32_t in_magazine_ = 0;
+    std::uint32_t in_cache_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(all, heap_validate,
                          ::testing::Values(heap_cases()[0], heap_cases()[2], heap_cases()[5], heap_cases()[7]),
@@ -85,16 +85,15 @@ TEST_P(heap_validate, a_bitmap_bit_where_there_is_no_slab) {
         HasSubstr(absl::StrFormat("segment %d: bitmap word 5 is 0x8", first_)));
 }
 
-TEST_P(heap_validate, a_magazine_word_that_the_summary_hides) {
-    EXPECT_THAT(finding(becomes(&view().magazine_summary[word_ / 64], 0)),
-                HasSubstr(absl::StrFormat("magazine word %d is not in the summary", word_)));
+TEST_P(heap_validate, a_cache_word_that_the_summary_hides) {
+    EXPECT_THAT(finding(becomes(&view().cache_summary[word_ / 64], 0)),
+                HasSubstr(absl::StrFormat("cache word %d is not in the summary", word_)));
 }
 
-TEST_P(heap_validate, a_magazine_level_that_is_wrong) {
-    auto* level = &view().state->magazine_level.word;
+TEST_P(heap_validate, a_cache_level_that_is_wrong) {
+    auto* level = &view().state->cache_level.word;
     const std::uint64_t n = peer_->read(level);
-    EXPECT_THAT(finding(becomes(level, n + 1)),
-                HasSubstr(absl::StrFormat("the magazine holds %d and says %d", n, n + 1)));
+    EXPECT_THAT(finding(becomes(level, n + 1)), HasSubstr(absl::StrFormat("the cache holds %d and says %d", n, n + 1)));
 }
 
 TEST_P(heap_validate, a_descriptor_that_disagrees_with_the_slab_table) {
@@ -108,9 +107,9 @@ TEST_P(heap_validate, a_descriptor_that_disagrees_with_the_slab_table) {
 
 TEST_P(heap_validate, a_slab_that_no_table_has) {
     EXPECT_THAT(finding(becomes(view().table(class_of(80)), 0)), HasSubstr("1 segments are slabs, the tables have 0"));
-    EXPECT_THAT(finding(becomes(&view().state->slabs[slab_class()].count, view().places + 1)),
-                HasSubstr(absl::StrFormat("class %d: %d slabs in a table of %d", slab_class(), view().places + 1,
-                                          view().places)));
+    EXPECT_THAT(finding(becomes(&view().state->slabs[slab_class()].count, view().max_slabs + 1)),
+                HasSubstr(absl::StrFormat("class %d: %d slabs in a table of %d", slab_class(), view().max_slabs + 1,
+                                          view().max_slabs)));
 }
 
 TEST_P(heap_validate, a_place_that_waits_for_a_slab) {
@@ -123,28 +122,27 @@ TEST_P(heap_validate, a_place_that_waits_for_a_slab) {
 
 TEST_P(heap_validate, a_segment_with_two_owners) {
     const std::uint32_t word = slab_ / 64;
-    auto* level = &view().state->magazine_level.word;
-    EXPECT_THAT(finding(becomes(&view().magazine[word], peer_->magazine_word(word) | std::uint64_t{1} << (slab_ % 64)),
-                        becomes(&view().magazine_summary[word / 64], ~std::uint64_t{0}),
-                        becomes(level, peer_->read(level) + 1)),
-                HasSubstr(absl::StrFormat("segment %d belongs to a slab and to a segment in the magazine", slab_)));
+    auto* level = &view().state->cache_level.word;
+    EXPECT_THAT(
+        finding(becomes(&view().cache[word], peer_->cache_word(word) | std::uint64_t{1} << (slab_ % 64)),
+                becomes(&view().cache_summary[word / 64], ~std::uint64_t{0}), becomes(level, peer_->read(level) + 1)),
+        HasSubstr(absl::StrFormat("segment %d belongs to a slab and to a segment in the cache", slab_)));
 }
 
 TEST_P(heap_validate, a_granted_segment_that_is_lost) {
-    auto* level = &view().state->magazine_level.word;
-    EXPECT_THAT(finding(becomes(&view().magazine[word_],
-                                peer_->magazine_word(word_) & ~(std::uint64_t{1} << (in_magazine_ % 64))),
-                        becomes(level, peer_->read(level) - 1)),
-                HasSubstr(absl::StrFormat("segment %d was granted and is nowhere on the device", in_magazine_)));
+    auto* level = &view().state->cache_level.word;
+    EXPECT_THAT(
+        finding(becomes(&view().cache[word_], peer_->cache_word(word_) & ~(std::uint64_t{1} << (in_cache_ % 64))),
+                becomes(level, peer_->read(level) - 1)),
+        HasSubstr(absl::StrFormat("segment %d was granted and is nowhere on the device", in_cache_)));
 }
 
 TEST_P(heap_validate, a_segment_that_the_host_did_not_grant) {
     const std::uint32_t word = host_segment() / 64;
-    auto* level = &view().state->magazine_level.word;
+    auto* level = &view().state->cache_level.word;
     EXPECT_THAT(
-        finding(becomes(&view().magazine[word], peer_->magazine_word(word) | std::uint64_t{1} << (host_segment() % 64)),
-                becomes(&view().magazine_summary[word / 64], ~std::uint64_t{0}),
-                becomes(level, peer_->read(level) + 1)),
+        finding(becomes(&view().cache[word], peer_->cache_word(word) | std::uint64_t{1} << (host_segment() % 64)),
+                becomes(&view().cache_summary[word / 64], ~std::uint64_t{0}), becomes(level, peer_->read(level) + 1)),
         HasSubstr(absl::StrFormat("segment %d is free for the host", host_segment())));
 }
 

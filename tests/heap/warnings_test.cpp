@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/heap/heap_warnings.hpp"
 #include "runtime/cli/program_heap.hpp"
+#include "runtime/heap/heap_warnings.hpp"
 #include "tests/support/fake_driver.hpp"
 #include "tests/support/heap_service_peer.hpp"
 

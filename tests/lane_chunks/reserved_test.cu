@@ -26,7 +26,7 @@ protected:
         return sum;
     }
     /// A quarter more, a leaf, and 256 B for each sub-array.
-    static std::uint64_t most_bytes(std::uint64_t asked) { return asked / 4 * 5 + big_page_bytes + 32 * 256; }
+    static std::uint64_t max_bytes(std::uint64_t asked) { return asked / 4 * 5 + big_page_bytes + 32 * 256; }
 
     /// The map of the last of `lanes` equal arrays.
     template <class T>
@@ -59,7 +59,7 @@ TEST_P(lane_chunks_reserved, is_at_most_a_quarter_more_whatever_the_sizes) {
             }
             const auto arrays = allocate_arrays<element>(counts, layout::interleaved(t), 32);
             expect_sizes(arrays, counts);
-            EXPECT_LE(chunk_bytes(arrays), most_bytes(asked_bytes(counts, t)))
+            EXPECT_LE(chunk_bytes(arrays), max_bytes(asked_bytes(counts, t)))
                 << "tile " << bytes_of(t) << ", round " << round << ", " << counts.size() << " lanes";
             expect_aligned(arrays);
             expect_valid("allocated");
@@ -76,7 +76,7 @@ TEST_P(lane_chunks_reserved, one_large_array_among_small_ones) {
         counts[13] = (16 << 20) / sizeof(element);
         const auto arrays = allocate_arrays<element>(counts, layout::interleaved(t), 32);
         expect_sizes(arrays, counts);
-        EXPECT_LE(chunk_bytes(arrays), most_bytes(asked_bytes(counts, t))) << bytes_of(t);
+        EXPECT_LE(chunk_bytes(arrays), max_bytes(asked_bytes(counts, t))) << bytes_of(t);
         EXPECT_EQ(settled_stats().live_chunks, 1u);
         EXPECT_EQ(arrays[13].map().width, 1u);
         stamp_arrays(arrays);

@@ -22,7 +22,7 @@ inline constexpr tile every_tile[] = {tile::b4,   tile::b8,   tile::b16,  tile::
 template <class Act>
 void for_every_tile_and_width(Act act) {
     for (const tile t : every_tile) {
-        for (std::uint32_t width = 1; width <= most_lanes; ++width) {
+        for (std::uint32_t width = 1; width <= max_lanes; ++width) {
             SCOPED_TRACE(testing::Message() << bytes_of(t) << " B tiles, " << width << " lanes");
             act(t, width);
             if (testing::Test::HasFatalFailure()) {

@@ -18,9 +18,9 @@ using rig::heap_memory;
 using simt::order;
 using word32 = simt::device_word<std::uint32_t>;
 
-class MagazineUnderLoad : public ::testing::TestWithParam<std::uint32_t> {
+class SegmentCacheUnderLoad : public ::testing::TestWithParam<std::uint32_t> {
 protected:
-    explicit MagazineUnderLoad() : heap_{GetParam()}, owners_(GetParam()) {}
+    explicit SegmentCacheUnderLoad() : heap_{GetParam()}, owners_(GetParam()) {}
 
     /// Leader only: the run is somebody's now.
     void own(segment_run run) {
@@ -32,7 +32,7 @@ protected:
         for (std::uint32_t i = 0; i < run.count; ++i) {
             owners_[to_underlying(run.first) + i].fetch_sub<order::relaxed>(1);
         }
-        device::magazine_put(heap_.view, run);
+        device::cache_put(heap_.view, run);
     }
 
     heap_memory heap_;
@@ -41,9 +41,9 @@ protected:
     word32 taken_{0};
 };
 
-TEST_P(MagazineUnderLoad, NoSegmentHasTwoOwners) {
+TEST_P(SegmentCacheUnderLoad, NoSegmentHasTwoOwners) {
     const std::uint32_t all = GetParam();
-    device::magazine_put(heap_.view, {segment_index{0}, all});
+    device::cache_put(heap_.view, {segment_index{0}, all});
     const auto result = simt::run_emulated(
         {6, 64},
         [&](simt::thread_position at) {
@@ -55,7 +55,7 @@ TEST_P(MagazineUnderLoad, NoSegmentHasTwoOwners) {
                 // Mostly short runs: whole words are soon broken up.
                 const std::uint32_t k = draw % 8 == 0 ? 1 + draw / 8 % 64 : 1 + draw / 8 % 4;
                 segment_run run;
-                const bool ok = device::magazine_take(heap_.view, mask, k, &run);
+                const bool ok = device::cache_take(heap_.view, mask, k, &run);
                 if (ok && device::is_leader(mask)) {
                     own(run);
                     taken_.fetch_add<order::relaxed>(1);
@@ -70,18 +70,18 @@ TEST_P(MagazineUnderLoad, NoSegmentHasTwoOwners) {
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(shared_.load<order::relaxed>(), 0u);
     EXPECT_GT(taken_.load<order::relaxed>(), 100u);
-    EXPECT_EQ(device::magazine_level(heap_.view), all);
-    EXPECT_EQ(heap_.magazine_bits(), all);
+    EXPECT_EQ(device::cache_level(heap_.view), all);
+    EXPECT_EQ(heap_.cache_bits(), all);
     EXPECT_TRUE(heap_.summary_is_complete());
 }
 
 // Runs of different lengths in one word overlap: who wins only a part must let go of it.
-TEST(MagazineUnderContention, NoSegmentOfOneWordHasTwoOwners) {
+TEST(SegmentCacheUnderContention, NoSegmentOfOneWordHasTwoOwners) {
     constexpr std::uint32_t all = 20;
     heap_memory heap(64);
     std::vector<word32> owners(all);
     word32 shared{0};
-    device::magazine_put(heap.view, {segment_index{0}, all});
+    device::cache_put(heap.view, {segment_index{0}, all});
     const auto result = simt::run_emulated(
         {4, 8},
         [&](simt::thread_position at) {
@@ -90,7 +90,7 @@ TEST(MagazineUnderContention, NoSegmentOfOneWordHasTwoOwners) {
             for (std::uint32_t round = 0; round < 20000; ++round) {
                 random = mix(random + 0x9e3779b9u);
                 segment_run run;
-                if (!device::magazine_take(heap.view, alone, 1 + random % 6, &run)) {
+                if (!device::cache_take(heap.view, alone, 1 + random % 6, &run)) {
                     continue;
                 }
                 for (std::uint32_t s = to_underlying(run.first); s < to_underlying(run.first) + run.count; ++s) {
@@ -102,19 +102,19 @@ TEST(MagazineUnderContention, NoSegmentOfOneWordHasTwoOwners) {
                 for (std::uint32_t s = to_underlying(run.first); s < to_underlying(run.first) + run.count; ++s) {
                     owners[s].fetch_sub<order::relaxed>(1);
                 }
-                device::magazine_put(heap.view, run);
+                device::cache_put(heap.view, run);
             }
         },
         4);
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(shared.load<order::relaxed>(), 0u);
-    EXPECT_EQ(device::magazine_level(heap.view), all);
-    EXPECT_EQ(heap.magazine_bits(), all);
+    EXPECT_EQ(device::cache_level(heap.view), all);
+    EXPECT_EQ(heap.cache_bits(), all);
 }
 
-TEST_P(MagazineUnderLoad, DrainingBesideTakersLosesNothing) {
+TEST_P(SegmentCacheUnderLoad, DrainingBesideTakersLosesNothing) {
     const std::uint32_t all = GetParam();
-    device::magazine_put(heap_.view, {segment_index{0}, all});
+    device::cache_put(heap_.view, {segment_index{0}, all});
     const auto result = simt::run_emulated(
         {4, 64},
         [&](simt::thread_position at) {
@@ -122,8 +122,8 @@ TEST_P(MagazineUnderLoad, DrainingBesideTakersLosesNothing) {
             for (std::uint32_t round = 0; round < 40; ++round) {
                 if (at.block == 0) {
                     // A lane drains a word and puts it back bit by bit.
-                    const std::uint32_t word = (at.thread * 7 + round) % heap_.view.magazine_words();
-                    const std::uint64_t bits = device::magazine_drain_word(heap_.view, word);
+                    const std::uint32_t word = (at.thread * 7 + round) % heap_.view.cache_words();
+                    const std::uint64_t bits = device::cache_drain_word(heap_.view, word);
                     for (std::uint32_t b = 0; b < 64; ++b) {
                         if ((bits >> b & 1) != 0) {
                             own({segment_index{word * 64 + b}, 1});
@@ -137,7 +137,7 @@ TEST_P(MagazineUnderLoad, DrainingBesideTakersLosesNothing) {
                     }
                 } else {
                     segment_run run;
-                    const bool ok = device::magazine_take(heap_.view, mask, 1 + round % 3, &run);
+                    const bool ok = device::cache_take(heap_.view, mask, 1 + round % 3, &run);
                     if (ok && device::is_leader(mask)) {
                         own(run);
                     }
@@ -151,25 +151,25 @@ TEST_P(MagazineUnderLoad, DrainingBesideTakersLosesNothing) {
         3);
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(shared_.load<order::relaxed>(), 0u);
-    EXPECT_EQ(device::magazine_level(heap_.view), all);
-    EXPECT_EQ(heap_.magazine_bits(), all);
+    EXPECT_EQ(device::cache_level(heap_.view), all);
+    EXPECT_EQ(heap_.cache_bits(), all);
     EXPECT_TRUE(heap_.summary_is_complete());
 }
 
 // What is written to a segment before it is put is seen by who takes it: the thread sanitizer looks.
-TEST_P(MagazineUnderLoad, PuttingReleasesAndTakingAcquires) {
-    std::vector<std::uint64_t> content(GetParam());  // not atomic: the magazine orders
-    device::magazine_put(heap_.view, {segment_index{0}, GetParam()});
+TEST_P(SegmentCacheUnderLoad, PuttingReleasesAndTakingAcquires) {
+    std::vector<std::uint64_t> content(GetParam());  // not atomic: the segment cache orders
+    device::cache_put(heap_.view, {segment_index{0}, GetParam()});
     const auto result = simt::run_emulated(
         {4, 64},
         [&](simt::thread_position) {
             const simt::lane_mask mask = simt::converge();
             for (int round = 0; round < 50; ++round) {
                 segment_run run;
-                if (device::magazine_take(heap_.view, mask, 1, &run) && device::is_leader(mask)) {
+                if (device::cache_take(heap_.view, mask, 1, &run) && device::is_leader(mask)) {
                     ++content[to_underlying(run.first)];
                     taken_.fetch_add<order::relaxed>(1);
-                    device::magazine_put(heap_.view, run);
+                    device::cache_put(heap_.view, run);
                 }
             }
         },
@@ -183,7 +183,7 @@ TEST_P(MagazineUnderLoad, PuttingReleasesAndTakingAcquires) {
     EXPECT_GT(total, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Segments, MagazineUnderLoad, ::testing::Values(40u, 64u, 300u, 5000u));
+INSTANTIATE_TEST_SUITE_P(Segments, SegmentCacheUnderLoad, ::testing::Values(40u, 64u, 300u, 5000u));
 
 }  // namespace
 }  // namespace orchard

@@ -15,17 +15,17 @@
 namespace orchard {
 namespace {
 
-using device::answer_status;
 using device::outcome;
-using device::receipt;
+using device::response_status;
+using device::ticket;
 using simt::order;
 using word32 = simt::device_word<std::uint32_t>;
 
 /// Counts how often each segment was received.
-struct counting_sink {
+struct counting_completion {
     word32* received;
-    ORCHARD_FN void operator()(answer_status status, segment_run run) const {
-        for (std::uint32_t i = 0; status == answer_status::granted && i < run.count; ++i) {
+    ORCHARD_FN void operator()(response_status status, segment_run run) const {
+        for (std::uint32_t i = 0; status == response_status::granted && i < run.count; ++i) {
             received[to_underlying(run.first) + i].fetch_add<order::relaxed>(1);
         }
     }
@@ -44,7 +44,7 @@ protected:
     void collect() {
         while (client_.in_flight() != 0) {
             host_.service.poll_once();
-            client_.courier_round(rig::alone, sink_);
+            client_.poller_round(rig::alone, completion_);
         }
     }
     void expect_each_granted_segment_received_once() {
@@ -62,7 +62,7 @@ protected:
     rig::service_rig host_{setup()};
     device::mailbox_client client_{host_.box.host, host_.box.device, host_.box.shape, 100'000'000'000};
     std::vector<word32> received_ = std::vector<word32>(segments);
-    counting_sink sink_{received_.data()};
+    counting_completion completion_{received_.data()};
 };
 
 TEST_F(Abandoned, WaitersAndSinkTogetherReceiveEverySegmentOnce) {
@@ -83,15 +83,15 @@ TEST_F(Abandoned, WaitersAndSinkTogetherReceiveEverySegmentOnce) {
             const simt::lane_mask mask = simt::match(simt::converge(), at.thread % 2);
             for (std::uint32_t round = 0; round < 40; ++round) {
                 const std::uint32_t count = 1 + round % 4;
-                const receipt r = client_.post(mask, rig::grant_of(count), false, sink_);
+                const ticket r = client_.post(mask, rig::grant_of(count), false, completion_);
                 if (r.failure != failure_reason::none) {
                     continue;
                 }
-                const outcome o = client_.wait(mask, r, sink_);
+                const outcome o = client_.wait(mask, r, completion_);
                 if (device::is_leader(mask)) {
                     gave_up.fetch_add<order::relaxed>(o.failure != failure_reason::none ? 1 : 0);
                     if (o.failure == failure_reason::none) {
-                        sink_(o.result.status, o.result.run);
+                        completion_(o.result.status, o.result.run);
                     }
                 }
             }
@@ -108,13 +108,13 @@ TEST_F(Abandoned, UnattendedPostsReachTheSinkOnce) {
     const auto result = simt::run_emulated({4, 64}, [&](simt::thread_position at) {
         const simt::lane_mask mask = simt::match(simt::converge(), at.thread % 4);
         for (std::uint32_t round = 0; round < 60; ++round) {
-            mailbox::post request = rig::grant_of(1 + (at.block + round) % 4);
+            mailbox::request request = rig::grant_of(1 + (at.block + round) % 4);
             request.or_fewer = round % 2 == 0;
-            const receipt r = client_.post(mask, request, true, sink_);
+            const ticket r = client_.post(mask, request, true, completion_);
             if (device::is_leader(mask) && r.failure == failure_reason::none) {
                 posted.fetch_add<order::relaxed>(1);
             }
-            client_.courier_round(mask, sink_);
+            client_.poller_round(mask, completion_);
             if (device::is_leader(mask) && at.block == 0 && at.thread < 32 && at.thread % 4 == 0) {
                 host_.service.poll_once();  // one lane only is the service
             }
@@ -128,19 +128,19 @@ TEST_F(Abandoned, UnattendedPostsReachTheSinkOnce) {
 }
 
 TEST_F(Abandoned, UnattendedReturnsAreAcknowledgedToTheSink) {
-    rig::sink_record sunk;
-    const rig::recording_sink sink{&sunk};
-    const receipt r = client_.post(rig::alone, rig::grant_of(9), false, sink);
+    rig::completion_record sunk;
+    const rig::recording_completion completion{&sunk};
+    const ticket r = client_.post(rig::alone, rig::grant_of(9), false, completion);
     host_.service.poll_once();
-    const outcome o = client_.wait(rig::alone, r, sink);
-    const mailbox::post back{mailbox::post_kind::give_back, 0, 0, o.result.run, false};
-    for (const answer_status expected : {answer_status::acknowledged, answer_status::refused}) {
-        ASSERT_EQ(client_.post(rig::alone, back, true, sink).failure, failure_reason::none);
+    const outcome o = client_.wait(rig::alone, r, completion);
+    const mailbox::request back{mailbox::request_kind::give_back, 0, 0, o.result.run, false};
+    for (const response_status expected : {response_status::acknowledged, response_status::refused}) {
+        ASSERT_EQ(client_.post(rig::alone, back, true, completion).failure, failure_reason::none);
         host_.service.poll_once();
-        client_.courier_round(rig::alone, sink);
-        EXPECT_EQ(sunk.get(&rig::sink_record::last_status), static_cast<std::uint64_t>(expected));
+        client_.poller_round(rig::alone, completion);
+        EXPECT_EQ(sunk.get(&rig::completion_record::last_status), static_cast<std::uint64_t>(expected));
     }
-    EXPECT_EQ(sunk.get(&rig::sink_record::calls), 2u);
+    EXPECT_EQ(sunk.get(&rig::completion_record::calls), 2u);
     EXPECT_EQ(host_.box.claimed(), 0u);
     EXPECT_EQ(host_.service.counters().segments_granted.get(), 0u);
 }

@@ -13,8 +13,8 @@
 namespace orchard {
 namespace {
 
-using device::receipt;
 using device::slot_word;
+using device::ticket;
 using rig::scripted_mailbox;
 
 TEST(Costs, APostIsOneHostWordAndFewAtomics) {
@@ -23,7 +23,7 @@ TEST(Costs, APostIsOneHostWordAndFewAtomics) {
         simt::device_word<std::uint64_t> failed{0};
         const auto result = simt::run_emulated({4, 128}, [&](simt::thread_position) {
             const simt::lane_mask mask = simt::converge();
-            if (box.client.post(mask, rig::grant_of(1), unattended, box.sink()).failure != failure_reason::none) {
+            if (box.client.post(mask, rig::grant_of(1), unattended, box.completion()).failure != failure_reason::none) {
                 failed.fetch_or<simt::order::relaxed>(1);
             }
         });
@@ -42,20 +42,20 @@ TEST(Costs, ARefusedPostWritesNothing) {
     scripted_mailbox box(mailbox::shape{64, 8});
     box.close();
     const auto result = simt::run_emulated({1, 64}, [&](simt::thread_position) {
-        (void)box.client.post(simt::converge(), rig::grant_of(1), false, box.sink());
+        (void)box.client.post(simt::converge(), rig::grant_of(1), false, box.completion());
     });
     EXPECT_EQ(result.costs.host_words_written, 0u);
     EXPECT_EQ(box.tickets(), 0u);
     EXPECT_EQ(box.claimed(), 0u);
 }
 
-// One lane of the first warp stands for a courier at work: it holds the office, changes its word, and delivers.
+// One lane of the first warp stands for a poller at work: it holds the lease, changes its word, and delivers.
 TEST(Costs, WaitingGroupsReadNoHostMemory) {
-    constexpr std::uint64_t patience_ns = 4'000'000;  // less than what makes a courier count as lost
+    constexpr std::uint64_t patience_ns = 4'000'000;  // less than what makes a poller count as lost
     bool undisturbed = false;
     for (int attempt = 0; attempt < 200 && !undisturbed; ++attempt) {
         scripted_mailbox box(mailbox::shape{64, 8});
-        std::uint64_t word = box.take_office_and_stop();
+        std::uint64_t word = box.take_lease_and_stop();
         simt::device_word<std::uint32_t> posted{0};
         simt::device_word<std::uint32_t> answered{0};
         const std::uint64_t began = simt::clock_ns();
@@ -69,23 +69,23 @@ TEST(Costs, WaitingGroupsReadNoHostMemory) {
                             simt::pause(0);
                         }
                         for (int i = 0; i < 16; ++i) {
-                            word = device::courier_word::succeeded(word);
-                            box.set_courier(word);
+                            word = device::poller_word::succeeded(word);
+                            box.set_poller(word);
                             simt::pause(0);
                         }
                         for (std::uint32_t s = 0; s < box.shape.slots; ++s) {
                             if ((box.slot(s) & slot_word::pending) != 0) {
-                                box.deliver({device::answer_status::granted, s, 0, {segment_index{s}, 1}});
+                                box.deliver({device::response_status::granted, s, 0, {segment_index{s}, 1}});
                             }
                         }
                     }
                     return;
                 }
-                const receipt r = box.client.post(mask, rig::grant_of(1), false, box.sink());
+                const ticket r = box.client.post(mask, rig::grant_of(1), false, box.completion());
                 if (device::is_leader(mask)) {
                     posted.fetch_add<simt::order::relaxed>(1);
                 }
-                const device::outcome o = box.client.wait(mask, r, box.sink());
+                const device::outcome o = box.client.wait(mask, r, box.completion());
                 if (device::is_leader(mask) && o.result.run.first == segment_index{r.slot}) {
                     answered.fetch_add<simt::order::relaxed>(1);
                 }
@@ -101,33 +101,33 @@ TEST(Costs, WaitingGroupsReadNoHostMemory) {
         }
     }
     if (!undisturbed) {
-        GTEST_SKIP() << "the machine is too busy: no run ended before a courier would count as lost";
+        GTEST_SKIP() << "the machine is too busy: no run ended before a poller would count as lost";
     }
 }
 
-TEST(Costs, ACourierWithNothingToDoReadsOneWordALane) {
+TEST(Costs, APollerWithNothingToDoReadsOneWordALane) {
     scripted_mailbox box(mailbox::shape{64, 8});
     const auto result = simt::run_emulated(
-        {1, 20}, [&](simt::thread_position) { box.client.courier_round(simt::converge(), box.sink()); });
+        {1, 20}, [&](simt::thread_position) { box.client.poller_round(simt::converge(), box.completion()); });
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(result.costs.host_words_read, 20u);
     EXPECT_EQ(result.costs.host_words_written, 0u);
-    EXPECT_EQ(result.costs.device_atomics, 2u) << "takes office, leaves it";
+    EXPECT_EQ(result.costs.device_atomics, 2u) << "takes lease, leaves it";
 }
 
 TEST(Costs, RequestsNeedNoHostAtomicsAndOneHostWordEach) {
     rig::service_rig host;
     const rig::background serving([&] { host.service.poll_once(); });
     const device::mailbox_client client{host.box.host, host.box.device, host.box.shape, 60'000'000'000};
-    rig::sink_record sunk;
+    rig::completion_record sunk;
     simt::device_word<std::uint64_t> good{0};
     constexpr std::uint64_t rounds = 8;
     const auto result = simt::run_emulated({4, 64}, [&](simt::thread_position) {
         const simt::lane_mask mask = simt::converge();
         for (std::uint64_t i = 0; i < rounds; ++i) {
-            const receipt r = client.post(mask, rig::grant_of(1), false, rig::recording_sink{&sunk});
-            const device::outcome o = client.wait(mask, r, rig::recording_sink{&sunk});
-            if (device::is_leader(mask) && o.result.status == device::answer_status::granted) {
+            const ticket r = client.post(mask, rig::grant_of(1), false, rig::recording_completion{&sunk});
+            const device::outcome o = client.wait(mask, r, rig::recording_completion{&sunk});
+            if (device::is_leader(mask) && o.result.status == device::response_status::granted) {
                 good.fetch_add<simt::order::relaxed>(1);
             }
         }

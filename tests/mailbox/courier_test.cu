@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Couriers that stop, at every point of their work: whoever follows loses nothing and hands nothing over twice.
+/// Pollers that stop, at every point of their work: whoever follows loses nothing and hands nothing over twice.
 
 #include <gtest/gtest.h>
 
@@ -13,53 +13,53 @@
 namespace orchard {
 namespace {
 
-using device::courier_word;
-using device::receipt;
+using device::poller_word;
 using device::slot_word;
+using device::ticket;
 using rig::scripted_mailbox;
 
-class Courier : public ::testing::TestWithParam<std::uint32_t> {
+class Poller : public ::testing::TestWithParam<std::uint32_t> {
 protected:
     scripted_mailbox box_{mailbox::shape{4, GetParam()}};
 
-    void expect_grant(receipt r, std::uint32_t first) {
+    void expect_grant(ticket r, std::uint32_t first) {
         const device::outcome o = box_.wait(r);
         EXPECT_EQ(o.failure, failure_reason::none);
-        EXPECT_EQ(o.result.status, device::answer_status::granted);
+        EXPECT_EQ(o.result.status, device::response_status::granted);
         EXPECT_EQ(o.result.run, (segment_run{segment_index{first}, r.count}));
     }
 };
 
-TEST_P(Courier, ThatStopsBeforeItDeliversIsReplaced) {
-    const receipt r = box_.ask(3);
+TEST_P(Poller, ThatStopsBeforeItDeliversIsReplaced) {
+    const ticket r = box_.ask(3);
     box_.serve(40);
-    const std::uint64_t stopped = box_.take_office_and_stop();
+    const std::uint64_t stopped = box_.take_lease_and_stop();
     expect_grant(r, 40);
     EXPECT_EQ(box_.cursor(), 1u);
-    EXPECT_EQ(box_.courier() & courier_word::held, 0u);
-    EXPECT_GT(courier_word::epoch_field::get(box_.courier()), courier_word::epoch_field::get(stopped));
-    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 0u);
+    EXPECT_EQ(box_.poller() & poller_word::held, 0u);
+    EXPECT_GT(poller_word::epoch_field::get(box_.poller()), poller_word::epoch_field::get(stopped));
+    EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
 }
 
-TEST_P(Courier, ThatComesBackDoesNotMoveItsSuccessorsCursor) {
-    const receipt r = box_.ask(3);
+TEST_P(Poller, ThatComesBackDoesNotMoveItsSuccessorsCursor) {
+    const ticket r = box_.ask(3);
     box_.serve(40);
-    std::uint64_t stopped = box_.take_office_and_stop();
+    std::uint64_t stopped = box_.take_lease_and_stop();
     expect_grant(r, 40);
-    const std::uint64_t after = box_.courier();
-    EXPECT_FALSE(box_.device->courier[0].word.compare_exchange<simt::order::relaxed>(
-        stopped, courier_word::moved_to(stopped, 1)));
-    EXPECT_EQ(box_.courier(), after);
+    const std::uint64_t after = box_.poller();
+    EXPECT_FALSE(
+        box_.device->poller[0].word.compare_exchange<simt::order::relaxed>(stopped, poller_word::moved_to(stopped, 1)));
+    EXPECT_EQ(box_.poller(), after);
 }
 
-TEST_P(Courier, ThatDeliveredWithoutMovingTheCursorIsHarmless) {
-    std::vector<receipt> asked;
-    std::vector<mailbox::answer> answers;
+TEST_P(Poller, ThatDeliveredWithoutMovingTheCursorIsHarmless) {
+    std::vector<ticket> asked;
+    std::vector<mailbox::response> answers;
     for (std::uint32_t i = 0; i < 4; ++i) {
         asked.push_back(box_.ask(i + 1));
         answers.push_back(box_.serve(10 * i));
     }
-    box_.take_office_and_stop();
+    box_.take_lease_and_stop();
     for (const auto& a : answers) {
         box_.deliver(a);
     }
@@ -71,8 +71,8 @@ TEST_P(Courier, ThatDeliveredWithoutMovingTheCursorIsHarmless) {
     for (std::uint32_t i = 0; i < 4; ++i) {
         asked[i] = box_.ask(100 + i);
     }
-    box_.set_courier(courier_word::released(box_.courier()));
-    box_.courier_round();
+    box_.set_poller(poller_word::released(box_.poller()));
+    box_.poller_round();
     EXPECT_LE(box_.cursor(), 4u);
     for (std::uint32_t i = 0; i < 4; ++i) {
         EXPECT_EQ(box_.slot(asked[i].slot), slot_word::waiting(asked[i].tag)) << "slot " << asked[i].slot;
@@ -84,20 +84,20 @@ TEST_P(Courier, ThatDeliveredWithoutMovingTheCursorIsHarmless) {
         expect_grant(asked[i], 1000 + 10 * i);
     }
     EXPECT_EQ(box_.cursor(), 8u);
-    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 0u);
+    EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
 }
 
 // Of four delivered answers the host has written over the first `n`: they are passed, the others met once more.
-TEST_P(Courier, WhoseDeliveredAnswersWereWrittenOverIsHarmless) {
+TEST_P(Poller, WhoseDeliveredAnswersWereWrittenOverIsHarmless) {
     for (std::uint32_t over = 1; over <= 4; ++over) {
         const std::uint64_t cursor = box_.cursor();
-        std::vector<receipt> asked;
-        std::vector<mailbox::answer> answers;
+        std::vector<ticket> asked;
+        std::vector<mailbox::response> answers;
         for (std::uint32_t i = 0; i < 4; ++i) {
             asked.push_back(box_.ask(i + 1));
             answers.push_back(box_.serve(10 * i));
         }
-        box_.take_office_and_stop();
+        box_.take_lease_and_stop();
         for (std::uint32_t i = 0; i < 4; ++i) {
             box_.deliver(answers[i]);
             expect_grant(asked[i], 10 * i);
@@ -113,22 +113,22 @@ TEST_P(Courier, WhoseDeliveredAnswersWereWrittenOverIsHarmless) {
         }
         EXPECT_EQ(box_.cursor(), cursor + 4 + over);
     }
-    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 0u);
+    EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
 }
 
-// The lanes of a courier deliver in no particular order. Where it stops half-way, the slot of an answer that it did
+// The lanes of a poller deliver in no particular order. Where it stops half-way, the slot of an answer that it did
 // deliver is used again, and the new answer must not be written over one that it did not deliver.
-TEST_P(Courier, ThatStopsHalfWayLosesNoAnswer) {
-    std::vector<receipt> asked;
-    std::vector<mailbox::answer> answers;
+TEST_P(Poller, ThatStopsHalfWayLosesNoAnswer) {
+    std::vector<ticket> asked;
+    std::vector<mailbox::response> answers;
     for (std::uint32_t i = 0; i < 4; ++i) {
         asked.push_back(box_.ask(i + 1));
         answers.push_back(box_.serve(10 * i));
     }
-    box_.take_office_and_stop();
+    box_.take_lease_and_stop();
     box_.deliver(answers[2]);
     expect_grant(asked[2], 20);
-    const receipt again = box_.ask(7);
+    const ticket again = box_.ask(7);
     ASSERT_EQ(again.slot, asked[2].slot);
     box_.serve(700);
     // Only now does anybody wait long enough to take over. Nobody is to wait in vain.
@@ -140,66 +140,67 @@ TEST_P(Courier, ThatStopsHalfWayLosesNoAnswer) {
     EXPECT_EQ(box_.claimed(), 0u);
 }
 
-TEST_P(Courier, ThatIsLateDeliversNothingIntoAReusedSlot) {
-    // The cursor is set back, so that the same answer is met twice: as by a courier that was stopped meanwhile.
-    const receipt first = box_.ask(1);
+TEST_P(Poller, ThatIsLateDeliversNothingIntoAReusedSlot) {
+    // The cursor is set back, so that the same answer is met twice: as by a poller that was stopped meanwhile.
+    const ticket first = box_.ask(1);
     box_.serve(11);
     expect_grant(first, 11);
-    const std::uint64_t before = courier_word::moved_to(box_.courier(), 0);
+    const std::uint64_t before = poller_word::moved_to(box_.poller(), 0);
     EXPECT_EQ(box_.slot(first.slot), slot_word::idle((first.tag + 1) & box_.shape.tag_mask()));
-    box_.set_courier(before);
-    box_.courier_round();
+    box_.set_poller(before);
+    box_.poller_round();
     EXPECT_EQ(box_.slot(first.slot), slot_word::idle((first.tag + 1) & box_.shape.tag_mask())) << "idle";
-    const receipt second = box_.ask(1);
+    const ticket second = box_.ask(1);
     ASSERT_EQ(second.slot, first.slot);
-    box_.set_courier(before);
-    box_.courier_round();
+    box_.set_poller(before);
+    box_.poller_round();
     EXPECT_EQ(box_.slot(first.slot), slot_word::waiting(second.tag)) << "somebody else's";
     box_.set_slot(first.slot, slot_word::forsaken(second.tag, 1));
-    box_.set_courier(before);
-    box_.courier_round();
+    box_.set_poller(before);
+    box_.poller_round();
     EXPECT_EQ(box_.slot(first.slot), slot_word::forsaken(second.tag, 1)) << "nobody's";
-    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 0u);
+    EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
 }
 
-TEST_P(Courier, GivesEachAnswerToTheSinkOnceHoweverOftenItIsMet) {
-    const receipt r = box_.ask_unattended(5);
+TEST_P(Poller, GivesEachAnswerToTheSinkOnceHoweverOftenItIsMet) {
+    const ticket r = box_.ask_unattended(5);
     ASSERT_EQ(r.failure, failure_reason::none);
     box_.serve(70);
-    const std::uint64_t before = box_.courier();
+    const std::uint64_t before = box_.poller();
     for (int i = 0; i < 3; ++i) {
-        box_.set_courier(before);
-        box_.courier_round();
+        box_.set_poller(before);
+        box_.poller_round();
     }
-    EXPECT_EQ(box_.sunk.get(&rig::sink_record::calls), 1u);
-    EXPECT_EQ(box_.sunk.get(&rig::sink_record::last_first), 70u);
-    EXPECT_EQ(box_.sunk.get(&rig::sink_record::last_count), 5u) << "the count asked for: the answer does not carry it";
+    EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 1u);
+    EXPECT_EQ(box_.sunk.get(&rig::completion_record::last_first), 70u);
+    EXPECT_EQ(box_.sunk.get(&rig::completion_record::last_count), 5u)
+        << "the count asked for: the response does not carry it";
     EXPECT_EQ(box_.claimed(), 0u);
 }
 
-TEST_P(Courier, ReadsOnlyThoseAnswersThatHaveArrived) {
-    const receipt a = box_.ask(1);
-    const receipt b = box_.ask(2);
+TEST_P(Poller, ReadsOnlyThoseAnswersThatHaveArrived) {
+    const ticket a = box_.ask(1);
+    const ticket b = box_.ask(2);
     box_.serve(1);
-    box_.courier_round();
+    box_.poller_round();
     EXPECT_EQ(box_.cursor(), 1u);
     EXPECT_NE(box_.slot(a.slot) & slot_word::answered, 0u);
     EXPECT_EQ(box_.slot(b.slot), slot_word::waiting(b.tag));
-    box_.courier_round();
+    box_.poller_round();
     EXPECT_EQ(box_.cursor(), 1u);
     box_.serve(2);
     expect_grant(b, 2);
     expect_grant(a, 1);
 }
 
-TEST(ACourierOfOneLane, DeliversMoreAnswersThanItReadsAtOnceEachWhereItBelongs) {
-    constexpr std::uint32_t posts = 3 * device::courier::depth + 2;
+TEST(APollerOfOneLane, DeliversMoreAnswersThanItReadsAtOnceEachWhereItBelongs) {
+    constexpr std::uint32_t posts = 3 * device::poller::depth + 2;
     scripted_mailbox box(mailbox::shape{64, 8});
     const auto is_forsaken = [](std::uint32_t slot) { return slot % 3 == 1; };
     for (std::uint32_t slot = 0; slot < posts; ++slot) {
         box.set_slot(slot, is_forsaken(slot) ? slot_word::forsaken(0, slot + 1) : slot_word::waiting(0));
         box.device->posted[0].word.fetch_add<simt::order::relaxed>(1);
-        box.server.answer({device::answer_status::granted, slot, 0, {segment_index{10 * slot}, 0}});
+        box.server.answer({device::response_status::granted, slot, 0, {segment_index{10 * slot}, 0}});
     }
     box.server.flush();
     const device::outcome last = box.wait({posts - 1, 0, posts});
@@ -216,27 +217,27 @@ TEST(ACourierOfOneLane, DeliversMoreAnswersThanItReadsAtOnceEachWhereItBelongs) 
             EXPECT_EQ(slot_word::unpack(box.slot(slot)).run.first, segment_index{10 * slot}) << slot;
         }
     }
-    EXPECT_EQ(box.sunk.get(&rig::sink_record::grants), sunk);
-    EXPECT_EQ(box.sunk.get(&rig::sink_record::segments), segments);
+    EXPECT_EQ(box.sunk.get(&rig::completion_record::grants), sunk);
+    EXPECT_EQ(box.sunk.get(&rig::completion_record::segments), segments);
 }
 
-INSTANTIATE_TEST_SUITE_P(TagBits, Courier, ::testing::Values(2u, 3u, 8u));
+INSTANTIATE_TEST_SUITE_P(TagBits, Poller, ::testing::Values(2u, 3u, 8u));
 
-TEST(ACourierThatHoldsOffice, IsTheOnlyOneToReadHostMemory) {
+TEST(APollerThatHoldsOffice, IsTheOnlyOneToReadHostMemory) {
     scripted_mailbox box(mailbox::shape{64, 8});
-    box.take_office_and_stop();
-    const std::uint64_t word = box.courier();
+    box.take_lease_and_stop();
+    const std::uint64_t word = box.poller();
     const auto result = simt::run_emulated({2, 64}, [&](simt::thread_position) {
         const simt::lane_mask mask = simt::converge();
         for (int i = 0; i < 20; ++i) {
-            box.client.courier_round(mask, box.sink());
+            box.client.poller_round(mask, box.completion());
         }
     });
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(result.costs.host_words_read, 0u);
     EXPECT_EQ(result.costs.host_atomics, 0u);
     EXPECT_EQ(result.costs.device_atomics, 0u) << "looking costs no atomic";
-    EXPECT_EQ(box.courier(), word);
+    EXPECT_EQ(box.poller(), word);
 }
 
 }  // namespace

@@ -16,12 +16,12 @@
 namespace orchard {
 namespace {
 
-using device::courier_word;
 using device::outcome;
-using device::receipt;
+using device::poller_word;
 using device::slot_word;
+using device::ticket;
+using rig::completion_record;
 using rig::scripted_mailbox;
-using rig::sink_record;
 
 constexpr std::uint64_t ms = 1'000'000;
 
@@ -35,30 +35,31 @@ protected:
 };
 
 TEST_P(Deadline, OfAWaitLeavesTheSlotUnattended) {
-    const receipt r = box_.ask(9);
+    const ticket r = box_.ask(9);
     const outcome o = box_.wait(r);
     EXPECT_EQ(o.failure, failure_reason::service_not_answering);
     EXPECT_EQ(box_.slot(r.slot), slot_word::forsaken(r.tag, 9));
-    EXPECT_EQ(box_.courier() & courier_word::held, 0u) << "who gives up must not keep the office";
+    EXPECT_EQ(box_.poller() & poller_word::held, 0u) << "who gives up must not keep the lease";
 }
 
 TEST_P(Deadline, ALateGrantGoesToTheSinkOnceAndTheSlotIsFreeAgain) {
     // More than a lap of tags.
     for (std::uint32_t use = 0; use < 10; ++use) {
-        const receipt r = box_.ask(9);
+        const ticket r = box_.ask(9);
         ASSERT_EQ(r.failure, failure_reason::none);
         EXPECT_EQ(box_.wait(r).failure, failure_reason::service_not_answering);
         box_.serve(100 + use);
-        box_.courier_round();
-        box_.courier_round();
-        EXPECT_EQ(box_.sunk.get(&sink_record::calls), use + 1);
-        EXPECT_EQ(box_.sunk.get(&sink_record::last_status), static_cast<std::uint64_t>(device::answer_status::granted));
-        EXPECT_EQ(box_.sunk.get(&sink_record::last_first), 100 + use);
-        EXPECT_EQ(box_.sunk.get(&sink_record::last_count), 9u);
+        box_.poller_round();
+        box_.poller_round();
+        EXPECT_EQ(box_.sunk.get(&completion_record::calls), use + 1);
+        EXPECT_EQ(box_.sunk.get(&completion_record::last_status),
+                  static_cast<std::uint64_t>(device::response_status::granted));
+        EXPECT_EQ(box_.sunk.get(&completion_record::last_first), 100 + use);
+        EXPECT_EQ(box_.sunk.get(&completion_record::last_count), 9u);
         EXPECT_EQ(box_.slot(r.slot), slot_word::idle((r.tag + 1) & box_.shape.tag_mask()));
         box_.client.timeout_ns = 10'000 * ms;
         outlast_knowledge();
-        const receipt again = box_.ask(2);
+        const ticket again = box_.ask(2);
         EXPECT_EQ(again.slot, r.slot);
         box_.serve(3);
         EXPECT_EQ(box_.wait(again).result.run, (segment_run{segment_index{3}, 2}));
@@ -68,8 +69,8 @@ TEST_P(Deadline, ALateGrantGoesToTheSinkOnceAndTheSlotIsFreeAgain) {
 
 TEST_P(Deadline, IsNotReachedWhereTheAnswerLiesInTheSlot) {
     box_.client.timeout_ns = 0;
-    const receipt r = box_.ask(9);
-    box_.take_office_and_stop();
+    const ticket r = box_.ask(9);
+    box_.take_lease_and_stop();
     box_.deliver(box_.serve(5));
     const outcome o = box_.wait(r);
     EXPECT_EQ(o.failure, failure_reason::none);
@@ -78,27 +79,27 @@ TEST_P(Deadline, IsNotReachedWhereTheAnswerLiesInTheSlot) {
 
 TEST_P(Deadline, OfAServiceThatLivesIsCalledCommitBlocked) {
     box_.client.timeout_ns = 300 * ms;
-    const rig::background beating([&] { box_.server.beat(); });
+    const rig::background beating([&] { box_.server.heartbeat(); });
     EXPECT_EQ(box_.wait(box_.ask(1)).failure, failure_reason::commit_blocked);
 }
 
 TEST_P(Deadline, OfABlockedCommitIsNotReachedByThoseThatAskForAsMuchThen) {
-    const receipt r = box_.ask(4);
+    const ticket r = box_.ask(4);
     box_.server.show_blocked(4 * leaves_per_segment);
-    device::refusals::note_refusal(box_.client, mailbox::device_part::blocked_from(4 * leaves_per_segment));
+    device::rejections::note_rejection(box_.client, mailbox::device_part::blocked_from(4 * leaves_per_segment));
     EXPECT_EQ(box_.ask(4).failure, failure_reason::commit_blocked);
     EXPECT_EQ(box_.ask(5).failure, failure_reason::commit_blocked);
     EXPECT_EQ(box_.tickets(), 1u) << "nothing more was posted";
-    const receipt less = box_.ask(3);
+    const ticket less = box_.ask(3);
     EXPECT_EQ(less.failure, failure_reason::none) << "there may be as much";
     box_.server.show_blocked(2 * leaves_per_segment);
     outlast_knowledge();
-    EXPECT_EQ(box_.client.known_refusal(leaves_per_segment), failure_reason::none);
-    EXPECT_EQ(box_.client.known_refusal(2 * leaves_per_segment), failure_reason::commit_blocked);
+    EXPECT_EQ(box_.client.known_rejection(leaves_per_segment), failure_reason::none);
+    EXPECT_EQ(box_.client.known_rejection(2 * leaves_per_segment), failure_reason::commit_blocked);
     EXPECT_EQ(box_.ask(2).failure, failure_reason::commit_blocked) << "less was refused too";
     box_.server.show_blocked(0);
     outlast_knowledge();
-    const receipt later = box_.ask(4);
+    const ticket later = box_.ask(4);
     EXPECT_EQ(later.failure, failure_reason::none) << "it is over";
     EXPECT_EQ(box_.device->known.flags.load<simt::order::relaxed>(), 0u);
     EXPECT_EQ(box_.tickets(), 3u);
@@ -107,14 +108,14 @@ TEST_P(Deadline, OfABlockedCommitIsNotReachedByThoseThatAskForAsMuchThen) {
 
 TEST_P(Deadline, CountsFromTheLastProgress) {
     box_.client.timeout_ns = 400 * ms;
-    const receipt r = box_.ask(1);
+    const ticket r = box_.ask(1);
     // Answers to others arrive for longer than the deadline, then that to the post.
     std::thread others([&] {
-        std::uint64_t word = box_.take_office_and_stop();
+        std::uint64_t word = box_.take_lease_and_stop();
         const absl::Time end = absl::Now() + absl::Milliseconds(1000);
         while (absl::Now() < end) {
-            word = courier_word::moved_to(word, courier_word::cursor(word) + 1);
-            box_.set_courier(word);
+            word = poller_word::moved_to(word, poller_word::cursor(word) + 1);
+            box_.set_poller(word);
             absl::SleepFor(absl::Milliseconds(1));
         }
         box_.deliver(box_.serve(8));
@@ -137,42 +138,42 @@ TEST_P(Deadline, OfAPostEndsWhereNoSlotComesFree) {
 
 TEST_P(Deadline, OfAPostCountsFromTheLastProgress) {
     box_.client.timeout_ns = 400 * ms;
-    std::vector<receipt> asked;
+    std::vector<ticket> asked;
     for (int i = 0; i < 4; ++i) {
         asked.push_back(box_.ask(1));
     }
     // The mailbox works, for others: answers are delivered, but each time somebody else is faster to take the slot.
     std::thread others([&] {
-        std::uint64_t word = box_.take_office_and_stop();
+        std::uint64_t word = box_.take_lease_and_stop();
         const absl::Time end = absl::Now() + absl::Milliseconds(1000);
         while (absl::Now() < end) {
-            word = courier_word::moved_to(word, courier_word::cursor(word) + 1);
-            box_.set_courier(word);
+            word = poller_word::moved_to(word, poller_word::cursor(word) + 1);
+            box_.set_poller(word);
             absl::SleepFor(absl::Milliseconds(1));
         }
         box_.set_slot(asked[2].slot, slot_word::idle((asked[2].tag + 1) & box_.shape.tag_mask()));
     });
-    const receipt r = box_.ask(1);
+    const ticket r = box_.ask(1);
     others.join();
     EXPECT_EQ(r.failure, failure_reason::none);
     EXPECT_EQ(r.slot, asked[2].slot);
 }
 
-TEST_P(Deadline, OfAPostIsNotReachedWhileItCanFreeASlotAsCourier) {
-    std::vector<receipt> unattended;
+TEST_P(Deadline, OfAPostIsNotReachedWhileItCanFreeASlotAsPoller) {
+    std::vector<ticket> unattended;
     for (std::uint32_t i = 0; i < 4; ++i) {
         unattended.push_back(box_.ask_unattended(i + 1));
         EXPECT_EQ(box_.slot(unattended[i].slot), slot_word::forsaken(unattended[i].tag, i + 1));
     }
     box_.serve(30);
     box_.client.timeout_ns = 10'000 * ms;
-    const receipt r = box_.ask(6);
+    const ticket r = box_.ask(6);
     ASSERT_EQ(r.failure, failure_reason::none);
     EXPECT_EQ(r.slot, unattended[0].slot);
     EXPECT_EQ(r.tag, (unattended[0].tag + 1) & box_.shape.tag_mask());
-    EXPECT_EQ(box_.sunk.get(&sink_record::calls), 1u);
-    EXPECT_EQ(box_.sunk.get(&sink_record::last_first), 30u);
-    EXPECT_EQ(box_.sunk.get(&sink_record::last_count), 1u);
+    EXPECT_EQ(box_.sunk.get(&completion_record::calls), 1u);
+    EXPECT_EQ(box_.sunk.get(&completion_record::last_first), 30u);
+    EXPECT_EQ(box_.sunk.get(&completion_record::last_count), 1u);
 }
 
 // Where many lanes take turns on one host thread, a look for answers takes longer than it is to the next look.
@@ -190,8 +191,8 @@ TEST(DeadlineOfWarps, IsReachedHoweverLongALookTakes) {
     });
     const auto result = simt::run_emulated({1, 128}, [&](simt::thread_position) {
         const simt::lane_mask mask = simt::converge();
-        const receipt r = box.client.post(mask, rig::grant_of(1), false, box.sink());
-        const outcome o = box.client.wait(mask, r, box.sink());
+        const ticket r = box.client.post(mask, rig::grant_of(1), false, box.completion());
+        const outcome o = box.client.wait(mask, r, box.completion());
         if (device::is_leader(mask) && o.failure == failure_reason::service_not_answering) {
             gave_up.fetch_add<simt::order::relaxed>(1);
         }
@@ -204,19 +205,19 @@ INSTANTIATE_TEST_SUITE_P(TagBits, Deadline, ::testing::Values(2u, 8u));
 
 TEST(Closing, RefusesPostsAndLetsWaitersHaveTheirAnswer) {
     scripted_mailbox box(mailbox::shape{4, 8});
-    const receipt r = box.ask(1);
+    const ticket r = box.ask(1);
     box.close();
     EXPECT_EQ(box.ask(1).failure, failure_reason::closing);
     EXPECT_EQ(box.ask_unattended(1).failure, failure_reason::closing);
     EXPECT_EQ(box.tickets(), 1u);
     EXPECT_EQ(box.claimed(), 1u);
-    mailbox::post p;
+    mailbox::request p;
     ASSERT_TRUE(box.server.next(&p));
-    box.server.answer({device::answer_status::closing, p.slot, p.tag, {segment_index{0}, 0}});
+    box.server.answer({device::response_status::closing, p.slot, p.tag, {segment_index{0}, 0}});
     box.server.flush();
     const outcome o = box.wait(r);
     EXPECT_EQ(o.failure, failure_reason::none);
-    EXPECT_EQ(o.result.status, device::answer_status::closing);
+    EXPECT_EQ(o.result.status, device::response_status::closing);
     EXPECT_EQ(box.claimed(), 0u);
 }
 

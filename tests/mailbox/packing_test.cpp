@@ -23,11 +23,11 @@ TEST(PackingAPost, OfAGrantKeepsEveryField) {
             for (const std::uint32_t tag : {0u, 1u, 255u}) {
                 for (const std::uint32_t count : {0u, 1u, 255u, 256u, last_segment}) {
                     for (const bool or_fewer : {false, true}) {
-                        const post p{post_kind::grant, slot, tag, {segment_index{0}, count}, or_fewer};
+                        const post p{request_kind::grant, slot, tag, {segment_index{0}, count}, or_fewer};
                         const std::uint64_t word = p.pack(lap);
                         const post q = post::unpack(word);
                         EXPECT_EQ(post::lap_field::get(word), lap);
-                        EXPECT_EQ(q.kind, post_kind::grant);
+                        EXPECT_EQ(q.kind, request_kind::grant);
                         EXPECT_EQ(q.slot, slot);
                         EXPECT_EQ(q.tag, tag);
                         EXPECT_EQ(q.run, p.run);
@@ -45,11 +45,11 @@ TEST(PackingAPost, OfAReturnKeepsEveryField) {
             for (const std::uint32_t tag : {0u, 255u}) {
                 for (const std::uint32_t first : {0u, 1u, last_segment}) {
                     for (const std::uint32_t count : {0u, 1u, max_give_back}) {
-                        const post p{post_kind::give_back, slot, tag, {segment_index{first}, count}, false};
+                        const post p{request_kind::give_back, slot, tag, {segment_index{first}, count}, false};
                         const std::uint64_t word = p.pack(lap);
                         const post q = post::unpack(word);
                         EXPECT_EQ(post::lap_field::get(word), lap);
-                        EXPECT_EQ(q.kind, post_kind::give_back);
+                        EXPECT_EQ(q.kind, request_kind::give_back);
                         EXPECT_EQ(q.slot, slot);
                         EXPECT_EQ(q.tag, tag);
                         EXPECT_EQ(q.run, p.run);
@@ -64,7 +64,7 @@ TEST(PackingAPost, OfAReturnKeepsEveryField) {
 TEST(PackingAPost, OfAChunkKeepsSegmentsAndTail) {
     for (const std::uint32_t count : {0u, 1u, last_segment}) {
         for (std::uint32_t leaves = 0; leaves < leaves_per_segment; ++leaves) {
-            const post p{post_kind::grant, 3, 4, {segment_index{0}, count}, leaves == 7, leaf_count{leaves}};
+            const post p{request_kind::grant, 3, 4, {segment_index{0}, count}, leaves == 7, leaf_count{leaves}};
             const post q = post::unpack(p.pack(1));
             EXPECT_EQ(q.run.count, count);
             EXPECT_EQ(q.leaves, p.leaves);
@@ -86,7 +86,7 @@ TEST(PackingAPost, OfAPortionsReturnSaysWhereItBegins) {
 
 TEST(PackingAnAnswer, SaysWhereATailLies) {
     const auto granted = [](std::uint32_t count) {
-        return answer{answer_status::granted, 0, 0, {segment_index{40}, count}};
+        return response{response_status::granted, 0, 0, {segment_index{40}, count}};
     };
     const mailbox::grant alone = mailbox::granted_by(granted(13), 0, 6);
     EXPECT_EQ(alone.tail_block(), segment_index{40});
@@ -100,8 +100,8 @@ TEST(PackingAnAnswer, SaysWhereATailLies) {
 }
 
 TEST(PackingAPost, OfAPingKeepsSlotAndTag) {
-    const post q = post::unpack(post{post_kind::ping, 16383, 255, {segment_index{0}, 0}, false}.pack(255));
-    EXPECT_EQ(q.kind, post_kind::ping);
+    const post q = post::unpack(post{request_kind::ping, 16383, 255, {segment_index{0}, 0}, false}.pack(255));
+    EXPECT_EQ(q.kind, request_kind::ping);
     EXPECT_EQ(q.slot, 16383u);
     EXPECT_EQ(q.tag, 255u);
 }
@@ -113,10 +113,10 @@ TEST(PackingAnAnswer, KeepsEveryField) {
                 for (const std::uint32_t tag : {0u, 1u, 255u}) {
                     for (const std::uint32_t first : {0u, 1u, last_segment}) {
                         for (const std::uint32_t count : {0u, 1u, max_refill}) {
-                            const answer a{static_cast<answer_status>(s), slot, tag, {segment_index{first}, count}};
+                            const response a{static_cast<response_status>(s), slot, tag, {segment_index{first}, count}};
                             const std::uint64_t word = a.pack(lap);
-                            const answer b = answer::unpack(word);
-                            EXPECT_EQ(answer::lap_field::get(word), lap);
+                            const response b = response::unpack(word);
+                            EXPECT_EQ(response::lap_field::get(word), lap);
                             EXPECT_EQ(b.status, a.status);
                             EXPECT_EQ(b.slot, slot);
                             EXPECT_EQ(b.tag, tag);
@@ -134,9 +134,9 @@ TEST(PackingASlot, KeepsWhatIsDelivered) {
         for (const std::uint32_t first : {0u, last_segment}) {
             for (const std::uint32_t count : {0u, max_refill}) {
                 for (const std::uint32_t tag : {0u, 255u}) {
-                    const answer a{static_cast<answer_status>(s), 5, tag, {segment_index{first}, count}};
+                    const response a{static_cast<response_status>(s), 5, tag, {segment_index{first}, count}};
                     const std::uint64_t word = slot_word::delivered(a);
-                    const answer b = slot_word::unpack(word);
+                    const response b = slot_word::unpack(word);
                     EXPECT_EQ(b.status, a.status);
                     EXPECT_EQ(b.tag, tag);
                     EXPECT_EQ(b.run, a.run);
@@ -163,32 +163,32 @@ TEST(PackingASlot, TellsItsStatesAndTagsApart) {
     }
 }
 
-TEST(PackingTheCourier, CountsTenuresAndKeepsTheCursor) {
+TEST(PackingThePoller, CountsTenuresAndKeepsTheCursor) {
     const std::uint64_t last_cursor = (std::uint64_t{1} << 40) - 1;
     for (const std::uint64_t cursor : {std::uint64_t{0}, std::uint64_t{1}, last_cursor}) {
-        const std::uint64_t taken = courier_word::succeeded(courier_word::moved_to(0, cursor));
-        EXPECT_EQ(courier_word::cursor(taken), cursor);
-        EXPECT_EQ(courier_word::epoch_field::get(taken), 1u);
-        EXPECT_NE(taken & courier_word::held, 0u);
-        const std::uint64_t released = courier_word::released(taken);
-        EXPECT_EQ(released & courier_word::held, 0u);
-        EXPECT_EQ(courier_word::cursor(released), cursor);
-        EXPECT_NE(released | courier_word::held, taken) << "the next tenure is told from this one";
-        EXPECT_NE(courier_word::succeeded(taken), taken) << "as is that of who takes over";
-        EXPECT_EQ(courier_word::moved_to(taken, 7) & ~courier_word::cursor_field::mask,
-                  taken & ~courier_word::cursor_field::mask);
+        const std::uint64_t taken = poller_word::succeeded(poller_word::moved_to(0, cursor));
+        EXPECT_EQ(poller_word::cursor(taken), cursor);
+        EXPECT_EQ(poller_word::epoch_field::get(taken), 1u);
+        EXPECT_NE(taken & poller_word::held, 0u);
+        const std::uint64_t released = poller_word::released(taken);
+        EXPECT_EQ(released & poller_word::held, 0u);
+        EXPECT_EQ(poller_word::cursor(released), cursor);
+        EXPECT_NE(released | poller_word::held, taken) << "the next poller_turn is told from this one";
+        EXPECT_NE(poller_word::succeeded(taken), taken) << "as is that of who takes over";
+        EXPECT_EQ(poller_word::moved_to(taken, 7) & ~poller_word::cursor_field::mask,
+                  taken & ~poller_word::cursor_field::mask);
     }
 }
 
-TEST(PackingTheCourier, EpochAndCursorWrapWithoutTouchingOtherFields) {
-    const std::uint64_t last_epoch = courier_word::epoch_field::put(~std::uint64_t{0});
-    const std::uint64_t next = courier_word::succeeded(last_epoch | 5);
-    EXPECT_EQ(courier_word::epoch_field::get(next), 0u);
-    EXPECT_EQ(courier_word::cursor(next), 5u);
-    EXPECT_NE(next & courier_word::held, 0u);
-    const std::uint64_t moved = courier_word::moved_to(next, std::uint64_t{1} << 40);
-    EXPECT_EQ(courier_word::cursor(moved), 0u);
-    EXPECT_EQ(courier_word::epoch_field::get(moved), 0u);
+TEST(PackingThePoller, EpochAndCursorWrapWithoutTouchingOtherFields) {
+    const std::uint64_t last_epoch = poller_word::epoch_field::put(~std::uint64_t{0});
+    const std::uint64_t next = poller_word::succeeded(last_epoch | 5);
+    EXPECT_EQ(poller_word::epoch_field::get(next), 0u);
+    EXPECT_EQ(poller_word::cursor(next), 5u);
+    EXPECT_NE(next & poller_word::held, 0u);
+    const std::uint64_t moved = poller_word::moved_to(next, std::uint64_t{1} << 40);
+    EXPECT_EQ(poller_word::cursor(moved), 0u);
+    EXPECT_EQ(poller_word::epoch_field::get(moved), 0u);
 }
 
 class LapTags : public ::testing::TestWithParam<shape> {};
@@ -219,14 +219,14 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LapTags,
                          });
 
 TEST(AnswerRings, HaveAsManySlotsEachAlsoOfThoseThatLeadersOfBlocksTake) {
-    for (const std::uint32_t couriers : {1u, 2u, 4u}) {
-        const shape s{16384, 8, couriers};
+    for (const std::uint32_t pollers : {1u, 2u, 4u}) {
+        const shape s{16384, 8, pollers};
         for (std::uint32_t step = 1; step <= 64; step *= 2) {  // warps of a block
-            std::vector<std::uint32_t> slots(couriers);
+            std::vector<std::uint32_t> slots(pollers);
             for (std::uint32_t slot = 0; slot < s.slots; slot += step) {
-                ++slots.at(s.answer_ring(slot));
+                ++slots.at(s.response_ring(slot));
             }
-            EXPECT_EQ(slots, std::vector<std::uint32_t>(couriers, s.slots / step / couriers)) << step;
+            EXPECT_EQ(slots, std::vector<std::uint32_t>(pollers, s.slots / step / pollers)) << step;
         }
     }
 }
@@ -241,14 +241,14 @@ TEST(Layout, PartsDoNotOverlapAndDeviceCountersShareNoLine) {
         };
         EXPECT_EQ(offset(h.posts), 0u);
         EXPECT_GE(offset(h.answers), sizeof(std::uint64_t) * s.slots);
-        EXPECT_GE(offset(h.beat), offset(h.answers) + sizeof(std::uint64_t) * s.slots);
-        EXPECT_GE(offset(h.blocked), offset(h.beat) + sizeof(std::uint64_t));
+        EXPECT_GE(offset(h.heartbeat), offset(h.answers) + sizeof(std::uint64_t) * s.slots);
+        EXPECT_GE(offset(h.blocked), offset(h.heartbeat) + sizeof(std::uint64_t));
         EXPECT_LE(offset(h.blocked) + sizeof(std::uint64_t), host_part::bytes(s));
     }
     const rig::mailbox_memory box(shape{4, 2});
     const auto line = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) / 128; };
-    EXPECT_NE(line(&box.device->ticket), line(&box.device->courier));
-    EXPECT_NE(line(&box.device->courier), line(&box.device->known));
+    EXPECT_NE(line(&box.device->ticket), line(&box.device->poller));
+    EXPECT_NE(line(&box.device->poller), line(&box.device->known));
     EXPECT_NE(line(&box.device->known), line(box.device->slots()));
 }
 

@@ -19,9 +19,9 @@
 namespace orchard {
 namespace {
 
-using device::answer_status;
 using device::outcome;
-using device::receipt;
+using device::response_status;
+using device::ticket;
 using simt::order;
 using word32 = simt::device_word<std::uint32_t>;
 
@@ -42,7 +42,7 @@ struct load_case {
     groups by;
     simt::grid grid;
     std::uint32_t rounds;
-    unsigned workers;  ///< with more than one, the host may stop a courier for so long that a 2-bit tag comes round
+    unsigned workers;  ///< with more than one, the host may stop a poller for so long that a 2-bit tag comes round
 };
 
 class RoundTrip : public ::testing::TestWithParam<load_case> {};
@@ -54,8 +54,8 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
     setup.range.count = setup.committed_at_start = 1024;
     rig::service_rig host(setup);
     const device::mailbox_client client{host.box.host, host.box.device, load.shape, 100'000'000'000};
-    rig::sink_record sunk;
-    const rig::recording_sink sink{&sunk};
+    rig::completion_record sunk;
+    const rig::recording_completion completion{&sunk};
     std::vector<word32> owned(setup.range.count);
     word32 shared{0};
     word32 unanswered{0};
@@ -69,9 +69,9 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
                 for (std::uint32_t round = 0; round < load.rounds; ++round) {
                     const simt::lane_mask mask = simt::match(simt::converge(), group_key(load.by, at, round));
                     const std::uint32_t count = 1 + (at.block + round) % 3;
-                    const receipt r = client.post(mask, rig::grant_of(count), false, sink);
-                    const outcome o = client.wait(mask, r, sink);
-                    if (o.failure != failure_reason::none || o.result.status != answer_status::granted ||
+                    const ticket r = client.post(mask, rig::grant_of(count), false, completion);
+                    const outcome o = client.wait(mask, r, completion);
+                    if (o.failure != failure_reason::none || o.result.status != response_status::granted ||
                         o.result.run.count != count) {
                         unanswered.fetch_add<order::relaxed>(1);
                         continue;
@@ -87,9 +87,10 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
                         }
                     }
                     simt::sync(mask);
-                    const mailbox::post back{mailbox::post_kind::give_back, 0, 0, {o.result.run.first, count}, false};
-                    const outcome ack = client.wait(mask, client.post(mask, back, false, sink), sink);
-                    if (ack.failure != failure_reason::none || ack.result.status != answer_status::acknowledged) {
+                    const mailbox::request back{
+                        mailbox::request_kind::give_back, 0, 0, {o.result.run.first, count}, false};
+                    const outcome ack = client.wait(mask, client.post(mask, back, false, completion), completion);
+                    if (ack.failure != failure_reason::none || ack.result.status != response_status::acknowledged) {
                         unanswered.fetch_add<order::relaxed>(1);
                     }
                 }
@@ -99,7 +100,7 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(unanswered.load<order::relaxed>(), 0u);
     EXPECT_EQ(shared.load<order::relaxed>(), 0u) << "a segment had two owners";
-    EXPECT_EQ(sunk.get(&rig::sink_record::calls), 0u);
+    EXPECT_EQ(sunk.get(&rig::completion_record::calls), 0u);
     EXPECT_EQ(result.costs.host_atomics, 0u);
     EXPECT_EQ(result.costs.host_words_written, posts.load<order::relaxed>());
     EXPECT_EQ(host.box.tickets(), posts.load<order::relaxed>());
@@ -114,7 +115,7 @@ std::string name_of(const ::testing::TestParamInfo<load_case>& of) {
     static constexpr const char* by[] = {"whole_warps", "single_lanes", "thirds", "changing_groups"};
     const load_case& l = of.param;
     return std::string(by[static_cast<int>(l.by)]) + "_" + std::to_string(l.shape.slots) + "_slots_" +
-           std::to_string(l.shape.tag_bits) + "_bits_" + std::to_string(l.shape.couriers) + "_couriers_" +
+           std::to_string(l.shape.tag_bits) + "_bits_" + std::to_string(l.shape.pollers) + "_pollers_" +
            std::to_string(l.workers) + "_workers";
 }
 
@@ -142,13 +143,13 @@ TEST_P(OutOfOrder, AnswersReachWhoAsked) {
     constexpr std::uint32_t rounds = 12;
     rig::scripted_mailbox box(mailbox::shape{8, 8, GetParam()}, 100'000'000'000);
     std::mt19937 random(GetParam());
-    std::vector<mailbox::post> waiting;
+    std::vector<mailbox::request> waiting;
     word32 wrong{0};
     simt::launch_result result;
     {
         int patience = 0;
         const rig::background serving([&] {
-            mailbox::post p;
+            mailbox::request p;
             while (box.server.next(&p)) {
                 waiting.push_back(p);
                 patience = 0;
@@ -156,8 +157,8 @@ TEST_P(OutOfOrder, AnswersReachWhoAsked) {
             // The last rounds have fewer posts in flight.
             if (waiting.size() >= 4 || (!waiting.empty() && ++patience > 5)) {
                 const auto chosen = waiting.begin() + static_cast<std::ptrdiff_t>(random() % waiting.size());
-                const answer_status status =
-                    chosen->run.count % 5 == 0 ? answer_status::fragmented : answer_status::granted;
+                const response_status status =
+                    chosen->run.count % 5 == 0 ? response_status::fragmented : response_status::granted;
                 box.server.answer({status, chosen->slot, chosen->tag, {segment_index{chosen->run.count * 3}, 0}});
                 box.server.flush();
                 waiting.erase(chosen);
@@ -167,9 +168,9 @@ TEST_P(OutOfOrder, AnswersReachWhoAsked) {
             const simt::lane_mask mask = simt::converge();
             for (std::uint32_t round = 0; round < rounds; ++round) {
                 const auto mine = static_cast<std::uint32_t>(at.global_warp()) * rounds + round + 1;
-                const receipt r = box.client.post(mask, rig::grant_of(mine), false, box.sink());
-                const outcome o = box.client.wait(mask, r, box.sink());
-                const answer_status expected = mine % 5 == 0 ? answer_status::fragmented : answer_status::granted;
+                const ticket r = box.client.post(mask, rig::grant_of(mine), false, box.completion());
+                const outcome o = box.client.wait(mask, r, box.completion());
+                const response_status expected = mine % 5 == 0 ? response_status::fragmented : response_status::granted;
                 const bool right = o.failure == failure_reason::none && o.result.status == expected &&
                                    o.result.run == segment_run{segment_index{mine * 3}, mine};
                 wrong.fetch_add<order::relaxed>(right ? 0 : 1);
@@ -181,10 +182,10 @@ TEST_P(OutOfOrder, AnswersReachWhoAsked) {
     EXPECT_EQ(box.tickets(), warps * rounds);
     EXPECT_EQ(box.client.in_flight(), 0u);
     EXPECT_EQ(box.claimed(), 0u);
-    EXPECT_EQ(box.sunk.get(&rig::sink_record::calls), 0u);
+    EXPECT_EQ(box.sunk.get(&rig::completion_record::calls), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Couriers, OutOfOrder, ::testing::Values(1u, 2u));
+INSTANTIATE_TEST_SUITE_P(Pollers, OutOfOrder, ::testing::Values(1u, 2u));
 
 }  // namespace
 }  // namespace orchard

@@ -43,7 +43,7 @@ constexpr finder finders[] = {
     {fault::abandonment, "abandonment", 500},
     {fault::cursor, "mailbox", 500},
     {fault::acknowledgement, "mailbox", 500},
-    {fault::epoch, "courier_handover", 500},
+    {fault::epoch, "poller_handover", 500},
     {fault::answer_order, "grant_return", 500},
     {fault::live_order, "arrays", 500},
     {fault::array_room, "arrays", 500},

@@ -37,7 +37,7 @@ TEST(options_environment, every_option_has_a_variable) {
     expected.capacity = 512 * mib;
     expected.shards = 4;
     expected.mailbox_slots = 8;
-    expected.magazine_segments = 5;
+    expected.cached_segments = 5;
     expected.refill_batch = 63;
     expected.extent = 2 * mib;
     expected.commit_ahead = 0;

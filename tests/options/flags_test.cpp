@@ -44,7 +44,7 @@ TEST_F(options_flags, every_option_has_a_flag) {
     expected.capacity = 512 * mib;
     expected.shards = 4;
     expected.mailbox_slots = 8;
-    expected.magazine_segments = 5;
+    expected.cached_segments = 5;
     expected.refill_batch = 63;
     expected.extent = 2 * mib;
     expected.commit_ahead = 0;
@@ -60,7 +60,7 @@ TEST_F(options_flags, every_option_has_a_flag) {
                      "4",
                      "--mailbox-slots",
                      "8",
-                     "--magazine-segments",
+                     "--cache-segments",
                      "5",
                      "--refill-batch",
                      "63",
@@ -109,11 +109,11 @@ TEST_F(options_flags, a_flag_wins_over_the_variable_and_the_variable_over_the_de
     environment_.set("ORCHARD_REFILL_BATCH", "9");
     options values;
     values.refill_batch = 3;
-    values.magazine_segments = 7;
+    values.cached_segments = 7;
     const options parsed = parse({"--shards", "4"}, values);
     EXPECT_EQ(parsed.shards, 4);
     EXPECT_EQ(parsed.refill_batch, 9);
-    EXPECT_EQ(parsed.magazine_segments, 7);
+    EXPECT_EQ(parsed.cached_segments, 7);
 }
 
 TEST_F(options_flags, an_error_names_flag_value_and_remedy) {

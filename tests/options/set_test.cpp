@@ -27,7 +27,7 @@ TEST(options_defaults, are_those_of_the_documentation) {
     EXPECT_EQ(o.capacity, 0u);
     EXPECT_EQ(o.shards, 1);
     EXPECT_EQ(o.mailbox_slots, 16384);
-    EXPECT_EQ(o.magazine_segments, 64);
+    EXPECT_EQ(o.cached_segments, 64);
     EXPECT_EQ(o.refill_batch, 16);
     EXPECT_EQ(o.extent, 64ull << 20);
     EXPECT_EQ(o.commit_ahead, 128ull << 20);
@@ -55,11 +55,11 @@ constexpr range_case ranges[] = {
     {"capacity_share", "1", "100", "0", "101", "1 to 100"},
     {"host_budget", "0", "32TiB", nullptr, "35184372088833", "0 B to 32 TiB"},
     {"range", "4MiB", "32TiB", "4194303", "35184372088833", "0, or 4 MiB to 32 TiB"},
-    {"most_extent", "2MiB", "64GiB", "0", "68721573888", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
+    {"max_extent", "2MiB", "64GiB", "0", "68721573888", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
     {"decay", "0", "24h", "-1ns", "24h1ns", "0 to 24h"},
     {"shards", "1", "4", "0", "5", "1 to 4"},
     {"mailbox_slots", "4", "16384", "2", "32768", "a power of two from 4 to 16384"},
-    {"magazine_segments", "0", "65536", "-1", "65537", "0 to 65536"},
+    {"cached_segments", "0", "65536", "-1", "65537", "0 to 65536"},
     {"refill_batch", "1", "63", "0", "64", "1 to 63"},
     {"extent", "2MiB", "64GiB", "0", "65538MiB", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
     {"commit_ahead", "0", "32TiB", nullptr, "35184372088833", "0 B to 32 TiB"},
@@ -111,7 +111,7 @@ TEST(options_set, writes_the_field_it_names) {
     ASSERT_TRUE(set(o, "capacity", "2GB").ok());
     ASSERT_TRUE(set(o, "shards", "2").ok());
     ASSERT_TRUE(set(o, "mailbox_slots", "64").ok());
-    ASSERT_TRUE(set(o, "magazine-segments", "0").ok());
+    ASSERT_TRUE(set(o, "cache-segments", "0").ok());
     ASSERT_TRUE(set(o, "refill_batch", "7").ok());
     ASSERT_TRUE(set(o, "extent", "6MiB").ok());
     ASSERT_TRUE(set(o, "commit-ahead", "12345").ok());
@@ -131,7 +131,7 @@ TEST(options_set, writes_the_field_it_names) {
     expected.capacity = 2'000'000'000;
     expected.shards = 2;
     expected.mailbox_slots = 64;
-    expected.magazine_segments = 0;
+    expected.cached_segments = 0;
     expected.refill_batch = 7;
     expected.extent = 6 * mib;
     expected.commit_ahead = 12345;

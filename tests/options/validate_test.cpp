@@ -38,8 +38,8 @@ TEST(options_validate, refuses_each_field_by_name_value_and_remedy) {
                    "mailbox_slots: -2147483648 is below the minimum of 4; give a power of two from 4 to 16384");
     expect_refused(&options::mailbox_slots, 5,
                    "mailbox_slots: 5 is not a power of two; give a power of two from 4 to 16384");
-    expect_refused(&options::magazine_segments, 65537,
-                   "magazine_segments: 65537 is above the maximum of 65536; give 0 to 65536");
+    expect_refused(&options::cached_segments, 65537,
+                   "cached_segments: 65537 is above the maximum of 65536; give 0 to 65536");
     expect_refused(&options::refill_batch, 64, "refill_batch: 64 is above the maximum of 63; give 1 to 63");
     expect_refused(&options::extent, 2 * mib + 4096,
                    "extent: 2101248 B is not a multiple of 2 MiB; give a multiple of 2 MiB from 2 MiB to 64 GiB");

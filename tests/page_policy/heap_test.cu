@@ -12,12 +12,12 @@
 namespace orchard::test {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(
-    all, policy_heap,
-    ::testing::Combine(both_devices(), ::testing::Values(page_policy::rw,
-                                                         page_policy::rw_bm32, page_policy::rw_bm64, page_policy::corw,
-                                                         page_policy::corw_locked, page_policy::rw_malloc)),
-    policy_name);
+INSTANTIATE_TEST_SUITE_P(all, policy_heap,
+                         ::testing::Combine(both_devices(),
+                                            ::testing::Values(page_policy::rw, page_policy::rw_bm32,
+                                                              page_policy::rw_bm64, page_policy::corw,
+                                                              page_policy::corw_locked, page_policy::rw_malloc)),
+                         policy_name);
 
 constexpr std::uint32_t page = 8192;          // one unit under rw_malloc
 constexpr std::uint64_t pages_of_slab = 256;  // of that size

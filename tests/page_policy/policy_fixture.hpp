@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/heap/device_memory.hpp"
 #include "device/published/published_ref.cuh"
+#include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/published_heap.hpp"
 #include "runtime/machine/machine_info.hpp"
 
@@ -144,9 +144,7 @@ protected:
         });
     }
     void free(device_array<void*>& blocks) {
-        visit([&](auto ref) {
-            launch(blocks.size(), free_pages<decltype(ref)>{ref, blocks.data(), blocks.size()});
-        });
+        visit([&](auto ref) { launch(blocks.size(), free_pages<decltype(ref)>{ref, blocks.data(), blocks.size()}); });
     }
     /// How many of them are no null; each must lie in the heap at a page of its own.
     std::size_t different(std::vector<void*> blocks, std::uint64_t bytes) {

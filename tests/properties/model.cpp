@@ -65,7 +65,7 @@ heap_model::heap_model(heap& on) {
     const device::heap_view view = on.ref().view();
     base_ = reinterpret_cast<std::uint64_t>(view.base);
     segments_ = view.segments;
-    magazine_target_ = view.magazine_target;
+    cache_target_ = view.cache_target;
 }
 
 std::vector<request> heap_model::plan(const step& s) {
@@ -149,8 +149,8 @@ heap_model::demand heap_model::demand_of(const std::vector<request>& requests) c
     return d;
 }
 
-/// Whether memory is there for all, whatever was in the magazine or in empty slabs. What is freed in the same step does
-/// not count.
+/// Whether memory is there for all, whatever was in the segment cache or in empty slabs. What is freed in the same step
+/// does not count.
 bool heap_model::must_serve_all(const step& s, const demand& d) const {
     const std::vector<bool> used = segments_in_use();
     const auto unused = static_cast<std::uint64_t>(std::count(used.begin(), used.end(), false));
@@ -169,8 +169,8 @@ bool heap_model::must_serve_all(const step& s, const demand& d) const {
     if (alone && d.lanes == 1) {
         return d.chunk_segments <= run;
     }
-    // Others may hold some for a moment: what they hand back, the magazine, and a refill that is under way.
-    const std::uint64_t held = 2 * magazine_target_ + 2;
+    // Others may hold some for a moment: what they hand back, the segment cache, and a refill that is under way.
+    const std::uint64_t held = 2 * cache_target_ + 2;
     const std::uint64_t others = slabs + d.chunk_segments - d.largest_chunk + held;
     // In the worst case they lie so that what they leave is in equal parts.
     return d.chunk_segments == 0 ? slabs + held <= unused

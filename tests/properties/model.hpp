@@ -52,7 +52,7 @@ private:
 
     std::uint64_t base_;
     std::uint64_t segments_;
-    std::uint64_t magazine_target_;
+    std::uint64_t cache_target_;
     std::vector<held_block> live_;
     std::vector<held_block> freed_of_chunks_;  // whose chunk may have other blocks that live
     std::uint64_t launches_ = 0;

@@ -136,15 +136,15 @@ std::uint64_t burst::bytes_of(std::uint32_t lane) const {
     }
 }
 
-rc::Gen<program> programs(std::uint64_t capacity, int most_steps) {
-    constexpr int most_bursts = 6;
+rc::Gen<program> programs(std::uint64_t capacity, int max_steps) {
+    constexpr int max_bursts = 6;
     // One warp alone as often as several at once: the model knows exactly what must be served then.
     const auto of_bursts = gen::weightedOneOf<std::vector<burst>>(
         {{1, gen::container<std::vector<burst>>(1, bursts(capacity))},
-         {1, gen::resize(most_bursts, gen::container<std::vector<burst>>(bursts(capacity)))}});
+         {1, gen::resize(max_bursts, gen::container<std::vector<burst>>(bursts(capacity)))}});
     const auto of_steps =
-        gen::resize(most_steps, gen::container<std::vector<step>>(
-                                    gen::map(of_bursts, [](std::vector<burst> all) { return step{std::move(all)}; })));
+        gen::resize(max_steps, gen::container<std::vector<step>>(
+                                   gen::map(of_bursts, [](std::vector<burst> all) { return step{std::move(all)}; })));
     return gen::map(of_steps, [](std::vector<step> all) { return program{std::move(all)}; });
 }
 

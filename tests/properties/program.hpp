@@ -45,8 +45,8 @@ struct program {
     std::vector<step> steps;
 };
 
-/// Programs for a heap of so many bytes: 1 to `most_steps` steps.
-rc::Gen<program> programs(std::uint64_t capacity, int most_steps);
+/// Programs for a heap of so many bytes: 1 to `max_steps` steps.
+rc::Gen<program> programs(std::uint64_t capacity, int max_steps);
 
 /// For counterexamples: a line for each burst.
 void showValue(const program& p, std::ostream& out);

@@ -26,13 +26,13 @@ constexpr int many = 40;
 constexpr int few = 40;
 constexpr int many = 120;
 #endif
-constexpr int most_steps = 12;
+constexpr int max_steps = 12;
 
 struct heap_kind {
     const char* name;
     device_option device;
     std::uint64_t segments;
-    int magazine_segments;
+    int cached_segments;
     int mailbox_slots;
 
     friend std::ostream& operator<<(std::ostream& out, const heap_kind& k) { return out << k.name; }
@@ -41,13 +41,13 @@ struct heap_kind {
 constexpr int all_slots = options{}.mailbox_slots;
 constexpr heap_kind kinds[] = {
     {"emulated_8_segments", device_option::emulated, 8, 64, all_slots},
-    {"emulated_8_segments_no_magazine", device_option::emulated, 8, 0, 4},
+    {"emulated_8_segments_no_cache", device_option::emulated, 8, 0, 4},
     {"emulated_32_segments", device_option::emulated, 32, 64, 4},
-    {"emulated_32_segments_no_magazine", device_option::emulated, 32, 0, all_slots},
+    {"emulated_32_segments_no_cache", device_option::emulated, 32, 0, all_slots},
     {"cuda_8_segments", device_option::cuda, 8, 64, all_slots},
-    {"cuda_8_segments_no_magazine", device_option::cuda, 8, 0, 4},
+    {"cuda_8_segments_no_cache", device_option::cuda, 8, 0, 4},
     {"cuda_32_segments", device_option::cuda, 32, 64, 4},
-    {"cuda_32_segments_no_magazine", device_option::cuda, 32, 0, all_slots},
+    {"cuda_32_segments_no_cache", device_option::cuda, 32, 0, all_slots},
 };
 
 /// How much the programs of a property asked for.
@@ -82,7 +82,7 @@ private:
         o.device = kind.device;
         o.capacity = kind.segments * segment_bytes;
         o.range = o.capacity;  // so that what may be in use is what has addresses: the model knows one number
-        o.magazine_segments = kind.magazine_segments;
+        o.cached_segments = kind.cached_segments;
         o.mailbox_slots = kind.mailbox_slots;
         o.emulated_workers = 2;
         absl::StatusOr<heap> h = heap::create(o);
@@ -135,9 +135,9 @@ private:
             return absl::StrCat("after trimming: ", wrong);
         }
         const absl::StatusOr<statistics> s = heap_.stats();
-        if (!s.ok() || s->segments_granted + s->segments_in_magazine + s->slabs_in_use != 0) {
+        if (!s.ok() || s->segments_granted + s->segments_in_cache + s->slabs_in_use != 0) {
             return s.ok() ? absl::StrCat("after trimming ", s->segments_granted, " segments are granted, ",
-                                         s->segments_in_magazine, " in the magazine, ", s->slabs_in_use, " slabs")
+                                         s->segments_in_cache, " in the cache, ", s->slabs_in_use, " slabs")
                           : s.status().ToString();
         }
         return "";
@@ -165,7 +165,7 @@ protected:
         }
         totals sums;
         const auto property = [&] {
-            const program p = *programs(kind.segments * segment_bytes, most_steps);
+            const program p = *programs(kind.segments * segment_bytes, max_steps);
             property_run(kind, sums).run(p);
         };
         // By this name RC_PARAMS="reproduce=..." finds it.

@@ -46,10 +46,10 @@ struct taken_pages {
 
 template <class Algorithm>
 taken_pages take(pool_memory<typename Algorithm::word>& memory, std::uint32_t threads, std::uint64_t seed,
-                 unsigned workers = 1, std::uint32_t most_steps = 0, std::uint32_t block = 64) {
+                 unsigned workers = 1, std::uint32_t max_steps = 0, std::uint32_t block = 64) {
     taken_pages out{std::vector<walk::page_number>(threads, walk::no_page), std::vector<walk::counted>(threads)};
     const take_pages<Algorithm::policy, walk::page_pool<typename Algorithm::word>> kernel{
-        memory.pool, out.got.data(), out.counts.data(), threads, seed, most_steps};
+        memory.pool, out.got.data(), out.counts.data(), threads, seed, max_steps};
     const simt::launch_result result = simt::launch(emulated(workers), simt::grid_for(threads, block), kernel);
     EXPECT_TRUE(result.ok) << result.error;
     return out;

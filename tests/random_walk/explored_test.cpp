@@ -56,7 +56,7 @@ void corw_with_locks(simulation& s) {
     s.add_kernel({{3}, {2}}, [&](simt::thread_position at) {
         walk::walker<walk::counted> w;
         w.random = random_of(s.pick(1000), at.global_thread());
-        w.most_steps = sweeps ? 2 : 1000;
+        w.max_steps = sweeps ? 2 : 1000;
         for (int round = 0; round < 2; ++round) {
             const page_number page = walk::corw::get_page<true>(memory.pool, simt::converge(), w);
             s.check(page != no_page, "no page, although there is one for each lane");
@@ -86,7 +86,7 @@ void rw_malloc_runs(simulation& s) {
     s.add_kernel({{2}, {2}}, [&](simt::thread_position at) {
         walk::walker<> w;
         w.random = random_of(s.pick(1000), at.global_thread());
-        w.most_steps = 1;
+        w.max_steps = 1;
         for (int round = 0; round < 2; ++round) {
             const std::uint32_t n = s.pick(4) == 0 ? 9 : 1 + s.pick(3);
             const page_number first = walk::rw_malloc::get_units(memory.pool, simt::converge(), n, w);

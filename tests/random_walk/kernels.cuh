@@ -32,7 +32,7 @@ struct take_pages {
     walk::counted* counts;
     std::uint64_t threads;
     std::uint64_t seed;
-    std::uint32_t most_steps;
+    std::uint32_t max_steps;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t t = at.global_thread();
@@ -41,7 +41,7 @@ struct take_pages {
         }
         walk::walker<walk::counted> w;
         w.random = random_of(seed, t);
-        w.most_steps = most_steps;
+        w.max_steps = max_steps;
         got[t] = walk::get_page<P>(pool, simt::converge(), w);
         counts[t] = w.count;
     }
@@ -66,7 +66,7 @@ struct free_pages {
 /// Each thread gets and frees pages, now and then, by masks that change; every page held carries its owner's tag.
 template <page_policy P, class Pool>
 struct churn_pages {
-    static constexpr int most_held = 4;
+    static constexpr int max_held = 4;
     Pool pool;
     simt::device_word<std::uint32_t>* owners;  ///< [pages]: thread + 1
     simt::device_word<std::uint32_t>* faults;  ///< pages with two owners, or that were not taken when freed
@@ -88,11 +88,11 @@ struct churn_pages {
     }
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto tag = static_cast<std::uint32_t>(at.global_thread()) + 1;
-        walk::page_number held[most_held] = {walk::no_page, walk::no_page, walk::no_page, walk::no_page};
+        walk::page_number held[max_held] = {walk::no_page, walk::no_page, walk::no_page, walk::no_page};
         walk::walker<> w;
         w.random = random_of(seed, at.global_thread());
         for (int round = 0; round < rounds; ++round) {
-            walk::page_number& place = held[w.random.below(most_held)];
+            walk::page_number& place = held[w.random.below(max_held)];
             drop(tag, place);
             if (w.random.below(3) != 0) {
                 place = walk::get_page<P>(pool, simt::converge(), w);

@@ -25,7 +25,7 @@ protected:
 
     /// One request of `n` units by the lanes of `mask`, of which the lowest asks for it and the others for none.
     static page_number get(const pool_memory<Word>& memory, std::uint32_t n, simt::lane_mask mask,
-                           std::uint64_t seed = 1, std::uint32_t most_steps = 0) {
+                           std::uint64_t seed = 1, std::uint32_t max_steps = 0) {
         page_number got = no_page;
         const auto result = simt::run_emulated({1, 32}, [&](simt::thread_position at) {
             if ((mask >> at.thread & 1) == 0) {
@@ -33,7 +33,7 @@ protected:
             }
             walk::walker<> w;
             w.random = random_of(seed, at.thread);
-            w.most_steps = most_steps;
+            w.max_steps = max_steps;
             const bool asks = static_cast<int>(at.thread) == simt::leader_of(mask);
             const page_number mine = walk::rw_malloc::get_units(memory.pool, mask, asks ? n : 0, w);
             if (asks) {

@@ -93,7 +93,7 @@ TYPED_TEST(OnSlabs, ThatComeAndGoNoPageHasTwoOwners) {
     constexpr std::uint32_t classes[] = {class_of(128 << 10), class_of(512 << 10)};
     constexpr std::uint32_t units = 16;  // of 128 KiB, in a segment
     heap_memory heap(segments);
-    device::magazine_put(heap.view, {segment_index{0}, segments});
+    device::cache_put(heap.view, {segment_index{0}, segments});
     std::vector<simt::device_word<std::uint32_t>> owners(segments * units);
     simt::device_word<std::uint32_t> faults{0};
     simt::device_word<std::uint32_t> claimed{0};
@@ -119,14 +119,14 @@ TYPED_TEST(OnSlabs, ThatComeAndGoNoPageHasTwoOwners) {
                 // Lanes that meet here may be in different rounds.
                 const simt::lane_mask mask = simt::match(simt::converge(), what << 16 | c << 8 | segment);
                 segment_run run;
-                if (what < 2 && device::magazine_take(heap.view, mask, 1, &run)) {
+                if (what < 2 && device::cache_take(heap.view, mask, 1, &run)) {
                     if (!rig::publish(heap.view, mask, c, to_underlying(run.first)) && device::is_leader(mask)) {
-                        device::magazine_put(heap.view, run);
+                        device::cache_put(heap.view, run);
                     }
                 } else if (what < 4) {
                     if (device::slab_retire(heap.view, mask, c, segment) && device::is_leader(mask)) {
                         retired.fetch_add<order::relaxed>(1);
-                        device::magazine_put(heap.view, {segment_index{segment}, 1});
+                        device::cache_put(heap.view, {segment_index{segment}, 1});
                     }
                 } else {
                     const slab_space space(heap.view, c);

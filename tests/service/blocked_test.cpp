@@ -12,7 +12,7 @@
 namespace orchard {
 namespace {
 
-using mailbox::answer_status;
+using mailbox::response_status;
 using rig::id_of;
 using rig::ring_client;
 using rig::service_rig;
@@ -29,7 +29,7 @@ protected:
         return s;
     }
     /// Polls until there is an answer.
-    mailbox::answer await_answer() {
+    mailbox::response await_answer() {
         for (;;) {
             host_.service.poll_once();
             if (const auto a = client_.take()) {
@@ -48,15 +48,15 @@ TEST_F(ServiceBlocked, RefusesThoseThatWaitAndThoseThatAskThen) {
     host_.memory.hold();
     host_.grower.start();
     const auto waits = client_.ask(2);
-    const mailbox::answer first = await_answer();
+    const mailbox::response first = await_answer();
     EXPECT_EQ(id_of(first), waits);
-    EXPECT_EQ(first.status, answer_status::commit_blocked);
+    EXPECT_EQ(first.status, response_status::commit_blocked);
     const auto asks = client_.ask(1);
     EXPECT_EQ(host_.service.poll_once(), 1u);
     const auto at_once = client_.take();
     ASSERT_TRUE(at_once.has_value()) << "it is known by now";
     EXPECT_EQ(id_of(*at_once), asks);
-    EXPECT_EQ(at_once->status, answer_status::commit_blocked);
+    EXPECT_EQ(at_once->status, response_status::commit_blocked);
     EXPECT_EQ(blocked(), leaves_per_segment) << "the least that was refused";
     host_.memory.let_go();
     while (host_.grower.is_blocked(0)) {
@@ -65,9 +65,9 @@ TEST_F(ServiceBlocked, RefusesThoseThatWaitAndThoseThatAskThen) {
     host_.service.poll_once();
     EXPECT_EQ(blocked(), 0u);
     const auto later = client_.ask(3);
-    const mailbox::answer granted = await_answer();
+    const mailbox::response granted = await_answer();
     EXPECT_EQ(id_of(granted), later);
-    EXPECT_EQ(granted.status, answer_status::granted);
+    EXPECT_EQ(granted.status, response_status::granted);
     host_.grower.stop();
     EXPECT_TRUE(host_.service.validate().ok());
 }
@@ -80,9 +80,9 @@ TEST_F(ServiceBlocked, GrantsWhatIsThere) {
     const auto waits = client_.ask(20);
     EXPECT_EQ(id_of(await_answer()), waits);
     const auto fits = client_.ask(2);
-    const mailbox::answer a = await_answer();
+    const mailbox::response a = await_answer();
     EXPECT_EQ(id_of(a), fits);
-    EXPECT_EQ(a.status, answer_status::granted);
+    EXPECT_EQ(a.status, response_status::granted);
     EXPECT_EQ(blocked(), 20 * leaves_per_segment);
     client_.give_back(to_underlying(a.run.first), 2);
     host_.service.poll_once();

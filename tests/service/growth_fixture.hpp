@@ -27,7 +27,7 @@ protected:
         }
     }
     void expect_nothing() { EXPECT_FALSE(client_.take().has_value()); }
-    mailbox::answer expect_answer(ring_client::id id) {
+    mailbox::response expect_response(ring_client::id id) {
         const auto a = client_.take();
         EXPECT_TRUE(a.has_value());
         if (!a) {
@@ -37,8 +37,8 @@ protected:
         return *a;
     }
     void expect_grant(ring_client::id id, std::uint32_t first) {
-        const mailbox::answer a = expect_answer(id);
-        EXPECT_EQ(a.status, mailbox::answer_status::granted);
+        const mailbox::response a = expect_response(id);
+        EXPECT_EQ(a.status, mailbox::response_status::granted);
         EXPECT_EQ(a.run.first, segment_index{first});
     }
     void expect_valid() { EXPECT_TRUE(host_.service.validate().ok()) << host_.service.validate(); }

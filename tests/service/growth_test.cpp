@@ -13,8 +13,8 @@
 namespace orchard {
 namespace {
 
-using mailbox::answer;
-using mailbox::answer_status;
+using mailbox::response;
+using mailbox::response_status;
 using rig::id_of;
 using rig::ring_client;
 using rig::service_rig;
@@ -28,7 +28,7 @@ TEST_F(ServiceGrowth, ParksAGrantAndAnswersOthersMeanwhile) {
     EXPECT_EQ(host_.service.counters().parked.get(), 1u);
     const auto ping = client_.ping();
     poll();
-    EXPECT_EQ(expect_answer(ping).status, answer_status::acknowledged);
+    EXPECT_EQ(expect_response(ping).status, response_status::acknowledged);
     EXPECT_TRUE(host_.grower.step());
     poll();
     expect_nothing();
@@ -61,7 +61,7 @@ TEST_F(ServiceGrowth, AnswersParkedGrantsInTheirOrderEachAsSoonAsItFits) {
             EXPECT_EQ(a->run.first, segment_index{0});
         }
     }
-    std::vector<answer> rest;
+    std::vector<response> rest;
     for (int i = 0; i < 10 && client_.in_flight() != 0; ++i) {
         grow_all();
         poll();
@@ -70,8 +70,8 @@ TEST_F(ServiceGrowth, AnswersParkedGrantsInTheirOrderEachAsSoonAsItFits) {
         }
     }
     ASSERT_EQ(rest.size(), 2u);
-    for (const answer& a : rest) {
-        EXPECT_EQ(a.status, answer_status::granted);
+    for (const response& a : rest) {
+        EXPECT_EQ(a.status, response_status::granted);
         EXPECT_TRUE(id_of(a) == second || id_of(a) == third);
     }
     expect_valid();
@@ -118,7 +118,7 @@ TEST_F(ServiceGrowth, GivesAParkedGrantWhatIsReturnedBeforeItIsCommitted) {
     expect_nothing();
     const auto back = client_.give_back(0, 8);
     poll();
-    EXPECT_EQ(expect_answer(back).status, answer_status::acknowledged);
+    EXPECT_EQ(expect_response(back).status, response_status::acknowledged);
     poll();
     expect_grant(parked, 0);
     expect_valid();
@@ -134,10 +134,10 @@ TEST_F(ServiceGrowth, RefusesParkedGrantsWhenAllIsCommitted) {
         poll();
         while (const auto a = client_.take()) {
             if (id_of(*a) == one) {
-                EXPECT_EQ(a->status, answer_status::granted);
+                EXPECT_EQ(a->status, response_status::granted);
             } else {
                 EXPECT_EQ(id_of(*a), rest);
-                EXPECT_EQ(a->status, answer_status::out_of_memory);
+                EXPECT_EQ(a->status, response_status::out_of_memory);
             }
         }
     }
@@ -157,7 +157,7 @@ TEST_F(ServiceGrowth, KeepsToTheSlotsThatThereAre) {
         grow_all();
         poll();
         while (const auto a = client_.take()) {
-            EXPECT_EQ(a->status, answer_status::granted);
+            EXPECT_EQ(a->status, response_status::granted);
         }
     }
     EXPECT_EQ(client_.in_flight(), 0u);
@@ -171,7 +171,7 @@ TEST_F(ServiceGrowth, ClosingAnswersParkedGrants) {
     expect_nothing();
     host_.service.close();
     poll();
-    EXPECT_EQ(expect_answer(parked).status, answer_status::closing);
+    EXPECT_EQ(expect_response(parked).status, response_status::closing);
     grow_all();
     poll();
     expect_nothing();
@@ -186,8 +186,8 @@ TEST_F(ServiceGrowth, AFailedCommitAnswersParkedGrantsWithItsReason) {
     host_.memory.end_with(absl::ResourceExhaustedError("no more memory today"));
     EXPECT_TRUE(host_.grower.step());
     poll();
-    EXPECT_EQ(expect_answer(first).status, answer_status::commit_failed);
-    EXPECT_EQ(expect_answer(second).status, answer_status::commit_failed);
+    EXPECT_EQ(expect_response(first).status, response_status::commit_failed);
+    EXPECT_EQ(expect_response(second).status, response_status::commit_failed);
     EXPECT_EQ(host_.grower.last_error().message(), "no more memory today");
     EXPECT_EQ(host_.service.counters().segments_committed.get(), 0u);
     expect_valid();
@@ -200,10 +200,10 @@ TEST_F(ServiceGrowth, ACommitThatFailedOnceIsTriedAgainForALaterRequest) {
     poll();
     grow_all();
     poll();
-    EXPECT_EQ(expect_answer(failing).status, answer_status::commit_failed);
+    EXPECT_EQ(expect_response(failing).status, response_status::commit_failed);
     host_.memory.end_with(absl::OkStatus());
-    answer_status last = answer_status::commit_failed;
-    for (int i = 0; i < 4 && last != answer_status::granted; ++i) {
+    response_status last = response_status::commit_failed;
+    for (int i = 0; i < 4 && last != response_status::granted; ++i) {
         client_.ask(3);
         for (int turn = 0; turn < 4 && client_.in_flight() != 0; ++turn) {
             poll();
@@ -213,7 +213,7 @@ TEST_F(ServiceGrowth, ACommitThatFailedOnceIsTriedAgainForALaterRequest) {
             }
         }
     }
-    EXPECT_EQ(last, answer_status::granted);
+    EXPECT_EQ(last, response_status::granted);
     expect_valid();
 }
 
@@ -228,7 +228,7 @@ TEST_F(ServiceGrowth, ARequestThatFitsIsGrantedAfterAFailedCommit) {
     poll();
     grow_all();
     poll();
-    EXPECT_EQ(expect_answer(failing).status, answer_status::commit_failed);
+    EXPECT_EQ(expect_response(failing).status, response_status::commit_failed);
     const auto small = client_.ask(3);
     poll();
     expect_grant(small, 5);
@@ -242,18 +242,18 @@ TEST_F(ServiceGrowth, ACommitThatLastsDelaysNoOtherAnswer) {
     poll();
     host_.memory.wait_until_entered(1);
     for (int i = 0; i < 10; ++i) {
-        const std::uint64_t beats = host_.box.beats();
+        const std::uint64_t heartbeats = host_.box.heartbeats();
         const auto ping = client_.ping();
         poll();
-        EXPECT_EQ(expect_answer(ping).status, answer_status::acknowledged);
-        EXPECT_EQ(host_.box.beats(), beats + 1);
+        EXPECT_EQ(expect_response(ping).status, response_status::acknowledged);
+        EXPECT_EQ(host_.box.heartbeats(), heartbeats + 1);
     }
     host_.memory.let_go();
     while (client_.in_flight() != 0) {
         poll();
         if (const auto a = client_.take()) {
             EXPECT_EQ(id_of(*a), parked);
-            EXPECT_EQ(a->status, answer_status::granted);
+            EXPECT_EQ(a->status, response_status::granted);
         }
     }
     host_.grower.stop();
@@ -326,7 +326,7 @@ TEST_F(ServiceGrowthAhead, AFailedCommitIsTriedAgain) {
     poll();
     grow_all();
     poll();
-    EXPECT_EQ(expect_answer(failing).status, answer_status::commit_failed);
+    EXPECT_EQ(expect_response(failing).status, response_status::commit_failed);
     host_.memory.end_with(absl::OkStatus());
     const auto later = client_.ask(4);
     poll();

@@ -15,9 +15,9 @@
 namespace orchard {
 namespace {
 
-using mailbox::answer;
-using mailbox::answer_status;
 using mailbox::grant;
+using mailbox::response;
+using mailbox::response_status;
 using rig::ring_client;
 using rig::service_rig;
 using rig::service_setup;
@@ -26,25 +26,25 @@ using rig::service_setup;
 struct chunk_desk {
     explicit chunk_desk(const service_setup& s = {}) : host{s}, client{host.box} {}
 
-    answer answered() {
+    response answered() {
         host.service.poll_once();
         EXPECT_TRUE(host.service.validate().ok()) << host.service.validate();
-        return client.take().value_or(answer{});
+        return client.take().value_or(response{});
     }
     /// What was granted; no segment where nothing was.
     grant ask(std::uint32_t segments, std::uint32_t leaves) {
         client.ask_chunk(segments, leaves);
         last = answered();
-        if (last.status != answer_status::granted) {
+        if (last.status != response_status::granted) {
             return {{no_segment, 0}, leaf_index{0}, leaf_count{0}};
         }
         return mailbox::granted_by(last, segments, leaves);
     }
-    answer_status give_back(std::uint32_t first, std::uint32_t count) {
+    response_status give_back(std::uint32_t first, std::uint32_t count) {
         client.give_back(first, count);
         return answered().status;
     }
-    answer_status give_back_portion(std::uint32_t block, std::uint32_t leaf) {
+    response_status give_back_portion(std::uint32_t block, std::uint32_t leaf) {
         client.give_back_portion(block, leaf);
         return answered().status;
     }
@@ -52,7 +52,7 @@ struct chunk_desk {
 
     service_rig host;
     ring_client client;
-    answer last;
+    response last;
 };
 
 void expect_tail(const grant& g, std::uint32_t block, std::uint32_t leaf) {
@@ -89,7 +89,7 @@ TEST(ServicePortions, PaddedLeaveTheirSiblingsEmpty) {
     expect_tail(d.ask(0, 2), 0, 8);
     expect_tail(d.ask(0, 16), 1, 0);
     EXPECT_EQ(d.ask(0, 3).first, no_segment) << "padded portions are powers of two";
-    EXPECT_EQ(d.last.status, answer_status::refused);
+    EXPECT_EQ(d.last.status, response_status::refused);
     EXPECT_EQ(d.counters().refused.get(), 1u);
 }
 
@@ -97,14 +97,14 @@ TEST(ServicePortions, TheLastOneGivesTheSegmentBack) {
     chunk_desk d;
     d.ask(0, 9);
     d.ask(0, 9);
-    EXPECT_EQ(d.give_back(0, 1), answer_status::refused) << "it holds portions";
-    EXPECT_EQ(d.give_back_portion(0, 9), answer_status::acknowledged);
-    EXPECT_EQ(d.give_back_portion(0, 9), answer_status::refused) << "twice";
-    EXPECT_EQ(d.give_back_portion(0, 1), answer_status::refused) << "none begins there";
-    EXPECT_EQ(d.give_back_portion(1, 0), answer_status::refused) << "a segment without portions";
-    EXPECT_EQ(d.give_back_portion(9999, 0), answer_status::refused) << "no segment at all";
+    EXPECT_EQ(d.give_back(0, 1), response_status::refused) << "it holds portions";
+    EXPECT_EQ(d.give_back_portion(0, 9), response_status::acknowledged);
+    EXPECT_EQ(d.give_back_portion(0, 9), response_status::refused) << "twice";
+    EXPECT_EQ(d.give_back_portion(0, 1), response_status::refused) << "none begins there";
+    EXPECT_EQ(d.give_back_portion(1, 0), response_status::refused) << "a segment without portions";
+    EXPECT_EQ(d.give_back_portion(9999, 0), response_status::refused) << "no segment at all";
     EXPECT_EQ(d.counters().segments_granted.get(), 1u);
-    EXPECT_EQ(d.give_back_portion(0, 0), answer_status::acknowledged);
+    EXPECT_EQ(d.give_back_portion(0, 0), response_status::acknowledged);
     EXPECT_EQ(d.counters().segments_granted.get(), 0u);
     EXPECT_EQ(d.counters().refused.get(), 5u);
     EXPECT_EQ(d.ask(256, 0).first, segment_index{0}) << "all of it is whole again";
@@ -113,18 +113,18 @@ TEST(ServicePortions, TheLastOneGivesTheSegmentBack) {
 TEST(ServicePortions, SayWhyThereIsNone) {
     chunk_desk d;
     EXPECT_EQ(d.ask(256, 1).first, no_segment);
-    EXPECT_EQ(d.last.status, answer_status::too_large);
+    EXPECT_EQ(d.last.status, response_status::too_large);
     EXPECT_EQ(d.ask(255, 1).first, segment_index{0});
     expect_tail(d.ask(0, 31), 255, 1);
     EXPECT_EQ(d.ask(0, 1).first, no_segment);
-    EXPECT_EQ(d.last.status, answer_status::out_of_memory);
+    EXPECT_EQ(d.last.status, response_status::out_of_memory);
     EXPECT_EQ(d.ask(1, 1).first, no_segment);
-    EXPECT_EQ(d.last.status, answer_status::out_of_memory);
+    EXPECT_EQ(d.last.status, response_status::out_of_memory);
     for (std::uint32_t i = 0; i < 255; i += 2) {
-        EXPECT_EQ(d.give_back(i, 1), answer_status::acknowledged);
+        EXPECT_EQ(d.give_back(i, 1), response_status::acknowledged);
     }
     EXPECT_EQ(d.ask(1, 1).first, no_segment);
-    EXPECT_EQ(d.last.status, answer_status::fragmented);
+    EXPECT_EQ(d.last.status, response_status::fragmented);
     EXPECT_NE(d.ask(0, 31).first, no_segment);
 }
 
@@ -185,11 +185,11 @@ TEST_P(random_chunks, never_overlap) {
             held.pop_back();
             mark(g, false);
             if (g.count != 0) {
-                ASSERT_EQ(d.give_back(to_underlying(g.first), g.count), answer_status::acknowledged);
+                ASSERT_EQ(d.give_back(to_underlying(g.first), g.count), response_status::acknowledged);
             }
             if (to_underlying(g.leaves) != 0) {
                 ASSERT_EQ(d.give_back_portion(to_underlying(g.tail_block()), to_underlying(g.leaf)),
-                          answer_status::acknowledged);
+                          response_status::acknowledged);
             }
         }
     }

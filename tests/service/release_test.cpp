@@ -10,7 +10,7 @@
 namespace orchard {
 namespace {
 
-using mailbox::answer_status;
+using mailbox::response_status;
 using rig::ring_client;
 using rig::service_rig;
 using rig::service_setup;
@@ -30,7 +30,7 @@ protected:
         for (int i = 0; i < 100; ++i) {
             work();
             if (const auto a = client_.take()) {
-                EXPECT_EQ(a->status, answer_status::granted);
+                EXPECT_EQ(a->status, response_status::granted);
                 return to_underlying(a->run.first);
             }
         }
@@ -42,7 +42,7 @@ protected:
         work();
         const auto a = client_.take();
         ASSERT_TRUE(a.has_value());
-        EXPECT_EQ(a->status, answer_status::acknowledged);
+        EXPECT_EQ(a->status, response_status::acknowledged);
     }
     void work() {
         host_.service.poll_once();

@@ -14,8 +14,8 @@
 namespace orchard {
 namespace {
 
-using mailbox::answer;
-using mailbox::answer_status;
+using mailbox::response;
+using mailbox::response_status;
 using rig::id_of;
 using rig::ring_client;
 using rig::service_rig;
@@ -25,10 +25,10 @@ using rig::service_setup;
 struct desk {
     explicit desk(const service_setup& s = {}) : host{s}, client{host.box} {}
 
-    answer ask(std::uint32_t count) { return answer_to(client.ask(count)); }
-    answer ask_or_fewer(std::uint32_t count) { return answer_to(client.ask_or_fewer(count)); }
-    answer give_back(std::uint32_t first, std::uint32_t count) { return answer_to(client.give_back(first, count)); }
-    answer answer_to(ring_client::id id) {
+    response ask(std::uint32_t count) { return answer_to(client.ask(count)); }
+    response ask_or_fewer(std::uint32_t count) { return answer_to(client.ask_or_fewer(count)); }
+    response give_back(std::uint32_t first, std::uint32_t count) { return answer_to(client.give_back(first, count)); }
+    response answer_to(ring_client::id id) {
         host.service.poll_once();
         const auto a = client.take();
         EXPECT_TRUE(a.has_value());
@@ -39,8 +39,8 @@ struct desk {
         EXPECT_TRUE(host.service.validate().ok()) << host.service.validate();
         return *a;
     }
-    void expect_grant(const answer& a, std::uint32_t first) {
-        EXPECT_EQ(a.status, answer_status::granted);
+    void expect_grant(const response& a, std::uint32_t first) {
+        EXPECT_EQ(a.status, response_status::granted);
         EXPECT_EQ(a.run.first, segment_index{first});
     }
     const service_counters& counters() const { return host.service.counters(); }
@@ -55,8 +55,8 @@ TEST(Service, GrantsTheLowestSegmentsFirst) {
     d.expect_grant(d.ask(1), 1);
     d.expect_grant(d.ask(4), 2);
     d.expect_grant(d.ask(1), 6);
-    EXPECT_EQ(d.give_back(1, 1).status, answer_status::acknowledged);
-    EXPECT_EQ(d.give_back(3, 2).status, answer_status::acknowledged);
+    EXPECT_EQ(d.give_back(1, 1).status, response_status::acknowledged);
+    EXPECT_EQ(d.give_back(3, 2).status, response_status::acknowledged);
     d.expect_grant(d.ask(2), 3);
     d.expect_grant(d.ask(1), 1);
     d.expect_grant(d.ask(100), 7);
@@ -84,10 +84,10 @@ TEST(Service, NamesSegmentsOfTheWholeHeap) {
     EXPECT_FALSE(d.host.service.is_granted(segment_index{1064}));
     EXPECT_FALSE(d.host.service.is_granted(segment_index{999}));
     EXPECT_EQ(d.host.service.range(), s.range);
-    EXPECT_EQ(d.give_back(1063, 1).status, answer_status::acknowledged);
-    EXPECT_EQ(d.give_back(999, 1).status, answer_status::refused);
-    EXPECT_EQ(d.give_back(1064, 1).status, answer_status::refused);
-    EXPECT_EQ(d.give_back(0, 255).status, answer_status::refused);
+    EXPECT_EQ(d.give_back(1063, 1).status, response_status::acknowledged);
+    EXPECT_EQ(d.give_back(999, 1).status, response_status::refused);
+    EXPECT_EQ(d.give_back(1064, 1).status, response_status::refused);
+    EXPECT_EQ(d.give_back(0, 255).status, response_status::refused);
 }
 
 TEST(Service, ARefusalTellsHowMuchIsFree) {
@@ -95,7 +95,7 @@ TEST(Service, ARefusalTellsHowMuchIsFree) {
     d.expect_grant(d.ask(256), 0);
     EXPECT_EQ(d.ask(1).run.first, segment_index{0});
     for (std::uint32_t i = 0; i < 256; i += 2) {
-        EXPECT_EQ(d.give_back(i, 1).status, answer_status::acknowledged);
+        EXPECT_EQ(d.give_back(i, 1).status, response_status::acknowledged);
     }
     EXPECT_EQ(d.ask(2).run.first, segment_index{128});
     EXPECT_EQ(d.ask(200).run.first, segment_index{128});
@@ -103,17 +103,17 @@ TEST(Service, ARefusalTellsHowMuchIsFree) {
 
 TEST(Service, SaysWhyThereIsNoGrant) {
     desk d;
-    EXPECT_EQ(d.ask(257).status, answer_status::too_large);
-    EXPECT_EQ(d.ask(0).status, answer_status::too_large) << "no request for segments is for none";
-    EXPECT_EQ(d.ask(max_segments - 1).status, answer_status::too_large);
+    EXPECT_EQ(d.ask(257).status, response_status::too_large);
+    EXPECT_EQ(d.ask(0).status, response_status::too_large) << "no request for segments is for none";
+    EXPECT_EQ(d.ask(max_segments - 1).status, response_status::too_large);
     d.expect_grant(d.ask(256), 0);
-    EXPECT_EQ(d.ask(1).status, answer_status::out_of_memory);
+    EXPECT_EQ(d.ask(1).status, response_status::out_of_memory);
     for (std::uint32_t i = 0; i < 256; i += 2) {
-        EXPECT_EQ(d.give_back(i, 1).status, answer_status::acknowledged);
+        EXPECT_EQ(d.give_back(i, 1).status, response_status::acknowledged);
     }
-    EXPECT_EQ(d.ask(2).status, answer_status::fragmented);
-    EXPECT_EQ(d.ask(128).status, answer_status::fragmented);
-    EXPECT_EQ(d.ask(129).status, answer_status::out_of_memory);
+    EXPECT_EQ(d.ask(2).status, response_status::fragmented);
+    EXPECT_EQ(d.ask(128).status, response_status::fragmented);
+    EXPECT_EQ(d.ask(129).status, response_status::out_of_memory);
     EXPECT_EQ(d.counters().segments_granted.get(), 128u);
     EXPECT_EQ(d.counters().peak_segments_granted.get(), 256u);
     EXPECT_EQ(d.host.service.longest_free_run(), 1u);
@@ -123,15 +123,15 @@ TEST(Service, SaysWhyThereIsNoGrant) {
 TEST(Service, AFlexibleGrantIsOfTheLongestRunThatThereIs) {
     desk d;
     d.expect_grant(d.ask(256), 0);
-    EXPECT_EQ(d.ask_or_fewer(8).status, answer_status::out_of_memory);
+    EXPECT_EQ(d.ask_or_fewer(8).status, response_status::out_of_memory);
     d.give_back(10, 2);
     d.give_back(20, 5);
     d.give_back(30, 3);
     for (std::uint32_t i = 100; i < 160; i += 2) {
-        d.give_back(i, 1);  // above an eighth of the range, below which nothing is given for a magazine
+        d.give_back(i, 1);  // above an eighth of the range, below which nothing is given for a segment cache
     }
-    const answer a = d.ask_or_fewer(8);
-    EXPECT_EQ(a.status, answer_status::granted);
+    const response a = d.ask_or_fewer(8);
+    EXPECT_EQ(a.status, response_status::granted);
     EXPECT_EQ(a.run, (segment_run{segment_index{20}, 5}));
     EXPECT_EQ(d.ask_or_fewer(2).run, (segment_run{segment_index{10}, 2})) << "the lowest, where a run is long enough";
 }
@@ -141,14 +141,14 @@ TEST(Service, AFlexibleGrantIsRefusedWhereMemoryIsScarce) {
     desk d;
     d.expect_grant(d.ask(223), 0);
     EXPECT_EQ(d.ask_or_fewer(1).run, (segment_run{segment_index{223}, 1})) << "33 of 256 are not scarce";
-    EXPECT_EQ(d.ask_or_fewer(1).status, answer_status::fragmented) << "32 are: more than asked for, and refused";
+    EXPECT_EQ(d.ask_or_fewer(1).status, response_status::fragmented) << "32 are: more than asked for, and refused";
     d.expect_grant(d.ask(32), 224);
 }
 
 TEST(Service, AFlexibleGrantIsOfAtMostWhatAnAnswerCanSay) {
     desk d;
-    const answer a = d.ask_or_fewer(200);
-    EXPECT_EQ(a.status, answer_status::granted);
+    const response a = d.ask_or_fewer(200);
+    EXPECT_EQ(a.status, response_status::granted);
     EXPECT_EQ(a.run, (segment_run{segment_index{0}, mailbox::max_refill}));
     EXPECT_EQ(d.counters().segments_granted.get(), mailbox::max_refill);
 }
@@ -158,22 +158,22 @@ TEST(Service, AFlexibleGrantOfMoreThanTheHeapOwnsIsOfFewer) {
     service_setup s;
     s.range.count = s.committed_at_start = 8;
     desk d(s);
-    const answer a = d.ask_or_fewer(16);
-    EXPECT_EQ(a.status, answer_status::granted);
+    const response a = d.ask_or_fewer(16);
+    EXPECT_EQ(a.status, response_status::granted);
     EXPECT_EQ(a.run, (segment_run{segment_index{0}, 8}));
-    EXPECT_EQ(d.ask_or_fewer(16).status, answer_status::out_of_memory);
+    EXPECT_EQ(d.ask_or_fewer(16).status, response_status::out_of_memory);
 }
 
 TEST(Service, RefusesWhatWasNotGrantedAndChangesNothing) {
     desk d;
     d.expect_grant(d.ask(10), 0);
-    EXPECT_EQ(d.give_back(4, 1).status, answer_status::acknowledged);
+    EXPECT_EQ(d.give_back(4, 1).status, response_status::acknowledged);
     const auto granted = d.counters().segments_granted.get();
-    EXPECT_EQ(d.give_back(4, 1).status, answer_status::refused) << "twice";
-    EXPECT_EQ(d.give_back(3, 3).status, answer_status::refused) << "in part";
-    EXPECT_EQ(d.give_back(9, 2).status, answer_status::refused) << "in part never granted";
-    EXPECT_EQ(d.give_back(255, 2).status, answer_status::refused) << "beyond the end";
-    EXPECT_EQ(d.give_back(max_segments - 1, 255).status, answer_status::refused) << "far beyond the end";
+    EXPECT_EQ(d.give_back(4, 1).status, response_status::refused) << "twice";
+    EXPECT_EQ(d.give_back(3, 3).status, response_status::refused) << "in part";
+    EXPECT_EQ(d.give_back(9, 2).status, response_status::refused) << "in part never granted";
+    EXPECT_EQ(d.give_back(255, 2).status, response_status::refused) << "beyond the end";
+    EXPECT_EQ(d.give_back(max_segments - 1, 255).status, response_status::refused) << "far beyond the end";
     EXPECT_EQ(d.counters().refused.get(), 5u);
     EXPECT_EQ(d.counters().segments_granted.get(), granted);
     for (const std::uint32_t i : {0u, 3u, 5u, 9u}) {
@@ -185,7 +185,7 @@ TEST(Service, RefusesWhatWasNotGrantedAndChangesNothing) {
 
 TEST(Service, AnswersPings) {
     desk d;
-    EXPECT_EQ(d.answer_to(d.client.ping()).status, answer_status::acknowledged);
+    EXPECT_EQ(d.answer_to(d.client.ping()).status, response_status::acknowledged);
     EXPECT_EQ(d.counters().pings.get(), 1u);
 }
 
@@ -193,14 +193,14 @@ TEST(Service, PollSaysHowManyPostsAndBeatsEachTime) {
     desk d;
     const std::uint64_t polls = d.counters().polls.get();
     EXPECT_EQ(d.host.service.poll_once(), 0u);
-    EXPECT_EQ(d.host.box.beats(), 1u);
+    EXPECT_EQ(d.host.box.heartbeats(), 1u);
     for (int i = 0; i < 5; ++i) {
         d.client.ping();
     }
     EXPECT_FALSE(d.client.take().has_value());
     EXPECT_EQ(d.host.service.poll_once(), 5u);
     EXPECT_EQ(d.host.service.poll_once(), 0u);
-    EXPECT_EQ(d.host.box.beats(), 3u);
+    EXPECT_EQ(d.host.box.heartbeats(), 3u);
     EXPECT_EQ(d.counters().polls.get(), polls + 3);
 }
 
@@ -220,11 +220,11 @@ TEST(Service, AfterCloseGrantsAreRefusedAndReturnsTaken) {
     desk d;
     d.expect_grant(d.ask(3), 0);
     d.host.service.close();
-    EXPECT_EQ(d.ask(1).status, answer_status::closing);
-    EXPECT_EQ(d.ask_or_fewer(1).status, answer_status::closing);
-    EXPECT_EQ(d.ask(100000).status, answer_status::closing);
-    EXPECT_EQ(d.give_back(0, 3).status, answer_status::acknowledged);
-    EXPECT_EQ(d.answer_to(d.client.ping()).status, answer_status::acknowledged);
+    EXPECT_EQ(d.ask(1).status, response_status::closing);
+    EXPECT_EQ(d.ask_or_fewer(1).status, response_status::closing);
+    EXPECT_EQ(d.ask(100000).status, response_status::closing);
+    EXPECT_EQ(d.give_back(0, 3).status, response_status::acknowledged);
+    EXPECT_EQ(d.answer_to(d.client.ping()).status, response_status::acknowledged);
     EXPECT_EQ(d.counters().segments_granted.get(), 0u);
 }
 
@@ -261,13 +261,13 @@ TEST(Service, AnswersAsTheModelOverManyLaps) {
             if (random() % 2 == 0) {
                 const std::uint32_t k = random() % 4 == 0 ? static_cast<std::uint32_t>(random() % 40 + 1) : 1;
                 const bool or_fewer = random() % 3 == 0;
-                const answer a = or_fewer ? d.ask_or_fewer(k) : d.ask(k);
+                const response a = or_fewer ? d.ask_or_fewer(k) : d.ask(k);
                 const auto left = static_cast<std::uint32_t>(std::count(granted.begin(), granted.end(), false));
                 const bool scarce = left * 8 <= granted.size();
                 const std::uint32_t count = or_fewer ? (scarce ? 0 : std::min(k, longest_free())) : k;
                 const std::uint32_t first = count != 0 ? lowest_run(count) : 0xffffffffu;
-                ASSERT_EQ(a.status == answer_status::granted, first != 0xffffffffu) << "step " << step;
-                if (a.status == answer_status::granted) {
+                ASSERT_EQ(a.status == response_status::granted, first != 0xffffffffu) << "step " << step;
+                if (a.status == response_status::granted) {
                     ASSERT_EQ(a.run, (segment_run{segment_index{first}, or_fewer ? count : 0}));
                     std::fill_n(granted.begin() + first, count, true);
                     mine[first] = count;
@@ -275,7 +275,7 @@ TEST(Service, AnswersAsTheModelOverManyLaps) {
             } else if (!mine.empty()) {
                 auto chosen = mine.lower_bound(static_cast<std::uint32_t>(random() % 130));
                 chosen = chosen == mine.end() ? mine.begin() : chosen;
-                ASSERT_EQ(d.give_back(chosen->first, chosen->second).status, answer_status::acknowledged);
+                ASSERT_EQ(d.give_back(chosen->first, chosen->second).status, response_status::acknowledged);
                 std::fill_n(granted.begin() + chosen->first, chosen->second, false);
                 mine.erase(chosen);
             }

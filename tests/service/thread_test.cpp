@@ -33,7 +33,7 @@ TEST(ServiceThread, AnswersPosts) {
     service_thread thread(host.service, -1, absl::Milliseconds(1));
     for (std::uint32_t i = 0; i < 200; ++i) {
         const auto id = client.ask(1);
-        std::optional<mailbox::answer> a;
+        std::optional<mailbox::response> a;
         wait_for([&] { return (a = client.take()).has_value(); });
         EXPECT_EQ(rig::id_of(*a), id);
         EXPECT_EQ(a->run.first, segment_index{i});
@@ -47,8 +47,8 @@ TEST(ServiceThread, SleepsWhenThereIsNoTrafficAndStillBeatsAndAnswers) {
     ring_client client(host.box);
     service_thread thread(host.service, -1, absl::ZeroDuration());
     wait_for([&] { return thread.sleeps() >= 10; });
-    const std::uint64_t beats = host.box.beats();
-    wait_for([&] { return host.box.beats() > beats; });
+    const std::uint64_t heartbeats = host.box.heartbeats();
+    wait_for([&] { return host.box.heartbeats() > heartbeats; });
     client.ping();
     wait_for([&] { return client.take().has_value(); });
     const std::uint64_t sleeps = thread.sleeps();
@@ -77,8 +77,8 @@ TEST(ServiceThread, SaysTheLongestRunWhenItIsAskedTo) {
 TEST(ServiceThread, DoesNotSleepWhileItIsToSpin) {
     service_rig host;
     service_thread thread(host.service, -1, absl::Hours(1));
-    const std::uint64_t beats = host.box.beats();
-    wait_for([&] { return host.box.beats() > beats + 10'000; });
+    const std::uint64_t heartbeats = host.box.heartbeats();
+    wait_for([&] { return host.box.heartbeats() > heartbeats + 10'000; });
     EXPECT_EQ(thread.sleeps(), 0u);
 }
 
@@ -90,9 +90,9 @@ TEST(ServiceThread, RunsJobsBetweenPolls) {
     std::uint64_t after = 0;
     thread.run([&] {
         on = std::this_thread::get_id();
-        before = host.box.beats();
+        before = host.box.heartbeats();
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        after = host.box.beats();
+        after = host.box.heartbeats();
         EXPECT_TRUE(host.service.validate().ok());
     });
     EXPECT_NE(on, std::this_thread::get_id());
@@ -124,11 +124,11 @@ TEST(ServiceThread, AfterStopNothingIsAnsweredAndJobsRunInTheCaller) {
     ring_client client(host.box);
     service_thread thread(host.service, -1, absl::ZeroDuration());
     thread.stop();
-    const std::uint64_t beats = host.box.beats();
+    const std::uint64_t heartbeats = host.box.heartbeats();
     client.ping();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_FALSE(client.take().has_value());
-    EXPECT_EQ(host.box.beats(), beats);
+    EXPECT_EQ(host.box.heartbeats(), heartbeats);
     std::thread::id on;
     thread.run([&] { on = std::this_thread::get_id(); });
     EXPECT_EQ(on, std::this_thread::get_id());

@@ -9,7 +9,7 @@
 namespace orchard {
 namespace {
 
-using mailbox::answer_status;
+using mailbox::response_status;
 using rig::ring_client;
 using rig::service_rig;
 using rig::service_setup;
@@ -33,7 +33,7 @@ TEST_F(ServiceWaiting, WhoWaitsIsAnsweredThoughOthersAskAfterAFailure) {
         poll();
         grow_all();
     }
-    EXPECT_EQ(expect_answer(parked).status, answer_status::commit_failed);
+    EXPECT_EQ(expect_response(parked).status, response_status::commit_failed);
     expect_valid();
 }
 
@@ -48,10 +48,10 @@ TEST_F(ServiceWaiting, MemoryOnItsWayBackIsWaitedFor) {
     poll();
     grow_all();
     poll();
-    EXPECT_EQ(expect_answer(refused).status, answer_status::out_of_memory);
+    EXPECT_EQ(expect_response(refused).status, response_status::out_of_memory);
     const auto returned = client_.give_back(0, 8);
     poll();
-    EXPECT_EQ(expect_answer(returned).status, answer_status::acknowledged);
+    EXPECT_EQ(expect_response(returned).status, response_status::acknowledged);
     EXPECT_EQ(host_.service.release_unused(0), 8u);
     const auto later = client_.ask(8);
     poll();
@@ -73,7 +73,8 @@ TEST_F(ServiceWaiting, SaysWhetherTheAddressesOrTheBudgetsAreUsedUp) {
         host_.grower.limit(256, by_range);
         const auto more = client_.ask(1);
         poll();
-        EXPECT_EQ(expect_answer(more).status, by_range ? answer_status::out_of_range : answer_status::out_of_memory);
+        EXPECT_EQ(expect_response(more).status,
+                  by_range ? response_status::out_of_range : response_status::out_of_memory);
     }
     expect_valid();
 }

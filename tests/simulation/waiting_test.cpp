@@ -14,7 +14,7 @@ namespace orchard::simt::explore {
 namespace {
 
 TEST(Pausing, LetsTimePassAndOthersRun) {
-    std::uint64_t most_pauses = 0;
+    std::uint64_t max_pauses = 0;
     with_seeds(40, {}, [&](simulation& s) {
         word32 flag{0};
         s.add_kernel({{1}, {1}}, [&](thread_position at) {
@@ -30,9 +30,9 @@ TEST(Pausing, LetsTimePassAndOthersRun) {
             }
         });
         EXPECT_TRUE(s.run()) << s.result().violation;
-        most_pauses = std::max(most_pauses, s.result().lane_costs.pauses);
+        max_pauses = std::max(max_pauses, s.result().lane_costs.pauses);
     });
-    EXPECT_GT(most_pauses, 5u) << "who waits for the flag was to look more than once";
+    EXPECT_GT(max_pauses, 5u) << "who waits for the flag was to look more than once";
 }
 
 TEST(Pausing, IsStretchedAsTheSettingsSay) {

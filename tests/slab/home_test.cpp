@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Where lanes are at home: warps that follow each other do not meet, and no home lies outside of its slab.
+/// Where lanes are at its hint: warps that follow each other do not meet, and no hint lies outside of its slab.
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@
 namespace orchard {
 namespace {
 
-using device::home_of;
-using device::page_home;
+using device::hint_of;
+using device::page_hint;
 
 class EveryClassHome : public ::testing::TestWithParam<std::uint32_t> {};
 
@@ -28,15 +28,15 @@ TEST_P(EveryClassHome, LanesOfManyWarpsHavePagesOfTheirOwn) {
     constexpr std::uint32_t warps = 5000;
     for (std::uint32_t warp = 0; warp < warps; ++warp) {
         for (std::uint32_t lane = 0; lane < 32; ++lane) {
-            const page_home home = home_of(shape, warp, lane);
-            ASSERT_NE(home.beside >> lane & 1, 0u) << "a lane is beside itself";
-            ASSERT_LT(home.unit * 32, class_pages(c)) << "warp " << warp;
-            const std::uint32_t page = home.unit * 32 + home.bit;
+            const page_hint hint = hint_of(shape, warp, lane);
+            ASSERT_NE(hint.beside >> lane & 1, 0u) << "a lane is beside itself";
+            ASSERT_LT(hint.unit * 32, class_pages(c)) << "warp " << warp;
+            const std::uint32_t page = hint.unit * 32 + hint.bit;
             if (page >= class_pages(c)) {
                 ++beyond;
                 continue;
             }
-            ASSERT_TRUE(seen.emplace(home.place, page).second) << "warp " << warp << ", lane " << lane;
+            ASSERT_TRUE(seen.emplace(hint.place, page).second) << "warp " << warp << ", lane " << lane;
         }
     }
     EXPECT_LE(beyond, warps * 32 / 4);
@@ -46,12 +46,12 @@ TEST_P(EveryClassHome, LanesBesideEachOtherShareOneUnit) {
     const class_shape shape = shape_of(GetParam());
     for (const std::uint32_t warp : {0u, 1u, 77u, 1'000'000u, 0xffffffffu}) {
         for (std::uint32_t lane = 0; lane < 32; ++lane) {
-            const page_home home = home_of(shape, warp, lane);
-            const auto first = static_cast<std::uint32_t>(simt::lowest_bit(home.beside));
-            const page_home other = home_of(shape, warp, first);
-            EXPECT_EQ(other.place, home.place);
-            EXPECT_EQ(other.unit, home.unit);
-            EXPECT_EQ(home.bit, lane - first);
+            const page_hint hint = hint_of(shape, warp, lane);
+            const auto first = static_cast<std::uint32_t>(simt::lowest_bit(hint.beside));
+            const page_hint other = hint_of(shape, warp, first);
+            EXPECT_EQ(other.place, hint.place);
+            EXPECT_EQ(other.unit, hint.unit);
+            EXPECT_EQ(hint.bit, lane - first);
         }
     }
 }
@@ -63,12 +63,12 @@ TEST_P(EveryClassHome, BeyondTheEndTheHomesAreSpreadEvenly) {
         std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> load;
         const std::uint32_t each = 20;
         for (std::uint32_t n = 0; n < places * units * each; ++n) {
-            const page_home home{0, 0, 5, 32, n};
-            const page_home other = device::spread_home(home, places, shape.pages());
+            const page_hint hint{0, 0, 5, 32, n};
+            const page_hint other = device::spread_hint(hint, places, shape.pages());
             ASSERT_LT(other.place, places);
             ASSERT_LT(other.unit, units);
-            EXPECT_EQ(other.bit, home.bit);
-            EXPECT_EQ(other.beside, home.beside);
+            EXPECT_EQ(other.bit, hint.bit);
+            EXPECT_EQ(other.beside, hint.beside);
             ++load[{other.place, other.unit}];
         }
         EXPECT_EQ(load.size(), places * units);

@@ -167,22 +167,22 @@ TEST(SlabTable, ReusesItsHoles) {
     auto& head = heap.view.state->slabs[c];
     for (std::uint32_t s = 0; s < segments; ++s) {
         ASSERT_TRUE(rig::publish(heap.view, alone, c, s));
-        EXPECT_EQ(heap.view.records[s].place.get(), s);
+        EXPECT_EQ(heap.view.records[s].slab_index.get(), s);
         EXPECT_EQ(descriptor::extent(descriptor_of(heap, s)), page_reciprocal(c));
         EXPECT_EQ(heap.view.table(c)[s].load<order::relaxed>(), s + 1);
     }
     // As if tickets had been given for all of it.
-    head.frontier.store<order::relaxed>(std::uint64_t{segments} << shape_of(c).log_pages());
+    head.high_water.store<order::relaxed>(std::uint64_t{segments} << shape_of(c).log_pages());
     for (const std::uint32_t s : {17u, 39u, 3u, 5u}) {
         ASSERT_TRUE(slab_retire(heap.view, alone, c, s));
         EXPECT_EQ(heap.view.table(c)[s].load<order::relaxed>(), 0u);
     }
-    EXPECT_EQ(head.frontier.load<order::relaxed>(), 3u << shape_of(c).log_pages())
+    EXPECT_EQ(head.high_water.load<order::relaxed>(), 3u << shape_of(c).log_pages())
         << "the next slab goes to the first hole";
     EXPECT_EQ(head.count.load<order::relaxed>(), segments);
     for (const std::uint32_t s : {5u, 3u, 17u, 39u}) {
         ASSERT_TRUE(rig::publish(heap.view, alone, c, s));
-        const std::uint32_t place = heap.view.records[s].place.get();
+        const std::uint32_t place = heap.view.records[s].slab_index.get();
         EXPECT_EQ(heap.view.table(c)[place].load<order::relaxed>(), s + 1);
     }
     EXPECT_EQ(head.count.load<order::relaxed>(), segments);
@@ -208,7 +208,7 @@ TEST(SlabTable, ReusesItsHolesForAWholeWarpToo) {
     auto& head = heap.view.state->slabs[c];
     EXPECT_EQ(head.count.load<order::relaxed>(), segments);
     for (std::uint32_t s = 0; s < segments; ++s) {
-        const std::uint32_t place = heap.view.records[s].place.get();
+        const std::uint32_t place = heap.view.records[s].slab_index.get();
         ASSERT_LT(place, segments);
         EXPECT_EQ(heap.view.table(c)[place].load<order::relaxed>(), s + 1);
     }

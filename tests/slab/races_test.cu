@@ -26,7 +26,7 @@ constexpr std::uint32_t classes[] = {class_of(16 << 10), class_of(64 << 10), cla
 
 class SlabRaces : public ::testing::TestWithParam<std::uint32_t> {
 protected:
-    static constexpr std::uint32_t most_held = 4;
+    static constexpr std::uint32_t max_held = 4;
     struct held_pages {
         std::uint32_t c = 0;
         std::uint32_t segment = 0;
@@ -70,22 +70,22 @@ protected:
             heap_.view.bitmap(pages.segment)[pages.word].fetch_and<order::release>(~pages.bits);
         }
     }
-    /// All lanes: a segment of the magazine becomes a slab.
+    /// All lanes: a segment of the segment cache becomes a slab.
     void publish(simt::lane_mask mask, std::uint32_t c) {
         segment_run run;
-        if (!device::magazine_take(heap_.view, mask, 1, &run)) {
+        if (!device::cache_take(heap_.view, mask, 1, &run)) {
             return;
         }
         if (!rig::publish(heap_.view, mask, c, to_underlying(run.first)) && device::is_leader(mask)) {
-            device::magazine_put(heap_.view, run);
+            device::cache_put(heap_.view, run);
         }
     }
-    /// All lanes: a slab becomes a segment of the magazine, where it has no page in use.
+    /// All lanes: a slab becomes a segment of the segment cache, where it has no page in use.
     void retire(simt::lane_mask mask, std::uint32_t c, std::uint32_t random) {
         const std::uint32_t segment = random % heap_.view.segments;
         if (device::slab_retire(heap_.view, mask, c, segment) && device::is_leader(mask)) {
             retired_.fetch_add<order::relaxed>(1);
-            device::magazine_put(heap_.view, {segment_index{segment}, 1});
+            device::cache_put(heap_.view, {segment_index{segment}, 1});
         }
     }
     void act(simt::lane_mask mask, std::uint32_t random, held_pages* held) {
@@ -99,7 +99,7 @@ protected:
             case 5: retire(mask, c, random >> 8); break;
             default:
                 if (device::is_leader(mask)) {
-                    held_pages& place = held[random / 64 % most_held];
+                    held_pages& place = held[random / 64 % max_held];
                     give_up(place);
                     place = random % 2 == 0 ? claim(c, random >> 8) : held_pages{};
                 }
@@ -109,7 +109,7 @@ protected:
         for (const std::uint32_t c : classes) {
             for (std::uint32_t s = 0; s < heap_.view.segments; ++s) {
                 if (device::slab_retire(heap_.view, 1, c, s)) {
-                    device::magazine_put(heap_.view, {segment_index{s}, 1});
+                    device::cache_put(heap_.view, {segment_index{s}, 1});
                 }
             }
         }
@@ -123,11 +123,11 @@ protected:
 };
 
 TEST_P(SlabRaces, NoPageHasTwoOwnersAndNothingIsLeft) {
-    device::magazine_put(heap_.view, {segment_index{0}, GetParam()});
+    device::cache_put(heap_.view, {segment_index{0}, GetParam()});
     const auto result = simt::run_emulated(
         {6, 64},
         [&](simt::thread_position at) {
-            held_pages held[most_held];
+            held_pages held[max_held];
             const simt::lane_mask mask = simt::match(simt::converge(), at.thread % 2);
             std::uint32_t random = device::from_leader(mask, static_cast<std::uint32_t>(at.global_thread()));
             for (int round = 0; round < 300; ++round) {
@@ -155,8 +155,8 @@ TEST_P(SlabRaces, NoPageHasTwoOwnersAndNothingIsLeft) {
     }
     EXPECT_TRUE(heap_.bitmaps_are_clear());
     retire_all();
-    EXPECT_EQ(device::magazine_level(heap_.view), GetParam()) << "a segment was lost";
-    EXPECT_EQ(heap_.magazine_bits(), GetParam());
+    EXPECT_EQ(device::cache_level(heap_.view), GetParam()) << "a segment was lost";
+    EXPECT_EQ(heap_.cache_bits(), GetParam());
     EXPECT_EQ(heap_.sum(device::counter::slabs_published), heap_.sum(device::counter::slabs_retired));
     for (const std::uint32_t c : classes) {
         const auto& head = heap_.view.state->slabs[c];
@@ -172,7 +172,7 @@ TEST_P(SlabRaces, NoPageHasTwoOwnersAndNothingIsLeft) {
 // sanitizer looks.
 TEST_P(SlabRaces, ReuseIsOrdered) {
     std::vector<std::uint64_t> content(owners_.size());  // not atomic: claiming and freeing order
-    device::magazine_put(heap_.view, {segment_index{0}, GetParam()});
+    device::cache_put(heap_.view, {segment_index{0}, GetParam()});
     const auto write_to = [&](const held_pages& pages) {
         const auto per_page = static_cast<std::uint32_t>(class_bytes(pages.c) / unit_bytes);
         for (std::uint64_t left = pages.bits; left != 0; left &= left - 1) {

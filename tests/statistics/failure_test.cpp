@@ -71,7 +71,7 @@ TEST(failure_text, says_size_class_place_time_reason_and_remedy) {
         to_text(what),
         "a request of 8192 bytes (8 KiB, size class 17) by block 3, thread 12 failed at device time 1.020000003 s: "
         "fragmented: enough segments are free, but no run of them is long enough; ask for smaller pieces, free in "
-        "larger ones, lower the option magazine_segments, or raise the option capacity");
+        "larger ones, lower the option cached_segments, or raise the option capacity");
 }
 
 TEST(failure_text, every_reason_is_one_line_with_its_remedy) {

@@ -19,9 +19,9 @@ protected:
         values.capacity = segments(device);
         values.host_budget = segments(host);
         values.range = segments(4 * (device + host));
-        values.extent = values.most_extent = segments(2);
+        values.extent = values.max_extent = segments(2);
         values.commit_ahead = 0;
-        values.magazine_segments = 0;
+        values.cached_segments = 0;
         return values;
     }
     /// Blocks of a segment each, until there are no more; how many.

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "device/published/page_policy.cuh"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
-#include "device/published/page_policy.cuh"
 #include "runtime/machine/machine_info.hpp"
 #include "tests/support/callers_memory.hpp"
 #include "tests/support/heap_kernels.cuh"
@@ -38,7 +38,7 @@ constexpr std::uint64_t scaled(std::uint64_t full, std::uint64_t reduced) { retu
 struct heap_case {
     const char* name;
     device_option device;
-    int magazine_segments;
+    int cached_segments;
     int shards;
     int mailbox_slots;
     std::uint64_t capacity;
@@ -51,7 +51,7 @@ struct heap_case {
     [[nodiscard]] options values() const {
         options o;
         o.device = device;
-        o.magazine_segments = magazine_segments;
+        o.cached_segments = cached_segments;
         o.shards = shards;
         o.mailbox_slots = mailbox_slots;
         o.capacity = capacity;
@@ -98,17 +98,16 @@ inline std::vector<heap_case> heap_cases() {
 
 #else
 
-/// Both devices, with each of: the defaults; magazine bypassed and a mailbox of 4; three services (which need 129
+/// Both devices, with each of: the defaults; segment cache bypassed and a mailbox of 4; three services (which need 129
 /// segments), with either mailbox; a heap so small that most classes have to share its few segments one after another.
 inline std::vector<heap_case> heap_cases() {
     std::vector<heap_case> cases;
     constexpr int all_slots = options{}.mailbox_slots;
     for (const auto& [device, prefix] : {std::pair{device_option::emulated, 0}, std::pair{device_option::cuda, 1}}) {
         constexpr std::array<std::array<const char*, 5>, 2> names{
-            {{"emulated", "emulated_no_magazine_4_slots", "emulated_3_shards_4_slots", "emulated_3_shards_no_magazine",
+            {{"emulated", "emulated_no_cache_4_slots", "emulated_3_shards_4_slots", "emulated_3_shards_no_cache",
               "emulated_8_segments"},
-             {"cuda", "cuda_no_magazine_4_slots", "cuda_3_shards_4_slots", "cuda_3_shards_no_magazine",
-              "cuda_8_segments"}}};
+             {"cuda", "cuda_no_cache_4_slots", "cuda_3_shards_4_slots", "cuda_3_shards_no_cache", "cuda_8_segments"}}};
         const auto& name = names[static_cast<std::size_t>(prefix)];
         cases.push_back({name[0], device, 64, 1, all_slots, segments(32)});
         cases.push_back({name[1], device, 0, 1, 4, segments(32)});
@@ -189,11 +188,11 @@ protected:
     void drop() { heap_.reset(); }
 
     [[nodiscard]] heap& h() { return *heap_; }
-    [[nodiscard]] std::uint64_t heap_segments() { return device::heap_view(heap_->ref().view()).places; }
+    [[nodiscard]] std::uint64_t heap_segments() { return device::heap_view(heap_->ref().view()).max_slabs; }
     /// The longest run that one service owns: a chunk does not reach from one into another.
     [[nodiscard]] std::uint64_t largest_chunk() {
         const device::heap_view view = heap_->ref().view();
-        return segments(std::min(view.places, view.segments_per_shard));
+        return segments(std::min(view.max_slabs, view.segments_per_shard));
     }
 
     /// Runs a kernel that must not fail.
@@ -244,8 +243,8 @@ protected:
         EXPECT_EQ(s.pages_in_use, 0u);
         EXPECT_EQ(s.live_chunks, 0u);
         EXPECT_EQ(s.slabs_in_use, 0u);
-        EXPECT_EQ(s.segments_in_magazine, 0u);
-        EXPECT_EQ(s.portions_in_magazine, 0u);
+        EXPECT_EQ(s.segments_in_cache, 0u);
+        EXPECT_EQ(s.portions_in_cache, 0u);
         EXPECT_EQ(s.portions_granted, 0u);
         EXPECT_EQ(s.segments_granted, 0u);
         EXPECT_EQ(s.allocations, s.frees);

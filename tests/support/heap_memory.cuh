@@ -18,7 +18,7 @@ class heap_memory {
 public:
     explicit heap_memory(std::uint32_t segments) {
         view.segments = segments;
-        view.places = segments;
+        view.max_slabs = segments;
         view.segments_per_shard = segments;
         device::for_each_array(view, [this](auto*& array, std::uint64_t count, std::uint64_t) {
             using value = std::remove_reference_t<decltype(*array)>;
@@ -32,19 +32,19 @@ public:
     heap_memory(const heap_memory&) = delete;
     heap_memory& operator=(const heap_memory&) = delete;
 
-    /// Bits set in the magazine's words.
-    [[nodiscard]] std::uint32_t magazine_bits() const {
+    /// Bits set in the segment cache's words.
+    [[nodiscard]] std::uint32_t cache_bits() const {
         int n = 0;
-        for (const auto& w : magazine()) {
+        for (const auto& w : cache()) {
             n += simt::popcount(w.load<simt::order::acquire>());
         }
         return static_cast<std::uint32_t>(n);
     }
     /// Whether the summary names every word that holds something: so it must be while nobody is at work.
     [[nodiscard]] bool summary_is_complete() const {
-        for (std::size_t i = 0; i < magazine().size(); ++i) {
-            const bool named = (view.magazine_summary[i / 64].load<simt::order::acquire>() >> (i % 64) & 1) != 0;
-            if (!named && magazine()[i].load<simt::order::acquire>() != 0) {
+        for (std::size_t i = 0; i < cache().size(); ++i) {
+            const bool named = (view.cache_summary[i / 64].load<simt::order::acquire>() >> (i % 64) & 1) != 0;
+            if (!named && cache()[i].load<simt::order::acquire>() != 0) {
                 return false;
             }
         }
@@ -70,8 +70,8 @@ public:
     device::heap_view view;
 
 private:
-    [[nodiscard]] std::span<const simt::device_word<std::uint64_t>> magazine() const {
-        return {view.magazine, view.magazine_words()};
+    [[nodiscard]] std::span<const simt::device_word<std::uint64_t>> cache() const {
+        return {view.cache, view.cache_words()};
     }
 
     std::vector<std::shared_ptr<void>> arrays_;
@@ -81,7 +81,7 @@ private:
 /// alone. False where the table is full.
 inline bool publish(const device::heap_view& h, std::uint32_t page_class, std::uint32_t segment) {
     for (std::uint32_t place = 0; place < h.segments; ++place) {
-        if (device::reserve_place(h, page_class, place) == 0) {
+        if (device::reserve_index(h, page_class, place) == 0) {
             device::slab_publish(h, page_class, place, segment);
             return true;
         }

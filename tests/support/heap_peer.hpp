@@ -38,7 +38,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t descriptor(std::uint32_t segment) const { return read(&view_.descriptors[segment]); }
-    [[nodiscard]] std::uint64_t magazine_word(std::uint32_t word) const { return read(&view_.magazine[word]); }
+    [[nodiscard]] std::uint64_t cache_word(std::uint32_t word) const { return read(&view_.cache[word]); }
     /// Segment of an address.
     [[nodiscard]] std::uint32_t segment_of(std::uint64_t address) const {
         return static_cast<std::uint32_t>((address - reinterpret_cast<std::uint64_t>(view_.base)) >> segment_shift);

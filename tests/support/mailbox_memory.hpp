@@ -25,11 +25,11 @@ public:
 
     [[nodiscard]] std::uint64_t slot(std::uint32_t i) const { return device->slots()[i].load<simt::order::acquire>(); }
     void set_slot(std::uint32_t i, std::uint64_t word) { device->slots()[i].store<simt::order::release>(word); }
-    [[nodiscard]] std::uint64_t courier() const { return device->courier[0].word.load<simt::order::acquire>(); }
-    void set_courier(std::uint64_t word) { device->courier[0].word.store<simt::order::release>(word); }
-    [[nodiscard]] std::uint64_t cursor() const { return mailbox::courier_word::cursor(courier()); }
+    [[nodiscard]] std::uint64_t poller() const { return device->poller[0].word.load<simt::order::acquire>(); }
+    void set_poller(std::uint64_t word) { device->poller[0].word.store<simt::order::release>(word); }
+    [[nodiscard]] std::uint64_t cursor() const { return mailbox::poller_word::cursor(poller()); }
     [[nodiscard]] std::uint64_t tickets() const { return device->ticket.word.load<simt::order::acquire>(); }
-    [[nodiscard]] std::uint64_t beats() const { return host.beat->load<simt::order::acquire>(); }
+    [[nodiscard]] std::uint64_t heartbeats() const { return host.heartbeat->load<simt::order::acquire>(); }
     /// As the heap does when it closes.
     void close() { device->known.flags.store<simt::order::release>(mailbox::device_part::closing); }
     /// Slots that are claimed.

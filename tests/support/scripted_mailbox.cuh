@@ -17,44 +17,46 @@ namespace orchard::rig {
 inline constexpr simt::lane_mask alone = 1;
 
 /// A post for `count` segments.
-inline mailbox::post grant_of(std::uint32_t count) {
-    return {mailbox::post_kind::grant, 0, 0, {segment_index{0}, count}, false};
+inline mailbox::request grant_of(std::uint32_t count) {
+    return {mailbox::request_kind::grant, 0, 0, {segment_index{0}, count}, false};
 }
 
 struct scripted_mailbox : mailbox_memory {
     explicit scripted_mailbox(mailbox::shape s, std::uint64_t timeout_ns = 10'000'000'000)
         : mailbox_memory{s}, server{host, s}, client{host, device, s, timeout_ns} {}
 
-    device::receipt ask(std::uint32_t count) { return client.post(alone, grant_of(count), false, sink()); }
-    device::receipt ask_unattended(std::uint32_t count) { return client.post(alone, grant_of(count), true, sink()); }
-    device::outcome wait(device::receipt r) { return client.wait(alone, r, sink()); }
-    void courier_round() { client.courier_round(alone, sink()); }
-    [[nodiscard]] recording_sink sink() { return {&sunk}; }
+    device::ticket ask(std::uint32_t count) { return client.post(alone, grant_of(count), false, completion()); }
+    device::ticket ask_unattended(std::uint32_t count) {
+        return client.post(alone, grant_of(count), true, completion());
+    }
+    device::outcome wait(device::ticket r) { return client.wait(alone, r, completion()); }
+    void poller_round() { client.poller_round(alone, completion()); }
+    [[nodiscard]] recording_completion completion() { return {&sunk}; }
 
     /// Takes the next post, which must have been written, and answers it: a run from `first` on.
-    mailbox::answer serve(std::uint32_t first) {
-        mailbox::post p;
+    mailbox::response serve(std::uint32_t first) {
+        mailbox::request p;
         if (!server.next(&p)) {
-            return {device::answer_status::refused, 0, 0, {no_segment, 0}};
+            return {device::response_status::refused, 0, 0, {no_segment, 0}};
         }
-        const mailbox::answer a{device::answer_status::granted, p.slot, p.tag, {segment_index{first}, 0}};
+        const mailbox::response a{device::response_status::granted, p.slot, p.tag, {segment_index{first}, 0}};
         server.answer(a);
         server.flush();
-        server.beat();
+        server.heartbeat();
         return a;
     }
-    /// Takes the courier's office, as a group would that then stops.
-    std::uint64_t take_office_and_stop() {
-        const std::uint64_t word = device::courier_word::succeeded(courier());
-        set_courier(word);
+    /// Takes the poller's lease, as a group would that then stops.
+    std::uint64_t take_lease_and_stop() {
+        const std::uint64_t word = device::poller_word::succeeded(poller());
+        set_poller(word);
         return word;
     }
-    /// Delivers an answer, as a courier would that then stops.
-    void deliver(const mailbox::answer& a) { set_slot(a.slot, device::slot_word::delivered(a)); }
+    /// Delivers an answer, as a poller would that then stops.
+    void deliver(const mailbox::response& a) { set_slot(a.slot, device::slot_word::delivered(a)); }
 
     mailbox_server server;
     device::mailbox_client client;
-    sink_record sunk;
+    completion_record sunk;
 };
 
 }  // namespace orchard::rig

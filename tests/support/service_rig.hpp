@@ -41,7 +41,7 @@ struct service_rig {
     segment_service service;
 };
 
-/// Posts as the device does, and reads the answers as a courier does, but in the test's own thread. At most as many
+/// Posts as the device does, and reads the answers as a poller does, but in the test's own thread. At most as many
 /// posts are in flight as there are slots: a slot is free again once its answer was taken.
 class ring_client {
 public:
@@ -58,39 +58,39 @@ public:
     };
 
     /// Precondition: fewer posts in flight than slots.
-    id post(mailbox::post_kind kind, segment_run run = {segment_index{0}, 0}, bool or_fewer = false,
+    id post(mailbox::request_kind kind, segment_run run = {segment_index{0}, 0}, bool or_fewer = false,
             std::uint32_t leaves = 0) {
         const id mine = free_.back();
         free_.pop_back();
-        const mailbox::post p{kind, mine.slot, mine.tag, run, or_fewer, leaf_count{leaves}};
+        const mailbox::request p{kind, mine.slot, mine.tag, run, or_fewer, leaf_count{leaves}};
         box_.host.posts[box_.shape.position(ticket_)].store<simt::order::release>(p.pack(box_.shape.lap_tag(ticket_)));
         ++ticket_;
         return mine;
     }
-    id ask(std::uint32_t count) { return post(mailbox::post_kind::grant, {segment_index{0}, count}); }
+    id ask(std::uint32_t count) { return post(mailbox::request_kind::grant, {segment_index{0}, count}); }
     /// A chunk of `count` segments and a tail.
     id ask_chunk(std::uint32_t count, std::uint32_t leaves) {
-        return post(mailbox::post_kind::grant, {segment_index{0}, count}, false, leaves);
+        return post(mailbox::request_kind::grant, {segment_index{0}, count}, false, leaves);
     }
     id give_back_portion(std::uint32_t block, std::uint32_t leaf) {
-        return post(mailbox::post_kind::give_back,
-                    mailbox::post::return_of(segment_index{block}, leaf_index{leaf}).run);
+        return post(mailbox::request_kind::give_back,
+                    mailbox::request::return_of(segment_index{block}, leaf_index{leaf}).run);
     }
-    id ask_or_fewer(std::uint32_t count) { return post(mailbox::post_kind::grant, {segment_index{0}, count}, true); }
+    id ask_or_fewer(std::uint32_t count) { return post(mailbox::request_kind::grant, {segment_index{0}, count}, true); }
     id give_back(std::uint32_t first, std::uint32_t count) {
-        return post(mailbox::post_kind::give_back, {segment_index{first}, count});
+        return post(mailbox::request_kind::give_back, {segment_index{first}, count});
     }
-    id ping() { return post(mailbox::post_kind::ping); }
+    id ping() { return post(mailbox::request_kind::ping); }
 
     /// The next answer, if it has arrived.
-    std::optional<mailbox::answer> take() {
-        for (std::uint32_t ring = 0; ring < box_.shape.couriers; ++ring) {
+    std::optional<mailbox::response> take() {
+        for (std::uint32_t ring = 0; ring < box_.shape.pollers; ++ring) {
             const std::uint64_t cursor = cursors_[ring];
             const std::uint64_t word =
-                box_.host.answers[box_.shape.answer_position(ring, cursor)].load<simt::order::acquire>();
-            if (mailbox::answer::lap_field::get(word) == box_.shape.answer_lap_tag(cursor)) {
+                box_.host.answers[box_.shape.response_position(ring, cursor)].load<simt::order::acquire>();
+            if (mailbox::response::lap_field::get(word) == box_.shape.response_lap_tag(cursor)) {
                 ++cursors_[ring];
-                const auto a = mailbox::answer::unpack(word);
+                const auto a = mailbox::response::unpack(word);
                 free_.push_back({a.slot, (a.tag + 1) & box_.shape.tag_mask()});
                 return a;
             }
@@ -104,9 +104,9 @@ private:
     mailbox_memory& box_;
     std::vector<id> free_;
     std::uint64_t ticket_ = 0;
-    std::array<std::uint64_t, mailbox::max_couriers> cursors_{};
+    std::array<std::uint64_t, mailbox::max_pollers> cursors_{};
 };
 
-inline ring_client::id id_of(const mailbox::answer& a) { return {a.slot, a.tag}; }
+inline ring_client::id id_of(const mailbox::response& a) { return {a.slot, a.tag}; }
 
 }  // namespace orchard::rig

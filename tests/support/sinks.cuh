@@ -8,8 +8,8 @@
 
 namespace orchard::rig {
 
-/// What a `recording_sink` was called with.
-struct sink_record {
+/// What a `recording_completion` was called with.
+struct completion_record {
     simt::device_word<std::uint64_t> calls{0};
     simt::device_word<std::uint64_t> grants{0};
     simt::device_word<std::uint64_t> segments{0};  ///< of all grants
@@ -17,16 +17,16 @@ struct sink_record {
     simt::device_word<std::uint64_t> last_first{0};
     simt::device_word<std::uint64_t> last_count{0};
 
-    [[nodiscard]] std::uint64_t get(const simt::device_word<std::uint64_t> sink_record::*what) const {
+    [[nodiscard]] std::uint64_t get(const simt::device_word<std::uint64_t> completion_record::*what) const {
         return (this->*what).load<simt::order::acquire>();
     }
 };
 
-struct recording_sink {
-    sink_record* record;
-    ORCHARD_FN void operator()(device::answer_status status, segment_run run) const {
+struct recording_completion {
+    completion_record* record;
+    ORCHARD_FN void operator()(device::response_status status, segment_run run) const {
         record->calls.fetch_add<simt::order::relaxed>(1);
-        if (status == device::answer_status::granted) {
+        if (status == device::response_status::granted) {
             record->grants.fetch_add<simt::order::relaxed>(1);
             record->segments.fetch_add<simt::order::relaxed>(run.count);
         }

@@ -3,7 +3,8 @@
 #pragma once
 
 /// Which heap the tests speak of as `heap` and `heap_ref`: the one that users do, or, in the folders that define
-/// `ORCHARD_TEST_POLICIES` as 1 before they include a suite, one of any published algorithm, and the view that serves all.
+/// `ORCHARD_TEST_POLICIES` as 1 before they include a suite, one of any published algorithm, and the view that serves
+/// all.
 
 #include "device/heap_ref.cuh"
 #include "runtime/heap/heap.hpp"

@@ -80,7 +80,7 @@ public:
 
     table_source(const cell& c, std::uint64_t seed) : cell_{c} {
         std::mt19937_64 random(seed);
-        const std::uint64_t per_warp = reads_a_thread * (c.pattern == reads::own ? most_lanes : 1);
+        const std::uint64_t per_warp = reads_a_thread * (c.pattern == reads::own ? max_lanes : 1);
         for (std::uint64_t i = 0; i < warps() * per_warp; ++i) {
             offsets_.push_back(random() % c.thread_bytes / 4 * 4);
         }
@@ -88,18 +88,18 @@ public:
 
     [[nodiscard]] std::uint64_t bytes() const override { return all_bytes; }
     [[nodiscard]] std::uint32_t warps() const override {
-        return static_cast<std::uint32_t>(all_bytes / cell_.thread_bytes / most_lanes);
+        return static_cast<std::uint32_t>(all_bytes / cell_.thread_bytes / max_lanes);
     }
     std::size_t step(std::uint32_t warp, std::uint64_t index, uvm_model::step_buffer out) override {
         if (index >= reads_a_thread) {
             return 0;
         }
-        const std::uint64_t base = warp * most_lanes * cell_.thread_bytes;
-        for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
+        const std::uint64_t base = warp * max_lanes * cell_.thread_bytes;
+        for (std::uint32_t lane = 0; lane < max_lanes; ++lane) {
             out[lane] = {base + place(lane, offset(warp, index, lane)), static_cast<std::uint8_t>(lane),
                          access_kind::read};
         }
-        return most_lanes;
+        return max_lanes;
     }
 
 private:
@@ -108,7 +108,7 @@ private:
         switch (cell_.pattern) {
             case reads::same_in_warp: return offsets_[read];
             case reads::stride_64k: return index * big_page_bytes % cell_.thread_bytes;
-            case reads::own: return offsets_[read * most_lanes + lane];
+            case reads::own: return offsets_[read * max_lanes + lane];
         }
         return 0;
     }
@@ -116,7 +116,7 @@ private:
         if (cell_.layout == arrays::linear) {
             return lane * cell_.thread_bytes + at;
         }
-        return interleaved_offset(cell_.layout == arrays::tile_64k ? tile::k64 : tile::k4, most_lanes, lane, at);
+        return interleaved_offset(cell_.layout == arrays::tile_64k ? tile::k64 : tile::k4, max_lanes, lane, at);
     }
 
     cell cell_;

@@ -19,8 +19,8 @@ using order = std::vector<std::uint32_t>;
 
 order positions_in(lane_order of) {
     order result;
-    for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
-        result.push_back(position_of(of, most_lanes, lane));
+    for (std::uint32_t lane = 0; lane < max_lanes; ++lane) {
+        result.push_back(position_of(of, max_lanes, lane));
     }
     return result;
 }
@@ -54,7 +54,7 @@ TEST(lane_order_faults, are_those_of_the_documentation) {
         EXPECT_EQ(faults(ascending, row.k), row.ascending) << row.k;
         EXPECT_EQ(faults(papers, row.k), row.papers) << row.k;
     }
-    for (std::uint32_t k = 1; k <= most_lanes; ++k) {
+    for (std::uint32_t k = 1; k <= max_lanes; ++k) {
         if (k <= 2 || k >= 17) {
             EXPECT_EQ(faults(papers, k), faults(ascending, k)) << k;
         }
@@ -64,8 +64,8 @@ TEST(lane_order_faults, are_those_of_the_documentation) {
 
 TEST(lane_order_faults, placement_the_other_way_round_costs) {
     order inverse;
-    for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
-        inverse.push_back(lane_at(lane_order::prefetch_first, most_lanes, lane));
+    for (std::uint32_t lane = 0; lane < max_lanes; ++lane) {
+        inverse.push_back(lane_at(lane_order::prefetch_first, max_lanes, lane));
     }
     EXPECT_EQ(faults(inverse, 1), 9u);
     EXPECT_EQ(faults(positions_in(lane_order::ascending), 1), 6u);
@@ -79,7 +79,7 @@ TEST(lane_order_faults, a_limited_micro_tlb_shows_them) {
             paging_model model = testing::model_of(segment_bytes, 1, "titan_v utlb_faults=" + std::to_string(k));
             ASSERT_TRUE(model.populate({0, segment_bytes}, processor::cpu).ok());
             testing::computed_source source(segment_bytes, 1, 1, [&](auto, auto, std::uint32_t lane) {
-                return position_of(of, most_lanes, lane) * big_page_bytes;
+                return position_of(of, max_lanes, lane) * big_page_bytes;
             });
             EXPECT_EQ(testing::run(model, source).distinct_faults, faults(positions_in(of), k)) << k;
         }

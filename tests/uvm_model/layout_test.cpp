@@ -27,7 +27,7 @@ result touch_all(portion_policy policy, std::optional<std::uint64_t> chunks) {
     paging_model model = model_of(bytes, chunks);
     EXPECT_TRUE(model.populate({0, bytes}, processor::cpu).ok());
     computed_source source(bytes, 512, 16, [&](std::uint32_t warp, std::uint64_t step, std::uint32_t lane) {
-        return warp * spacing + (step % 4 * most_lanes + lane) * os_page_bytes;
+        return warp * spacing + (step % 4 * max_lanes + lane) * os_page_bytes;
     });
     return testing::run(model, source);
 }
@@ -53,20 +53,20 @@ TEST(layout_in_the_model, padding_is_several_times_slower_where_only_packed_fits
 /// 8 warps whose lanes each fill 1 MiB from its beginning, at 50 to 100 % of the speed of the fastest; 75 % of it fits.
 result grow(bool interleaved) {
     constexpr std::uint64_t lane_bytes = mib;
-    constexpr std::uint64_t bytes = 8 * most_lanes * lane_bytes;
+    constexpr std::uint64_t bytes = 8 * max_lanes * lane_bytes;
     const std::uint64_t pages = lane_bytes / os_page_bytes;
     paging_model model = model_of(bytes, bytes / segment_bytes * 3 / 4);
     computed_source source(
         bytes, 8, 2 * pages,
         [&](std::uint32_t warp, std::uint64_t step, std::uint32_t lane) -> std::optional<std::uint64_t> {
-            const std::uint64_t speed = 128 + (warp * most_lanes + lane) * 37 % 128;
+            const std::uint64_t speed = 128 + (warp * max_lanes + lane) * 37 % 128;
             const std::uint64_t page = step * speed / 256;
             if (page >= pages) {
                 return std::nullopt;
             }
-            const std::uint64_t base = warp * most_lanes * lane_bytes;
+            const std::uint64_t base = warp * max_lanes * lane_bytes;
             const std::uint64_t at = page * os_page_bytes;
-            return base + (interleaved ? interleaved_offset(tile::k64, most_lanes, lane, at) : lane * lane_bytes + at);
+            return base + (interleaved ? interleaved_offset(tile::k64, max_lanes, lane, at) : lane * lane_bytes + at);
         },
         access_kind::write);
     return testing::run(model, source);
@@ -85,12 +85,12 @@ TEST(layout_in_the_model, divergent_growth_wants_tiles) {
 TEST(layout_in_the_model, one_shared_sparse_index_wants_tiles_of_4_kib) {
     constexpr std::uint64_t lane_bytes = 4 * mib;
     const auto read = [](bool interleaved) {
-        constexpr std::uint64_t bytes = most_lanes * lane_bytes;
+        constexpr std::uint64_t bytes = max_lanes * lane_bytes;
         paging_model model = model_of(bytes);
         EXPECT_TRUE(model.populate({0, bytes}, processor::cpu).ok());
         computed_source source(bytes, 1, 50, [&](auto, std::uint64_t step, std::uint32_t lane) {
             const std::uint64_t at = step * 2'654'435'761 % lane_bytes / 4 * 4;
-            return interleaved ? interleaved_offset(tile::k4, most_lanes, lane, at) : lane * lane_bytes + at;
+            return interleaved ? interleaved_offset(tile::k4, max_lanes, lane, at) : lane * lane_bytes + at;
         });
         return testing::run(model, source);
     };

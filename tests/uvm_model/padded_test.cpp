@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/uvm_model/sources.hpp"
-#include "uvm/model/prefetch_tree.hpp"
 #include "uvm/geometry/portion.hpp"
+#include "uvm/model/prefetch_tree.hpp"
 
 namespace orchard::uvm_model {
 namespace {

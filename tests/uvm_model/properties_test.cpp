@@ -27,9 +27,9 @@ listed_source random_source(std::mt19937_64& random) {
         const std::uint64_t stride = 1ull << random() % 18;
         for (std::size_t i = 0; i < steps.size(); ++i) {
             const bool wild = random() % 4 == 0;
-            for (std::uint8_t lane = 0; lane < most_lanes; ++lane) {
+            for (std::uint8_t lane = 0; lane < max_lanes; ++lane) {
                 if (random() % 8 != 0 || lane == 0) {
-                    const std::uint64_t at = wild ? random() : near + (i * most_lanes + lane) * stride;
+                    const std::uint64_t at = wild ? random() : near + (i * max_lanes + lane) * stride;
                     steps[i].push_back({at % space_bytes, lane, static_cast<access_kind>(random() % 3)});
                 }
             }
@@ -106,7 +106,7 @@ TEST_P(properties, every_access_is_made_once) {
         std::uint64_t steps = 0;
         std::set<std::uint64_t> pages;
         std::set<std::uint64_t> blocks;
-        std::array<access, most_lanes> lanes;
+        std::array<access, max_lanes> lanes;
         for (std::uint32_t warp = 0; warp < source.warps(); ++warp) {
             for (std::uint64_t i = 0;; ++i) {
                 const std::size_t n = source.step(warp, i, lanes);

@@ -62,7 +62,7 @@ public:
         std::size_t n = 0;
         // A step in which no lane accesses anything would be the end.
         for (; index < steps_ && n == 0; ++index) {
-            for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
+            for (std::uint32_t lane = 0; lane < max_lanes; ++lane) {
                 if (const std::optional<std::uint64_t> at = address_(warp, index, lane)) {
                     out[n++] = {*at, static_cast<std::uint8_t>(lane), kind_};
                 }

@@ -26,11 +26,11 @@ using uvm_model::trace_writer;
 constexpr std::uint64_t space = 1ull << 40;
 
 /// Steps of any lanes, kinds and addresses; the same for a seed.
-std::vector<steps_of_warp> random_steps(std::uint32_t seed, std::uint32_t warps, std::uint32_t most_steps) {
+std::vector<steps_of_warp> random_steps(std::uint32_t seed, std::uint32_t warps, std::uint32_t max_steps) {
     std::mt19937_64 random(seed);
     std::vector<steps_of_warp> all(warps);
     for (steps_of_warp& of_warp : all) {
-        of_warp.resize(random() % (most_steps + 1));
+        of_warp.resize(random() % (max_steps + 1));
         for (auto& step : of_warp) {
             const auto lanes = random() % 3 == 0 ? ~std::uint32_t{0} : static_cast<std::uint32_t>(random()) | 1u << 17;
             const std::uint64_t base = random() % (space / 2);
@@ -121,7 +121,7 @@ TEST(TraceFormat, AStepMayBeAskedForAgainAndTheWholeTraceToo) {
     const auto steps = random_steps(3, 2, 50);
     const trace t = encode(steps);
     const auto source = t.source();
-    std::array<access, most_lanes> buffer;
+    std::array<access, max_lanes> buffer;
     for (int pass = 0; pass < 2; ++pass) {
         for (std::size_t i = 0; i < steps[0].size(); ++i) {
             for (int again = 0; again < 2; ++again) {
@@ -182,7 +182,7 @@ TEST(TraceFormat, RegularPatternsTakeFewBytes) {
 TEST(TraceFormat, WhatIsNoStepIsRefused) {
     std::stringstream out(std::ios::in | std::ios::out | std::ios::binary);
     EXPECT_FALSE(trace_writer::create(out, space, 0).ok());
-    EXPECT_FALSE(trace_writer::create(out, space, uvm_model::most_trace_warps + 1).ok());
+    EXPECT_FALSE(trace_writer::create(out, space, uvm_model::max_trace_warps + 1).ok());
     auto writer = trace_writer::create(out, 4096, 2);
     ASSERT_TRUE(writer.ok());
     const auto refused = [&](std::uint32_t warp, const std::vector<access>& step, const std::string& text) {
@@ -232,7 +232,7 @@ TEST(TraceFormat, EachFaultOfABodyHasItsError) {
     const auto lane0_at = [](char zigzag) { return std::string{8, 1, zigzag}; };  // reads; one difference
     EXPECT_TRUE(trace::parse(file_of(one, block(0, 1, lane0_at(100)))).ok());     // address 50
     expect_error(file_of({.warps = 0, .space_bytes = 1}, ""), "0 warps");
-    expect_error(file_of({.warps = uvm_model::most_trace_warps + 1, .space_bytes = 1}, ""), "4194305 warps");
+    expect_error(file_of({.warps = uvm_model::max_trace_warps + 1, .space_bytes = 1}, ""), "4194305 warps");
     expect_error(file_of(one, block(1, 1, lane0_at(0))), "steps of warp 1");
     expect_error(file_of(one, block(0, 2, lane0_at(0))), "a block of 1 steps, not 2");
     expect_error(file_of(one, block(0, 1, lane0_at(0)) + block(0, 1, lane0_at(0))), "2 accesses in 2 steps");

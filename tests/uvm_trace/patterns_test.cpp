@@ -48,7 +48,7 @@ std::vector<std::vector<std::vector<offset_access>>> offsets(pattern which, cons
     auto made = uvm_model::make_offsets(which, of);
     EXPECT_TRUE(made.ok()) << made.status();
     std::vector<std::vector<std::vector<offset_access>>> all((of.memory.threads + 31) / 32);
-    std::array<offset_access, most_lanes> buffer;
+    std::array<offset_access, max_lanes> buffer;
     for (std::uint32_t w = 0; w < all.size(); ++w) {
         std::size_t count = 0;
         for (std::uint64_t i = 0; (count = (*made)->step(w, i, buffer)) != 0; ++i) {
@@ -76,8 +76,8 @@ TEST_P(EachPattern, KeepsTheContractOfSources) {
     for (const layout how : {layout::linear(), layout::interleaved(tile::b16), layout::interleaved(tile::k64)}) {
         const auto source = make(GetParam(), small(how));
         EXPECT_EQ(source->warps(), 3u);
-        std::array<access, most_lanes> out;
-        std::array<access, most_lanes> again;
+        std::array<access, max_lanes> out;
+        std::array<access, max_lanes> again;
         for (std::uint32_t w = 0; w < 3; ++w) {
             std::size_t count = 0;
             std::uint64_t steps = 0;

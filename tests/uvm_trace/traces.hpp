@@ -42,7 +42,7 @@ using steps_of_warp = std::vector<std::vector<uvm_model::access>>;
 /// Everything that a source has, by warp.
 inline std::vector<steps_of_warp> all_of(uvm_model::access_source& source) {
     std::vector<steps_of_warp> all(source.warps());
-    std::array<uvm_model::access, most_lanes> buffer;
+    std::array<uvm_model::access, max_lanes> buffer;
     for (std::uint32_t w = 0; w < source.warps(); ++w) {
         std::size_t count = 0;
         for (std::uint64_t i = 0; (count = source.step(w, i, buffer)) != 0; ++i) {

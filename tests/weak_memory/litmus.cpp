@@ -97,7 +97,7 @@ outcomes explore(const program& p, const effort& how) {
     }
     ex::bounded_search search{how.surprises};
     ex::choices* from = search.next();
-    for (int runs = 0; from != nullptr && runs < how.most_runs; ++runs, from = search.next()) {
+    for (int runs = 0; from != nullptr && runs < how.max_runs; ++runs, from = search.next()) {
         one_run(p, *from).count(all);
     }
     all.searched_all = from == nullptr;

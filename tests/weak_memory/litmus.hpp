@@ -127,7 +127,7 @@ struct outcomes {
 struct effort {
     int seeds = 1000;  ///< with each strategy
     std::uint32_t surprises = 3;
-    int most_runs = 4'000;  ///< of the search
+    int max_runs = 4'000;  ///< of the search
 };
 
 /// Runs it with both strategies and by bounded search.

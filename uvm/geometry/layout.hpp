@@ -84,7 +84,7 @@ struct layout {
 };
 
 /// Most lanes of a warp chunk.
-inline constexpr std::uint32_t most_lanes = simt::warp_size;
+inline constexpr std::uint32_t max_lanes = simt::warp_size;
 
 /// Where byte `offset` of the lane at `position` < `width` lies, from the chunk's beginning; all rows have tile `t`.
 /// Cost: a shift, two ANDs, two multiplications, two additions.
@@ -140,7 +140,7 @@ struct lane_map {
 
     /// `width` lanes; every row has tile `t`: a lane of any size has its last tile whole.
     static ORCHARD_FN constexpr lane_map rows(tile t, std::uint32_t width) {
-        ORCHARD_ASSERT(width >= 1 && width <= most_lanes, "orchard: a warp chunk has 1 to 32 lanes");
+        ORCHARD_ASSERT(width >= 1 && width <= max_lanes, "orchard: a warp chunk has 1 to 32 lanes");
         return {0, t, static_cast<std::uint8_t>(width)};
     }
 

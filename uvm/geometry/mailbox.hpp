@@ -7,28 +7,28 @@
 ///
 ///     host-visible memory                                device memory
 ///     post ring        [N] words, device -> host         slots [N] words, one a post in flight
-///     C answer rings [2N/C] words, host -> device        ticket counter, C courier words
+///     C answer rings [2N/C] words, host -> device        ticket counter, C poller words
 ///     heartbeat, blocked   words, host -> device
 ///
-/// The answer to a slot goes into the ring that its number chooses (`shape::answer_ring`); each ring has a courier of
+/// The answer to a slot goes into the ring that its number chooses (`shape::response_ring`); each ring has a poller of
 /// its own, so that C of them work side by side.
 ///
 /// Life of a slot (tag counts its uses):
 ///
-///     idle(t) --claim--> pending(t) --courier--> answered(t) --owner--> idle(t+1)
+///     idle(t) --claim--> pending(t) --poller--> answered(t) --owner--> idle(t+1)
 ///                            |
-///                            +--owner gives up, or never waited--> unattended(t) --courier--> idle(t+1),
-///                                                                   the grant goes to the magazine
+///                            +--owner gives up, or never waited--> unattended(t) --poller--> idle(t+1),
+///                                                                   the grant goes to the segment cache
 ///
 /// A claimed slot is the credit. Posts in flight never exceed N, therefore the word that ticket t writes was read long
 /// ago: t - N must have been answered. Each word carries its own tag, so that none depends on another's arrival.
 ///
-/// An answer ring is twice as long as the answers it can owe, R = N/C. A courier that stops between delivering and
+/// An answer ring is twice as long as the answers it can owe, R = N/C. A poller that stops between delivering and
 /// moving the cursor leaves up to R - 1 delivered answers above it, whose slots are used again, beside up to R that
 /// were not delivered; nothing more is delivered while the cursor stands, so that the host never writes over an
-/// answer that is still to be read, and the next courier finds everything from the cursor on.
+/// answer that is still to be read, and the next poller finds everything from the cursor on.
 ///
-/// Method: request and response through host memory as in AlignMalloc, section VI.A; couriers are Orchard's own,
+/// Method: request and response through host memory as in AlignMalloc, section VI.A; pollers are Orchard's own,
 /// because reads of host memory delay the committing of memory (docs/limits.md).
 
 #include <cstddef>
@@ -41,14 +41,14 @@
 namespace orchard::mailbox {
 
 /// What a post asks for.
-enum class post_kind : std::uint32_t {
+enum class request_kind : std::uint32_t {
     grant = 1,      ///< `count` consecutive segments, and a tail: a portion that begins where they end
     give_back = 2,  ///< segments, or a portion, handed back
     ping = 3,       ///< an answer, nothing else
 };
 
 /// How a post ended.
-enum class answer_status : std::uint32_t {
+enum class response_status : std::uint32_t {
     granted = 1,
     acknowledged = 2,   ///< of `give_back` and `ping`
     out_of_memory = 3,  ///< fewer segments are free than were asked for
@@ -72,13 +72,13 @@ struct field {
     }
 };
 
-/// A post:
+/// A request:
 ///
 ///     63          32 31      24 23    10 9    8 7       0
 ///     |   payload   | slot tag |  slot  | kind | lap tag |
 ///                     grant:     count 24, or_fewer 1, leaves 5
 ///                     give_back: first 24, count 8: so many segments, or `portion_at` + the first leaf of a portion
-struct post {
+struct request {
     using lap_field = field<0, 8>;
     using kind_field = field<8, 2>;
     using slot_field = field<10, 14>;
@@ -91,7 +91,7 @@ struct post {
     /// A give_back's count from here on stands for a portion, whose length the service knows.
     static constexpr std::uint32_t portion_at = 256 - leaves_per_segment;
 
-    post_kind kind = post_kind::ping;
+    request_kind kind = request_kind::ping;
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
     segment_run run{segment_index{0}, 0};  ///< grant: `count` is what is asked for; give_back: what is returned
@@ -103,23 +103,23 @@ struct post {
         return or_fewer ? 0 : std::uint64_t{run.count} * leaves_per_segment + to_underlying(leaves);
     }
     /// What hands a portion back.
-    static ORCHARD_FN constexpr post return_of(segment_index block, leaf_index first) {
-        return {post_kind::give_back, 0, 0, {block, portion_at + to_underlying(first)}};
+    static ORCHARD_FN constexpr request return_of(segment_index block, leaf_index first) {
+        return {request_kind::give_back, 0, 0, {block, portion_at + to_underlying(first)}};
     }
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t pack(std::uint32_t lap) const {
         const std::uint64_t head = lap_field::put(lap) | kind_field::put(static_cast<std::uint64_t>(kind)) |
                                    slot_field::put(slot) | tag_field::put(tag);
-        return kind == post_kind::give_back
+        return kind == request_kind::give_back
                    ? head | first_field::put(to_underlying(run.first)) | count_field::put(run.count)
                    : head | wide_count_field::put(run.count) | or_fewer_field::put(or_fewer ? 1 : 0) |
                          leaves_field::put(to_underlying(leaves));
     }
-    static ORCHARD_FN constexpr post unpack(std::uint64_t word) {
-        const auto kind = static_cast<post_kind>(kind_field::get(word));
-        const segment_run run = kind == post_kind::give_back
+    static ORCHARD_FN constexpr request unpack(std::uint64_t word) {
+        const auto kind = static_cast<request_kind>(kind_field::get(word));
+        const segment_run run = kind == request_kind::give_back
                                     ? segment_run{segment_index{first_field::get(word)}, count_field::get(word)}
                                     : segment_run{segment_index{0}, wide_count_field::get(word)};
-        const bool grant = kind == post_kind::grant;
+        const bool grant = kind == request_kind::grant;
         return {kind,
                 slot_field::get(word),
                 tag_field::get(word),
@@ -130,18 +130,18 @@ struct post {
 };
 
 /// Most segments that one give_back post carries.
-inline constexpr std::uint32_t max_give_back = post::portion_at - 1;
+inline constexpr std::uint32_t max_give_back = request::portion_at - 1;
 /// Most segments that one `or_fewer` grant asks for.
 inline constexpr std::uint32_t max_refill = 63;
 
-/// An answer:
+/// A response:
 ///
 ///     63   58 57     34 33      26 25    12 11     8 7       0
 ///     | count |  first | slot tag |  slot  | status | lap tag |
 ///
 /// `count` is filled in for `or_fewer` grants: a group that asked for an exact count knows it. For a tail without
 /// segments it is the leaf at which the portion begins. A refusal has in `first` how many segments are free.
-struct answer {
+struct response {
     using lap_field = field<0, 8>;
     using status_field = field<8, 4>;
     using slot_field = field<12, 14>;
@@ -149,7 +149,7 @@ struct answer {
     using first_field = field<34, 24>;
     using count_field = field<58, 6>;
 
-    answer_status status = answer_status::closing;
+    response_status status = response_status::closing;
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
     segment_run run{segment_index{0}, 0};
@@ -158,8 +158,8 @@ struct answer {
         return lap_field::put(lap) | status_field::put(static_cast<std::uint64_t>(status)) | slot_field::put(slot) |
                tag_field::put(tag) | first_field::put(to_underlying(run.first)) | count_field::put(run.count);
     }
-    static ORCHARD_FN constexpr answer unpack(std::uint64_t word) {
-        return {static_cast<answer_status>(status_field::get(word)),
+    static ORCHARD_FN constexpr response unpack(std::uint64_t word) {
+        return {static_cast<response_status>(status_field::get(word)),
                 slot_field::get(word),
                 tag_field::get(word),
                 {segment_index{first_field::get(word)}, count_field::get(word)}};
@@ -175,7 +175,7 @@ struct grant : segment_run {
 };
 
 /// Returns what `a` granted to a request for so many segments and leaves.
-ORCHARD_FN constexpr grant granted_by(const answer& a, std::uint32_t segments, std::uint32_t leaves) {
+ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments, std::uint32_t leaves) {
     if (leaves == 0) {
         return {{a.run.first, a.run.count != 0 ? a.run.count : segments}, leaf_index{0}, leaf_count{0}};
     }
@@ -201,7 +201,7 @@ struct slot_word {
 
     static ORCHARD_FN constexpr std::uint64_t idle(std::uint32_t tag) { return tag_field::put(tag); }
     static ORCHARD_FN constexpr std::uint64_t waiting(std::uint32_t tag) { return tag_field::put(tag) | pending; }
-    /// No group waits (any more) for `count` segments and a tail. The courier that delivers finds here what was asked
+    /// No group waits (any more) for `count` segments and a tail. The poller that delivers finds here what was asked
     /// for, since answers to exact requests do not carry it.
     static ORCHARD_FN constexpr std::uint64_t forsaken(std::uint32_t tag, std::uint32_t count,
                                                        std::uint32_t leaves = 0) {
@@ -210,28 +210,28 @@ struct slot_word {
     static ORCHARD_FN constexpr bool is_forsaken(std::uint64_t word, std::uint32_t tag) {
         return (word & (tag_field::mask | pending | answered | unattended)) == (waiting(tag) | unattended);
     }
-    static ORCHARD_FN constexpr std::uint64_t delivered(const answer& a) {
+    static ORCHARD_FN constexpr std::uint64_t delivered(const response& a) {
         return waiting(a.tag) | answered | status_field::put(static_cast<std::uint64_t>(a.status)) |
                first_field::put(to_underlying(a.run.first)) | count_field::put(a.run.count);
     }
     /// The answer that a delivered word carries; its slot is not in it.
-    static ORCHARD_FN constexpr answer unpack(std::uint64_t word) {
-        return {static_cast<answer_status>(status_field::get(word)),
+    static ORCHARD_FN constexpr response unpack(std::uint64_t word) {
+        return {static_cast<response_status>(status_field::get(word)),
                 0,
                 tag_field::get(word),
                 {segment_index{first_field::get(word)}, count_field::get(word)}};
     }
 };
 
-/// The courier's word in device memory:
+/// The poller's word in device memory:
 ///
 ///     63     62      40 39              0
 ///     | held |  epoch  |     cursor      |
 ///
-/// `cursor` counts the answers that were delivered; `epoch` the tenures, so that a courier that lost its office by
-/// taking too long cannot write over its successor's word. Taking a free office sets `held`, no more; letting go or
-/// succeeding a courier that stopped begins a new epoch.
-struct courier_word {
+/// `cursor` counts the answers that were delivered; `epoch` the turns, so that a poller that lost its lease by
+/// taking too long cannot write over its successor's word. Taking a free lease sets `held`, no more; letting go or
+/// succeeding a poller that stopped begins a new epoch.
+struct poller_word {
     using cursor_field = field<0, 40>;
     using epoch_field = field<40, 23>;
     static constexpr std::uint64_t held = std::uint64_t{1} << 63;
@@ -251,15 +251,15 @@ struct courier_word {
     static ORCHARD_FN constexpr std::uint64_t released(std::uint64_t word) { return succeeded(word) & ~held; }
 };
 
-/// Most couriers of one mailbox: so many readers of host memory cost the committing of memory little.
-inline constexpr std::uint32_t max_couriers = 4;
+/// Most pollers of one mailbox: so many readers of host memory cost the committing of memory little.
+inline constexpr std::uint32_t max_pollers = 4;
 
 /// How many slots there are and how wide the tags are. The post ring has as many words as there are slots, the answer
 /// rings together twice as many.
 struct shape {
     std::uint32_t slots = 16384;  ///< a power of two, 4 to 16,384
     std::uint32_t tag_bits = 8;   ///< 2 to 8; narrow tags only to test that they suffice
-    std::uint32_t couriers = 1;   ///< answer rings: 1, 2 or 4; at most a quarter of the slots, or 1
+    std::uint32_t pollers = 1;    ///< answer rings: 1, 2 or 4; at most a quarter of the slots, or 1
 
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t tag_mask() const { return (1u << tag_bits) - 1; }
     /// Where word number `number` of the post ring stands.
@@ -272,20 +272,20 @@ struct shape {
         return lap(number, slots) & tag_mask();
     }
     /// Words of one answer ring.
-    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_slots() const { return 2 * slots / couriers; }
-    /// Most answers that one ring can owe at a time; a courier reads no further than that.
-    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answers_owed() const { return slots / couriers; }
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t response_slots() const { return 2 * slots / pollers; }
+    /// Most answers that one ring can owe at a time; a poller reads no further than that.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t responses_owed() const { return slots / pollers; }
     /// The answer ring of a slot: as many slots for each. All bits of the slot's number count, since those of warps
     /// that lead their thread blocks are multiples of a block's warps.
-    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_ring(std::uint32_t slot) const {
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t response_ring(std::uint32_t slot) const {
         std::uint32_t folded = slot ^ slot >> 8;
         folded ^= folded >> 4;
         folded ^= folded >> 2;
-        return folded & (couriers - 1);
+        return folded & (pollers - 1);
     }
     /// As `position`, of an answer ring; counted from the first word of the first ring.
-    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_position(std::uint32_t ring, std::uint64_t number) const {
-        return ring * answer_slots() + (static_cast<std::uint32_t>(number) & (answer_slots() - 1));
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t response_position(std::uint32_t ring, std::uint64_t number) const {
+        return ring * response_slots() + (static_cast<std::uint32_t>(number) & (response_slots() - 1));
     }
     /// How often a ring of `words` words, a power of two up to 2^15, was begun when word number `number` came, modulo
     /// 2^17: in 32 bits, because the device computes it with few registers.
@@ -293,19 +293,19 @@ struct shape {
         return static_cast<std::uint32_t>(number) / words + 1;
     }
     /// As `lap_tag`, of an answer ring.
-    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t answer_lap_tag(std::uint64_t number) const {
-        return lap(number, answer_slots()) & tag_mask();
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t response_lap_tag(std::uint64_t number) const {
+        return lap(number, response_slots()) & tag_mask();
     }
 };
 
-/// Couriers for a mailbox of so many slots: one for small ones, where each ring should still fill a warp.
-constexpr std::uint32_t couriers_for(std::uint32_t slots) { return slots >= 1024 ? max_couriers : 1; }
+/// Pollers for a mailbox of so many slots: one for small ones, where each ring should still fill a warp.
+constexpr std::uint32_t pollers_for(std::uint32_t slots) { return slots >= 1024 ? max_pollers : 1; }
 
 /// The part in host-visible memory. All zero at the start. The three parts share no cache line.
 struct host_part {
-    simt::host_word<std::uint64_t>* posts = nullptr;    ///< [slots]
-    simt::host_word<std::uint64_t>* answers = nullptr;  ///< [2 * slots]
-    simt::host_word<std::uint64_t>* beat = nullptr;     ///< counts the service's rounds, at least one a millisecond
+    simt::host_word<std::uint64_t>* posts = nullptr;      ///< [slots]
+    simt::host_word<std::uint64_t>* answers = nullptr;    ///< [2 * slots]
+    simt::host_word<std::uint64_t>* heartbeat = nullptr;  ///< counts the service's rounds, at least one a millisecond
     /// While a commit lasts longer than the deadline: the fewest leaves that were refused for it; else 0.
     simt::host_word<std::uint64_t>* blocked = nullptr;
 
@@ -320,8 +320,8 @@ struct host_part {
     static host_part in(void* memory, shape s) {
         auto* words = static_cast<simt::host_word<std::uint64_t>*>(memory);
         auto* answers = words + padded(s.slots);
-        auto* beat = answers + padded(2 * std::size_t{s.slots});
-        return {words, answers, beat, beat + 1};
+        auto* heartbeat = answers + padded(2 * std::size_t{s.slots});
+        return {words, answers, heartbeat, heartbeat + 1};
     }
 };
 
@@ -330,9 +330,9 @@ struct device_part {
     struct alignas(128) counter {
         simt::device_word<std::uint64_t> word;
     };
-    counter ticket;                 ///< posts written so far
-    counter courier[max_couriers];  ///< see `courier_word`; one for each answer ring
-    counter posted[max_couriers];   ///< posts whose answers go to that ring; a hint for its courier
+    counter ticket;               ///< posts written so far
+    counter poller[max_pollers];  ///< see `poller_word`; one for each answer ring
+    counter posted[max_pollers];  ///< posts whose answers go to that ring; a hint for its poller
     /// Why requests may fail at once, and when that was last compared with the host's words, in ns.
     struct alignas(128) refusal {
         simt::device_word<std::uint64_t> flags;  ///< `closing`, and `silent_at` or `blocked_from`
@@ -346,7 +346,7 @@ struct device_part {
     static constexpr std::uint64_t blocked = 4;
     /// A request has waited for its whole deadline, and the heartbeat stood still: bits 3 to 63 say where. As long as
     /// it stands there, further requests fail at once.
-    static ORCHARD_FN constexpr std::uint64_t silent_at(std::uint64_t beat) { return beat << 3 | silent; }
+    static ORCHARD_FN constexpr std::uint64_t silent_at(std::uint64_t heartbeat) { return heartbeat << 3 | silent; }
     /// A request was refused as a commit is blocked. As long as `host_part::blocked` says so, requests for so many
     /// leaves or more fail at once.
     static ORCHARD_FN constexpr std::uint64_t blocked_from(std::uint64_t leaves) { return leaves << 3 | blocked; }

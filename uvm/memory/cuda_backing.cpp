@@ -5,8 +5,8 @@
 
 #if ORCHARD_HAS_CUDA
 
-#include "uvm/memory/cuda_memory.hpp"
 #include "uvm/geometry/metadata_count.hpp"
+#include "uvm/memory/cuda_memory.hpp"
 
 namespace orchard {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "uvm/geometry/metadata_count.hpp"
 #include "uvm/memory/backing.hpp"
 #include "uvm/memory/ended_drivers.hpp"
-#include "uvm/geometry/metadata_count.hpp"
 
 namespace orchard::detail {
 

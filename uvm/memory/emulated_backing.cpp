@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "uvm/geometry/metadata_count.hpp"
 #include "uvm/memory/backing.hpp"
 #include "uvm/memory/committed_runs.hpp"
 #include "uvm/memory/emulated_memory.hpp"
-#include "uvm/geometry/metadata_count.hpp"
 
 namespace orchard {
 namespace {

@@ -8,14 +8,14 @@
 #include <mutex>
 
 #include "absl/strings/str_format.h"
-#include "uvm/memory/emulated_memory.hpp"
 #include "uvm/geometry/geometry.hpp"
+#include "uvm/memory/emulated_memory.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
 namespace orchard {
 namespace {
 
-constexpr std::size_t most_rubbish = 4 << 20;
+constexpr std::size_t max_rubbish = 4 << 20;
 
 /// Physical memory is a name only: pages come when they are touched. What the calls may be asked for is checked as a
 /// GPU's driver checks it, so that a mistake shows here first.
@@ -187,7 +187,7 @@ absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
         return s;
     }
     // Memory that a GPU maps holds what its last user left there; a part of it is enough to be noticed.
-    detail::fill_words(at, std::min(bytes, most_rubbish), 0xa5a5a5a5a5a5a5a5u);
+    detail::fill_words(at, std::min(bytes, max_rubbish), 0xa5a5a5a5a5a5a5a5u);
     return absl::OkStatus();
 }
 

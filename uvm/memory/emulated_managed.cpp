@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-#include "uvm/memory/emulated_memory.hpp"
 #include "uvm/geometry/geometry.hpp"
+#include "uvm/memory/emulated_memory.hpp"
 #include "uvm/memory/managed_memory.hpp"
 
 namespace orchard {

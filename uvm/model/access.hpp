@@ -22,7 +22,7 @@ struct access {
 };
 
 /// A warp's accesses in one step: the lanes that access something, ascending.
-using step_buffer = std::span<access, most_lanes>;
+using step_buffer = std::span<access, max_lanes>;
 
 /// The accesses of a kernel: of each warp a sequence of steps, in each of which each lane accesses at most one place.
 /// Patterns compute them, recorded traces have them. Deterministic.

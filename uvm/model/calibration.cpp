@@ -16,27 +16,27 @@ namespace orchard::uvm_model {
 namespace {
 
 using c = calibration;
-constexpr double most_ns = 1e12;
-constexpr double most_rate = 1e15;
+constexpr double max_ns = 1e12;
+constexpr double max_rate = 1e15;
 
 constexpr constant table[] = {
-    {"batch_ns", &c::batch_ns, 0, most_ns, "a fault batch, whatever is in it: fetch, sort, flush, replay"},
-    {"block_ns", &c::block_ns, 0, most_ns, "each VA block that a batch services"},
-    {"page_ns", &c::page_ns, 0, most_ns, "each distinct OS page among a block's faults"},
-    {"copy_ns", &c::copy_ns, 0, most_ns, "each run of consecutive pages that is copied, beside its bytes"},
-    {"eviction_ns", &c::eviction_ns, 0, most_ns, "each 2 MiB chunk evicted, beside the bytes written back"},
-    {"wake_ns", &c::wake_ns, 0, most_ns, "from the first fault to the driver's fetch, where the driver slept"},
-    {"refetch_ns", &c::refetch_ns, 0, most_ns, "from a replay to the driver's next look into the fault buffer"},
-    {"in_bytes_per_s", &c::in_bytes_per_s, 1, most_rate, "migration to the GPU"},
-    {"out_bytes_per_s", &c::out_bytes_per_s, 1, most_rate, "migration to the CPU"},
+    {"batch_ns", &c::batch_ns, 0, max_ns, "a fault batch, whatever is in it: fetch, sort, flush, replay"},
+    {"block_ns", &c::block_ns, 0, max_ns, "each VA block that a batch services"},
+    {"page_ns", &c::page_ns, 0, max_ns, "each distinct OS page among a block's faults"},
+    {"copy_ns", &c::copy_ns, 0, max_ns, "each run of consecutive pages that is copied, beside its bytes"},
+    {"eviction_ns", &c::eviction_ns, 0, max_ns, "each 2 MiB chunk evicted, beside the bytes written back"},
+    {"wake_ns", &c::wake_ns, 0, max_ns, "from the first fault to the driver's fetch, where the driver slept"},
+    {"refetch_ns", &c::refetch_ns, 0, max_ns, "from a replay to the driver's next look into the fault buffer"},
+    {"in_bytes_per_s", &c::in_bytes_per_s, 1, max_rate, "migration to the GPU"},
+    {"out_bytes_per_s", &c::out_bytes_per_s, 1, max_rate, "migration to the CPU"},
     {"batch_entries", &c::batch_entries, 1, 1e6, "most raw faults in a batch (uvm_perf_fault_batch_count)"},
     {"update_put_percent", &c::update_put_percent, 0, 100,
      "duplicates in a batch above which the flush takes all that has arrived (uvm_perf_fault_replay_update_put_ratio)"},
-    {"fault_ns", &c::fault_ns, 0, most_ns, "from a miss, or a replay, to its entry in the fault buffer"},
-    {"fault_gap_ns", &c::fault_gap_ns, 0, most_ns, "between two entries of one micro-TLB"},
-    {"step_ns", &c::step_ns, 0, most_ns, "a warp's step whose accesses all hit"},
-    {"remote_ns", &c::remote_ns, 0, most_ns, "a step with an access to host memory, beside its bytes"},
-    {"remote_bytes_per_s", &c::remote_bytes_per_s, 1, most_rate, "accesses to host memory, all warps together"},
+    {"fault_ns", &c::fault_ns, 0, max_ns, "from a miss, or a replay, to its entry in the fault buffer"},
+    {"fault_gap_ns", &c::fault_gap_ns, 0, max_ns, "between two entries of one micro-TLB"},
+    {"step_ns", &c::step_ns, 0, max_ns, "a warp's step whose accesses all hit"},
+    {"remote_ns", &c::remote_ns, 0, max_ns, "a step with an access to host memory, beside its bytes"},
+    {"remote_bytes_per_s", &c::remote_bytes_per_s, 1, max_rate, "accesses to host memory, all warps together"},
     {"remote_access_bytes", &c::remote_access_bytes, 1, 4096, "what one lane's access to host memory moves"},
     {"utlbs", &c::utlbs, 1, 65536, "micro-TLBs"},
     {"utlb_faults", &c::utlb_faults, 1, 1e6, "faults that one micro-TLB can have outstanding"},

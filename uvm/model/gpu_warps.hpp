@@ -67,7 +67,7 @@ private:
         std::uint64_t page;
         bool write;
     };
-    using needs = std::array<need, most_lanes>;
+    using needs = std::array<need, max_lanes>;
 
     [[nodiscard]] bool run(std::uint32_t index, nanoseconds until, absl::Status& status);
     std::uint32_t attempt(slot& s, needs& missing, std::size_t lanes, absl::Status& status);
@@ -88,7 +88,7 @@ private:
     std::vector<std::uint32_t> running_;  ///< slots that do not wait
     std::vector<std::uint32_t> waiting_;  ///< slots that do
     std::vector<utlb> utlbs_;
-    std::array<access, most_lanes> lanes_{};
+    std::array<access, max_lanes> lanes_{};
     std::uint32_t next_warp_ = 0;
     nanoseconds end_ = 0;
 

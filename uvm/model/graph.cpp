@@ -55,11 +55,11 @@ absl::StatusOr<csr> power_law(std::uint64_t vertices, std::uint64_t edges, std::
         return absl::InvalidArgumentError(
             absl::StrFormat("a graph of %d vertices: 2 to 2^32 - 2 can be made", vertices));
     }
-    if (edges < 2 || edges > most_generated_edges) {
+    if (edges < 2 || edges > max_generated_edges) {
         return absl::InvalidArgumentError(
             absl::StrFormat("a graph of %d edges: 2 to %d can be made; with larger "
                             "elements there are fewer",
-                            edges, most_generated_edges));
+                            edges, max_generated_edges));
     }
     const std::vector<std::uint32_t> order = shuffled(vertices, seed);
     const auto ends_of = [&](std::uint64_t i) {

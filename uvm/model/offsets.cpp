@@ -19,13 +19,13 @@ public:
     std::size_t step(std::uint32_t warp, std::uint64_t index, step_buffer out) override {
         const std::size_t count = accesses_->step(warp, index, buffer_);
         const std::uint64_t chunk = where_.chunk(warp);
-        const std::uint64_t first = std::uint64_t{warp} * most_lanes;
+        const std::uint64_t first = std::uint64_t{warp} * max_lanes;
         for (std::size_t i = 0; i < count; ++i) {
             const offset_access& a = buffer_[i];
             const std::uint64_t lane = a.thread - first;  // mostly the warp's own memory: no division
             const std::uint64_t address =
-                lane < most_lanes ? chunk + where_.in_chunk(warp, static_cast<std::uint32_t>(lane), a.offset)
-                                  : where_.address(a.thread, a.offset);
+                lane < max_lanes ? chunk + where_.in_chunk(warp, static_cast<std::uint32_t>(lane), a.offset)
+                                 : where_.address(a.thread, a.offset);
             out[i] = {address, a.lane, a.kind};
         }
         return count;
@@ -34,7 +34,7 @@ public:
 private:
     std::unique_ptr<offset_source> accesses_;
     placement where_;
-    std::array<offset_access, most_lanes> buffer_{};
+    std::array<offset_access, max_lanes> buffer_{};
 };
 
 class offsets_source final : public offset_source {
@@ -53,7 +53,7 @@ public:
 private:
     access_source& from_;
     placement where_;
-    std::array<access, most_lanes> buffer_{};
+    std::array<access, max_lanes> buffer_{};
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ struct offset_access {
     friend constexpr bool operator==(const offset_access&, const offset_access&) = default;
 };
 
-using offset_buffer = std::span<offset_access, most_lanes>;
+using offset_buffer = std::span<offset_access, max_lanes>;
 
 /// The accesses of a kernel as offsets in its threads' memory. As `access_source`: each warp's steps are asked for in
 /// order, the last one also again, and step 0 at any time; 0 accesses are the end.

@@ -76,7 +76,7 @@ absl::StatusOr<result> paging_model::run(access_source& source) {
     awake_ = false;
     gpu_warps warps(machine_, *space_, buffer_, source, start);
     std::uint64_t steps = 0;
-    std::uint64_t in_vain = 0;
+    std::uint64_t idle_passes = 0;
     while (warps.alive()) {
         absl::Status status;
         if (buffer_.empty()) {
@@ -88,12 +88,12 @@ absl::StatusOr<result> paging_model::run(access_source& source) {
         if (!status.ok()) {
             return status;
         }
-        in_vain = warps.steps() == steps ? in_vain + 1 : 0;
+        idle_passes = warps.steps() == steps ? idle_passes + 1 : 0;
         steps = warps.steps();
-        if (in_vain > most_batches_in_vain) {
+        if (idle_passes > max_idle_batches) {
             return absl::AbortedError(absl::StrFormat(
                 "paging model: %u batches without progress: a step needs more memory than there is (%u chunks)",
-                most_batches_in_vain, space_->capacity_chunks()));
+                max_idle_batches, space_->capacity_chunks()));
         }
     }
     result r;

@@ -52,7 +52,7 @@ public:
     absl::Status populate(byte_range range, processor at);
 
     /// Runs a kernel to its end and answers all counts since the last run ended. `InvalidArgument`: the source's space
-    /// is larger than the model's, or an access lies outside it. `Aborted`: `most_batches_in_vain` batches went by
+    /// is larger than the model's, or an access lies outside it. `Aborted`: `max_idle_batches` batches went by
     /// without one step of any warp. After an error the model's memory is valid, but the counts are of half a run.
     /// Cost: a few nanoseconds for each access that hits, beside what the source takes; for a batch about 10 us a VA
     /// block, and a few nanoseconds for each page that any warp waits for.
@@ -65,7 +65,7 @@ public:
     [[nodiscard]] const calibration& machine() const { return machine_; }
 
     /// Batches without progress after which `run` gives up.
-    static constexpr std::uint64_t most_batches_in_vain = 100'000;
+    static constexpr std::uint64_t max_idle_batches = 100'000;
 
 private:
     paging_model(const configuration& c, std::uint64_t chunks);

@@ -37,7 +37,7 @@ struct shape {
           seed{of.seed} {}
 
     [[nodiscard]] std::uint32_t width(std::uint64_t first) const {
-        return static_cast<std::uint32_t>(std::min<std::uint64_t>(most_lanes, threads - first));
+        return static_cast<std::uint32_t>(std::min<std::uint64_t>(max_lanes, threads - first));
     }
 
     std::uint64_t threads;
@@ -58,7 +58,7 @@ public:
         if (index >= shape_.accesses) {
             return 0;
         }
-        const std::uint64_t first = std::uint64_t{warp} * most_lanes;
+        const std::uint64_t first = std::uint64_t{warp} * max_lanes;
         const std::uint32_t width = shape_.width(first);
         std::uint64_t element = rule_(shape_, Rule::one_for_all ? warp : first, index);
         for (std::uint32_t l = 0; l < width; ++l) {
@@ -116,7 +116,7 @@ public:
         if (index >= std::min(shape_.accesses, shape_.elements)) {
             return 0;
         }
-        const std::uint64_t first = std::uint64_t{warp} * most_lanes;
+        const std::uint64_t first = std::uint64_t{warp} * max_lanes;
         const std::uint32_t width = shape_.width(first);
         const std::uint64_t fastest = below(random_bits(shape_.seed, of_paces, warp), width);
         std::size_t count = 0;
@@ -147,13 +147,13 @@ public:
           graph_{std::move(graph)},
           per_thread_{(graph_->edges() + of.threads - 1) / of.threads},
           edges_(of.threads),
-          steps_((of.threads + most_lanes - 1) / most_lanes) {}
+          steps_((of.threads + max_lanes - 1) / max_lanes) {}
 
     std::size_t step(std::uint32_t warp, std::uint64_t index, offset_buffer out) override {
         if (index >= shape_.accesses) {
             return 0;
         }
-        const std::uint64_t first = std::uint64_t{warp} * most_lanes;
+        const std::uint64_t first = std::uint64_t{warp} * max_lanes;
         const std::uint32_t width = shape_.width(first);
         if (index == 0) {
             for (std::uint32_t l = 0; l < width; ++l) {
@@ -162,7 +162,7 @@ public:
         } else if (index != steps_[warp]) {
             // The step asked for last is remembered: it may be asked for again. A loop for each kind of load, so that
             // the misses of all lanes travel side by side.
-            std::array<std::uint64_t, most_lanes> at;
+            std::array<std::uint64_t, max_lanes> at;
             for (std::uint32_t l = 0; l < width; ++l) {
                 at[l] = graph_->to[edges_[first + l]];
                 __builtin_prefetch(&graph_->begin[at[l]]);

@@ -12,17 +12,17 @@ namespace orchard::uvm_model {
 
 namespace {
 
-constexpr std::uint64_t most_threads = std::uint64_t{most_trace_warps} * most_lanes;
-constexpr std::uint64_t most_thread_bytes = 1ull << 43;  // as a lane of a warp chunk may have
-constexpr std::uint64_t most_space_bytes = 1ull << 55;
+constexpr std::uint64_t max_threads = std::uint64_t{max_trace_warps} * max_lanes;
+constexpr std::uint64_t max_thread_bytes = 1ull << 43;  // as a lane of a warp chunk may have
+constexpr std::uint64_t max_space_bytes = 1ull << 55;
 
 absl::Status check(const thread_memory& m) {
-    if (m.threads == 0 || m.threads > most_threads) {
-        return absl::InvalidArgumentError(absl::StrFormat("%d threads: 1 to %d are allowed", m.threads, most_threads));
+    if (m.threads == 0 || m.threads > max_threads) {
+        return absl::InvalidArgumentError(absl::StrFormat("%d threads: 1 to %d are allowed", m.threads, max_threads));
     }
-    if (m.bytes_per_thread == 0 || m.bytes_per_thread > most_thread_bytes) {
+    if (m.bytes_per_thread == 0 || m.bytes_per_thread > max_thread_bytes) {
         return absl::InvalidArgumentError(
-            absl::StrFormat("%d bytes for each thread: 1 to %d are allowed", m.bytes_per_thread, most_thread_bytes));
+            absl::StrFormat("%d bytes for each thread: 1 to %d are allowed", m.bytes_per_thread, max_thread_bytes));
     }
     const std::uint64_t e = m.element_bytes;
     if (e == 0 || e > bytes_of(largest_tile) || (e & (e - 1)) != 0 || e > m.bytes_per_thread) {
@@ -46,11 +46,11 @@ absl::StatusOr<placement> placement::create(const thread_memory& of) {
     }
     placement p;
     p.memory_ = of;
-    p.warps_ = static_cast<std::uint32_t>((of.threads + most_lanes - 1) / most_lanes);
-    p.last_width_ = static_cast<std::uint32_t>(of.threads - (p.warps_ - std::uint64_t{1}) * most_lanes);
+    p.warps_ = static_cast<std::uint32_t>((of.threads + max_lanes - 1) / max_lanes);
+    p.last_width_ = static_cast<std::uint32_t>(of.threads - (p.warps_ - std::uint64_t{1}) * max_lanes);
     if (p.linear()) {
         p.lane_bytes_ = rounded_up(of.bytes_per_thread, lane_alignment);
-        p.chunk_bytes_ = p.lane_bytes_ * most_lanes;
+        p.chunk_bytes_ = p.lane_bytes_ * max_lanes;
     } else {
         // As the heap: a tile holds an element, and rests lie in tail rows where elements are not above an OS page.
         const tile t = std::max(of.how.turn, tile_of(std::max(of.element_bytes, bytes_of(smallest_tile))));
@@ -58,13 +58,13 @@ absl::StatusOr<placement> placement::create(const thread_memory& of) {
             return of.element_bytes <= os_page_bytes ? lane_map::with_tail_rows(t, width, of.bytes_per_thread)
                                                      : lane_map::rows(t, width);
         };
-        p.map_ = map_of(most_lanes);
+        p.map_ = map_of(max_lanes);
         p.last_map_ = map_of(p.last_width_);
         p.chunk_bytes_ = p.map_.size(of.bytes_per_thread).bytes;
     }
-    if (p.chunk_bytes_ > most_space_bytes / p.warps_ / 4) {
+    if (p.chunk_bytes_ > max_space_bytes / p.warps_ / 4) {
         return absl::InvalidArgumentError(absl::StrFormat("%d warps of %d bytes: more than %d bytes in all", p.warps_,
-                                                          p.chunk_bytes_, most_space_bytes / 4));
+                                                          p.chunk_bytes_, max_space_bytes / 4));
     }
     p.place_chunks();
     return p;
@@ -92,15 +92,15 @@ thread_byte placement::byte_at(std::uint64_t address) const {
     const std::uint64_t warp = group * chunks_per_group_ + chunk;
     const std::uint64_t offset = in_group - chunk * chunk_bytes_;
     if (linear()) {
-        const std::uint64_t lane = std::min<std::uint64_t>(offset / lane_bytes_, most_lanes - 1);
-        return {warp * most_lanes + lane, offset - lane * lane_bytes_};
+        const std::uint64_t lane = std::min<std::uint64_t>(offset / lane_bytes_, max_lanes - 1);
+        return {warp * max_lanes + lane, offset - lane * lane_bytes_};
     }
     const lane_map& map = warp + 1 == warps_ ? last_map_ : map_;
     if (offset >= map.size(memory_.bytes_per_thread).bytes) {
-        return {warp * most_lanes, ~std::uint64_t{0}};
+        return {warp * max_lanes, ~std::uint64_t{0}};
     }
     const lane_byte found = map.byte_at(offset);
-    return {warp * most_lanes + lane_at(memory_.order, map.width, found.position), found.offset};
+    return {warp * max_lanes + lane_at(memory_.order, map.width, found.position), found.offset};
 }
 
 }  // namespace orchard::uvm_model

@@ -51,9 +51,7 @@ public:
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     [[nodiscard]] std::uint32_t warps() const { return warps_; }
     /// Lanes of a warp.
-    [[nodiscard]] std::uint32_t width(std::uint32_t warp) const {
-        return warp + 1 == warps_ ? last_width_ : most_lanes;
-    }
+    [[nodiscard]] std::uint32_t width(std::uint32_t warp) const { return warp + 1 == warps_ ? last_width_ : max_lanes; }
 
     /// Where a warp's chunk begins. Cost: a division.
     [[nodiscard]] std::uint64_t chunk(std::uint32_t warp) const {
@@ -69,8 +67,8 @@ public:
     }
     /// Where byte `offset` < `bytes_per_thread` of `thread` lies.
     [[nodiscard]] std::uint64_t address(std::uint64_t thread, std::uint64_t offset) const {
-        const auto warp = static_cast<std::uint32_t>(thread / most_lanes);
-        return chunk(warp) + in_chunk(warp, static_cast<std::uint32_t>(thread % most_lanes), offset);
+        const auto warp = static_cast<std::uint32_t>(thread / max_lanes);
+        return chunk(warp) + in_chunk(warp, static_cast<std::uint32_t>(thread % max_lanes), offset);
     }
     /// Whose byte lies at `address`: the inverse of `address`. Of what is no thread's, some thread and an offset that
     /// is not below `bytes_per_thread`. Cost: some divisions.

@@ -36,7 +36,7 @@ inline constexpr std::uint32_t trace_version = 1;
 /// Bytes before the body; the last 8 of them are the checksum.
 inline constexpr std::size_t trace_header_bytes = 56;
 /// Warps that a trace may have.
-inline constexpr std::uint32_t most_trace_warps = 1u << 22;
+inline constexpr std::uint32_t max_trace_warps = 1u << 22;
 /// Bytes of the body in the header of a file whose writer has not finished.
 inline constexpr std::uint64_t unfinished_body = ~std::uint64_t{0};
 
@@ -94,8 +94,8 @@ private:
 
 /// What coder and decoder remember of a warp from step to step.
 struct warp_history {
-    std::array<std::uint64_t, most_lanes> last{};  ///< each lane's last address
-    std::uint32_t lanes = 0;                       ///< of the last step
+    std::array<std::uint64_t, max_lanes> last{};  ///< each lane's last address
+    std::uint32_t lanes = 0;                      ///< of the last step
 };
 
 /// Appends a step, which has 1 to 32 accesses, lanes ascending. Cost: a few ns an access.

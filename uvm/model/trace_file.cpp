@@ -46,8 +46,8 @@ absl::Status check_header(std::string_view bytes) {
     if (sum != get_u64(bytes.substr(before_checksum.size()))) {
         return damaged("its checksum is wrong");
     }
-    if (h.warps == 0 || h.warps > most_trace_warps) {
-        return damaged(absl::StrFormat("%d warps; there are 1 to %d", h.warps, most_trace_warps));
+    if (h.warps == 0 || h.warps > max_trace_warps) {
+        return damaged(absl::StrFormat("%d warps; there are 1 to %d", h.warps, max_trace_warps));
     }
     return absl::OkStatus();
 }
@@ -108,7 +108,7 @@ absl::Status trace::image::check_steps() const {
     std::uint64_t steps = 0;
     std::uint64_t accesses = 0;
     warp_history history;
-    std::array<access, most_lanes> buffer;
+    std::array<access, max_lanes> buffer;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
         if (b == 0 || blocks[b].warp != blocks[b - 1].warp) {
             history = {};
@@ -165,7 +165,7 @@ private:
         std::uint64_t next = 0;  // index of the step after `step`
         trace_bytes bytes{{}};   // of the open one
         std::size_t count = 0;   // 0: the warp has ended
-        std::array<access, most_lanes> step{};
+        std::array<access, max_lanes> step{};
         warp_history history;
     };
 
@@ -218,7 +218,7 @@ absl::StatusOr<trace> trace::from(access_source& source) {
     if (!writer.ok()) {
         return writer.status();
     }
-    std::array<access, most_lanes> buffer;
+    std::array<access, max_lanes> buffer;
     for (std::uint32_t w = 0; w < source.warps(); ++w) {
         std::size_t count = 0;
         for (std::uint64_t i = 0; (count = source.step(w, i, buffer)) != 0; ++i) {

@@ -22,9 +22,9 @@ trace_writer::trace_writer(std::ostream& out, std::uint64_t space_bytes, std::ui
 }
 
 absl::StatusOr<trace_writer> trace_writer::create(std::ostream& out, std::uint64_t space_bytes, std::uint32_t warps) {
-    if (warps == 0 || warps > most_trace_warps) {
+    if (warps == 0 || warps > max_trace_warps) {
         return absl::InvalidArgumentError(
-            absl::StrFormat("a trace of %d warps: it has 1 to %d", warps, most_trace_warps));
+            absl::StrFormat("a trace of %d warps: it has 1 to %d", warps, max_trace_warps));
     }
     trace_writer writer(out, space_bytes, warps);
     std::string header = to_bytes({.warps = warps, .space_bytes = space_bytes, .body_bytes = unfinished_body});
@@ -48,13 +48,13 @@ absl::Status trace_writer::check(std::uint32_t warp, std::span<const access> ste
         return absl::InvalidArgumentError(
             absl::StrFormat("a step of warp %d: the trace has %d warps", warp, header_.warps));
     }
-    if (step.empty() || step.size() > most_lanes) {
+    if (step.empty() || step.size() > max_lanes) {
         return absl::InvalidArgumentError(
-            absl::StrFormat("a step of warp %d with %d accesses: it has 1 to %d", warp, step.size(), most_lanes));
+            absl::StrFormat("a step of warp %d with %d accesses: it has 1 to %d", warp, step.size(), max_lanes));
     }
     for (std::size_t i = 0; i < step.size(); ++i) {
         const access& a = step[i];
-        if (a.lane >= most_lanes || (i != 0 && a.lane <= step[i - 1].lane)) {
+        if (a.lane >= max_lanes || (i != 0 && a.lane <= step[i - 1].lane)) {
             return absl::InvalidArgumentError(absl::StrFormat(
                 "lane %d at place %d of a step of warp %d: lanes are 0 to 31 and ascend", a.lane, i, warp));
         }

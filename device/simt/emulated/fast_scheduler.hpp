@@ -62,7 +62,7 @@ public:
     /// @param worked whether the last round did more than look: it wrote, or a lane ended
     /// @param hint_ns the shortest hint that the lanes gave, in nanoseconds
     void wait(bool worked, std::uint32_t hint_ns) {
-        idle_rounds_ = worked ? 0 : std::min(idle_rounds_ + 1, most_rounds);
+        idle_rounds_ = worked ? 0 : std::min(idle_rounds_ + 1, max_rounds);
         if (idle_rounds_ <= yielding_rounds) {
             std::this_thread::yield();
         } else {
@@ -78,7 +78,7 @@ private:
     static constexpr std::uint32_t yielding_rounds = 256;  // some 100 us: longer than an answer takes
     static constexpr std::uint32_t shortest_sleep_ns = 20'000;
     static constexpr std::uint32_t longest_sleep_ns = 1'000'000;
-    static constexpr std::uint32_t most_rounds = 2'000;  // where sleeps have reached their longest
+    static constexpr std::uint32_t max_rounds = 2'000;  // where sleeps have reached their longest
     std::uint32_t idle_rounds_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace orchard::simt::emulated {
 namespace {
 
 // Lines of waits in one error: a block of 1024 lanes that is stuck in pieces must stay readable.
-constexpr int most_lines = 64;
+constexpr int max_lines = 64;
 
 std::string describe_site(const meeting& at) {
     return absl::StrFormat("%s (%s:%d)", name_of(at.kind), at.where.file, at.where.line);
@@ -119,7 +119,7 @@ std::string describe_stuck(std::span<const warp> warps, std::uint32_t block) {
         if (warps[w].stuck() == 0) {
             continue;
         }
-        if (lines >= most_lines) {
+        if (lines >= max_lines) {
             absl::StrAppend(&text, "  ... and further warps\n");
             break;
         }

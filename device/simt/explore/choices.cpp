@@ -65,10 +65,10 @@ private:
 class choices_by_priority final : public random_choices {
 public:
     explicit choices_by_priority(std::uint64_t seed) : random_choices{seed} {
-        constexpr std::uint32_t most_changes = 5;
+        constexpr std::uint32_t max_changes = 5;
         // Runs are of some hundred to some thousand points; a change beyond the end changes nothing.
         const std::uint32_t horizon = one_of(random_, {300, 1000, 4000});
-        draw_changes(random_.below(most_changes + 1), horizon);
+        draw_changes(random_.below(max_changes + 1), horizon);
     }
     choices_by_priority(std::uint64_t seed, std::uint32_t changes, std::uint32_t horizon)
         : random_choices{seed, temper{}} {

@@ -67,9 +67,9 @@ actor_id simulation::add_host(std::string name, std::function<void()> body) {
 
 void simulation::add_kernel(const std::vector<block_shape>& blocks, std::function<void(thread_position)> body) {
     lanes_.clear();
-    std::size_t most_warps = 0;
+    std::size_t max_warps = 0;
     for (const block_shape& b : blocks) {
-        most_warps = std::max(most_warps, b.size());
+        max_warps = std::max(max_warps, b.size());
     }
     const auto shared_body = std::make_shared<std::function<void(thread_position)>>(std::move(body));
     for (std::uint32_t b = 0; b < blocks.size(); ++b) {
@@ -81,7 +81,7 @@ void simulation::add_kernel(const std::vector<block_shape>& blocks, std::functio
             warp.index = w;
             for (int l = 0; l < blocks[b][w]; ++l) {
                 const thread_position at{b, w * warp_size + static_cast<std::uint32_t>(l),
-                                         static_cast<std::uint32_t>(most_warps) * warp_size,
+                                         static_cast<std::uint32_t>(max_warps) * warp_size,
                                          static_cast<std::uint32_t>(blocks.size())};
                 actor& a =
                     add(absl::StrFormat("b%d.w%d.l%d", b, w, l), {false, b}, [shared_body, at] { (*shared_body)(at); });

@@ -31,7 +31,7 @@ struct stillness {
 constexpr stillness delays[] = {{5'000, 100}, {200'000, 1'000}, {10'000'000, 5'000}};
 
 /// Calls of the seam by destructors, when the run is over. Beyond these, one of them waits for what cannot come.
-constexpr std::uint64_t most_calls_when_over = 1'000'000;
+constexpr std::uint64_t max_calls_when_over = 1'000'000;
 
 /// Stacks kept between runs: mapping them is dear.
 using fiber_store = std::vector<std::unique_ptr<emulated::lane_fiber>>;
@@ -101,7 +101,7 @@ void simulation::actor_main(void* argument) noexcept {
 /// What a call of the seam does once the run is over: leaves the actor's body; from a destructor that runs because of
 /// another exception it does nothing. @returns false
 bool simulation::leave() {
-    if (++calls_when_over_ > most_calls_when_over) {
+    if (++calls_when_over_ > max_calls_when_over) {
         std::fprintf(stderr,
                      "simulation: the run is over, but %s does not end: a destructor waits, or an exception of "
                      "unknown type is caught, at %s (%s)\n",

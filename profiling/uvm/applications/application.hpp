@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "uvm/geometry/lane_order.hpp"
 #include "uvm/geometry/layout.hpp"
-#include "uvm/model/trace_file.hpp"
 #include "uvm/geometry/portion.hpp"
+#include "uvm/model/trace_file.hpp"
 
 namespace orchard::applications {
 

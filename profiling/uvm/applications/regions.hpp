@@ -56,7 +56,7 @@ private:
         std::uint64_t bytes;
         std::size_t array;
         lane_map map;
-        std::array<std::uint32_t, most_lanes> thread_at;  // by position
+        std::array<std::uint32_t, max_lanes> thread_at;  // by position
     };
     struct placed_array {
         std::uint64_t begin;

@@ -14,23 +14,23 @@ namespace orchard::applications {
 
 namespace {
 
-constexpr std::uint64_t most_threads = 1u << 20;
-constexpr std::uint64_t most_scale = 1u << 20;
+constexpr std::uint64_t max_threads = 1u << 20;
+constexpr std::uint64_t max_scale = 1u << 20;
 
 /// A heap that has room for `bytes` in any layout: padded portions take up to four times what is asked for; of each
 /// array a warp takes at least two leaves, padded four, and no application has more than eight arrays.
 absl::StatusOr<options> options_for(const parameters& p, std::uint64_t bytes) {
-    if (p.threads == 0 || p.threads > most_threads) {
-        return absl::InvalidArgumentError(absl::StrFormat("%d threads: 1 to %d are allowed", p.threads, most_threads));
+    if (p.threads == 0 || p.threads > max_threads) {
+        return absl::InvalidArgumentError(absl::StrFormat("%d threads: 1 to %d are allowed", p.threads, max_threads));
     }
-    if (p.scale == 0 || p.scale > most_scale) {
-        return absl::InvalidArgumentError(absl::StrFormat("scale %d: 1 to %d are allowed", p.scale, most_scale));
+    if (p.scale == 0 || p.scale > max_scale) {
+        return absl::InvalidArgumentError(absl::StrFormat("scale %d: 1 to %d are allowed", p.scale, max_scale));
     }
     if (p.how.which == layout::choice::automatic) {
         return absl::InvalidArgumentError("the layout auto says nothing here: choose linear, or a tile");
     }
     constexpr std::uint64_t least = 32 * segment_bytes;
-    const std::uint64_t warps = (p.threads + most_lanes - 1) / most_lanes;
+    const std::uint64_t warps = (p.threads + max_lanes - 1) / max_lanes;
     options o;
     o.device = device_option::emulated;
     o.capacity = (least + 5 * bytes + warps * segment_bytes) / segment_bytes * segment_bytes;

@@ -158,7 +158,7 @@ heap_setup setup_of(world& w, bool has_room) {
     return {.segments = has_room ? 56 : 5 + w.s.pick(7),
             .committed_at_start = 4,
             .extent = 3,
-            .magazine_target = w.s.pick(3),
+            .cache_target = w.s.pick(3),
             .portions_by = w.s.pick(2) == 0 ? portion_policy::packed : portion_policy::padded};
 }
 

@@ -33,7 +33,7 @@ void run_blocked_commit(world& w) {
                         .committed_at_start = w.s.pick(4),
                         .extent = 2,
                         .ahead = w.s.pick(2),
-                        .magazine_target = w.s.pick(3),
+                        .cache_target = w.s.pick(3),
                         .timeout_ns = timeout_ns});
     heap.memory.commit_ns = 2'000;
     heap.memory.commits_before_block = static_cast<int>(w.s.pick(3));

@@ -40,7 +40,7 @@ void use(heap_world& heap, int rounds) {
 }
 
 void run_close_under_load(world& w) {
-    heap_world heap(w, {.segments = 24, .committed_at_start = 2, .magazine_target = 2, .refill_batch = 1});
+    heap_world heap(w, {.segments = 24, .committed_at_start = 2, .cache_target = 2, .refill_batch = 1});
     bool closed = false;
     w.s.add_host("closer", [&] {
         const std::uint32_t moment = heap.s.pick(40);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A lane stops for good while its group is courier, at any change that only couriers make. The others are answered
+/// A lane stops for good while its group is poller, at any change that only pollers make. The others are answered
 /// all the same, each once.
 ///
 /// What may be missing in the end is what the group that stopped had in its hands: its own slot with the grant in it,
 /// or the runs that its lanes owned; and, where a lane stopped between taking an answer aside and putting it into the
-/// magazine, that grant.
+/// segment cache, that grant.
 
 #include <utility>
 
@@ -29,12 +29,12 @@ struct reaper {
     }
 };
 
-/// Somebody waits who takes the office over from a courier that stopped; nobody else would miss it.
+/// Somebody waits who takes the lease over from a poller that stopped; nobody else would miss it.
 void succeed(mailbox_world& m) {
     m.heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
     m.s.add_kernel({{1}}, [&](simt::thread_position) {
-        for (std::uint32_t i = 0; i < 2 * m.box.shape.couriers; ++i) {
-            m.s.check(m.ping(simt::converge()).answered(), "nobody answers since a courier has stopped");
+        for (std::uint32_t i = 0; i < 2 * m.box.shape.pollers; ++i) {
+            m.s.check(m.ping(simt::converge()).answered(), "nobody answers since a poller has stopped");
         }
     });
     (void)m.s.run();
@@ -44,9 +44,9 @@ void succeed(mailbox_world& m) {
 void check_what_is_missing(mailbox_world& m, bool stopped) {
     const std::uint32_t slots = m.heap.slots_claimed();
     std::uint32_t granted = 0;
-    // What lanes of the group that stopped put into the magazine at the last moment nobody need have seen there:
+    // What lanes of the group that stopped put into the segment cache at the last moment nobody need have seen there:
     // nothing orders it before what others do.
-    const std::uint64_t unseen = stopped ? m.heap.view.magazine[0].load<simt::order::relaxed>() : 0;
+    const std::uint64_t unseen = stopped ? m.heap.view.cache[0].load<simt::order::relaxed>() : 0;
     for (std::uint32_t i = 0; i < m.heap.setup.segments; ++i) {
         granted += m.heap.service.is_granted(segment_index{i}) && (unseen >> i & 1) == 0 ? 1 : 0;
     }
@@ -57,22 +57,22 @@ void check_what_is_missing(mailbox_world& m, bool stopped) {
     m.s.check(m.tickets == m.posts_read && m.tickets - m.slots_freed == slots, "a post was lost");
 }
 
-void run_courier_death(world& w) {
+void run_poller_death(world& w) {
     const mailbox::shape shape = w.s.pick(2) == 0 ? mailbox::shape{4, 8, 1} : mailbox::shape{8, 8, 2};
     mailbox_world m(w, {.segments = 64, .shape = shape, .timeout_ns = 1'000'000'000, .lost_after_ns = 5'000});
     m.heap.memory.commit_ns = 3'000;
     m.watch_protocol();
     reaper r{w.s, w.s.pick(60)};
-    m.on_courier = [&] { r.change(); };
+    m.on_poller = [&] { r.change(); };
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
             const simt::lane_mask mask = simt::converge();
-            // Some take all slots for answers that nobody waits for: then only who wants a slot can miss the courier.
+            // Some take all slots for answers that nobody waits for: then only who wants a slot can miss the poller.
             for (std::uint32_t n = device::from_leader(mask, 1 + m.s.pick(4)); n != 0; --n) {
                 (void)m.ask_unattended(mask, 2);
             }
             const reply got = m.ask(mask, 1);
-            m.s.check(got.granted(), "a request was lost with a courier");
+            m.s.check(got.granted(), "a request was lost with a poller");
             (void)m.give(mask, got.run, false);
         }
     });
@@ -86,7 +86,7 @@ void run_courier_death(world& w) {
     }
 }
 
-const registrar courier_death{{"courier_death", "A courier stops for good.", {{{3, 2}, {3}}, 1}, run_courier_death}};
+const registrar poller_death{{"poller_death", "A poller stops for good.", {{{3, 2}, {3}}, 1}, run_poller_death}};
 
 }  // namespace
 }  // namespace orchard::explore

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Couriers of one ring or two change often, and are taken for lost although they only were slow: every answer is
+/// Pollers of one ring or two change often, and are taken for lost although they only were slow: every answer is
 /// delivered once, and no cursor goes back.
 
 #include "tests/explore/mailbox_world.hpp"
@@ -9,8 +9,8 @@
 namespace orchard::explore {
 namespace {
 
-void run_courier_handover(world& w) {
-    // Tags of eight bits: a courier that was taken for lost may go on when its slot was used some times since.
+void run_poller_handover(world& w) {
+    // Tags of eight bits: a poller that was taken for lost may go on when its slot was used some times since.
     const mailbox::shape shape = w.s.pick(2) == 0 ? mailbox::shape{4, 8, 1} : mailbox::shape{8, 8, 2};
     mailbox_world m(w, {.segments = 64, .shape = shape, .timeout_ns = 1'000'000'000, .lost_after_ns = 2'000});
     m.heap.memory.commit_ns = 3'000;
@@ -23,7 +23,7 @@ void run_courier_handover(world& w) {
                 (void)m.ask_unattended(mask, 2);
             }
             const reply r = m.ask(mask, 1);
-            m.s.check(r.granted(), "a request was lost between couriers");
+            m.s.check(r.granted(), "a request was lost between pollers");
             (void)m.give(mask, r.run, round % 2 != 0);
         }
     });
@@ -33,10 +33,8 @@ void run_courier_handover(world& w) {
     }
 }
 
-const registrar courier_handover{{"courier_handover",
-                                  "Couriers follow each other, and are taken for lost.",
-                                  {{{3, 2}, {3}}, 2},
-                                  run_courier_handover}};
+const registrar poller_handover{
+    {"poller_handover", "Pollers follow each other, and are taken for lost.", {{{3, 2}, {3}}, 2}, run_poller_handover}};
 
 }  // namespace
 }  // namespace orchard::explore

@@ -13,7 +13,7 @@ void run_credits(world& w) {
                     {.segments = 64, .shape = {4, 8, 1}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
     m.heap.memory.commit_ns = 3'000;
     m.watch_protocol();
-    m.only_couriers_read = true;
+    m.only_pollers_read = true;
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
         for (int i = 0; i < w.size.operations; ++i) {
             // Lanes that go alone make the most groups.

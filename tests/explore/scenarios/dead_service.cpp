@@ -29,12 +29,12 @@ void expect_all(mailbox_world& m, const world& w, failure_reason why) {
     (void)m.s.run();
 }
 
-/// What the magazine holds is granted: it is no other's.
-void check_magazine(mailbox_world& m) {
-    const std::uint64_t held = m.heap.view.magazine[0].load<simt::order::relaxed>();
+/// What the segment cache holds is granted: it is no other's.
+void check_cache(mailbox_world& m) {
+    const std::uint64_t held = m.heap.view.cache[0].load<simt::order::relaxed>();
     for (std::uint32_t i = 0; i < m.heap.setup.segments; ++i) {
         m.s.check((held >> i & 1) == 0 || m.heap.service.is_granted(segment_index{i}),
-                  "a segment is free for the host and in the magazine");
+                  "a segment is free for the host and in the cache");
     }
     m.s.check(m.heap.service.validate().ok(), "the service's structures disagree");
     m.s.check(m.s.owned() == 0, "a run is still owned");
@@ -45,7 +45,7 @@ void run_dead_service(world& w) {
     m.heap.memory.commit_ns = 3'000;
     m.watch_protocol();
     std::uint32_t beats_left = w.s.pick(40);
-    w.s.watch(m.box.host.beat, [&](const auto& a) {
+    w.s.watch(m.box.host.heartbeat, [&](const auto& a) {
         if (!a.is_load && beats_left-- == 0) {
             w.s.stop_for_good(m.heap.service_actor);
         }
@@ -60,11 +60,11 @@ void run_dead_service(world& w) {
     }
     w.s.stop_for_good(m.heap.service_actor);
     // Long after: nobody sees an old beat any more.
-    m.box.host.beat->store<simt::order::relaxed>(1'000'000);
+    m.box.host.heartbeat->store<simt::order::relaxed>(1'000'000);
     expect_all(m, w, failure_reason::service_not_answering);
     m.box.device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
     expect_all(m, w, failure_reason::closing);
-    check_magazine(m);
+    check_cache(m);
 }
 
 const registrar dead_service{{"dead_service", "The service stops for good.", {{{3, 2}, {3}}, 1}, run_dead_service}};

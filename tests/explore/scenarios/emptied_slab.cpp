@@ -23,7 +23,7 @@ void run_emptied_slab(world& w) {
     heap_world heap(w, {.segments = 2,
                         .committed_at_start = 2,
                         .extent = 1,
-                        .magazine_target = w.s.pick(2),
+                        .cache_target = w.s.pick(2),
                         .refill_batch = 1,
                         .reclaim_patience_ns = patience_ns});
     for (int round = 0; round < w.size.operations; ++round) {

@@ -59,7 +59,7 @@ bool all_ask(world& w, heap_world& heap, std::vector<void*>& held) {
 void run_exact_fit(world& w) {
     const std::uint32_t segments = (lanes_of(w.size) + pages_of_slab - 1) / pages_of_slab + w.s.pick(3);
     heap_world heap(
-        w, {.segments = segments, .committed_at_start = segments, .magazine_target = w.s.pick(3), .refill_batch = 1});
+        w, {.segments = segments, .committed_at_start = segments, .cache_target = w.s.pick(3), .refill_batch = 1});
     std::vector<void*> held;
     if (!take_all(w, heap, held)) {
         return;

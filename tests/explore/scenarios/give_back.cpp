@@ -15,7 +15,7 @@ void run_give_back(world& w) {
                         .committed_at_start = 0,
                         .extent = 1 + w.s.pick(3),
                         .ahead = w.s.pick(2),
-                        .magazine_target = w.s.pick(2) * 2,
+                        .cache_target = w.s.pick(2) * 2,
                         .gives_back = true});
     heap.memory.commit_ns = 500 << w.s.pick(3);
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {

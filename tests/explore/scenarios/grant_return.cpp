@@ -16,20 +16,19 @@ constexpr std::uint32_t tight_segments = 8;
 /// Gives back a segment that is free, and is so all the time. True where it was refused.
 bool give_back_wrongly(heap_world& heap, simt::lane_mask mask) {
     const auto& box = heap.view.mailboxes[0];
-    const device::magazine_sink sink{heap.view};
-    mailbox::post request{mailbox::post_kind::give_back, 0, 0, {segment_index{roomy_segments - 1}, 1}, false};
-    const device::receipt r = box.post(mask, request, false, sink);
+    const device::cache_completion completion{heap.view};
+    mailbox::request request{mailbox::request_kind::give_back, 0, 0, {segment_index{roomy_segments - 1}, 1}, false};
+    const device::ticket r = box.post(mask, request, false, completion);
     heap.s.check(r.failure == failure_reason::none, "no slot for a return");
-    const device::outcome o = box.wait(mask, r, sink);
-    return o.failure == failure_reason::none && o.result.status == mailbox::answer_status::refused;
+    const device::outcome o = box.wait(mask, r, completion);
+    return o.failure == failure_reason::none && o.result.status == mailbox::response_status::refused;
 }
 
 void run_grant_return(world& w) {
     const bool tight = w.s.pick(2) == 0;
     const std::uint32_t segments = tight ? tight_segments : roomy_segments;
     heap_world heap(
-        w,
-        {.segments = segments, .committed_at_start = segments, .magazine_target = tight ? 2u : 0u, .refill_batch = 1});
+        w, {.segments = segments, .committed_at_start = segments, .cache_target = tight ? 2u : 0u, .refill_batch = 1});
     std::uint32_t refused = 0;
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
         for (int i = 0; i < w.size.operations; ++i) {

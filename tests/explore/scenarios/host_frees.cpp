@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kib = 1 << 10;
 /// Pages, blocks of portions, whole segments.
 constexpr std::array<std::uint64_t, 3> sizes{512 * kib, 700 * kib, 2048 * kib};
-constexpr int most_blocks = 16;
+constexpr int max_blocks = 16;
 
 /// What device threads hand to the host.
 struct handed_block {
@@ -45,8 +45,8 @@ void free_as_host(heap_world& heap, std::vector<handed_block>& handed) {
 }
 
 void run_host_frees(world& w) {
-    heap_world heap(w, {.segments = 8, .committed_at_start = 6, .extent = 1, .magazine_target = 2});
-    std::vector<handed_block> handed(most_blocks);
+    heap_world heap(w, {.segments = 8, .committed_at_start = 6, .extent = 1, .cache_target = 2});
+    std::vector<handed_block> handed(max_blocks);
     std::size_t next = 0;
     w.s.add_kernel({{1}}, [&](simt::thread_position) { free_as_host(heap, handed); });
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Pages of the largest classes, four to eight a slab: a warp has homes in several slabs, which one request may have to
+/// Pages of the largest classes, four to eight a slab: a warp has hints in several slabs, which one request may have to
 /// open. The heap has room for all.
 
 #include <array>
@@ -37,7 +37,7 @@ void hold_and_free(heap_world& heap, int rounds) {
 }
 
 void run_large_pages(world& w) {
-    heap_world heap(w, {.segments = 20, .committed_at_start = 6, .extent = 4, .magazine_target = w.s.pick(2) * 4});
+    heap_world heap(w, {.segments = 20, .committed_at_start = 6, .extent = 4, .cache_target = w.s.pick(2) * 4});
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { hold_and_free(heap, w.size.operations); });
     if (w.s.run() && heap.settle({class_of(sizes[0]), class_of(sizes[1]), class_of(sizes[2]), class_of(sizes[3])})) {
         heap.check_empty();
@@ -45,7 +45,7 @@ void run_large_pages(world& w) {
 }
 
 const registrar large_pages{{"large_pages",
-                             "Pages of the largest classes, for warps that are at home in several slabs.",
+                             "Pages of the largest classes, for warps that are at its hint in several slabs.",
                              {{{9, 2}, {5}}, 2},
                              run_large_pages}};
 

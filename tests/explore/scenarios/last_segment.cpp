@@ -48,7 +48,7 @@ void run_last_segment(world& w) {
     heap_world heap(w, {.segments = segments,
                         .committed_at_start = w.s.pick(segments + 1),
                         .extent = 1,
-                        .magazine_target = w.s.pick(3),
+                        .cache_target = w.s.pick(3),
                         .refill_batch = 1});
     for (int round = 0; round < w.size.operations; ++round) {
         outcomes all;

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// Requests that nobody waits for, for as many segments as there are up to a number, beside others that are waited
-/// for: the first end in the magazine, from which groups take runs as well.
+/// for: the first end in the segment cache, from which groups take runs as well.
 
 #include "tests/explore/mailbox_world.hpp"
 
@@ -15,7 +15,7 @@ void run_late_answers(world& w) {
         {.segments = 16, .extent = 3, .shape = {8, 8, 2}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
     m.heap.memory.commit_ns = 5'000;
     m.watch_protocol();
-    m.only_couriers_read = true;
+    m.only_pollers_read = true;
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
             const simt::lane_mask mask = simt::converge();
@@ -24,13 +24,13 @@ void run_late_answers(world& w) {
             if (m.take_aside(mask, 1, &run)) {
                 (void)m.give(mask, run, false);
             }
-            // The magazine may hold all that there is.
+            // The segment cache may hold all that there is.
             const reply r = m.ask(mask, 1);
             m.s.check(r.answered(), "nobody answered");
             if (r.granted()) {
                 (void)m.give(mask, r.run, false);
             }
-            m.box.courier_round(mask, device::magazine_sink{m.heap.view});
+            m.box.poller_round(mask, device::cache_completion{m.heap.view});
         }
     });
     if (w.s.run()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A small magazine on the border of two words: runs taken and put, refills under way, groups that empty it meanwhile.
-/// Level and bits agree at the end, and nobody starves.
+/// A small segment cache on the border of two words: runs taken and put, refills under way, groups that empty it
+/// meanwhile. Level and bits agree at the end, and nobody starves.
 
 #include "tests/explore/heap_world.hpp"
 
@@ -10,7 +10,7 @@ namespace orchard::explore {
 namespace {
 
 constexpr std::uint32_t segments = 88;
-constexpr std::uint32_t held_before = 61;  // of the first word of the magazine: its last three are in use
+constexpr std::uint32_t held_before = 61;  // of the first word of the segment cache: its last three are in use
 
 void use_runs(heap_world& heap, int rounds) {
     for (int i = 0; i < rounds; ++i) {
@@ -20,13 +20,13 @@ void use_runs(heap_world& heap, int rounds) {
         heap.s.check(why == failure_reason::none, "no segments, although there is room for all");
         heap.give_run(mask, run);
         if (device::from_leader(mask, heap.s.pick(4)) == 0) {
-            device::drain_magazine(heap.view, mask);
+            device::drain_cache(heap.view, mask);
         }
     }
 }
 
-void run_magazine_refill(world& w) {
-    heap_world heap(w, {.segments = segments, .committed_at_start = segments, .magazine_target = 3, .refill_batch = 2});
+void run_cache_refill(world& w) {
+    heap_world heap(w, {.segments = segments, .committed_at_start = segments, .cache_target = 3, .refill_batch = 2});
     segment_run before;
     w.s.add_kernel({{1}}, [&](simt::thread_position) {
         heap.s.check(heap.take_run(1, held_before, &before) == failure_reason::none, "no segments in an empty heap");
@@ -45,10 +45,8 @@ void run_magazine_refill(world& w) {
     }
 }
 
-const registrar magazine_refill{{"magazine_refill",
-                                 "A small magazine, refilled, emptied and given back at once.",
-                                 {{{3, 2}, {3}}, 2},
-                                 run_magazine_refill}};
+const registrar cache_refill{
+    {"cache_refill", "A small cache, refilled, emptied and given back at once.", {{{3, 2}, {3}}, 2}, run_cache_refill}};
 
 }  // namespace
 }  // namespace orchard::explore

@@ -23,17 +23,17 @@ void use(mailbox_world& m, simt::lane_mask mask, int round) {
 }
 
 void run_mailbox(world& w) {
-    // More segments than all groups can hold and leave in the magazine. No delay is long enough for a courier to be
+    // More segments than all groups can hold and leave in the segment cache. No delay is long enough for a poller to be
     // thought lost: with tags so narrow, one that goes on after all could meet its slot in use under the same tag.
     mailbox_world m(w,
                     {.segments = 64, .shape = {4, 2, 1}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
     m.heap.memory.commit_ns = 3'000;
-    // Lap tags of two bits tell a word from one three laps older, not from one four laps older. A courier's loads
-    // come after those of the courier before, since they depend on its word; memory that knows of no dependencies is
+    // Lap tags of two bits tell a word from one three laps older, not from one four laps older. A poller's loads
+    // come after those of the poller before, since they depend on its word; memory that knows of no dependencies is
     // kept from such old versions by its patience: three laps are 24 answers, and each takes ten accesses at least.
     w.s.set_patience(240);
     m.watch_protocol();
-    m.only_couriers_read = true;
+    m.only_pollers_read = true;
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
             use(m, simt::converge(), i);

@@ -39,8 +39,8 @@ void use_runs(heap_world& heap, int rounds, bool growth_fails) {
 }
 
 void run_or_tree_service(world& w) {
-    heap_world heap(
-        w, {.segments = segments, .committed_at_start = 5, .extent = 3, .magazine_target = 4, .refill_batch = 3});
+    heap_world heap(w,
+                    {.segments = segments, .committed_at_start = 5, .extent = 3, .cache_target = 4, .refill_batch = 3});
     heap.memory.failures_left = static_cast<int>(w.s.pick(3));
     heap.memory.commit_ns = 2'000;
     const bool growth_fails = heap.memory.failures_left != 0;

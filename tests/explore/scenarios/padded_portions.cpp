@@ -68,7 +68,7 @@ public:
             give(swap(mine));
         }
         if (device::from_leader(mask, heap.s.pick(3)) == 0) {
-            device::drain_magazine(heap.view, mask);
+            device::drain_cache(heap.view, mask);
         }
     }
 
@@ -127,7 +127,7 @@ private:
             // As `return_chunk`: the tail first.
             device::keep_late_tail(heap.view, m.got);
             device::put_late_tails(heap.view);
-            device::magazine_put(heap.view, m.got);
+            device::cache_put(heap.view, m.got);
         }
     }
 
@@ -139,7 +139,7 @@ void run_padded_portions(world& w) {
     portions_world all(w, {.segments = 6 + w.s.pick(8),
                            .committed_at_start = 3,
                            .extent = 2,
-                           .magazine_target = w.s.pick(3),
+                           .cache_target = w.s.pick(3),
                            .portions_by = portion_policy::padded});
     heap_world& heap = all.heap;
     heap.memory.commit_ns = 2'000;  // `growth` is where commits are slow

@@ -62,11 +62,10 @@ void run_page_claim(world& w) {
     // A group that stands still in a reclaim holds what it has gathered: it is waited for.
     constexpr std::uint64_t patience_ns = 100'000'000;
     const bool full = w.s.pick(3) == 0;
-    heap_world heap(w, full ? heap_setup{.segments = 1,
-                                         .committed_at_start = 1,
-                                         .magazine_target = 0,
-                                         .reclaim_patience_ns = patience_ns}
-                            : heap_setup{});
+    heap_world heap(
+        w,
+        full ? heap_setup{.segments = 1, .committed_at_start = 1, .cache_target = 0, .reclaim_patience_ns = patience_ns}
+             : heap_setup{});
     if (full) {
         claim_all(w, heap, sizes[0]);
         claim_all(w, heap, sizes[1]);

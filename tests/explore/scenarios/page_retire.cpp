@@ -29,7 +29,7 @@ void claim_and_retire(heap_world& heap, int rounds) {
 }
 
 void run_page_retire(world& w) {
-    heap_world heap(w, {.segments = 12, .committed_at_start = 12, .magazine_target = 4, .refill_batch = 1});
+    heap_world heap(w, {.segments = 12, .committed_at_start = 12, .cache_target = 4, .refill_batch = 1});
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { claim_and_retire(heap, w.size.operations); });
     if (!w.s.run() || !heap.settle({class_of(sizes[0]), class_of(sizes[1])})) {
         return;

@@ -39,7 +39,7 @@ void own_for_a_while(heap_world& heap, std::uint64_t me) {
 }
 
 void run_page_reuse(world& w) {
-    heap_world heap(w, {.segments = 1, .committed_at_start = 1, .magazine_target = 0});
+    heap_world heap(w, {.segments = 1, .committed_at_start = 1, .cache_target = 0});
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
         for (int i = 0; i < w.size.operations; ++i) {
             own_for_a_while(heap, at.global_thread() * 100 + static_cast<std::uint64_t>(i));

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 
 /// Chunks with tails in a heap of few segments: segments become ones of portions and cease to be, tails come back from
-/// the magazine or by the service, also behind the segments that they followed before. Each lane leaves its block on a
-/// pile, from which it or another lane takes one and frees it.
+/// the segment cache or by the service, also behind the segments that they followed before. Each lane leaves its block
+/// on a pile, from which it or another lane takes one and frees it.
 
 #include <array>
 #include <vector>
@@ -29,7 +29,7 @@ void run_portions_in(world& w, bool unzeroed) {
     heap_world heap(w, {.segments = 6 + w.s.pick(8),
                         .committed_at_start = 4,
                         .extent = 3,
-                        .magazine_target = w.s.pick(3),
+                        .cache_target = w.s.pick(3),
                         .portions_by = w.s.pick(2) == 0 ? portion_policy::packed : portion_policy::padded,
                         .unzeroed = unzeroed});
     // Places of a pile: 0 is empty; the rest counts what was left there.
@@ -71,7 +71,7 @@ void run_portions(world& w) { run_portions_in(w, false); }
 void run_unzeroed(world& w) { run_portions_in(w, true); }
 
 const registrar portions{{"portions",
-                          "Tails of chunks share segments, come back from the magazine, and go back to the host.",
+                          "Tails of chunks share segments, come back from the cache, and go back to the host.",
                           {{{3, 2}, {3}}, 2},
                           run_portions}};
 const registrar unzeroed{{"portions_unzeroed",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// As many groups ask for a segment as there are, while refills are on their way to the magazine: each gets one, first
-/// of a new heap, then of segments that were freed. The magazine may hold all of them: segments that a group is about
-/// to hand back to the host count as taken.
+/// As many groups ask for a segment as there are, while refills are on their way to the segment cache: each gets one,
+/// first of a new heap, then of segments that were freed. The segment cache may hold all of them: segments that a group
+/// is about to hand back to the host count as taken.
 
 #include <map>
 
@@ -21,7 +21,7 @@ void run_refill_under_way(world& w) {
     constexpr std::uint64_t patience_ns = 100'000'000;
     heap_world heap(w, {.segments = warps,
                         .committed_at_start = warps,
-                        .magazine_target = (warps + 1) / 2,
+                        .cache_target = (warps + 1) / 2,
                         .refill_batch = 1,
                         .reclaim_patience_ns = patience_ns});
     for (int round = 0; round < w.size.operations; ++round) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A few segments are slabs of one class, of another, and chunks in turn, while lanes are at home in them: whoever
+/// A few segments are slabs of one class, of another, and chunks in turn, while lanes are at its hint in them: whoever
 /// retires one asks for something else at once. Pages and chunks are freed by other warps than those that took them,
 /// also while a slab is being looked through. A free looks what its segment is before it touches a bit: that of a chunk
 /// touches none.
@@ -78,11 +78,11 @@ void turn_over(heap_world& heap, chunk_frees& chunks, std::array<exchange_place,
     }
 }
 
-void run_turnover(world& w, std::uint32_t magazine_target, bool unzeroed) {
+void run_turnover(world& w, std::uint32_t cache_target, bool unzeroed) {
     constexpr std::uint32_t segments = 24;
     heap_world heap(w, {.segments = segments,
                         .committed_at_start = segments,
-                        .magazine_target = magazine_target,
+                        .cache_target = cache_target,
                         .refill_batch = 1,
                         .unzeroed = unzeroed});
     chunk_frees chunks(heap);
