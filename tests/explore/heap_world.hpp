@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/heap_ref.cuh"
+#include "device/reclaim/acquire.cuh"
 #include "host/growth.hpp"
 #include "host/segment_service.hpp"
 #include "runtime/heap/heap_counts.hpp"

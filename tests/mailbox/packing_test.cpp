@@ -23,10 +23,10 @@ TEST(PackingAPost, OfAGrantKeepsEveryField) {
             for (const std::uint32_t tag : {0u, 1u, 255u}) {
                 for (const std::uint32_t count : {0u, 1u, 255u, 256u, last_segment}) {
                     for (const bool or_fewer : {false, true}) {
-                        const post p{request_kind::grant, slot, tag, {segment_index{0}, count}, or_fewer};
+                        const request p{request_kind::grant, slot, tag, {segment_index{0}, count}, or_fewer};
                         const std::uint64_t word = p.pack(lap);
-                        const post q = post::unpack(word);
-                        EXPECT_EQ(post::lap_field::get(word), lap);
+                        const request q = request::unpack(word);
+                        EXPECT_EQ(request::lap_field::get(word), lap);
                         EXPECT_EQ(q.kind, request_kind::grant);
                         EXPECT_EQ(q.slot, slot);
                         EXPECT_EQ(q.tag, tag);
@@ -45,10 +45,10 @@ TEST(PackingAPost, OfAReturnKeepsEveryField) {
             for (const std::uint32_t tag : {0u, 255u}) {
                 for (const std::uint32_t first : {0u, 1u, last_segment}) {
                     for (const std::uint32_t count : {0u, 1u, max_give_back}) {
-                        const post p{request_kind::give_back, slot, tag, {segment_index{first}, count}, false};
+                        const request p{request_kind::give_back, slot, tag, {segment_index{first}, count}, false};
                         const std::uint64_t word = p.pack(lap);
-                        const post q = post::unpack(word);
-                        EXPECT_EQ(post::lap_field::get(word), lap);
+                        const request q = request::unpack(word);
+                        EXPECT_EQ(request::lap_field::get(word), lap);
                         EXPECT_EQ(q.kind, request_kind::give_back);
                         EXPECT_EQ(q.slot, slot);
                         EXPECT_EQ(q.tag, tag);
@@ -64,8 +64,8 @@ TEST(PackingAPost, OfAReturnKeepsEveryField) {
 TEST(PackingAPost, OfAChunkKeepsSegmentsAndTail) {
     for (const std::uint32_t count : {0u, 1u, last_segment}) {
         for (std::uint32_t leaves = 0; leaves < leaves_per_segment; ++leaves) {
-            const post p{request_kind::grant, 3, 4, {segment_index{0}, count}, leaves == 7, leaf_count{leaves}};
-            const post q = post::unpack(p.pack(1));
+            const request p{request_kind::grant, 3, 4, {segment_index{0}, count}, leaves == 7, leaf_count{leaves}};
+            const request q = request::unpack(p.pack(1));
             EXPECT_EQ(q.run.count, count);
             EXPECT_EQ(q.leaves, p.leaves);
             EXPECT_EQ(q.or_fewer, p.or_fewer);
@@ -76,9 +76,9 @@ TEST(PackingAPost, OfAChunkKeepsSegmentsAndTail) {
 TEST(PackingAPost, OfAPortionsReturnSaysWhereItBegins) {
     for (const std::uint32_t block : {0u, 1u, last_segment}) {
         for (std::uint32_t leaf = 0; leaf < leaves_per_segment; ++leaf) {
-            const post q = post::unpack(post::return_of(segment_index{block}, leaf_index{leaf}).pack(1));
+            const request q = request::unpack(request::return_of(segment_index{block}, leaf_index{leaf}).pack(1));
             EXPECT_EQ(q.run.first, segment_index{block});
-            EXPECT_EQ(q.run.count, post::portion_at + leaf);
+            EXPECT_EQ(q.run.count, request::portion_at + leaf);
             EXPECT_GT(q.run.count, mailbox::max_give_back) << "or it would be so many segments";
         }
     }
@@ -100,7 +100,7 @@ TEST(PackingAnAnswer, SaysWhereATailLies) {
 }
 
 TEST(PackingAPost, OfAPingKeepsSlotAndTag) {
-    const post q = post::unpack(post{request_kind::ping, 16383, 255, {segment_index{0}, 0}, false}.pack(255));
+    const request q = request::unpack(request{request_kind::ping, 16383, 255, {segment_index{0}, 0}, false}.pack(255));
     EXPECT_EQ(q.kind, request_kind::ping);
     EXPECT_EQ(q.slot, 16383u);
     EXPECT_EQ(q.tag, 255u);

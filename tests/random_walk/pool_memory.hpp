@@ -41,7 +41,7 @@ public:
     }
     void set(std::uint32_t page, bool taken) {
         auto& word = pool.bits(page / width);
-        const Word bit = walk::ones<Word>(1, page % width);
+        const Word bit = device::ones<Word>(1, page % width);
         if (taken) {
             word.template fetch_or<simt::order::relaxed>(bit);
         } else {
@@ -69,7 +69,7 @@ public:
     [[nodiscard]] bool is_clear() const { return pages_taken() == 0 && end_bits() == 0 && locks_held() == 0; }
 
 private:
-    static constexpr std::uint32_t width = walk::width_of<Word>;
+    static constexpr std::uint32_t width = device::width_of<Word>;
     template <class WordAt>
     std::uint32_t count(WordAt at) const {
         std::uint32_t n = 0;

@@ -21,7 +21,7 @@ using walk::page_number;
 template <class Word>
 class Runs : public ::testing::Test {
 protected:
-    static constexpr std::uint32_t width = walk::width_of<Word>;
+    static constexpr std::uint32_t width = device::width_of<Word>;
 
     /// One request of `n` units by the lanes of `mask`, of which the lowest asks for it and the others for none.
     static page_number get(const pool_memory<Word>& memory, std::uint32_t n, simt::lane_mask mask,

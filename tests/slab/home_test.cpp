@@ -36,7 +36,7 @@ TEST_P(EveryClassHome, LanesOfManyWarpsHavePagesOfTheirOwn) {
                 ++beyond;
                 continue;
             }
-            ASSERT_TRUE(seen.emplace(hint.place, page).second) << "warp " << warp << ", lane " << lane;
+            ASSERT_TRUE(seen.emplace(hint.index, page).second) << "warp " << warp << ", lane " << lane;
         }
     }
     EXPECT_LE(beyond, warps * 32 / 4);
@@ -49,7 +49,7 @@ TEST_P(EveryClassHome, LanesBesideEachOtherShareOneUnit) {
             const page_hint hint = hint_of(shape, warp, lane);
             const auto first = static_cast<std::uint32_t>(simt::lowest_bit(hint.beside));
             const page_hint other = hint_of(shape, warp, first);
-            EXPECT_EQ(other.place, hint.place);
+            EXPECT_EQ(other.index, hint.index);
             EXPECT_EQ(other.unit, hint.unit);
             EXPECT_EQ(hint.bit, lane - first);
         }
@@ -65,11 +65,11 @@ TEST_P(EveryClassHome, BeyondTheEndTheHomesAreSpreadEvenly) {
         for (std::uint32_t n = 0; n < places * units * each; ++n) {
             const page_hint hint{0, 0, 5, 32, n};
             const page_hint other = device::spread_hint(hint, places, shape.pages());
-            ASSERT_LT(other.place, places);
+            ASSERT_LT(other.index, places);
             ASSERT_LT(other.unit, units);
             EXPECT_EQ(other.bit, hint.bit);
             EXPECT_EQ(other.beside, hint.beside);
-            ++load[{other.place, other.unit}];
+            ++load[{other.index, other.unit}];
         }
         EXPECT_EQ(load.size(), places * units);
         for (const auto& [where, n] : load) {
