@@ -42,7 +42,7 @@ if(ORCHARD_SANITIZE)
         JOIN ":" slow "${slow}"
         # Each page of a heap, of all shapes of heaps; the other suites of the contract come as far in small.
         "*contract_exhaustion.*3_shards*"
-        "*3_shards_no_magazine*"
+        "*3_shards_no_cache*"
         "*contract_exhaustion.*rw*"
         "*contract_churn.*nearly_full*rw*"
         "*contract_nearly_full.*24_segments"
@@ -57,7 +57,7 @@ if(ORCHARD_SANITIZE)
         "*portion_tree_lives.*/5"
         "*EveryClassHome.BeyondTheEnd*"
         "*repeat.seeds_give_the_same*"
-        "Magazine.ASearchForARunOfSeveral*"
+        "SegmentCache.ASearchForARunOfSeveral*"
         # Long use, of which the tests of races and of the contract have enough.
         "heap_slabs.*"
         "*/heap_slabs.*"
@@ -82,7 +82,7 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
         "*contract_exhaustion.*"
         "*contract_churn.*nearly_full*"
         "*contract_nearly_full.*"
-        "*emulated_no_magazine*"
+        "*emulated_no_cache*"
         "*EveryClassHome.*"
         # The same source as with words of 32 bits.
         "*bm32_words_of_64.*"

@@ -16,6 +16,20 @@ namespace orchard {
 ///
 /// Any thread of any kernel may call anything, in any divergence: lanes that are there together are served together.
 /// Nothing here traps, prints or waits without a deadline.
+///
+///     malloc, small: try_hint                  small/small_path.cuh   one atomic at the lane's hint; mostly all
+///              |       claim_hint              small/hint.cuh         half a word of a slab's bitmap for 32 lanes
+///              +-- slow::search_page           small/search.cuh       probes, reservations of fresh pages, scans
+///                    open_slab                 small/slab_growth.cuh  a slab more, from a segment
+///                      acquire                 reclaim/acquire.cuh    the segment: cached, or asked of the host
+///                      await_reclaim           reclaim/reclaim.cuh    where none is to be had
+///     malloc, large: slow::allocate_large      large/large_path.cuh   lanes together, one warp chunk
+///                      allocate_chunk          large/chunk_path.cuh   its shape, its record
+///                        acquire               reclaim/acquire.cuh    whole segments and a tail
+///     free:          free_page                 small/free_page.cuh    one atomic for each bitmap word
+///                    slow::free_other          free_alone.cuh         a block of a chunk, or what was not allocated
+///
+/// What stands behind `slow::` is compiled once for the host, in slow_paths.cpp; docs/walkthrough.md tells all of it.
 class heap_ref {
 public:
     heap_ref() = default;

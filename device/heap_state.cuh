@@ -99,11 +99,10 @@ enum class counter : int {
     returns,
     abandoned,
     late_answers,
-    searches,         // groups of small requests that had to look further than at its hint
-    probes,           // rounds of looking at random words, of such groups
-    reservations,     // of fresh pages
-    sweeps,           // over all words of a class
-    cached_segments,  // goes down again
+    searches,      // groups of small requests that had to look further than at its hint
+    probes,        // rounds of looking at random words, of such groups
+    reservations,  // of fresh pages
+    sweeps,        // over all words of a class
     invalid_frees,
     count_
 };
@@ -125,6 +124,9 @@ inline constexpr std::uint32_t growing_entry = 0xffffffffu;
 
 /// Whether an entry of a slab table is a slab, as segment + 1.
 ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry - 1 < growing_entry - 1; }
+
+static_assert(descriptor::kind_field::holds(static_cast<std::uint64_t>(segment_kind::portions)) &&
+              descriptor::class_field::holds(class_count));
 
 /// Head of one class's slab table. The slabs of a class, by their places in the table, are read as one long sequence
 /// of positions: 2^k to a place, a power of two that holds a slab's pages, so that no division is needed. The
@@ -186,18 +188,22 @@ struct alignas(128) padded_atomic {
 ///
 /// The greater of two words is of the later reclaim; of two words of one reclaim, the greater one covers more requests.
 struct exhaustion {
-    static constexpr std::uint64_t max_leaves = (std::uint64_t{1} << 20) - 1;
-    static_assert(failure_reasons <= 16, "a reason has 4 bits");
+    using reason_field = mailbox::field<0, 4>;
+    using leaves_field = mailbox::field<4, 20>;
+    using reclaim_field = mailbox::field<24, 40>;
+    static constexpr std::uint64_t max_leaves = leaves_field::mask;
+    static_assert(reason_field::holds(failure_reasons - 1));
 
     std::uint64_t reclaim;
     std::uint64_t leaves;  ///< at most `max_leaves`
     failure_reason why;    ///< none: there is no such note
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t pack() const {
-        return reclaim << 24 | (max_leaves - leaves) << 4 | static_cast<std::uint64_t>(why);
+        return reclaim_field::put(reclaim) | leaves_field::put(max_leaves - leaves) |
+               reason_field::put(static_cast<std::uint64_t>(why));
     }
     static ORCHARD_INLINE exhaustion unpack(std::uint64_t word) {
-        return {word >> 24, max_leaves - (word >> 4 & max_leaves), static_cast<failure_reason>(word & 15)};
+        return {word >> 24, max_leaves - leaves_field::get(word), static_cast<failure_reason>(reason_field::get(word))};
     }
 };
 

@@ -45,7 +45,6 @@ std::uint32_t segment_service::poll_once() {
     }
     server_.flush();
     if (handled != 0) {
-        counters_.busy_polls.add(1);
         keep_ahead();
         publish_counts();
     }
@@ -216,9 +215,7 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
 void segment_service::handle_give_back(const mailbox::request& p) {
     counters_.returns.add(1);
     const segment_index block{to_underlying(p.run.first) - first_};
-    const bool of_portion = p.run.count >= mailbox::request::portion_at;
-    const bool ok = of_portion ? take_back_portion(block, leaf_index{p.run.count - mailbox::request::portion_at})
-                               : take_back({block, p.run.count});
+    const bool ok = p.is_of_portion() ? take_back_portion(block, p.portion_leaf()) : take_back({block, p.run.count});
     if (!ok) {
         counters_.refused.add(1);
     }
@@ -346,7 +343,7 @@ std::uint32_t segment_service::release_unused(std::uint32_t keep) {
 void segment_service::publish_counts() {
     const std::uint32_t granted = directory_.count(segment_state::granted);
     counters_.segments_granted.set(granted);
-    counters_.portions.set(portions_.portions());
+    counters_.portions_granted.set(portions_.portions());
     counters_.portion_blocks.set(portions_.blocks());
     counters_.peak_segments_granted.raise_to(granted);
     counters_.segments_free.set(tree_.free_count());

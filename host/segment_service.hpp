@@ -36,13 +36,12 @@ private:
 /// What a service counted.
 struct service_counters {
     single_writer_counter polls;
-    single_writer_counter busy_polls;  ///< polls that found a post
     single_writer_counter grants;
     single_writer_counter returns;
     single_writer_counter pings;
-    single_writer_counter refused;           ///< posts that made no sense: a double return
-    single_writer_counter parked;            ///< grants that had to wait for growth
-    single_writer_counter portions;          ///< that are granted
+    single_writer_counter refused;  ///< posts that made no sense: a double return
+    single_writer_counter parked;   ///< grants that had to wait for growth
+    single_writer_counter portions_granted;
     single_writer_counter portion_blocks;    ///< segments that hold them
     single_writer_counter segments_granted;  ///< those that hold portions too
     single_writer_counter peak_segments_granted;

@@ -98,7 +98,7 @@ void segment_service::reject_grant(const parked_request& p) {
         why = response_status::out_of_range;
     }
     publish_longest_run();
-    server_.answer({why, p.slot, p.tag, {segment_index{tree_.free_count()}, 0}});
+    server_.answer(mailbox::response::rejection(why, p.slot, p.tag, tree_.free_count()));
 }
 
 }  // namespace orchard

@@ -59,6 +59,7 @@ inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard)
     count_chunk(d, 1);  // while the answer travels
     const outcome o = mailbox_client::wait(d);
     d.run = o.result.run;
+    d.free = o.result.free_segments();
     d.leaf = o.leaf;
     d.why = o.failure != failure_reason::none ? o.failure : reason_of(o.result.status);
     count_request(d);

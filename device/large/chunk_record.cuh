@@ -62,6 +62,8 @@ struct portion_record {
         return shape >> 16 == stamp;
     }
 };
+static_assert(leaves_per_segment <= 0xff && (simt::warp_size | interleaved_flag) <= 0xff, "8 bits each in `shape`");
+static_assert(segment_bytes >> chunk_unit_shift <= 0xffff, "an offset in a portion has 16 bits");
 
 /// The record of a chunk of either kind, for reading where registers do not matter; by any lane, alone.
 class chunk_blocks {

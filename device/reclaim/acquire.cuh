@@ -9,6 +9,17 @@
 #include "device/reclaim/reclaim.cuh"
 #include "device/segment_cache/level.cuh"
 
+/// The calls of `acquire`, in their order:
+///
+///     take_cached                     segment_cache/search.cuh          two atomics where the segment cache has it
+///     check_exhaustion                host_rpc/request_segments.cuh     it is known that the host has none
+///     ask_host
+///       request_segments              host_rpc/request_segments.cuh     a request to one shard's service
+///         mailbox_client::post        host_rpc/post.cuh                 a slot, a ticket, a word in host memory
+///         mailbox_client::wait        host_rpc/wait.cuh                 the response, as poller where no group is
+///     take_refill                     only behind a reclaim
+///     level_after                     segment_cache/level.cuh           a refill, or a surplus handed back
+
 namespace orchard::device {
 
 /// Says what was got. All lanes.

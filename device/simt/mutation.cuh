@@ -43,7 +43,7 @@ namespace orchard::simt::mutation {
     X(ring_end, "a lane takes of the host's ring what it has not acquired")                                            \
     X(look_again, "a waiter that has just looked for answers may look again before it thinks of its deadline")         \
     X(reclaim_age, "a group that was refused relies on a reclaim that had begun before")                               \
-    X(refill_wait, "a reclaim does not wait for segments that are on their way to the cache")                          \
+    X(refill_wait, "a reclaim does not wait for segments that are on their way to the segment cache")                  \
     X(exhausted_size, "a group takes a note of exhaustion that is for more than it asks for")                          \
     X(record_fence, "a failure is recorded without a fence behind its beginning")                                      \
     X(record_turn, "a failure is recorded beside another one in the same record")

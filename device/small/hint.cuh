@@ -33,16 +33,18 @@ struct page_hint {
 
 /// Slabs of the largest classes have fewer than 32 pages: the warp then has hints in several slabs. No memory access.
 ORCHARD_INLINE page_hint hint_of(const class_shape& shape, std::uint32_t warp, std::uint32_t lane) {
-    constexpr std::uint32_t least_shift_for_parts = 14;
-    if (shape.shift < least_shift_for_parts) {
-        // A unit is `factor` of the 2^(16 - shift) parts of a slab.
+    constexpr std::uint32_t log_unit = 5;
+    static_assert(1u << log_unit == simt::warp_size);
+    const std::uint32_t log_least_pages = shape.log_least_pages();
+    if (log_least_pages >= log_unit) {
+        // A slab is 2^`log_parts` parts of 32 pages of a factor of 1; a unit is `factor` of them.
+        const std::uint32_t log_parts = static_cast<std::uint32_t>(segment_shift) - log_unit - shape.shift;
         const std::uint32_t part = warp * shape.factor;
-        const std::uint32_t parts = 16 - shape.shift;
-        return {part >> parts, shape.divide(part & ((1u << parts) - 1)), lane, ~lane_mask{0}, warp};
+        return {part >> log_parts, shape.divide(part & ((1u << log_parts) - 1)), lane, ~lane_mask{0}, warp};
     }
-    const std::uint32_t log_lanes = 18 - shape.shift;  // 16, 8 or 4 lanes to a slab
-    const std::uint32_t lanes = 1u << log_lanes;
-    const std::uint32_t index = (warp << (shape.shift - 13)) | lane >> log_lanes;
+    // 16, 8 or 4 lanes to a slab.
+    const std::uint32_t lanes = 1u << log_least_pages;
+    const std::uint32_t index = (warp << (log_unit - log_least_pages)) | lane >> log_least_pages;
     return {index, 0, lane & (lanes - 1), ((lane_mask{1} << lanes) - 1) << (lane & ~(lanes - 1)), index};
 }
 

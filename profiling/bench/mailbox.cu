@@ -343,7 +343,7 @@ absl::StatusOr<ordered_json> run(const settings& s) {
             return cache.status();
         }
         const double us = median_after(warm_up, *cache);
-        rows.push_back({{"what", "from the cache"}, {"warps", warps}, {"rounds", 1}, {"us", us}});
+        rows.push_back({{"what", "from the segment cache"}, {"warps", warps}, {"rounds", 1}, {"us", us}});
         add_repetitions(rows.back(), "", *cache);
     }
     if (cuda) {

@@ -304,6 +304,19 @@ absl::StatusOr<statistics> heap::impl::stats() {
     using device::counter;
     const auto sum = [&](counter c) { return sum_of(**state, c); };
     statistics s;
+    // What the list says is counted under the same name; the others follow.
+#define ORCHARD_STATISTIC(source, name, ...) ORCHARD_STATISTIC_##source(name)
+#define ORCHARD_STATISTIC_device(name) s.name = sum(counter::name);
+#define ORCHARD_STATISTIC_service(name)                                                                                \
+    for (const shard& one : shards_) {                                                                                 \
+        s.name += one.service->counters().name.get();                                                                  \
+    }
+#define ORCHARD_STATISTIC_computed(name)
+#include "runtime/statistics/statistics.def"
+#undef ORCHARD_STATISTIC
+#undef ORCHARD_STATISTIC_device
+#undef ORCHARD_STATISTIC_service
+#undef ORCHARD_STATISTIC_computed
     auto usage = usage_of_classes(view, *memory_);
     if (!usage.ok()) {
         return usage.status();
@@ -321,45 +334,24 @@ absl::StatusOr<statistics> heap::impl::stats() {
     const host_block_counts host = host_blocks_->counts();
     s.allocations += host.blocks;
     s.allocated_bytes += host.bytes;
-    s.failed_allocations = sum(counter::failed_allocations);
     s.groups = requests.groups;
     s.multi_lane_groups = requests.multi_lane_groups;
     s.chunk_allocations = sum(counter::chunk_allocations) + host.chunks;
     // Beside a kernel the end of something may be counted whose beginning was not yet: no less than none.
     const auto not_negative = [](std::uint64_t n) { return static_cast<std::int64_t>(n) < 0 ? 0 : n; };
     s.live_chunks = not_negative(sum(counter::live_chunks) + host.chunks);
-    s.searches = sum(counter::searches);
-    s.reservations = sum(counter::reservations);
-    s.reallocs = sum(counter::reallocs);
-    s.reallocs_moved = sum(counter::reallocs_moved);
-    s.slabs_published = sum(counter::slabs_published);
-    s.slabs_retired = sum(counter::slabs_retired);
     s.slabs_in_use = not_negative(s.slabs_published - s.slabs_retired);
-    s.posts = sum(counter::posts);
-    s.refills = sum(counter::refills);
-    s.returns = sum(counter::returns);
-    s.abandoned = sum(counter::abandoned);
-    s.late_answers = sum(counter::late_answers);
-    s.invalid_frees = sum(counter::invalid_frees);
     s.segments_in_cache = (*state)->cache_level.word.load<simt::order::relaxed>();
     for (const device::padded_atomic& level : (*state)->portion_level) {
         s.portions_in_cache += level.word.load<simt::order::relaxed>();
     }
     for (const shard& one : shards_) {
         const service_counters& c = one.service->counters();
-        s.portion_blocks += c.portion_blocks.get();
-        s.portions_granted += c.portions.get();
-        s.grants += c.grants.get();
-        s.pings += c.pings.get();
         s.service_polls += c.polls.get();
         s.service_sleeps += one.thread->sleeps();
-        s.segments_committed += c.segments_committed.get();
         s.peak_committed_bytes += c.peak_segments_committed.get() << segment_shift;
         s.host_bytes += c.segments_on_host.get() << segment_shift;
         s.released_bytes += c.segments_released.get() << segment_shift;
-        s.segments_granted += c.segments_granted.get();
-        s.segments_free += c.segments_free.get();
-        s.peak_segments_granted += c.peak_segments_granted.get();
     }
     s.committed_bytes = s.segments_committed << segment_shift;
     s.capacity_bytes = std::uint64_t{view.max_slabs} << segment_shift;

@@ -104,16 +104,17 @@ private:
 
     absl::Status check_cache() {
         return check_cache_bitmap(device::segments_cached(view_), "cache", [this](std::uint32_t segment) {
-            return owners_.take(segment, "segment in the cache");
+            return owners_.take(segment, "segment in the segment cache");
         });
     }
     absl::Status check_portions() {
         for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
-            absl::Status s = check_cache_bitmap(device::cached_portions(view_, leaves),
-                                                absl::StrFormat("cache of %d leaves", leaves), [&](std::uint32_t leaf) {
-                                                    owners_.take_portion(leaf, leaves, "in the cache a portion");
-                                                    return absl::OkStatus();
-                                                });
+            absl::Status s =
+                check_cache_bitmap(device::cached_portions(view_, leaves),
+                                   absl::StrFormat("cache of %d leaves", leaves), [&](std::uint32_t leaf) {
+                                       owners_.take_portion(leaf, leaves, "in the segment cache a portion");
+                                       return absl::OkStatus();
+                                   });
             if (!s.ok()) {
                 return s;
             }

@@ -14,7 +14,7 @@ namespace orchard {
 namespace {
 
 constexpr std::array table = {
-#define ORCHARD_STATISTIC(name, unit, help) statistic_info{#name, #unit, help, &statistics::name},
+#define ORCHARD_STATISTIC(source, name, unit, help) statistic_info{#name, #unit, help, &statistics::name},
 #include "runtime/statistics/statistics.def"
 #undef ORCHARD_STATISTIC
 };

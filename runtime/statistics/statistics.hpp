@@ -31,9 +31,9 @@ struct class_statistics {
 /// The counters are read one after another while kernels may run: a sum of several is exact only when none runs.
 /// Fields are added at the end of their group; a field is removed or changes its meaning only with a new `version`.
 struct statistics {
-    static constexpr int version = 1;
+    static constexpr int version = 2;
 
-#define ORCHARD_STATISTIC(name, unit, help) std::uint64_t name = 0;
+#define ORCHARD_STATISTIC(source, name, unit, help) std::uint64_t name = 0;
 #include "runtime/statistics/statistics.def"
 #undef ORCHARD_STATISTIC
 

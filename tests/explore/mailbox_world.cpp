@@ -158,7 +158,7 @@ void mailbox_world::watch_answer(std::uint32_t position) {
             s.check(by_poller || !only_pollers_read, "who is not poller reads the host's memory");
         } else {
             s.check(ring.answers < poller_word::cursor(ring.word) + box.shape.response_slots(),
-                    "an response was written over before its poller had passed it");
+                    "a response was written over before its poller had passed it");
             ++ring.answers;
         }
     });

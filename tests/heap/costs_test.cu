@@ -3,6 +3,7 @@
 
 // What a request costs, counted on the emulated device.
 
+#include "device/reclaim/acquire.cuh"
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {

@@ -77,7 +77,7 @@ TEST_P(heap_tails, follow_their_segments) {
 
 TEST_P(heap_tails, come_back_without_a_round_trip) {
     if (!has_cache() || GetParam().backing == backing_option::managed) {
-        GTEST_SKIP() << "needs a cache that keeps much";
+        GTEST_SKIP() << "needs a segment cache that keeps much";
     }
     for (const std::uint64_t bytes : {leaves(10), segments(1) + leaves(5)}) {
         free_all(allocate({bytes, bytes}, 1));

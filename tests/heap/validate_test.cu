@@ -35,7 +35,7 @@ protected:
         while (word_ < view().cache_words() && peer.cache_word(word_) == 0) {
             ++word_;
         }
-        ASSERT_LT(word_, view().cache_words()) << "this test needs segments in the cache";
+        ASSERT_LT(word_, view().cache_words()) << "this test needs segments in the segment cache";
         in_cache_ = word_ * 64 + static_cast<std::uint32_t>(std::countr_zero(peer.cache_word(word_)));
     }
 
@@ -93,7 +93,8 @@ TEST_P(heap_validate, a_cache_word_that_the_summary_hides) {
 TEST_P(heap_validate, a_cache_level_that_is_wrong) {
     auto* level = &view().state->cache_level.word;
     const std::uint64_t n = peer_->read(level);
-    EXPECT_THAT(finding(becomes(level, n + 1)), HasSubstr(absl::StrFormat("the cache holds %d and says %d", n, n + 1)));
+    EXPECT_THAT(finding(becomes(level, n + 1)),
+                HasSubstr(absl::StrFormat("the segment cache holds %d and says %d", n, n + 1)));
 }
 
 TEST_P(heap_validate, a_descriptor_that_disagrees_with_the_slab_table) {
@@ -126,7 +127,7 @@ TEST_P(heap_validate, a_segment_with_two_owners) {
     EXPECT_THAT(
         finding(becomes(&view().cache[word], peer_->cache_word(word) | std::uint64_t{1} << (slab_ % 64)),
                 becomes(&view().cache_summary[word / 64], ~std::uint64_t{0}), becomes(level, peer_->read(level) + 1)),
-        HasSubstr(absl::StrFormat("segment %d belongs to a slab and to a segment in the cache", slab_)));
+        HasSubstr(absl::StrFormat("segment %d belongs to a slab and to a segment in the segment cache", slab_)));
 }
 
 TEST_P(heap_validate, a_granted_segment_that_is_lost) {

@@ -121,7 +121,7 @@ TEST_P(lane_chunks_freeing, each_lane_frees_in_a_kernel_of_its_own) {
 
 TEST_P(lane_chunks_freeing, the_same_sizes_again_take_no_post) {
     if (GetParam().cached_segments == 0 || GetParam().backing == backing_option::managed) {
-        GTEST_SKIP() << "without much in the cache every request is a post";
+        GTEST_SKIP() << "without much in the segment cache every request is a post";
     }
     for (const std::uint64_t n : {6'000, 16'384}) {
         const std::vector<std::uint64_t> counts(32, n);

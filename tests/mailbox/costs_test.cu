@@ -112,7 +112,7 @@ TEST(Costs, APollerWithNothingToDoReadsOneWordALane) {
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(result.costs.host_words_read, 20u);
     EXPECT_EQ(result.costs.host_words_written, 0u);
-    EXPECT_EQ(result.costs.device_atomics, 2u) << "takes lease, leaves it";
+    EXPECT_EQ(result.costs.device_atomics, 2u) << "takes the lease, leaves it";
 }
 
 TEST(Costs, RequestsNeedNoHostAtomicsAndOneHostWordEach) {

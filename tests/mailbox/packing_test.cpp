@@ -173,7 +173,7 @@ TEST(PackingThePoller, CountsTenuresAndKeepsTheCursor) {
         const std::uint64_t released = poller_word::released(taken);
         EXPECT_EQ(released & poller_word::held, 0u);
         EXPECT_EQ(poller_word::cursor(released), cursor);
-        EXPECT_NE(released | poller_word::held, taken) << "the next poller_turn is told from this one";
+        EXPECT_NE(released | poller_word::held, taken) << "the next turn is told from this one";
         EXPECT_NE(poller_word::succeeded(taken), taken) << "as is that of who takes over";
         EXPECT_EQ(poller_word::moved_to(taken, 7) & ~poller_word::cursor_field::mask,
                   taken & ~poller_word::cursor_field::mask);

@@ -23,7 +23,7 @@ TEST(options_environment, every_option_has_a_variable) {
     environment.set("ORCHARD_CAPACITY", "512MiB");
     environment.set("ORCHARD_SHARDS", "4");
     environment.set("ORCHARD_MAILBOX_SLOTS", "8");
-    environment.set("ORCHARD_MAGAZINE_SEGMENTS", "5");
+    environment.set("ORCHARD_CACHED_SEGMENTS", "5");
     environment.set("ORCHARD_REFILL_BATCH", "63");
     environment.set("ORCHARD_EXTENT", "2MiB");
     environment.set("ORCHARD_COMMIT_AHEAD", "0");

@@ -60,7 +60,7 @@ TEST_F(options_flags, every_option_has_a_flag) {
                      "4",
                      "--mailbox-slots",
                      "8",
-                     "--cache-segments",
+                     "--cached-segments",
                      "5",
                      "--refill-batch",
                      "63",

@@ -111,7 +111,7 @@ TEST(options_set, writes_the_field_it_names) {
     ASSERT_TRUE(set(o, "capacity", "2GB").ok());
     ASSERT_TRUE(set(o, "shards", "2").ok());
     ASSERT_TRUE(set(o, "mailbox_slots", "64").ok());
-    ASSERT_TRUE(set(o, "cache-segments", "0").ok());
+    ASSERT_TRUE(set(o, "cached-segments", "0").ok());
     ASSERT_TRUE(set(o, "refill_batch", "7").ok());
     ASSERT_TRUE(set(o, "extent", "6MiB").ok());
     ASSERT_TRUE(set(o, "commit-ahead", "12345").ok());

@@ -137,7 +137,7 @@ private:
         const absl::StatusOr<statistics> s = heap_.stats();
         if (!s.ok() || s->segments_granted + s->segments_in_cache + s->slabs_in_use != 0) {
             return s.ok() ? absl::StrCat("after trimming ", s->segments_granted, " segments are granted, ",
-                                         s->segments_in_cache, " in the cache, ", s->slabs_in_use, " slabs")
+                                         s->segments_in_cache, " in the segment cache, ", s->slabs_in_use, " slabs")
                           : s.status().ToString();
         }
         return "";

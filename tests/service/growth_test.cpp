@@ -102,7 +102,7 @@ TEST_F(ServiceGrowth, OfTailsThatWaitCountsTheLeaves) {
     EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 2u) << "of 32 leaves each";
     grow_all();
     poll();
-    EXPECT_EQ(host_.service.counters().portions.get(), 40u);
+    EXPECT_EQ(host_.service.counters().portions_granted.get(), 40u);
     EXPECT_EQ(host_.service.counters().segments_granted.get(), 2u);
     expect_valid();
 }

@@ -67,7 +67,7 @@ TEST(ServicePortions, LieSideBySideInOneSegment) {
     expect_tail(d.ask(0, 14), 0, 18);
     expect_tail(d.ask(0, 1), 1, 0);
     EXPECT_EQ(d.counters().segments_granted.get(), 2u);
-    EXPECT_EQ(d.counters().portions.get(), 4u);
+    EXPECT_EQ(d.counters().portions_granted.get(), 4u);
     EXPECT_EQ(d.counters().portion_blocks.get(), 2u);
 }
 
@@ -202,7 +202,7 @@ TEST_P(random_chunks, never_overlap) {
         }
     }
     EXPECT_EQ(d.counters().segments_granted.get(), 0u);
-    EXPECT_EQ(d.counters().portions.get(), 0u);
+    EXPECT_EQ(d.counters().portions_granted.get(), 0u);
     EXPECT_EQ(d.counters().refused.get(), 0u);
 }
 

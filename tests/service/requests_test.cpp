@@ -93,12 +93,12 @@ TEST(Service, NamesSegmentsOfTheWholeHeap) {
 TEST(Service, ARefusalTellsHowMuchIsFree) {
     desk d;
     d.expect_grant(d.ask(256), 0);
-    EXPECT_EQ(d.ask(1).run.first, segment_index{0});
+    EXPECT_EQ(d.ask(1).free_segments(), 0u);
     for (std::uint32_t i = 0; i < 256; i += 2) {
         EXPECT_EQ(d.give_back(i, 1).status, response_status::acknowledged);
     }
-    EXPECT_EQ(d.ask(2).run.first, segment_index{128});
-    EXPECT_EQ(d.ask(200).run.first, segment_index{128});
+    EXPECT_EQ(d.ask(2).free_segments(), 128u);
+    EXPECT_EQ(d.ask(200).free_segments(), 128u);
 }
 
 TEST(Service, SaysWhyThereIsNoGrant) {

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "device/host_rpc/client.cuh"
+#include "device/host_rpc/post.cuh"
 #include "host/mailbox_server.hpp"
 #include "tests/support/mailbox_memory.hpp"
 #include "tests/support/sinks.cuh"

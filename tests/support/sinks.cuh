@@ -4,7 +4,7 @@
 
 /// What tests do with answers that nobody waits for.
 
-#include "device/host_rpc/client.cuh"
+#include "device/host_rpc/post.cuh"
 
 namespace orchard::rig {
 

@@ -61,11 +61,19 @@ enum class response_status : std::uint32_t {
     out_of_range = 10,       ///< none is free, and all addresses have memory, though the budgets are not spent
     commit_blocked = 11,     ///< none is free, and a commit has been under way for longer than a request may wait
 };
+/// Highest values of the enumerations above and of what the words below carry.
+inline constexpr auto max_request_kind = static_cast<std::uint64_t>(request_kind::ping);
+inline constexpr auto max_response_status = static_cast<std::uint64_t>(response_status::commit_blocked);
+inline constexpr std::uint32_t max_slots = 16384;
+inline constexpr int max_tag_bits = 8;
 
 /// A field of a 64-bit word.
 template <int Low, int Bits>
 struct field {
     static constexpr std::uint64_t mask = (std::uint64_t{1} << Bits) - 1;
+    static_assert(Low >= 0 && Bits > 0 && Low + Bits <= 64);
+    /// Whether it can hold all values up to this one.
+    static ORCHARD_FN constexpr bool holds(std::uint64_t max_value) { return max_value <= mask; }
     static ORCHARD_FN constexpr std::uint64_t put(std::uint64_t value) { return (value & mask) << Low; }
     static ORCHARD_FN constexpr std::uint32_t get(std::uint64_t word) {
         return static_cast<std::uint32_t>((word >> Low) & mask);
@@ -102,6 +110,13 @@ struct request {
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t least_leaves() const {
         return or_fewer ? 0 : std::uint64_t{run.count} * leaves_per_segment + to_underlying(leaves);
     }
+    /// What hands segments back.
+    static ORCHARD_FN constexpr request return_of(segment_run segments) {
+        return {request_kind::give_back, 0, 0, segments};
+    }
+    /// Of a give_back: whether it is of a portion, which begins at `portion_leaf()` of the segment `run.first`.
+    [[nodiscard]] ORCHARD_FN constexpr bool is_of_portion() const { return run.count >= portion_at; }
+    [[nodiscard]] ORCHARD_FN constexpr leaf_index portion_leaf() const { return leaf_index{run.count - portion_at}; }
     /// What hands a portion back.
     static ORCHARD_FN constexpr request return_of(segment_index block, leaf_index first) {
         return {request_kind::give_back, 0, 0, {block, portion_at + to_underlying(first)}};
@@ -129,6 +144,13 @@ struct request {
     }
 };
 
+static_assert(request::kind_field::holds(max_request_kind) && request::slot_field::holds(max_slots - 1) &&
+              request::tag_field::holds((1u << max_tag_bits) - 1) &&
+              request::lap_field::holds((1u << max_tag_bits) - 1) && request::first_field::holds(max_segments - 1) &&
+              request::wide_count_field::holds(max_segments - 1) &&
+              request::leaves_field::holds(leaves_per_segment - 1) &&
+              request::count_field::holds(request::portion_at + leaves_per_segment - 1));
+
 /// Most segments that one give_back post carries.
 inline constexpr std::uint32_t max_give_back = request::portion_at - 1;
 /// Most segments that one `or_fewer` grant asks for.
@@ -154,6 +176,14 @@ struct response {
     std::uint32_t tag = 0;
     segment_run run{segment_index{0}, 0};
 
+    /// A rejection, while so many segments are free.
+    static ORCHARD_FN constexpr response rejection(response_status why, std::uint32_t slot, std::uint32_t tag,
+                                                   std::uint32_t free) {
+        return {why, slot, tag, {segment_index{free}, 0}};
+    }
+    /// Of a rejection: how many segments were free.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t free_segments() const { return to_underlying(run.first); }
+
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t pack(std::uint32_t lap) const {
         return lap_field::put(lap) | status_field::put(static_cast<std::uint64_t>(status)) | slot_field::put(slot) |
                tag_field::put(tag) | first_field::put(to_underlying(run.first)) | count_field::put(run.count);
@@ -165,6 +195,11 @@ struct response {
                 {segment_index{first_field::get(word)}, count_field::get(word)}};
     }
 };
+
+static_assert(response::status_field::holds(max_response_status) && response::slot_field::holds(max_slots - 1) &&
+              response::tag_field::holds((1u << max_tag_bits) - 1) &&
+              response::lap_field::holds((1u << max_tag_bits) - 1) && response::first_field::holds(max_segments - 1) &&
+              response::count_field::holds(max_refill) && response::count_field::holds(leaves_per_segment - 1));
 
 /// What a grant is: segments, and a tail. With segments the tail begins where they end, at leaf 0.
 struct grant : segment_run {
@@ -223,6 +258,10 @@ struct slot_word {
     }
 };
 
+static_assert(slot_word::tag_field::holds((1u << max_tag_bits) - 1) &&
+              slot_word::status_field::holds(max_response_status) && slot_word::first_field::holds(max_segments - 1) &&
+              slot_word::count_field::holds(max_refill));
+
 /// The poller's word in device memory:
 ///
 ///     63     62      40 39              0
@@ -257,9 +296,9 @@ inline constexpr std::uint32_t max_pollers = 4;
 /// How many slots there are and how wide the tags are. The post ring has as many words as there are slots, the answer
 /// rings together twice as many.
 struct shape {
-    std::uint32_t slots = 16384;  ///< a power of two, 4 to 16,384
-    std::uint32_t tag_bits = 8;   ///< 2 to 8; narrow tags only to test that they suffice
-    std::uint32_t pollers = 1;    ///< answer rings: 1, 2 or 4; at most a quarter of the slots, or 1
+    std::uint32_t slots = max_slots;        ///< a power of two, 4 to `max_slots`
+    std::uint32_t tag_bits = max_tag_bits;  ///< 2 to `max_tag_bits`; narrow tags only to test that they suffice
+    std::uint32_t pollers = 1;              ///< answer rings: 1, 2 or 4; at most a quarter of the slots, or 1
 
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t tag_mask() const { return (1u << tag_bits) - 1; }
     /// Where word number `number` of the post ring stands.

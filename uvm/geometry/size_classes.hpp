@@ -68,6 +68,8 @@ ORCHARD_FN constexpr std::uint64_t class_word_mask(std::uint32_t c, std::uint32_
 /// A page is `factor` << `shift` bytes with 5 <= `factor` <= 8, so that dividing by its size is a shift and one
 /// multiplication.
 struct class_shape {
+    static constexpr std::uint32_t max_factor = 8;
+
     std::uint32_t factor;
     std::uint32_t shift;
     std::uint32_t reciprocal;  ///< 2^32 / factor, rounded up
@@ -85,7 +87,13 @@ struct class_shape {
         return page_at(static_cast<std::uint32_t>(segment_bytes));
     }
     /// A k with 2^k >= `pages()`, and no more than twice as many.
-    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_pages() const { return (factor == 8 ? 18 : 19) - shift; }
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_pages() const {
+        return (factor == max_factor ? log_least_pages() : log_least_pages() + 1);
+    }
+    /// log2 of the pages of a slab of the class of this `shift` with the largest pages, those of `max_factor`.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_least_pages() const {
+        return static_cast<std::uint32_t>(segment_shift) - 3 - shift;
+    }
 };
 
 /// The shape of class `c` < `class_count`.

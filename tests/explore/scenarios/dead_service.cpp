@@ -34,7 +34,7 @@ void check_cache(mailbox_world& m) {
     const std::uint64_t held = m.heap.view.cache[0].load<simt::order::relaxed>();
     for (std::uint32_t i = 0; i < m.heap.setup.segments; ++i) {
         m.s.check((held >> i & 1) == 0 || m.heap.service.is_granted(segment_index{i}),
-                  "a segment is free for the host and in the cache");
+                  "a segment is free for the host and in the segment cache");
     }
     m.s.check(m.heap.service.validate().ok(), "the service's structures disagree");
     m.s.check(m.s.owned() == 0, "a run is still owned");

@@ -71,7 +71,7 @@ void run_portions(world& w) { run_portions_in(w, false); }
 void run_unzeroed(world& w) { run_portions_in(w, true); }
 
 const registrar portions{{"portions",
-                          "Tails of chunks share segments, come back from the cache, and go back to the host.",
+                          "Tails of chunks share segments, come back from the segment cache, and go back to the host.",
                           {{{3, 2}, {3}}, 2},
                           run_portions}};
 const registrar unzeroed{{"portions_unzeroed",

@@ -45,8 +45,10 @@ void run_cache_refill(world& w) {
     }
 }
 
-const registrar cache_refill{
-    {"cache_refill", "A small cache, refilled, emptied and given back at once.", {{{3, 2}, {3}}, 2}, run_cache_refill}};
+const registrar cache_refill{{"cache_refill",
+                              "A small segment cache, refilled, emptied and given back at once.",
+                              {{{3, 2}, {3}}, 2},
+                              run_cache_refill}};
 
 }  // namespace
 }  // namespace orchard::explore
