@@ -7,10 +7,10 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/orchard")
 
-if(TARGET orchard_cli)
-    install(TARGETS orchard_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(TARGET orchard)
+    install(TARGETS orchard RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
-install(TARGETS orchard EXPORT orchardTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS orchard_library EXPORT orchardTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY runtime/include/orchard DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 # The folders as they stand in the repository, so that includes written from its root resolve.
 install(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
 #
-# tests/<folder>/**.{cpp,cu} -> <folder>_tests, one CTest test for each GoogleTest test.
+# tests/<folder>/**.{cpp,cu} -> <folder>_tests, one CTest test for each GoogleTest suite: test_groups.cmake has more.
 # tests/explore and tests/mutants stand on other objects than the rest: explore.cmake.
 # A test whose name contains "slow" (or "Slow") gets the label `slow`: CI leaves it out under the sanitizers. So do
 # tests, there alone, that take long and show a sanitizer nothing that shorter ones do not.
@@ -12,7 +12,6 @@ if(NOT GTest_FOUND)
     message(STATUS "Orchard: GoogleTest was not found: the tests are not built")
     return()
 endif()
-include(GoogleTest)
 find_package(rapidcheck CONFIG QUIET)
 if(NOT rapidcheck_FOUND)
     message(STATUS "Orchard: RapidCheck was not found: the tests with random programs are not built")
@@ -92,16 +91,14 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
         "Runs/1.*"
         "bench_utilisation.*")
 endif()
-set(not_here "")
-set(only_here "")
+set(left_out "")
 if(NOT ORCHARD_HAS_CUDA)
-    set(not_here ":*/cuda*")
-    set(only_here "-*/cuda*")
+    set(left_out "*/cuda*")
 endif()
 
 add_custom_target(orchard_tests)
-if(TARGET orchard_cli)
-    add_dependencies(orchard_tests orchard_cli)
+if(TARGET orchard)
+    add_dependencies(orchard_tests orchard)
 endif()
 
 # The thread sanitizer needs its shadow at fixed addresses, which strong address randomisation may take.
@@ -116,9 +113,9 @@ endif()
 # A report of a sanitizer ends its test, and says from where.
 set(environment "")
 if(ORCHARD_SANITIZE STREQUAL "thread")
-    set(environment ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1")
+    set(environment "TSAN_OPTIONS=halt_on_error=1")
 elseif(ORCHARD_SANITIZE)
-    set(environment ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+    set(environment "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
 # Helpers that several folders share: tests/support/*.hpp, and sources where there are any.
@@ -127,17 +124,22 @@ orchard_sources(support_sources tests/support)
 if(support_sources)
     add_library(orchard_test_support_objects STATIC ${support_sources})
     orchard_target(orchard_test_support_objects)
-    target_link_libraries(orchard_test_support_objects PUBLIC orchard GTest::gmock GTest::gtest)
+    target_link_libraries(orchard_test_support_objects PUBLIC orchard_library GTest::gmock GTest::gtest)
     target_link_libraries(orchard_test_support INTERFACE orchard_test_support_objects)
 endif()
-target_link_libraries(orchard_test_support INTERFACE GTest::gmock GTest::gtest GTest::gtest_main)
+# An archive: the linker takes its `main` where a program has none of its own.
+add_library(orchard_test_main STATIC "${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_main.cpp")
+orchard_target(orchard_test_main)
+target_link_libraries(orchard_test_main PUBLIC GTest::gtest)
+target_link_libraries(orchard_test_support INTERFACE orchard_test_main GTest::gmock GTest::gtest)
 target_compile_definitions(orchard_test_support INTERFACE ORCHARD_VERSION="${PROJECT_VERSION}")
 
-# The headers that the tests of most folders share, compiled once for all folders.
+# The headers that the tests of most folders share, compiled once for all folders. GoogleMock's are not among them: to
+# parse them costs a file less than to load them costs all that do without.
 add_library(orchard_test_headers OBJECT "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
 orchard_target(orchard_test_headers)
 target_link_libraries(orchard_test_headers PRIVATE orchard_commands orchard_test_support)
-orchard_precompile(orchard_test_headers <gmock/gmock.h> <gtest/gtest.h> <runtime/heap/heap.hpp>)
+orchard_precompile(orchard_test_headers <gtest/gtest.h> <runtime/heap/heap.hpp>)
 
 # One program of tests from sources and libraries; its tests are found when it has been linked.
 function(orchard_add_tests folder sources)
@@ -147,18 +149,35 @@ function(orchard_add_tests folder sources)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/tests")
     # Directly: the objects of an object library do not pass through another library.
     target_link_libraries(${name} PRIVATE ${ARGN})
-    if(launch)
-        set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${launch}")
+    set(each_case OFF)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/tests/${folder}/main.cpp" AND NOT folder STREQUAL "explore")
+        set(each_case ON) # what orchard_test_main says of a whole suite, another `main` does not
     endif()
-    set(common TEST_PREFIX "${folder}." DISCOVERY_TIMEOUT 60)
-    gtest_discover_tests(
-        ${name} ${common}
-        TEST_FILTER "-${slow}${not_here}"
-        PROPERTIES TIMEOUT ${ORCHARD_TEST_TIMEOUT_S} ${environment})
-    gtest_discover_tests(
-        ${name} ${common}
-        TEST_FILTER "${slow}${only_here}"
-        PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow ${environment})
+    set(cost 1)
+    if(folder STREQUAL "bench")
+        set(cost 50) # whole benchmarks
+    endif()
+    set(found "${CMAKE_CURRENT_BINARY_DIR}/tests/${name}.cmake")
+    add_custom_command(
+        TARGET ${name} POST_BUILD VERBATIM
+        BYPRODUCTS "${found}"
+        COMMAND
+            "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${name}>" "-DLAUNCH=${launch}" "-DPREFIX=${folder}."
+            "-DOUTPUT=${found}" "-DSLOW=${slow}" "-DLEFT_OUT=${left_out}" "-DEACH_CASE=${each_case}"
+            "-DTIMEOUT=${ORCHARD_TEST_TIMEOUT_S}" "-DSLOW_TIMEOUT=${ORCHARD_SLOW_TEST_TIMEOUT_S}"
+            "-DCOST=${cost}" "-DENVIRONMENT=${environment}" -P "${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_groups.cmake")
+    # The script's rules are in the tests that it writes.
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_groups.cmake")
+    # A program that has not been built is a test that fails.
+    file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/tests/${name}_or_none.cmake" @ONLY CONTENT [[
+if(EXISTS "@found@")
+    include("@found@")
+else()
+    add_test(@folder@.not_built "@name@, which is not built")
+endif()
+]])
+    set_property(
+        DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${CMAKE_CURRENT_BINARY_DIR}/tests/${name}_or_none.cmake")
     add_dependencies(orchard_tests ${name})
 endfunction()
 
@@ -185,7 +204,7 @@ if(TARGET orchard_explore)
     if(NOT CMAKE_BUILD_TYPE STREQUAL "Checked")
         orchard_sources(sources tests/mutants)
         # Not the support of other tests, which may bring the library itself.
-        orchard_add_tests(mutants "${sources}" orchard_mutants GTest::gtest GTest::gtest_main)
+        orchard_add_tests(mutants "${sources}" orchard_mutants orchard_test_main GTest::gtest)
     endif()
 endif()
 
@@ -206,7 +225,7 @@ else()
 endif()
 
 # A project of its own that knows only the installed package.
-if(TARGET orchard_cli)
+if(TARGET orchard)
     set(consumer_flags "")
     if(ORCHARD_SANITIZE)
         set(consumer_flags "-fsanitize=${ORCHARD_SANITIZE}")

@@ -30,13 +30,16 @@ TOOLS = {
     "nproc": "echo 2",
     "cmake": RECORD + """case $1 in
     --preset) [ -z "$CONFIGURE_FAILS" ] || { echo 'CMake Error: because'; exit 1; }
-        echo '-- Orchard: a note'; echo '-- other'; : >"build/$2/CMakeCache.txt" ;;
+        echo '-- Orchard: a note'; echo '-- other'; : >"build/$2/CMakeCache.txt"
+        printf '%s\\n' heap_tests orchard orchard_explore orchard_tests orchard_walk >"build/$2/targets.txt" ;;
     --build) [ -z "$BUILD_FAILS" ] || { echo 'heap.cpp:3: error: because'; exit 1; }
         case "$*" in *orchard_walk*) mkdir -p "$2/walk"; program="$2/walk/orchard" ;; *) program="$2/orchard" ;; esac
         { echo '#!/bin/sh'; echo 'printf "<%s>" "$PWD" "$@"; exit 7'; } >"$program"; chmod +x "$program"
         { echo '#!/bin/sh'; echo 'printf "[%s]" "$@"; exit 1'; } >"$2/orchard_explore"; chmod +x "$2/orchard_explore" ;;
     esac""",
-    "ctest": RECORD + "exit 5",
+    "ctest": RECORD + """[ -z "$TEST_LOG" ] || { mkdir -p "$2/Testing/Temporary"
+        printf '%s' "$TEST_LOG" >"$2/Testing/Temporary/LastTest.log"; }
+    exit 5""",
 }
 
 
@@ -78,9 +81,9 @@ class Launcher(unittest.TestCase):
 
     def test_demo_runs_the_whole_program_where_it_is_built(self):
         build = self.tree / "build/release"
-        self.assertEqual(self.start("info").calls[-1], f"cmake --build {build} --parallel 2 --target orchard_cli")
+        self.assertEqual(self.start("info").calls[-1], f"cmake --build {build} --parallel 2 --target orchard")
         done = self.start("demo")
-        self.assertEqual(done.calls, [f"cmake --build {build} --parallel 2 --target orchard_cli"])
+        self.assertEqual(done.calls, [f"cmake --build {build} --parallel 2 --target orchard"])
         self.assertEqual(done.returncode, 7)
 
     def test_second_start_does_not_configure(self):
@@ -139,11 +142,17 @@ class Launcher(unittest.TestCase):
         try:
             done = subprocess.run([self.tree / "orchard", *arguments], env=variables, cwd=self.start_from, check=False,
                                   stdin=terminal, stdout=subprocess.DEVNULL, stderr=terminal)
-            said = os.read(person, 65536).decode()
         finally:
             os.close(terminal)
+        said = b""
+        try:
+            while part := os.read(person, 65536):
+                said += part
+        except OSError:  # the terminal's other side has gone
+            pass
+        finally:
             os.close(person)
-        return done.returncode, said, self.calls_file.read_text().splitlines()
+        return done.returncode, said.decode(), self.calls_file.read_text().splitlines()
 
     def test_a_person_is_asked_before_packages_are_installed(self):
         install = "apt-get install -y --no-install-recommends libabsl-dev"
@@ -193,6 +202,42 @@ class Launcher(unittest.TestCase):
             "cmake --preset asan -DX=1", f"cmake --build {build} --parallel 2 --target orchard_tests",
             f"ctest --test-dir {build} --output-on-failure --no-tests=error --parallel 2 -R or_tree -LE slow"])
         self.assertEqual(done.returncode, 5, "the exit code is ctest's")
+
+    def test_cases_are_counted(self):
+        log = """[ RUN      ] heaps.one
+[  SKIPPED ] heaps.one (0 ms)
+[  PASSED  ] 3 tests.
+[  SKIPPED ] 1 test, listed below:
+[  SKIPPED ] heaps.one
+[  PASSED  ] 1 test.
+[  FAILED  ] 2 tests, listed below:
+[  FAILED  ] heaps.two
+[  FAILED  ] all/heaps.three/cuda, where GetParam() = cuda
+Ran 12 tests in 0.5s
+OK
+Ran 20 tests in 0.5s
+FAILED (failures=2, errors=3, skipped=4)
+"""
+        done = self.start("test", TEST_LOG=log)
+        self.assertEqual(done.stdout, "cases: 27 passed, 5 skipped, 7 failed\n  skipped: heaps.one\n")
+        self.assertEqual(done.returncode, 5, "the exit code is ctest's")
+        names = "".join(f"[  SKIPPED ] heaps.{i}\n" for i in range(22))
+        done = self.start("test", TEST_LOG=f"[  SKIPPED ] 22 tests, listed below:\n{names}")
+        self.assertIn("  skipped: heaps.19\n  and 2 more: ", done.stdout)
+
+    def test_counts_are_none_of_an_earlier_run(self):
+        self.start("test", TEST_LOG="[  PASSED  ] 3 tests.\n")
+        done = self.start("test", "-R", "none")
+        self.assertEqual((done.stdout, done.returncode), ("", 5))
+        self.assertIn("--gtest_filter=", done.stderr)
+
+    def test_target_that_does_not_exist(self):
+        done = self.start("build", "orchard", "heap")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.calls, ["cmake --preset release"])
+        self.assertIn("there is no target 'heap'", done.stderr)
+        self.assertIn("heap_tests orchard orchard_explore", done.stderr)
+        self.assertEqual(self.start("build", "orchard", "tests/heap_tests", "all").returncode, 0)
 
     def test_explore_builds_and_runs_its_own_program(self):
         done = self.start("explore", "--scenario", "two words")
