@@ -22,6 +22,9 @@ target_link_libraries(orchard_explore_objects PUBLIC orchard_library CLI11::CLI1
 
 orchard_precompile(orchard_explore_objects <tests/explore/heap_world.hpp>)
 
+# Several of these have names of their own for the same things (`sizes`), so none is compiled with another.
+set_source_files_properties(${explore_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
 add_executable(orchard_explore tests/explore/main.cpp)
 orchard_target(orchard_explore)
 target_link_libraries(orchard_explore PRIVATE orchard_explore_objects)
@@ -38,6 +41,7 @@ add_library(
     ${mutant_sources} runtime/heap/heap_validator.cpp runtime/heap/chunk_validator.cpp runtime/heap/ownership.cpp
     runtime/heap/policy_validator.cpp runtime/statistics/class_usage.cpp ${explore_sources})
 orchard_target(orchard_mutants)
+orchard_unite(orchard_mutants)
 target_include_directories(orchard_mutants PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/runtime/include"
                                                   "${CMAKE_CURRENT_SOURCE_DIR}")
 # The emulated device alone, also in a build with CUDA.

@@ -6,9 +6,9 @@
 #   - A suite of more than LARGEST_GROUP cases is divided by the last part of its cases' names, the parameter.
 #   - A case that SLOW matches is a test of its own with the label `slow`, so that several run side by side.
 #   - EACH_CASE makes a test of every case.
-# Cases that LEFT_OUT matches are none, nor are those that GoogleTest disables. SLOW and LEFT_OUT are patterns as in --gtest_filter.
-# Further variables: PROGRAM, LAUNCH (what starts it; may be empty), PREFIX (of the names), OUTPUT (the file),
-# TIMEOUT, SLOW_TIMEOUT (of one case, in seconds), COST (of a case that is not slow, beside other programs'),
+# Cases that LEFT_OUT matches are none, nor are those that GoogleTest disables. SLOW and LEFT_OUT are patterns as in
+# --gtest_filter. Further variables: PROGRAM, LAUNCH (what starts it; may be empty), PREFIX (of the names), OUTPUT (the
+# file), TIMEOUT, SLOW_TIMEOUT (of one case, in seconds), COST (of a case that is not slow, beside other programs'),
 # ENVIRONMENT (NAME=VALUE, or empty).
 
 cmake_minimum_required(VERSION 3.25)

@@ -28,6 +28,8 @@ set(not_gtest support package checks explore mutants)
 if(NOT rapidcheck_FOUND)
     list(APPEND not_gtest properties)
 endif()
+# Folders whose files cost most to compile, several at a time: all of them instantiate whole heaps.
+set(united contract contract_policies heap service)
 set(slow "*slow*:*Slow*")
 if(NOT ORCHARD_HAS_CUDA)
     list(APPEND not_gtest deadlock) # calls that only CUDA has; CI compiles them in its stage build-cuda
@@ -146,6 +148,9 @@ function(orchard_add_tests folder sources)
     set(name ${folder}_tests)
     add_executable(${name} ${sources})
     orchard_target(${name})
+    if(folder IN_LIST united)
+        orchard_unite(${name})
+    endif()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/tests")
     # Directly: the objects of an object library do not pass through another library.
     target_link_libraries(${name} PRIVATE ${ARGN})
