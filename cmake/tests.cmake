@@ -73,10 +73,15 @@ if(ORCHARD_SANITIZE)
         "*heap_bounded_kernel.*")
 endif()
 if(ORCHARD_SANITIZE STREQUAL "thread")
-    # Programs of one thread: structures of the host, the explorer's simulations, options and their texts, the model of
-    # the UVM driver. And random programs, which are long there: the contract's tests have enough threads.
+    # Left are the programs whose subject has several threads at once: the service, growth, the mailbox, backings, and
+    # what kernels do to a heap, since the emulated device runs a grid's blocks on threads. Not among them:
+    # - programs of one thread: structures of the host, the explorer's simulations, options and their texts, the model of
+    #   the UVM driver;
+    # - random programs, which are long there: the contract's tests have enough threads;
+    # - subcommands (benchmarks, examples, the walk): their kernels call the same heap, so that neither they nor the
+    #   program have to be compiled here.
     list(APPEND not_gtest simulation or_tree portion_tree segment_directory options layout command_line graph uvm_model
-         uvm_study uvm_trace properties statistics)
+         uvm_study uvm_trace properties statistics bench examples_layout programs walk)
     string(
         JOIN ":" slow "${slow}"
         # Many launches on threads that this sanitizer makes ten times as slow.
@@ -90,18 +95,38 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
         "*corw_words_of_64.*"
         "*corw_locked_words_of_64.*"
         "*rw_malloc_words_of_64.*"
-        "Runs/1.*"
-        "bench_utilisation.*")
+        "Runs/1.*")
 endif()
 set(left_out "")
 if(NOT ORCHARD_HAS_CUDA)
     set(left_out "*/cuda*")
 endif()
 
+# What the tests are of: the subcommands with the library below them, or the library alone.
+set(subject orchard_commands)
+if(ORCHARD_SANITIZE STREQUAL "thread")
+    set(subject orchard_library)
+endif()
+
 add_custom_target(orchard_tests)
-if(TARGET orchard)
+if(TARGET orchard AND subject STREQUAL "orchard_commands")
     add_dependencies(orchard_tests orchard)
 endif()
+
+# Takes from a list of sources those that include subcommands, where these are not compiled.
+function(orchard_keep_subject name)
+    if(subject STREQUAL "orchard_commands")
+        return()
+    endif()
+    set(kept "")
+    foreach(source IN LISTS ${name})
+        file(STRINGS "${source}" outside REGEX "^#include \"(examples|profiling)/" LIMIT_COUNT 1)
+        if(NOT outside)
+            list(APPEND kept "${source}")
+        endif()
+    endforeach()
+    set(${name} "${kept}" PARENT_SCOPE)
+endfunction()
 
 # The thread sanitizer needs its shadow at fixed addresses, which strong address randomisation may take.
 set(launch "")
@@ -140,7 +165,7 @@ target_compile_definitions(orchard_test_support INTERFACE ORCHARD_VERSION="${PRO
 # parse them costs a file less than to load them costs all that do without.
 add_library(orchard_test_headers OBJECT "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
 orchard_target(orchard_test_headers)
-target_link_libraries(orchard_test_headers PRIVATE orchard_commands orchard_test_support)
+target_link_libraries(orchard_test_headers PRIVATE ${subject} orchard_test_support)
 orchard_precompile(orchard_test_headers <gtest/gtest.h> <runtime/heap/heap.hpp>)
 
 # One program of tests from sources and libraries; its tests are found when it has been linked.
@@ -192,8 +217,9 @@ foreach(folder IN LISTS folders)
         continue()
     endif()
     orchard_sources(sources tests/${folder})
+    orchard_keep_subject(sources)
     if(sources)
-        orchard_add_tests(${folder} "${sources}" orchard_commands orchard_test_support)
+        orchard_add_tests(${folder} "${sources}" ${subject} orchard_test_support)
         target_precompile_headers(${folder}_tests REUSE_FROM orchard_test_headers)
         if(folder STREQUAL "properties")
             target_link_libraries(properties_tests PRIVATE rapidcheck)
@@ -211,6 +237,10 @@ if(TARGET orchard_explore)
         # Not the support of other tests, which may bring the library itself.
         orchard_add_tests(mutants "${sources}" orchard_mutants orchard_test_main GTest::gtest)
     endif()
+endif()
+
+if(ORCHARD_SANITIZE STREQUAL "thread")
+    return() # the rest is about the program and its package, and about scripts
 endif()
 
 # Scripts (the checks of the sources, the launcher, the report) are tested by Python's own unittest.
