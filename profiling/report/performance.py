@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
-"""Generates docs/performance.md from the committed results.
+"""Generates profiling/results/report.md from the committed results.
 
 Exit codes: 0 done (with --check: the page is up to date); 1 with --check: it is not, the difference is printed;
 2 a result cannot be used: one line on standard error names the file and the field.
@@ -30,10 +30,10 @@ def described_as_shown():
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Generate docs/performance.md from profiling/results/*.json.")
+    parser = argparse.ArgumentParser(description="Generate profiling/results/report.md from profiling/results/*.json.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail with a diff when the page is stale")
     parser.add_argument("--results", type=Path, default=ROOT / "profiling" / "results", metavar="FOLDER")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "performance.md", metavar="FILE")
+    parser.add_argument("--output", type=Path, default=ROOT / "profiling" / "results" / "report.md", metavar="FILE")
     options = parser.parse_args(arguments)
 
     if not options.results.is_dir():

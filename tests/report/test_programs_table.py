@@ -130,7 +130,7 @@ class ProgramsTable(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertIn("Requests: Some GPU; driver 580.1, CUDA 13.0; commit `0123abc`, 2026-11-24; `the command`.",
                       self.page.read_text())
-        page = self.folder / "performance.md"
+        page = self.folder / "report.md"
         self.assertEqual(performance.main(["--results", str(self.folder / "results"), "--output", str(page)]), 0)
         self.assertIn("| every request gets memory | at most 0 | 0 | met |", page.read_text())
         self.assertIn("| no virtual-memory call is blocked | at most 0 | 0 | met |", page.read_text())

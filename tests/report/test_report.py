@@ -61,7 +61,7 @@ class Folder(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.results = Path(holder.name) / "results"
         self.results.mkdir()
-        self.output = Path(holder.name) / "performance.md"
+        self.output = Path(holder.name) / "report.md"
 
     def put(self, document, name="a.json"):
         (self.results / name).write_text(document if isinstance(document, str) else json.dumps(document))
@@ -104,7 +104,7 @@ class Page(Folder):
         self.put(RESULT)
         self.assertNotIn("pictures/", self.page())
         self.put({**RESULT, "picture": "round_trip.svg"})
-        self.assertIn("![Round trip](pictures/round_trip.svg)\n", self.page())
+        self.assertIn("![Round trip](../../docs/pictures/round_trip.svg)\n", self.page())
 
     def test_targets_are_judged(self):
         self.put(RESULT)
