@@ -45,6 +45,7 @@ std::uint32_t segment_service::poll_once() {
     }
     server_.flush();
     if (handled != 0) {
+        counters_.busy_polls.add(1);
         keep_ahead();
         publish_counts();
     }

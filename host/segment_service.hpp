@@ -36,6 +36,7 @@ private:
 /// What a service counted.
 struct service_counters {
     single_writer_counter polls;
+    single_writer_counter busy_polls;  ///< polls that found a post
     single_writer_counter grants;
     single_writer_counter returns;
     single_writer_counter pings;

@@ -148,8 +148,7 @@ inline ORCHARD_FN void request_anywhere(segment_request& d) {
             return;
         }
         d.elsewhere = telling_more(d.elsewhere, d.why);
-        const std::uint32_t free = to_underlying(d.run.first);  // of a refusal
-        d.max_free = free > d.max_free ? free : d.max_free;
+        d.max_free = d.free > d.max_free ? d.free : d.max_free;
     }
     d.why = d.elsewhere;
 }

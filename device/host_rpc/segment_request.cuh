@@ -86,8 +86,7 @@ struct segment_request : rpc_context_with<cache_completion> {
     const heap_view& h;
     std::uint32_t first_shard;  ///< the shard that this warp asks first
     std::uint32_t shard;        ///< that is being dealt with
-    segment_run run;            ///< what was got
-    cache_bits taken;           ///< out of the segment cache, for this group or to be handed back
+    segment_run run;            ///< to be handed back, as a post says it; then what was got
     std::uint32_t drained = 0;  ///< what is handed back: portions of so many leaves; 0: segments
     std::uint32_t keep;         ///< of these that are to stay in the segment cache
     std::uint32_t returns;      ///< runs that may be handed back yet
@@ -159,22 +158,32 @@ inline ORCHARD_FN void prepare_request(segment_request& d, std::uint32_t shard, 
     d.post.begin(request, unattended);
 }
 
-/// Makes ready to post what was taken out of the segment cache, at most 64 segments of one word or a portion, back to
-/// the host.
+/// Makes ready to post the run `d.run`, at most 64 segments of one word or a portion, back to the host.
 inline ORCHARD_NOINLINE void prepare_return(segment_request& d) {
-    const mailbox::request r = d.drained != 0 ? mailbox::request::return_of(d.taken.block(), d.taken.leaf())
-                                              : mailbox::request::return_of(d.taken.segments());
-    d.shard = owner_shard(d.h, to_underlying(r.run.first));
-    prepare_request(d, d.shard, r, true);
+    d.shard = owner_shard(d.h, to_underlying(d.run.first));
+    prepare_request(d, d.shard, {mailbox::request_kind::give_back, 0, 0, d.run}, true);
+}
+
+/// What was taken out of the segment cache: `d.run` as a post says it, which for portions is the bit's place as yet.
+inline ORCHARD_FN void name_drained(segment_request& d) {
+    if (d.drained != 0) {
+        const std::uint32_t leaf = to_underlying(d.run.first);
+        d.run =
+            mailbox::request::return_of(segment_index{leaf / leaves_per_segment}, leaf_index{leaf % leaves_per_segment})
+                .run;
+    }
 }
 
 /// Puts what was to be handed back into the segment cache again. One lane.
+inline ORCHARD_NOINLINE void put_portion_back(const segment_request& d) {
+    const std::uint32_t leaf = d.run.count - mailbox::request::portion_at;
+    portion_put(d.h, to_underlying(d.run.first) * leaves_per_segment + leaf, d.drained);
+}
 ORCHARD_INLINE void put_back(segment_request& d) {
     if (d.drained == 0) {
-        d.run = d.taken.segments();
         cache_put_all(d.h, d.run);
     } else {
-        portion_put(d.h, d.taken.bit, d.drained);
+        put_portion_back(d);
     }
 }
 
@@ -193,7 +202,7 @@ inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
     return from_leader(d.mask, d.box->in_flight()) > d.box->shape.slots / 2;
 }
 
-/// Hands what was taken back to the host. Never waits for an answer.
+/// Hands the run `d.run` back to the host. Never waits for an answer.
 inline ORCHARD_FN void hand_back(segment_request& d) {
     prepare_return(d);
     if (end_return(d, posts::try_post(d, posts::quick_attempts))) {
@@ -205,12 +214,14 @@ inline ORCHARD_FN void hand_back(segment_request& d) {
 inline ORCHARD_NOINLINE bool take_cached(segment_request& d) {
     d.why = failure_reason::none;
     d.leaf = leaf_index{0};
-    if (!search_cache(d.h, d.k != 0 ? 0 : d.leaves, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0, &d.taken)) {
-        return false;
+    const bool found =
+        search_cache(d.h, d.k != 0 ? 0 : d.leaves, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0, &d.run);
+    if (found && d.k == 0) {
+        const std::uint32_t leaf = to_underlying(d.run.first);
+        d.run = {segment_index{leaf / leaves_per_segment}, 0};
+        d.leaf = leaf_index{leaf % leaves_per_segment};
     }
-    d.run = {d.k != 0 ? segment_index{d.taken.bit} : d.taken.block(), d.k};
-    d.leaf = d.k != 0 ? leaf_index{0} : d.taken.leaf();
-    return true;
+    return found;
 }
 
 /// Takes the next run that is to be handed back out of the segment cache, where that has more than `d.keep`.
@@ -219,7 +230,7 @@ inline ORCHARD_NOINLINE bool take_surplus(segment_request& d) {
         return false;
     }
     --d.returns;
-    return search_cache(d.h, 0, d.mask, 0, 0, &d.taken);
+    return search_cache(d.h, 0, d.mask, 0, 0, &d.run);
 }
 
 /// Hands up to `most` runs of segments back to the host, until `keep` segments or less are left in the segment cache.
@@ -258,9 +269,10 @@ inline ORCHARD_NOINLINE bool take_surplus_portion(segment_request& d) {
     }
     --d.returns;
     choose_length(d);
-    if (d.drained == 0 || !search_cache(d.h, d.drained, d.mask, 1, 0, &d.taken)) {
+    if (d.drained == 0 || !search_cache(d.h, d.drained, d.mask, 1, 0, &d.run)) {
         return false;
     }
+    name_drained(d);
     return true;
 }
 

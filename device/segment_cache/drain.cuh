@@ -43,7 +43,7 @@ inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
     simt::sync(d.mask);  // what each lane acquired with its word, the leader releases with its posts
 }
 
-/// Takes the words out of the bitmap of `d.drained`, and says the next run to be handed back (`d.taken`); false at the
+/// Takes the words out of the bitmap of `d.drained`, and says the next run to be handed back (`d.run`); false at the
 /// end. All lanes.
 inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
     ORCHARD_NO_UNROLL
@@ -62,8 +62,9 @@ inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
     }
     const std::uint64_t run = d.drained != 0 ? d.left & (~d.left + 1) : lowest_run(d.left);
     d.left &= ~run;
-    d.taken = {d.left_word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(run)),
-               static_cast<std::uint32_t>(simt::popcount(run))};
+    d.run = {segment_index{d.left_word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(run))},
+             static_cast<std::uint32_t>(simt::popcount(run))};
+    name_drained(d);
     return true;
 }
 

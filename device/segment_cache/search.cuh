@@ -55,17 +55,6 @@ inline constexpr std::uint64_t block_begins = std::uint64_t{1} << leaves_per_seg
 /// that lies here goes back to it.
 inline constexpr std::uint32_t max_words_for_a_run = 1024;
 
-/// Bits of one bitmap of the segment cache, side by side: of `segments_cached`, a run of segments; of
-/// `cached_portions`, a portion, named by the leaf at which it begins, counted from the heap's first.
-struct cache_bits {
-    std::uint32_t bit;  ///< the lowest
-    std::uint32_t count;
-
-    [[nodiscard]] ORCHARD_INLINE segment_run segments() const { return {segment_index{bit}, count}; }
-    [[nodiscard]] ORCHARD_INLINE segment_index block() const { return segment_index{bit / leaves_per_segment}; }
-    [[nodiscard]] ORCHARD_INLINE leaf_index leaf() const { return leaf_index{bit % leaves_per_segment}; }
-};
-
 /// A search of the segment cache, in the memory of each lane of the group; `mailbox_client.cuh` says why.
 struct cache_search {
     /// Summary words that each lane reads side by side.
@@ -99,7 +88,7 @@ struct cache_search {
     int source = 0;
     bool taken = false;  ///< by this lane
     std::uint32_t attempts = 0;
-    cache_bits found;
+    segment_run found;
 
     ORCHARD_FN cache_search(const heap_view& heap, lane_mask m, std::uint32_t wanted, std::uint32_t wanted_tail)
         : h{heap}, from{segments_cached(heap)}, mask{m}, k{wanted}, tail{wanted_tail} {}
@@ -288,10 +277,10 @@ inline ORCHARD_NOINLINE void untake(const cache_search& s, bool segments) {
 inline ORCHARD_NOINLINE void note_found(cache_search& s) {
     const auto bits = static_cast<std::uint32_t>(simt::popcount(s.want));
     count_taken(s.h, s.from, static_cast<int>(bits));
-    s.found = {s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(s.want)), bits};
+    s.found = {segment_index{s.word * 64 + static_cast<std::uint32_t>(simt::lowest_bit(s.want))}, bits};
     if (s.tail != 0) {
         count_taken(s.h, segments_cached(s.h), static_cast<int>(s.k));
-        s.found = {s.first, s.k};
+        s.found = {segment_index{s.first}, s.k};
     }
 }
 
@@ -321,7 +310,7 @@ inline ORCHARD_NOINLINE void choose_candidate(cache_search& s) {
 /// What the chosen lane has found, in all lanes.
 inline ORCHARD_NOINLINE void share_found(cache_search& s) {
     simt::sync(s.mask);  // what the finder acquired is so for all
-    s.found.bit = simt::shuffle(s.mask, s.found.bit, s.source);
+    s.found.first = segment_index{simt::shuffle(s.mask, to_underlying(s.found.first), s.source)};
     s.found.count = simt::shuffle(s.mask, s.found.count, s.source);
 }
 
@@ -372,7 +361,7 @@ inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
 /// converged group, same result in all. What the run's last owner released is acquired for all of them.
 /// Runs of more than 64 are not kept here. Cost on a hit: a summary word, a word, one atomic; with a tail two or three.
 inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
-                                    std::uint32_t tail, cache_bits* taken) {
+                                    std::uint32_t tail, segment_run* taken) {
     cache_search s(h, mask, k, tail);
     if (leaves + tail != 0) {
         choose_portions(s, leaves + tail);
@@ -398,9 +387,14 @@ inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, la
     return false;
 }
 
-/// Takes a run of `k` segments, as `search_cache`; a function of its own.
-inline ORCHARD_NOINLINE bool cache_take(const heap_view& h, lane_mask mask, std::uint32_t k, cache_bits* taken) {
+/// Takes a run of segments, as `search_cache`.
+inline ORCHARD_FN bool search_cache(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
     return search_cache(h, 0, mask, k, 0, taken);
+}
+
+/// The same, as a function of its own.
+inline ORCHARD_NOINLINE bool cache_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
+    return search_cache(h, mask, k, taken);
 }
 
 }  // namespace orchard::device

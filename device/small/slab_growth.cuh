@@ -45,13 +45,13 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
         return;
     }
     const lane_mask alone = lane_mask{1} << simt::lane_id();
-    cache_bits taken;
-    if (!cache_take(h, alone, 1, &taken)) {
+    segment_run run;
+    if (!cache_take(h, alone, 1, &run)) {
         h.table(page_class)[index].store<order::release>(0);
         return;
     }
-    clear_alone(h, page_class, taken.segments());
-    slab_publish(h, page_class, index, taken.bit);
+    clear_alone(h, page_class, run);
+    slab_publish(h, page_class, index, to_underlying(run.first));
     refill_cache(h, alone);
 }
 
