@@ -28,17 +28,15 @@ set(not_gtest support package checks explore mutants)
 if(NOT rapidcheck_FOUND)
     list(APPEND not_gtest properties)
 endif()
-# Folders whose files cost most to compile, several at a time: all of them instantiate whole heaps.
-set(united contract contract_policies heap service)
+# Folders whose files are compiled several at a time, because all of them instantiate the same: heaps, JSON, simulations.
+set(united backing bench contract contract_policies explore heap mailbox service simulation uvm_model uvm_trace)
 set(slow "*slow*:*Slow*")
 if(NOT ORCHARD_HAS_CUDA)
     list(APPEND not_gtest deadlock) # calls that only CUDA has; CI compiles them in its stage build-cuda
 endif()
 if(ORCHARD_SANITIZE)
-    # Litmus programs: the same few lines of the library, hundreds of thousands of times, on one thread. What other
-    # programs do with the same code: the contract under published policies, and these on flat pools (page_policy). And
-    # arithmetic.
-    list(APPEND not_gtest weak_memory contract_policies random_walk random_walk_theory size_classes)
+    # The sources of `contract` once more, under published policies; random_walk and page_policy have these policies' code.
+    list(APPEND not_gtest contract_policies)
     string(
         JOIN ":" slow "${slow}"
         # Each page of a heap, of all shapes of heaps; the other suites of the contract come as far in small.
@@ -75,13 +73,14 @@ endif()
 if(ORCHARD_SANITIZE STREQUAL "thread")
     # Left are the programs whose subject has several threads at once: the service, growth, the mailbox, backings, and
     # what kernels do to a heap, since the emulated device runs a grid's blocks on threads. Not among them:
-    # - programs of one thread: structures of the host, the explorer's simulations, options and their texts, the model of
-    #   the UVM driver;
-    # - random programs, which are long there: the contract's tests have enough threads;
+    # - programs of one thread: structures of the host, the explorer's simulations and litmus programs, options and their
+    #   texts, the model of the UVM driver, arithmetic;
+    # - random programs and random walks, which are long there: the contract's tests have enough threads;
     # - subcommands (benchmarks, examples, the walk): their kernels call the same heap, so that neither they nor the
     #   program have to be compiled here.
     list(APPEND not_gtest simulation or_tree portion_tree segment_directory options layout command_line graph uvm_model
-         uvm_study uvm_trace properties statistics bench examples_layout programs walk)
+         uvm_study uvm_trace properties statistics bench examples_layout programs walk weak_memory random_walk
+         random_walk_theory size_classes)
     string(
         JOIN ":" slow "${slow}"
         # Many launches on threads that this sanitizer makes ten times as slow.
