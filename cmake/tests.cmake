@@ -28,14 +28,14 @@ set(not_gtest support package checks explore mutants)
 if(NOT rapidcheck_FOUND)
     list(APPEND not_gtest properties)
 endif()
-# Folders whose files are compiled several at a time, because all of them instantiate the same: heaps, JSON, simulations.
+# Folders whose files are compiled several at a time: all of them instantiate the same heaps, JSON or simulations.
 set(united backing bench contract contract_policies explore heap mailbox service simulation uvm_model uvm_trace)
 set(slow "*slow*:*Slow*")
 if(NOT ORCHARD_HAS_CUDA)
     list(APPEND not_gtest deadlock) # calls that only CUDA has; CI compiles them in its stage build-cuda
 endif()
 if(ORCHARD_SANITIZE)
-    # The sources of `contract` once more, under published policies; random_walk and page_policy have these policies' code.
+    # The sources of `contract` once more, under published policies, whose code random_walk and page_policy have, too.
     list(APPEND not_gtest contract_policies)
     string(
         JOIN ":" slow "${slow}"
@@ -73,8 +73,8 @@ endif()
 if(ORCHARD_SANITIZE STREQUAL "thread")
     # Left are the programs whose subject has several threads at once: the service, growth, the mailbox, backings, and
     # what kernels do to a heap, since the emulated device runs a grid's blocks on threads. Not among them:
-    # - programs of one thread: structures of the host, the explorer's simulations and litmus programs, options and their
-    #   texts, the model of the UVM driver, arithmetic;
+    # - programs of one thread: structures of the host, the explorer's simulations and litmus programs, options and
+    #   their texts, the model of the UVM driver, arithmetic;
     # - random programs and random walks, which are long there: the contract's tests have enough threads;
     # - subcommands (benchmarks, examples, the walk): their kernels call the same heap, so that neither they nor the
     #   program have to be compiled here.
