@@ -112,14 +112,14 @@ if(TARGET orchard AND subject STREQUAL "orchard_commands")
     add_dependencies(orchard_tests orchard)
 endif()
 
-# Takes from a list of sources those that include subcommands, where these are not compiled.
+# Takes from a list of sources those that include or start subcommands, where these are not compiled.
 function(orchard_keep_subject name)
     if(subject STREQUAL "orchard_commands")
         return()
     endif()
     set(kept "")
     foreach(source IN LISTS ${name})
-        file(STRINGS "${source}" outside REGEX "^#include \"(examples|profiling)/" LIMIT_COUNT 1)
+        file(STRINGS "${source}" outside REGEX "^#include \"(examples/|profiling/|.*command_line\\.hpp)" LIMIT_COUNT 1)
         if(NOT outside)
             list(APPEND kept "${source}")
         endif()
