@@ -41,6 +41,11 @@ function(write_test name filter cost timeout label)
     if(label)
         string(APPEND properties " LABELS ${label}")
     endif()
+    # These fill a GPU with threads that wait, and make hundreds of copies meanwhile: each copy of one process would wait
+    # for the time slices of all others.
+    if(name MATCHES "heap_host_blocks.*cuda")
+        string(APPEND properties " RUN_SERIAL ON")
+    endif()
     if(ENVIRONMENT)
         string(APPEND properties " ENVIRONMENT [==[${ENVIRONMENT}]==]")
     endif()
