@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The implementation of `heap_ref`, which is inlined into kernels: the fast path of small `malloc` and of `free`, and
+/// the functions that are built on these (`calloc`, `realloc`, `aligned_alloc`).
 #include "device/heap_ref.cuh"
 #include "device/slow_paths.cuh"
 
@@ -9,13 +11,14 @@ namespace orchard {
 
 namespace device {
 
-/// 16 bytes, moved at once.
+/// 16 bytes that are copied in one access.
 struct alignas(16) sixteen_bytes {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
 };
 
-/// Copies; both ends aligned to 16 B and readable and writable up to a multiple of 16 B. One lane.
+/// Copies `bytes` bytes, rounded up to a multiple of 16 B; both blocks are aligned to 16 B and extend that far. One
+/// lane calls it alone.
 inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t bytes) {
     auto* t = static_cast<sixteen_bytes*>(to);
     const auto* f = static_cast<const sixteen_bytes*>(from);
@@ -24,7 +27,7 @@ inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t byte
     }
 }
 
-/// Returns `count` x `size` bytes from `heap`, all zero, as `heap_ref::calloc`; for every type with its interface.
+/// Returns `count` x `size` zeroed bytes from `heap`; implements `heap_ref::calloc` for every type with that interface.
 template <class Heap>
 ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_t size) {
     const std::uint64_t bytes = count * size;
@@ -42,7 +45,7 @@ ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_
     return p;
 }
 
-/// Returns the block `p` of `heap` with room for `bytes`, as `heap_ref::realloc`; for every type with its interface.
+/// Resizes the block `p` of `heap`; implements `heap_ref::realloc` for every type with that interface.
 template <class Heap>
 ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     if (p == nullptr) {
@@ -71,8 +74,8 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     return moved;
 }
 
-/// Returns the class whose pages hold `bytes` at a multiple of `alignment`, a power of two; `chunk_class` where no
-/// class does.
+/// Returns the smallest class whose pages hold `bytes` at a multiple of `alignment`, a power of two; `chunk_class` if
+/// no class does.
 inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::uint64_t bytes) {
     if (bytes > largest_page_bytes || alignment > largest_page_bytes) {
         return chunk_class;
@@ -84,7 +87,7 @@ inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::u
     return page_class;
 }
 
-/// Returns whether a block may be aligned so; otherwise records the failure.
+/// Returns whether `alignment` is valid; if it is not, records the failure of this request for `bytes`.
 inline ORCHARD_FN bool check_alignment(const heap_view& h, std::uint64_t alignment, std::uint64_t bytes) {
     const bool right = alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= segment_bytes;
     if (!right) {
@@ -116,8 +119,8 @@ ORCHARD_INLINE void heap_ref::free(void* p) const {
     const simt::lane_mask here = simt::converge();
     std::uint64_t d = 0;
     if (view_.owns(p)) {
-        // Relaxed: the lane that frees a page knows of the descriptor that its allocation looked at, and it cannot
-        // change while the page is not free.
+        // Relaxed: the allocation of this page acquired the descriptor, and the descriptor cannot change while the page
+        // is in use.
         d = view_.descriptors[(static_cast<const char*>(p) - view_.base) >> segment_shift].load<simt::order::relaxed>();
     }
     if (!simt::by_mask(here, [&](simt::lane_mask mask) { return device::free_page(view_, mask, p, d); })) {

@@ -2,55 +2,60 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The first index where a lane looks for a page: its hint.
+/// A lane's hint: the page at which its search for a page begins.
 ///
-/// The slabs of a class, in the order of the class's table, are one long sequence of pages. Lane l of warp w begins at
-/// page 32 w + l of it. That is a starting point and no claim: the bitmap decides which lane gets a page. But where
-/// threads allocate and free alike, warps do not meet each other, no word is hot, and a page is found with one load
-/// (table), one atomic (32 lanes share half a bitmap word) and one check (descriptor), without any state of the warp's
-/// own.
+/// The slabs of a class, in the order of the class's table, form one long sequence of pages. Lane l of warp w begins at
+/// page 32 w + l of this sequence. The hint is a starting point and no claim: the bitmap decides which lane gets a
+/// page. If threads free what they allocate, warps do not collide and no word is contended. A page then costs one load
+/// (table), one atomic (32 lanes share half a bitmap word) and one check (descriptor), and a warp keeps no state.
 ///
-/// Where the sequence is shorter than the hints of all warps, because few lanes of a warp ask for the class, the hints
-/// beyond its end are spread over it by the golden ratio, which lets neighbouring warps lie apart and loads all words
-/// alike (D. Knuth, The Art of Computer Programming 3, section 6.4: multiplicative hashing).
+/// If few lanes of a warp ask for the class, the sequence is shorter than the hints of all warps. Hints beyond its end
+/// are then spread over it by the golden ratio, which separates neighbouring warps and loads all words equally (D.
+/// Knuth, The Art of Computer Programming 3, section 6.4: multiplicative hashing).
+///
 /// Source: Orchard's own.
 
 #include "device/small/slab.cuh"
 
 namespace orchard::device {
 
-/// 32 pages of a slab: half a bitmap word. Numbered through all segments: 4,096 to a segment.
+/// The number of units in a segment. A unit is 32 page bits: half a bitmap word. Units are numbered across all
+/// segments.
 inline constexpr std::uint32_t units_per_segment = static_cast<std::uint32_t>(bitmap_words) * 2;
 
-/// Where a lane is at its hint.
+/// The position of a lane's hint.
 struct page_hint {
-    std::uint32_t index;   ///< in the class's table
-    std::uint32_t unit;    ///< which 32 pages of the slab
-    std::uint32_t bit;     ///< which of these
-    lane_mask beside;      ///< the lanes of the warp that share the unit
-    std::uint32_t number;  ///< of the unit, among those of all warps
+    std::uint32_t index;   ///< the slab's index in the class's table
+    std::uint32_t unit;    ///< the unit in that slab's bitmap
+    std::uint32_t bit;     ///< the lane's page in the unit
+    lane_mask beside;      ///< the lanes of the warp whose hints lie in the same unit
+    std::uint32_t number;  ///< the unit's number in the sequence of all hints
 };
 
-/// Slabs of the largest classes have fewer than 32 pages: the warp then has hints in several slabs. No memory access.
+/// Returns the hint of a lane. Slabs of the largest classes have fewer than 32 pages; a warp's hints then lie in
+/// several slabs. No memory access.
 ORCHARD_INLINE page_hint hint_of(const class_shape& shape, std::uint32_t warp, std::uint32_t lane) {
     constexpr std::uint32_t log_unit = 5;
     static_assert(1u << log_unit == simt::warp_size);
     const std::uint32_t log_least_pages = shape.log_least_pages();
     if (log_least_pages >= log_unit) {
-        // A slab is 2^`log_parts` parts of 32 pages of a factor of 1; a unit is `factor` of them.
+        // A page of this class is `factor` * 2^`shift` bytes. A segment has 2^`log_parts` parts, each the size of 32
+        // pages of 2^`shift` bytes; a unit covers `factor` parts.
         const std::uint32_t log_parts = static_cast<std::uint32_t>(segment_shift) - log_unit - shape.shift;
         const std::uint32_t part = warp * shape.factor;
         return {part >> log_parts, shape.divide(part & ((1u << log_parts) - 1)), lane, ~lane_mask{0}, warp};
     }
-    // 16, 8 or 4 lanes to a slab.
+    // 16, 8 or 4 lanes share a slab.
     const std::uint32_t lanes = 1u << log_least_pages;
     const std::uint32_t index = (warp << (log_unit - log_least_pages)) | lane >> log_least_pages;
     return {index, 0, lane & (lanes - 1), ((lane_mask{1} << lanes) - 1) << (lane & ~(lanes - 1)), index};
 }
 
-/// An index among `entries` and a unit of the slab there, for a hint beyond the end. No memory access.
+/// Returns a position for a hint beyond the end of the sequence: one of the `entries` indices, and a unit of that slab.
+/// No memory access.
 ORCHARD_INLINE page_hint spread_hint(const page_hint& hint, std::uint32_t entries, std::uint32_t pages) {
-    // The fraction that the first product leaves says where in the slab.
+    // A fixed-point product: its integer part (the high 32 bits) is the index, its fraction selects the unit in the
+    // slab.
     const std::uint64_t product = std::uint64_t{hint.number * golden_ratio} * entries;
     const std::uint32_t units = pages >= 32 ? pages / 32 : 1;
     const std::uint64_t unit = std::uint64_t{static_cast<std::uint32_t>(product)} * units;
@@ -58,19 +63,20 @@ ORCHARD_INLINE page_hint spread_hint(const page_hint& hint, std::uint32_t entrie
             hint.number};
 }
 
-/// What a leader has claimed for the lanes that share its hint.
+/// The pages that a leader has claimed for the lanes that share its unit.
 struct hint_claim {
     static constexpr std::uint32_t nothing = 0xffffffffu;
     static constexpr std::uint32_t closing = 0xfffffffeu;
 
-    std::uint32_t unit = nothing;  ///< through all segments; or `closing`, where the heap is being closed
-    std::uint32_t won = 0;         ///< pages of the unit, one a lane, at its hint
-    std::uint64_t spare = 0;       ///< pages of the same bitmap word, for lanes whose own is taken
+    std::uint32_t unit = nothing;  ///< numbered across all segments; or `closing` if the heap is being closed
+    std::uint32_t won = 0;         ///< claimed pages of the unit, one bit for each lane's own hint
+    std::uint64_t spare = 0;       ///< further claimed pages of the same bitmap word, for lanes whose own page was
+                                   ///< taken
 };
 
-/// Claims the pages `wanted` of a unit of a slab, and for those that are taken others of the same bitmap word, from bit
-/// `start` on: where many look at one word at a time, they should not all reach for the same bits. Any lane, alone.
-/// Cost: one atomic, up to four where pages are taken; a load.
+/// Claims the pages `wanted` of a unit of a slab. For pages that are taken, claims other pages of the same bitmap word,
+/// from bit `start` upwards; callers use different `start` bits, so that groups at one word do not compete for the same
+/// pages. One lane calls it alone. Cost: one atomic, up to four if pages are taken; a load.
 ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_class, std::uint32_t pages,
                                      std::uint32_t segment, std::uint32_t unit, lane_mask wanted, std::uint32_t start) {
     constexpr int max_attempts = 3;
@@ -78,7 +84,7 @@ ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_clas
     claim.unit = segment * units_per_segment + unit;
     auto& word = h.bitmap(segment)[unit / 2];
     const std::uint32_t from = unit % 2 * 32;
-    const std::uint32_t left = pages - unit * 32;  // at least one
+    const std::uint32_t left = pages - unit * 32;  // pages of the slab from this unit on; at least one
     const std::uint64_t bits = std::uint64_t{left < 32 ? wanted & ((1u << left) - 1) : wanted} << from;
     std::uint64_t old = set_bits(word, bits);
     const std::uint64_t won = bits & ~old;
@@ -105,13 +111,13 @@ ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_clas
     return claim;
 }
 
-/// Claims the pages `wanted` at a hint. Any lane, alone.
-/// Cost on a hit: three loads side by side, one atomic, a load; one load more beyond the end of the sequence.
+/// Claims the pages `wanted` at a hint; returns an empty claim if there is no slab at it. One lane calls it alone. Cost
+/// on a hit: three independent loads, one atomic, a load; one more load beyond the end of the sequence.
 ORCHARD_INLINE hint_claim claim_hint(const heap_view& h, std::uint32_t page_class, const class_shape& shape,
                                      const page_hint& hint, lane_mask wanted) {
     const auto* table = h.table(page_class);
     const bool closing = is_closing(h);
-    // Relaxed, here and below: an entry is a hint. The claim acquires, and the descriptor is looked at after it.
+    // Relaxed, here and below: an entry is only a hint. The claim acquires, and checks the descriptor afterwards.
     const std::uint32_t entries = h.state->slabs[page_class].spread.load<order::relaxed>();
     std::uint32_t entry = hint.index < h.max_slabs ? table[hint.index].load<order::relaxed>() : 0;
     if (closing) {

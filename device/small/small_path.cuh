@@ -2,13 +2,15 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Small requests: pages of slabs. First the lanes' hints, then a search.
+/// The first step of a small request: all lanes of a group look for pages at their hints. Lanes that find no page there
+/// continue in search.cuh.
 
 #include "device/small/hint.cuh"
 
 namespace orchard::device {
 
-/// Counts a group that asks for pages; its leader calls it. No round trip.
+/// Counts a group that asks for pages. The group's leader calls it alone. No round trip: the result of the atomic is
+/// not used.
 ORCHARD_INLINE void count_group(const heap_view& h, lane_mask group, std::uint32_t page_class) {
     if (page_class >= class_count) {
         __builtin_unreachable();  // which compilers do not see from every call
@@ -17,21 +19,22 @@ ORCHARD_INLINE void count_group(const heap_view& h, lane_mask group, std::uint32
     counts.groups[simt::popcount(group) - 1].fetch_add<order::relaxed>(1);
 }
 
-/// What a lane has after a look at its hint.
+/// The result of a look at a lane's hint.
 struct hint_result {
     found_page mine;
     bool closing = false;
-    lane_mask lack = 0;   ///< lanes that have no page
-    lane_mask group = 0;  ///< lanes of the same heap and class
+    lane_mask lack = 0;   ///< lanes of the warp that found no page
+    lane_mask group = 0;  ///< lanes of the warp that ask the same heap for the same class
 };
 
-/// A page at its hint for every lane of `here`, as far as there are any there. All collectives are over `here`.
+/// Returns a page for the calling lane if there is one at its hint. All lanes of `here` call it, converged; they may
+/// ask different heaps and classes. Collectives are over `here`. Cost: see `claim_hint`.
 ORCHARD_INLINE hint_result try_hint(const heap_view& h, lane_mask here, std::uint32_t page_class) {
     const class_shape shape = shape_of(page_class);
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
     const page_hint hint = hint_of(shape, warp, static_cast<std::uint32_t>(simt::lane_id()));
     hint_result r;
-    // Heaps are told apart by where their states lie.
+    // The address of a heap's state identifies the heap.
     r.group = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state) + page_class);
     const lane_mask beside = r.group & hint.beside;
     const int leader = simt::leader_of(beside);
@@ -43,14 +46,14 @@ ORCHARD_INLINE hint_result try_hint(const heap_view& h, lane_mask here, std::uin
             count_group(h, r.group, page_class);
         }
     }
-    simt::sync(here);  // what the leaders acquired with their claims is so for all
+    simt::sync(here);  // what the leaders acquired with their claims holds for all lanes
     const std::uint32_t unit = simt::shuffle(here, claim.unit, leader);
     bool found = (simt::shuffle(here, claim.won, leader) >> hint.bit & 1) != 0;
     r.mine = {unit / units_per_segment, unit % units_per_segment * 32 + hint.bit};
     if (simt::ballot(here, !found) == 0) {
         return r;
     }
-    // The lanes whose own page was taken get the others by rank.
+    // Lanes whose own page was taken get the spare pages, by rank.
     const std::uint64_t spare = simt::shuffle(here, claim.spare, leader);
     const lane_mask others = beside & simt::ballot(here, !found || simt::mutation::is(fault::share_ballot));
     const int rank = simt::rank_in(others);
