@@ -2,21 +2,21 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What a heap keeps in device memory beside the user's memory, and the view of it that kernels are handed.
+/// The metadata of a heap in device memory, and `heap_view`, through which kernels reach it:
 ///
 ///     heap_state          one: segment cache, counters, counts of failures, slab tables' heads
-///     host_free_ring      one: blocks that the host has freed, and no device thread as yet
-///     failure_board       one, in memory of the host: requests that failed
-///     heap_view           one: a copy, for functions that are not inlined (kernels have theirs as a parameter)
-///     slab tables         [class][place]: which segments are slabs of a class
-///     descriptors         [segment]: what a segment is; written by its owner: the device, or the host for its blocks
+///     host_free_ring      one: blocks that the host has freed and no device thread has processed yet
+///     failure_board       one, in host memory: records of requests that failed
+///     heap_view           one: a copy for functions that are not inlined (kernels get theirs as a parameter)
+///     slab tables         [class][slab index]: which segments are slabs of a class
+///     descriptors         [segment]: what a segment is; its owner writes it: the device, or the host for its blocks
 ///     bitmaps             [segment] x 16 KiB: one bit a page, 1 = taken; all zero while the segment is no slab
-///     chunk records       [segment]: of a chunk's first segment
-///     portion records     [segment][leaf]: of a chunk that is a portion and nothing else
+///     chunk records       [segment]: the record of a chunk, at its first segment
+///     portion records     [segment][leaf]: the record of a chunk that consists of one portion
 ///     leaf owners         [segment][leaf]: the chunk that a leaf of a portion belongs to
 ///
-/// All of it is 0.93 % of the memory it describes. Bitmaps and records are apart, so that a group that comes too late
-/// to a slab (it claims, looks at the descriptor, and takes its claim back) never touches anything but a bitmap.
+/// All metadata together takes 0.93 % of the memory that it describes. Bitmaps and records are separate: a late claimer
+/// of a slab (it claims, checks the descriptor, and undoes its claim) then never writes anything but a bitmap.
 
 #include <cstdint>
 
@@ -40,13 +40,13 @@ using simt::lane_mask;
 using simt::order;
 using simt::mutation::fault;
 
-/// Words of a segment's bitmap: 131,072 pages of 16 B.
+/// Words of a segment's bitmap: room for 131,072 pages of 16 B.
 inline constexpr std::uint64_t bitmap_words = segment_bytes / 16 / 64;
-/// Most mailboxes (shards) of one heap.
+/// The largest number of mailboxes (shards) of one heap.
 inline constexpr int max_shards = 4;
 
-/// What a segment is, as far as the device knows. "None" is also what the host owns.
-/// A segment of portions stays one until its owner makes something else of it: then no portion is in it.
+/// What a segment is, as far as the device knows. The kind is `none` also for segments that the host owns. A segment of
+/// portions keeps its kind when all its portions are free, until its next owner changes it.
 enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2, portions = 3 };
 
 /// A descriptor:
@@ -54,8 +54,8 @@ enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2, portion
 ///     63      32 31       12 11    4 3    0
 ///     | extent  | generation | class | kind |
 ///
-/// extent: of a slab the reciprocal of its pages' size (`find_page_at`), so that `free` reads one word; of a chunk the
-/// chunk's first segment.
+/// extent: for a slab the reciprocal of its page size (`find_page_at`), so that `free` reads one word; for a chunk its
+/// first segment.
 struct descriptor {
     using kind_field = mailbox::field<0, 4>;
     using class_field = mailbox::field<4, 8>;
@@ -67,7 +67,7 @@ struct descriptor {
     }
     static ORCHARD_FN constexpr std::uint32_t page_class(std::uint64_t word) { return class_field::get(word); }
     static ORCHARD_FN constexpr std::uint32_t extent(std::uint64_t word) { return extent_field::get(word); }
-    /// The word that follows `old` when the segment becomes something else: its generation is one higher.
+    /// Returns the word that follows `old` when the segment changes its kind: the generation is one higher.
     static ORCHARD_FN constexpr std::uint64_t next(std::uint64_t old, segment_kind k, std::uint32_t page_class,
                                                    std::uint32_t extent) {
         return kind_field::put(static_cast<std::uint64_t>(k)) | class_field::put(page_class) |
@@ -79,17 +79,17 @@ struct descriptor {
     }
 };
 
-/// What the device counts. Lanes, bytes and groups that asked for pages are counted in `page_counts` instead, and
-/// frees of pages not at all: they are what was allocated less what is in use.
+/// Events that the device counts. Groups that ask for pages, with their lanes and bytes, are counted in `page_counts`.
+/// Frees of pages are not counted: they are the pages allocated minus the pages in use.
 enum class counter : int {
-    allocations,      // of chunks, one a lane
-    frees,            // of chunks, one a lane
-    allocated_bytes,  // in chunks
+    allocations,      // of blocks in chunks, one for each lane
+    frees,            // of blocks in chunks, one for each lane
+    allocated_bytes,  // of blocks in chunks
     failed_allocations,
-    groups,             // that asked for chunks
-    multi_lane_groups,  // among them
+    groups,             // groups that asked for chunks
+    multi_lane_groups,  // those of them with several lanes
     chunk_allocations,
-    live_chunks,  // goes down again
+    live_chunks,  // decreases as well
     reallocs,
     reallocs_moved,
     slabs_published,
@@ -99,59 +99,62 @@ enum class counter : int {
     returns,
     abandoned,
     late_answers,
-    searches,      // groups of small requests that had to look further than at its hint
-    probes,        // rounds of looking at random words, of such groups
-    reservations,  // of fresh pages
-    sweeps,        // over all words of a class
+    searches,      // groups of small requests that found no page at their hint for some lane
+    probes,        // steps of these searches
+    reservations,  // reservations of fresh pages
+    sweeps,        // scans of all words of a class
     invalid_frees,
     count_
 };
 inline constexpr int counter_count = static_cast<int>(counter::count_);
-/// Counters are kept this many times, on lines of their own, and summed by the host.
+/// Copies of the counters. Each copy is on cache lines of its own, so that warps rarely compete; the host adds them up.
 inline constexpr int counter_shards = 32;
 
-/// What groups asked a class of pages for: how many groups of so many lanes, so that counting a group costs one
-/// reduction, and no counter ever runs over.
+/// Requests for pages of one class. The number of groups is counted for each number of lanes: counting a group then
+/// takes one atomic, and the sums of lanes and bytes cannot overflow a counter.
 struct page_counts {
     device_word<std::uint64_t> groups[simt::warp_size];  ///< [lanes - 1]
-    device_word<std::uint64_t> nulls;                    ///< lanes that got none
+    device_word<std::uint64_t> nulls;                    ///< lanes whose request failed
 };
-/// Copies of flags that every group reads.
+/// Copies of the flag `heap_state::closing`, which every group reads.
 inline constexpr int flag_shards = 256;
 
-/// Stands in a slab table for a slab that a group is about to put there.
+/// The entry of a slab table at an index that a group has reserved, while it gets a slab for it.
 inline constexpr std::uint32_t growing_entry = 0xffffffffu;
 
-/// Whether an entry of a slab table is a slab, as segment + 1.
+/// Returns whether an entry of a slab table is a slab; the entry is then segment + 1. (One comparison: 0 wraps around.)
 ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry - 1 < growing_entry - 1; }
 
 static_assert(descriptor::kind_field::holds(static_cast<std::uint64_t>(segment_kind::portions)) &&
               descriptor::class_field::holds(class_count));
 
-/// Head of one class's slab table. The slabs of a class, by their places in the table, are read as one long sequence
-/// of positions: 2^k to a place, a power of two that holds a slab's pages, so that no division is needed. The
-/// positions behind a slab's last page are void.
+/// The head of one class's slab table. The slabs of a class, in the order of their slab indices, form one long sequence
+/// of positions. Each index has 2^k positions, where 2^k is the least power of two that holds a slab's pages, so that
+/// no division is needed. Positions beyond a slab's last page are void: they stand for no page.
 struct alignas(128) slab_table_head {
-    // Read by every request, and seldom written.
-    device_word<std::uint32_t> count;    ///< places in use or once used; [0, count) are to be looked at
-    device_word<std::uint32_t> spread;   ///< behind the last place with a slab; a hint: goes down with the last one
-    device_word<std::uint32_t> refusal;  ///< of the last slab that was not to be had: a count, and 8 bits of reason
-    device_word<std::uint32_t> grown;    ///< slabs that a published walk has added
-    // Written by every search: on a line of their own, which no request that finds a page at once waits for.
-    alignas(128) device_word<std::uint64_t> high_water;  ///< the next position that a ticket gives; a hint
-    device_word<std::uint64_t> sample;                   ///< a `fill_sample`
+    // Read by every request, seldom written.
+    device_word<std::uint32_t> count;    ///< all indices ever used are below it; a scan covers [0, count)
+    device_word<std::uint32_t> spread;   ///< all slabs are at indices below it, as a hint; retiring the last slab
+                                         ///< lowers it
+    device_word<std::uint32_t> refusal;  ///< the last failure to open a slab: a count, and the reason in the low 8 bits
+    device_word<std::uint32_t> grown;    ///< slabs that the walks of a published policy have added
+    // Written by every search, hence on a cache line of its own: a request that finds a page at its hint does not wait
+    // for it.
+    alignas(128) device_word<std::uint64_t> high_water;  ///< the next position to be reserved; a hint
+    device_word<std::uint64_t> sample;                   ///< a packed `fill_sample`
 };
 
-/// How full a class is, as random looks at its bitmaps show it: a word in the head of its slab table.
+/// An estimate of how full a class is, taken from random probes of its bitmaps. One word in the head of the class's
+/// slab table holds it.
 ///
 ///     63         32 31        0
-///     |   words    |   free    |   words that were looked at, and the free pages in them
+///     |   words    |   free    |   words that were probed, and the free pages in them
 ///
-/// Old looks count less and less: a search that finds many words halves both. Without this word a search that meets
-/// only full words cannot tell whether the class needs another slab or the search was unlucky, and a class whose blocks
-/// are freed and allocated again grows a little each time.
+/// Old probes lose weight: a search that finds `max_words` or more halves both numbers. Without this estimate, a search
+/// that meets only full words cannot tell whether the class needs another slab or the search was unlucky. A class whose
+/// blocks are freed and allocated again would then grow a little each time.
 struct fill_sample {
-    static constexpr std::uint32_t least_words = 128;  ///< fewer say nothing
+    static constexpr std::uint32_t least_words = 128;  ///< a smaller sample decides nothing
     static constexpr std::uint32_t max_words = 512;
 
     std::uint32_t words;
@@ -163,30 +166,31 @@ struct fill_sample {
     static ORCHARD_INLINE fill_sample unpack(std::uint64_t word) {
         return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word)};
     }
-    /// Returns whether the looks say that more than a ninth of the class's pages are free.
-    /// @param pages  of a slab
+    /// Returns whether the sample says that more than a ninth of the class's pages are free.
+    /// @param pages  the number of pages of a slab
     [[nodiscard]] ORCHARD_INLINE bool is_roomy(std::uint32_t pages) const {
         const std::uint32_t each = pages < 64 ? pages : 64;
         return words >= least_words && free * 9 > words * each;
     }
-    /// Returns whether they say that fewer are.
+    /// Returns whether the sample is large enough and says that at most a ninth of the pages are free.
     [[nodiscard]] ORCHARD_INLINE bool is_tight(std::uint32_t pages) const {
         return words >= least_words && !is_roomy(pages);
     }
 };
 
-/// One word on a line of its own.
+/// One word on a cache line of its own.
 struct alignas(128) padded_atomic {
     device_word<std::uint64_t> word;
 };
 
-/// A word that says that the heap was exhausted: a request for so many leaves was refused behind the reclaim with this
-/// number. Null for requests of as many leaves or more that need no later reclaim.
+/// The note that the heap is exhausted: a request for this number of leaves failed after the reclaim with this number.
+/// Requests for at least as many leaves that need no later reclaim fail at once.
 ///
 ///     63           24 23          4 3      0
 ///     |   reclaim    |  ~leaves   | reason |
 ///
-/// The greater of two words is of the later reclaim; of two words of one reclaim, the greater one covers more requests.
+/// Notes are written by an atomic maximum. The greater of two words is from the later reclaim; within one reclaim, the
+/// greater word has fewer leaves and thus covers more requests.
 struct exhaustion {
     using reason_field = mailbox::field<0, 4>;
     using leaves_field = mailbox::field<4, 20>;
@@ -196,7 +200,7 @@ struct exhaustion {
 
     std::uint64_t reclaim;
     std::uint64_t leaves;  ///< at most `max_leaves`
-    failure_reason why;    ///< none: there is no such note
+    failure_reason why;    ///< `none`: there is no note
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t pack() const {
         return reclaim_field::put(reclaim) | leaves_field::put(max_leaves - leaves) |
@@ -212,35 +216,36 @@ struct exhaustion {
 ///     63     40 39                                              0
 ///     | owner  | 2 n: n reclaims are over; 2 n + 1: one more is under way |
 ///
-/// The owner changes where a group does not wait any longer for one that stands still in a reclaim, and begins anew.
+/// If the group that reclaims does not finish in time, a waiting group begins the reclaim again and increments `owner`.
+/// The first group can then no longer end it.
 struct reclaim_count {
     static constexpr std::uint64_t next_owner = std::uint64_t{1} << 40;
     static ORCHARD_INLINE constexpr std::uint64_t number(std::uint64_t word) { return word & (next_owner - 1); }
 };
 
-/// Behind the highest segment that was ever granted: to the device, which raises the one word, and to the host, which
-/// writes the other.
+/// The end of all segments that were ever granted. The device raises one word for its grants; the host writes the other
+/// for its own.
 struct alignas(128) granted_end {
     device_word<std::uint64_t> device;
     device_word<std::uint64_t> host;
 };
 
-/// Whether the bitmaps of portions of one line of segments (`segments_a_line`) are cleared.
+/// The state of the portion bitmaps of one line of segments (`segments_a_line`): whether they are cleared.
 enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
 
 struct heap_state {
     slab_table_head slabs[class_count];
     padded_atomic cache_level;                        ///< segments in the segment cache
-    granted_end end;                                  ///< of what may lie in the segment cache: a search ends there
+    granted_end end;                                  ///< a search of the segment cache ends there
     padded_atomic portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the segment cache
-    padded_atomic portion_leaves;                     ///< of all of them, as `counted_leaves` counts
-    padded_atomic
-        refill_in_flight;  ///< shard + 1 while a refill was posted there, and its segments are not at hand yet
-    padded_atomic
-        late_tails;  ///< leaf + 1 of the first tail of these that is not in the segment cache yet; 0: there is none
+    padded_atomic portion_leaves;                     ///< of all portions there, weighted by `counted_leaves`
+    /// Shard + 1 while a refill is under way: it was posted to that shard, and its segments have not arrived. Else 0.
+    padded_atomic refill_in_flight;
+    /// Leaf + 1 of the first late tail that is not in the segment cache yet (`keep_late_tail`); 0: none.
+    padded_atomic late_tails;
     padded_atomic reclaims;              ///< a `reclaim_count`
-    padded_atomic exhausted;             ///< an `exhaustion`, until a group gets a segment again; 0: there is none
-    padded_atomic closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp has its own to read
+    padded_atomic exhausted;             ///< an `exhaustion`, until a group gets a segment again; 0: no note
+    padded_atomic closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp reads its own copy
     failure_counts failure;
     struct alignas(128) counters {
         device_word<std::uint64_t> value[counter_count];
@@ -248,45 +253,51 @@ struct heap_state {
     page_counts pages[counter_shards][class_count];
 };
 
-/// The view of a heap that device code works on: pointers and numbers that do not change while the heap lives.
+/// The view of a heap that device code works with. Its pointers and numbers do not change while the heap lives.
 struct heap_view {
-    char* base = nullptr;         ///< of the super chunk, aligned to a segment
-    std::uint32_t segments = 0;   ///< of the super chunk
-    std::uint32_t max_slabs = 0;  ///< of a class's slab table: as many slabs as memory may ever be committed for
-    std::uint32_t shards = 1;     ///< mailboxes in use
+    char* base = nullptr;         ///< the first byte of the super chunk, aligned to a segment
+    std::uint32_t segments = 0;   ///< the number of segments of the super chunk
+    std::uint32_t max_slabs = 0;  ///< length of a class's slab table: as many slabs as memory may ever be committed for
+    std::uint32_t shards = 1;     ///< number of mailboxes in use
     std::uint32_t segments_per_shard = 0;
-    std::uint32_t cache_target = 64;  ///< segments kept at hand; 0: every request goes to the host
-    std::uint32_t cache_max = 128;    ///< segments above which some are handed back
-    std::uint32_t refill_batch = 16;  ///< segments asked for at once
-    bool hardened = false;            ///< a wrong free ends the kernel
-    /// Bitmaps and lines of portions are not zero when they are committed: the first thread that needs a part of them
-    /// clears it.
+    std::uint32_t cache_target = 64;  ///< segments that the segment cache should hold; 0: every request goes to the
+                                      ///< host
+    std::uint32_t cache_max = 128;    ///< segments above which some are returned to the host
+    std::uint32_t refill_batch = 16;  ///< the least number of segments that a refill asks for
+    bool hardened = false;            ///< an invalid free ends the kernel
+    /// Bitmaps and lines of portions may contain garbage when they are committed; the first thread that needs a part of
+    /// them clears it.
     bool clears_metadata = false;
-    std::uint16_t stamp = 0;  ///< in records of portions that this heap has written
+    std::uint16_t stamp = 0;  ///< marks the portion records that this heap has written
     portion_policy portions_by = portion_policy::packed;
-    std::uint8_t log_chunk_lanes = 5;                   ///< log2 of how many lanes may share a chunk
-    layout arrays = layout::automatic();                ///< of arrays of lanes where the call leaves it to the heap
-    lane_order order_of_lanes = lane_order::ascending;  ///< in rows of interleaved arrays
-    std::uint64_t reclaim_patience_ns = 100'000'000;    ///< after which a reclaim that goes on is waited for no more
+    std::uint8_t log_chunk_lanes = 5;                   ///< log2 of the number of lanes that may share a chunk
+    layout arrays = layout::automatic();                ///< the layout of arrays whose call leaves the choice to the
+                                                        ///< heap
+    lane_order order_of_lanes = lane_order::ascending;  ///< the order of lanes in rows of interleaved arrays
+    std::uint64_t reclaim_patience_ns = 100'000'000;    ///< time after which a reclaim under way is no longer waited
+                                                        ///< for
     heap_state* state = nullptr;
-    const heap_view* self = nullptr;                      ///< a copy of this view in the memory that kernels read
-    device_word<std::uint32_t>* slab_table = nullptr;     ///< [class_count][max_slabs]: segment + 1, 0, or growing
+    const heap_view* self = nullptr;                      ///< a copy of this view in memory that kernels read
+    device_word<std::uint32_t>* slab_table = nullptr;     ///< [class_count][max_slabs]: segment + 1, 0, or
+                                                          ///< `growing_entry`
     device_word<std::uint64_t>* descriptors = nullptr;    ///< [segments]
-    device_word<std::uint64_t>* cache = nullptr;          ///< [(segments + 63) / 64]: 1 = a segment at hand
-    device_word<std::uint64_t>* cache_summary = nullptr;  ///< a bit for each segment cache word that may be nonzero
-    device_word<std::uint32_t>* cleared_words = nullptr;  ///< [segments]: first words of its bitmap ever cleared
+    device_word<std::uint64_t>* cache = nullptr;          ///< [(segments + 63) / 64]: 1 = the segment is in the segment
+                                                          ///< cache
+    device_word<std::uint64_t>* cache_summary = nullptr;  ///< a bit for each word of `cache` that may be nonzero
+    device_word<std::uint32_t>* cleared_words = nullptr;  ///< [segments]: how many words of the segment's bitmap, from
+                                                          ///< the first, were ever cleared
     device_word<std::uint32_t>* cleared_lines = nullptr;  ///< [portion_lines()]: a `line_state`
     device_word<std::uint64_t>* bitmaps = nullptr;        ///< [segments][bitmap_words]
-    /// [portion_lines()][31][words_a_line]: 1 = a portion at hand begins here
+    /// [portion_lines()][31][words_a_line]: 1 = a portion in the segment cache begins here
     device_word<std::uint64_t>* portions = nullptr;
-    device_word<std::uint64_t>* portion_summary =
-        nullptr;                                        ///< [31][(portion_words() + 63) / 64], as the segment cache's
+    /// [31][(portion_words() + 63) / 64]: as `cache_summary`.
+    device_word<std::uint64_t>* portion_summary = nullptr;
     chunk_record* records = nullptr;                    ///< [segments]
     portion_record* portion_records = nullptr;          ///< [segments][leaves_per_segment]
     device_word<std::uint32_t>* leaf_owners = nullptr;  ///< [segments][leaves_per_segment]: a `chunk_id`
     host_free_ring* host_frees = nullptr;               ///< blocks that the host has freed
-    failure_board* failures = nullptr;                  ///< in memory of the host; null: only counts are kept
-    published_view published;                           ///< of a heap whose policy is not the default
+    failure_board* failures = nullptr;                  ///< in host memory; null: failures are only counted
+    published_view published;                           ///< for a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
@@ -299,9 +310,10 @@ struct heap_view {
         return base + (std::uint64_t{segment} << segment_shift);
     }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t cache_words() const { return (segments + 63) / 64; }
-    /// 64-bit words with a bit for each leaf.
+    /// The number of 64-bit words with one bit for each leaf.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_words() const { return (segments + 1) / 2; }
-    /// The words of all lengths that stand for the same segments lie together, a line of each length.
+    /// A line: words of one length of portions that stand for the same segments. The lines of all lengths for these
+    /// segments are adjacent.
     static constexpr std::uint32_t words_a_line = 16;
     [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_lines() const {
         return (portion_words() + words_a_line - 1) / words_a_line;
@@ -309,27 +321,29 @@ struct heap_view {
     [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const {
         return owns_offset(static_cast<std::uint64_t>(static_cast<const char*>(p) - base));
     }
-    /// Whether bytes at `offset` from the heap's begin, which may be what an address before it gives, are the heap's.
+    /// Returns whether the byte at `offset` from `base` belongs to the heap. For an address below `base`, the offset
+    /// wraps around and is too large.
     [[nodiscard]] ORCHARD_INLINE bool owns_offset(std::uint64_t offset) const {
         return offset < std::uint64_t{segments} << segment_shift;
     }
-    /// Which of the copies of counters and flags this warp uses.
+    /// Returns the copy of the counters that this warp uses.
     ORCHARD_INLINE static std::uint32_t own_shard() {
         return static_cast<std::uint32_t>(simt::position().global_warp()) % counter_shards;
     }
-    /// Adds to a counter; no round trip.
+    /// Adds to a counter. No round trip: the result of the atomic is not used.
     ORCHARD_INLINE void add(counter c, std::uint64_t n) const {
         state->counts[own_shard()].value[static_cast<int>(c)].fetch_add<order::relaxed>(n);
     }
 };
 
-/// Segments for which a line of each length of portions stands.
+/// The number of segments that one line of portion words stands for.
 inline constexpr std::uint32_t segments_a_line = 2 * heap_view::words_a_line;
 
-/// Names all arrays that a view points to, with their lengths, to the function that places them: `place(pointer, count,
-/// each)`. Those with an `each` of 0 must be zero, and may be touched at any time. Of the others the elements
-/// [each * i, each * (i + 1)) are touched only once one of the segments [segments_a_line * i, segments_a_line * (i +
-/// 1)) is committed; they may hold anything then, if `clears_metadata` is set, and must be zero otherwise. Host only.
+/// Calls `place(pointer, count, each)` for each array that a view points to. The function `place` allocates the array
+/// and sets its pointer. If `each` is 0, the array must be zero, and may be accessed at any time. Otherwise elements
+/// [each * i, each * (i + 1)) are accessed only after one of the segments [segments_a_line * i, segments_a_line * (i +
+/// 1)) is committed. Their initial contents may be arbitrary if `clears_metadata` is set, and must be zero otherwise.
+/// Host only.
 template <class Place>
 void for_each_array(heap_view& v, Place place) {
     constexpr std::uint64_t lengths = leaves_per_segment - 1;
@@ -354,11 +368,11 @@ void for_each_array(heap_view& v, Place place) {
     of_segments(v.leaf_owners, leaves_per_segment);
 }
 
-/// 2^32 divided by the golden ratio: multiples of it, modulo 2^32, lie evenly apart, however many they are.
+/// 2^32 divided by the golden ratio. Its multiples modulo 2^32 are spread evenly, whatever their number.
 inline constexpr std::uint32_t golden_ratio = 0x9e3779b9u;
 
-/// A counter-based pseudo-random number: no state, so that a probe costs no memory access.
-/// Source: the finalizer of MurmurHash3, a public-domain bit mixer.
+/// Returns a pseudo-random number for the counter `x`. It keeps no state, so that a probe costs no memory access for
+/// it. Source: the finalizer of MurmurHash3, a public-domain bit mixer.
 ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {
     x ^= x >> 16;
     x *= 0x85ebca6bu;
@@ -367,7 +381,7 @@ ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {
     return x ^ (x >> 16);
 }
 
-/// Whether the heap is being closed.
+/// Returns whether the host is closing the heap.
 ORCHARD_INLINE bool is_closing(const heap_view& h) {
     const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % flag_shards;
     return h.state->closing[shard].word.load<order::relaxed>() != 0;

@@ -2,16 +2,17 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Slabs without a page in use become segments again: all of a class on shortage, and a few of any class where another
-/// class grows and the segment cache is empty, so that a class does not keep what only others need.
+/// Turns slabs without a page in use into segments again: on shortage all of a class; and when a class grows while the
+/// segment cache is empty, a few of some other class. Without the latter, a class would keep segments that only other
+/// classes need.
 
 #include "device/host_rpc/segment_request.cuh"
 
 namespace orchard::device {
 
-/// Looks at the next entries of the table of `d.page_class`, from its end down, several a lane side by side. Relaxed:
-/// a group that retires a slab looks at its descriptor before and after it claims its pages. All lanes.
-/// Cost: two trips to memory.
+/// Reads the next entries of the table of `d.page_class`, from its end downwards, several a lane at once, and keeps
+/// those that may be empty slabs. Relaxed: the group that retires a slab checks its descriptor before and after it
+/// claims the pages. All lanes of the group call it. Cost: two dependent memory accesses.
 inline ORCHARD_NOINLINE void scan_entries(segment_request& d) {
     const heap_view& h = d.h;
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(d.mask));
@@ -31,8 +32,8 @@ inline ORCHARD_NOINLINE void scan_entries(segment_request& d) {
     d.cursor -= all < d.cursor ? all : d.cursor;
 }
 
-/// Chooses the last one in the table of those that were found: `d.segment`. So `free_place` can lower the end of the
-/// entries where slabs are, among which pages are searched for. All lanes.
+/// Chooses the slab with the highest index among those found, as `d.segment`; returns false if there is none. Highest
+/// first, so that `free_place` can lower `spread`, below which searches probe. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool choose_entry(segment_request& d) {
     ORCHARD_NO_UNROLL
     for (std::uint32_t i = 0; i < segment_request::entries_at_once; ++i) {
@@ -49,8 +50,8 @@ inline ORCHARD_NOINLINE bool choose_entry(segment_request& d) {
     return false;
 }
 
-/// Finds the next slab of `d.page_class` that may be empty, from the table's end down: `d.segment`; false at the end.
-/// All lanes. Cost: looks at one word of each slab.
+/// Finds the next slab of `d.page_class` that may be empty, from the table's end downwards, as `d.segment`; returns
+/// false at the end. All lanes of the group call it. Cost: reads one word of each slab.
 inline ORCHARD_FN bool next_empty_slab(segment_request& d) {
     ORCHARD_NO_UNROLL
     while (!choose_entry(d)) {
@@ -62,18 +63,19 @@ inline ORCHARD_FN bool next_empty_slab(segment_request& d) {
     return true;
 }
 
-/// Retires the slab `d.segment`, if it is empty. Whether it did.
+/// Retires the slab `d.segment` if it is empty; returns whether it did. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool retire_slab(segment_request& d) {
     return slab_retire(d.h, d.mask, d.page_class, d.segment);
 }
 
-/// Puts what was a slab into the segment cache.
+/// Puts the segment of a retired slab into the segment cache. All lanes of the group call it.
 inline ORCHARD_NOINLINE void put_retired(segment_request& d) {
     release_segments(d.h, d.mask, {segment_index{d.segment}, 1});
     ++d.retired;
 }
 
-/// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the segment cache.
+/// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the segment cache. All
+/// lanes of the group call it.
 inline ORCHARD_FN void retire_class(segment_request& d) {
     d.cursor = from_leader(d.mask, d.h.state->slabs[d.page_class].count.load<order::relaxed>());
     ORCHARD_UNROLL
@@ -88,9 +90,8 @@ inline ORCHARD_FN void retire_class(segment_request& d) {
     }
 }
 
-/// Retires every slab of the class that has no page in use; their segments go into the segment cache. All lanes of a
-/// converged group. How many.
-/// Cost: looks at one word of each slab, and at all words of the empty ones.
+/// The same for callers without a segment request; returns the number of slabs retired. All lanes of a converged group
+/// call it. Cost: reads one word of each slab, and all words of empty slabs.
 inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
     segment_request d(h, mask);
     d.page_class = page_class;
@@ -98,11 +99,11 @@ inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask
     return d.retired;
 }
 
-// --- a few, where the segment cache is empty ---
+// --- a few slabs, while the segment cache is empty ---
 
-/// Chooses a class whose last slab looks empty: `d.page_class`, and `d.cursor` behind its last slab. Returns whether
-/// there is one. All lanes; each looks at two classes, from a random one on, so that a warp sees all of them.
-/// Cost: three trips to memory.
+/// Chooses a class whose last slab looks empty: sets `d.page_class`, and `d.cursor` to the end of its slabs. Returns
+/// whether there is one. Each lane reads two classes, from a random class on, so that a whole warp covers all. All
+/// lanes of the group call it. Cost: three dependent memory accesses.
 inline ORCHARD_NOINLINE bool choose_empty_class(segment_request& d) {
     constexpr std::uint32_t looks = 2;
     const heap_view& h = d.h;
@@ -128,8 +129,9 @@ inline ORCHARD_NOINLINE bool choose_empty_class(segment_request& d) {
     return true;
 }
 
-/// Returns whether no page of the slab `d.segment` is in use, as far as a look can tell: claiming the pages of one that
-/// is in use would keep them from others for a moment. All lanes. Cost: a load for each 64 pages, over the lanes.
+/// Returns whether no page of the slab `d.segment` seems to be in use. Retiring a slab that is in use would claim its
+/// free pages for a moment, which other groups would miss. All lanes of the group call it. Cost: a load for each 64
+/// pages, divided among the lanes.
 inline ORCHARD_NOINLINE bool looks_empty(const segment_request& d) {
     const std::uint32_t words = class_words(d.page_class);
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
@@ -144,8 +146,8 @@ inline ORCHARD_NOINLINE bool looks_empty(const segment_request& d) {
     return empty;
 }
 
-/// Takes segments from a class whose last slabs are empty, as many as a refill would bring, and puts them into the
-/// segment cache, if that is empty. For a group that has opened a slab. All lanes of a converged group.
+/// If the segment cache is empty, retires empty slabs of one class, as many as a refill would bring, and puts their
+/// segments into the segment cache. A group that has created a slab calls it, with all lanes converged.
 inline ORCHARD_NOINLINE void collect_empty_slabs(const heap_view& h, lane_mask mask) {
     segment_request d(h, mask);
     if (from_leader(mask, cache_level(h)) != 0 || h.cache_target == 0 || !choose_empty_class(d)) {

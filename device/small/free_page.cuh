@@ -2,21 +2,22 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Freeing pages: from the address to the descriptor to the bit; lanes that hit one bitmap word clear it together.
+/// Frees pages: from the address to the descriptor to the bit. Lanes whose pages lie in one bitmap word clear it
+/// together.
 
 #include "device/heap_state.cuh"
 
 namespace orchard::device {
 
-/// Where a pointer points in its segment's slab.
+/// The bit of a pointer in the bitmap of its segment.
 struct page_place {
     device_word<std::uint64_t>* word = nullptr;  ///< of the bitmap
     std::uint32_t bit = 0;
-    bool exact = false;  ///< it is the first byte of a page
+    bool exact = false;  ///< the pointer is the first byte of a page
 };
 
-/// The place of `p`, which lies in the heap, in the slab that descriptor word `d` describes; anywhere in the heap's
-/// bitmaps, and not exact, where it describes none. No memory access.
+/// Returns the bit of `p`, which lies in the heap, if descriptor word `d` describes a slab. Otherwise returns an
+/// arbitrary bit of the heap's bitmaps, with `exact` false. No memory access.
 ORCHARD_INLINE page_place place_of(const heap_view& h, const void* p, std::uint64_t d) {
     const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h.base);
     const auto segment = static_cast<std::uint32_t>(offset >> segment_shift);
@@ -26,15 +27,16 @@ ORCHARD_INLINE page_place place_of(const heap_view& h, const void* p, std::uint6
     return {&h.bitmap(segment)[at.page / 64], at.page % 64, at.exact && slab};
 }
 
-/// Whether `p` is a page that is allocated. One load.
+/// Returns whether `p` is a page in use. Cost: one load.
 inline ORCHARD_FN bool page_in_use(const heap_view& h, const void* p, std::uint64_t d) {
     const page_place at = place_of(h, p, d);
     return at.exact && (at.word->load<order::relaxed>() >> at.bit & 1) != 0;
 }
 
-/// The OR over the lanes of `peers` from this lane up; in the lowest lane of `peers`, over all of them. Each lane of
-/// `here` calls it with peers of its own. All collectives are over `here`: those over parts of a warp take turns.
-/// By pointer jumping: what lies up to `next` is in; it doubles each time.
+/// Returns, in the lowest lane of `peers`, the OR of `bits` over all lanes of `peers`; in another lane, over the peers
+/// from that lane up. All lanes of `here` call it, each with its own peers. Collectives are over `here`, since
+/// collectives over parts of a warp would be executed one after the other. By pointer jumping: `bits` covers the peers
+/// from the lane up to before `next`, a distance that doubles in each round.
 ORCHARD_INLINE std::uint64_t or_of_peers(lane_mask here, lane_mask peers, std::uint64_t bits) {
     const int own = simt::lane_id();
     const lane_mask above = peers & ~lane_mask{1} << own;
@@ -50,13 +52,14 @@ ORCHARD_INLINE std::uint64_t or_of_peers(lane_mask here, lane_mask peers, std::u
     return bits;
 }
 
-/// The bits to clear of one bitmap word.
+/// The bits of one bitmap word to be cleared.
 struct freed_bits {
-    lane_mask peers = 0;     ///< the lanes whose pages they are
-    std::uint64_t bits = 0;  ///< as the lowest of them knows
+    lane_mask peers = 0;     ///< the lanes that free these pages
+    std::uint64_t bits = 0;  ///< complete in the lowest of these lanes only
 };
 
-/// Brings those together whose keys, and so whose words, are alike: mostly all of them.
+/// Groups the lanes by `key`, the address of their bitmap word, and combines their bits. Fast if all keys are equal,
+/// which is the usual case.
 ORCHARD_INLINE freed_bits gather_bits(lane_mask here, std::uint64_t key, std::uint32_t bit) {
     const std::uint64_t own = std::uint64_t{1} << bit;
     if (simt::ballot(here, simt::shuffle(here, key, simt::leader_of(here)) != key) == 0) {
@@ -67,22 +70,22 @@ ORCHARD_INLINE freed_bits gather_bits(lane_mask here, std::uint64_t key, std::ui
     return {peers, or_of_peers(here, peers, own)};
 }
 
-/// Where a bit that was to be cleared was clear, or two lanes freed one page: whether this lane freed a page that was
-/// allocated. Of several that free one page the lowest counts as right.
+/// Returns whether this lane freed a page in use, after a bit to be cleared was clear already, or two lanes freed the
+/// same page. If several lanes free the same page, only the lowest one counts as valid.
 inline ORCHARD_NOINLINE bool was_right(lane_mask here, lane_mask peers, std::uint64_t bit, std::uint64_t old) {
     const std::uint64_t before = simt::shuffle(here, old, simt::leader_of(peers));
     const lane_mask same = peers & simt::match(here, bit);
     return (before & bit) != 0 && simt::leader_of(same) == simt::lane_id();
 }
 
-/// Frees pages. All lanes of a converged group; `d` is the descriptor word of this lane's pointer, 0 where it is
-/// nothing of the heap's. Whether this lane's was a page that was allocated. Never waits.
-/// Cost: one atomic for each bitmap word.
+/// Frees pages, and returns whether this lane's pointer was a page in use. `d` is the descriptor word of the pointer's
+/// segment, 0 if the pointer is not in the heap. All lanes of a converged group call it. It never waits. Cost: one
+/// atomic for each bitmap word.
 ORCHARD_INLINE bool free_page(const heap_view& h, lane_mask here, const void* p, std::uint64_t d) {
     const page_place at = place_of(h, p, d);
-    // Lanes whose pointer is no page are each other's peers, and do nothing.
+    // Lanes whose pointer is no page share the key 0, and do nothing.
     const freed_bits freed = gather_bits(here, at.exact ? reinterpret_cast<std::uintptr_t>(at.word) : 0, at.bit);
-    // What all lanes did to their pages is before their leaders' releases.
+    // Orders all lanes' accesses to their pages before their leaders' releases, which pair with `set_bits`.
     if (!simt::mutation::is(fault::free_sync)) {
         simt::sync(here);
     }

@@ -2,19 +2,20 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The search for pages where the hints had none: a collaborative random walk, reservations for fresh pages, and a
-/// sweep.
+/// The search for pages for lanes that found none at their hints. It has three stages:
 ///
-/// 1. *Probing.* Every lane looks at random words. A lane that sees enough for its group claims it; otherwise the lanes
-///    that see something share.
-/// 2. *Reserving.* A reservation names the next pages of the class's sequence of slabs. So demand says exactly which
-/// slabs
-///    are missing. The group that comes to such an index first gets a segment for it, the other groups wait for it.
-/// 3. *Sweeping.* Where no segment is to be had, all words are looked at. Where that saw no free page, the group asks
-///    for a segment behind a reclaim that begins then. Null where that was refused.
+/// 1. *Probing* (a collaborative random walk). Every lane looks at random words. A lane that sees enough pages for its
+///    group claims them; otherwise the lanes that see pages share the claims.
+/// 2. *Reserving.* A reservation (an atomic add on the class's high-water mark) names the next pages of the class's
+///    sequence of slabs. Demand thereby determines which slabs are missing. The first group that reaches a missing slab
+///    gets a segment for it; the other groups wait for it.
+/// 3. *Sweeping* (a scan). If no segment can be got, the lanes look at all words of the class. If they see no free
+///    page, the group needs a reclaim that begins afterwards, and then asks for a segment once more. If that fails too,
+///    the request fails.
 ///
-/// A step looks at words as its stage says, and then claims and shares what was seen (page_share.cuh); the groups of a
-/// warp make their steps together, each in its own stage.
+/// In each step, a group looks at the words that its stage requires, and then claims and shares the pages it saw
+/// (share.cuh). All groups of a warp make their steps together, each in its own stage.
+///
 /// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); reservations and shares are Orchard's own.
 
 #include "device/host_rpc/host_frees.cuh"
@@ -22,7 +23,7 @@
 
 namespace orchard::device {
 
-// --- going on ---
+// --- progress within a stage ---
 
 inline ORCHARD_FN void page_search::advance_reserved() {
     if (why != failure_reason::none) {
@@ -32,7 +33,8 @@ inline ORCHARD_FN void page_search::advance_reserved() {
         opening.reclaim = 0;
         const std::uint64_t next = (position >> log_pages()) + 1;
         if (!served && next < entries && is_leader(s.group)) {
-            head().high_water.raise<order::relaxed>(next << log_pages());  // not fresh: on to the next slab
+            head().high_water.raise<order::relaxed>(next << log_pages());  // these pages were not fresh: go on to the
+                                                                           // next slab
         }
         const std::uint32_t n = reach();
         position += n;
@@ -41,7 +43,7 @@ inline ORCHARD_FN void page_search::advance_reserved() {
 }
 
 inline ORCHARD_FN void page_search::advance_sweep() {
-    if (!served) {  // otherwise there may be more at the same index
+    if (!served) {  // if a lane was served, there may be more pages at the same position
         const auto width = static_cast<std::uint32_t>(simt::popcount(s.group));
         const std::uint32_t total = entries * parts();
         const std::uint32_t next = static_cast<std::uint32_t>(position) + width;
@@ -50,7 +52,7 @@ inline ORCHARD_FN void page_search::advance_sweep() {
     }
 }
 
-/// Goes on to what the stage looks at next. `saw`: a lane of the group has seen free pages in the step before.
+/// Goes on to the next position of the stage. `saw`: a lane of the group saw free pages in the last step.
 inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
     contested = contested || saw;
     served = (s.group & simt::ballot(s.here, served && !s.lacks())) != 0;
@@ -59,7 +61,7 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
             --left;
             if (nearby) {
                 nearby = false;
-                stage = search_stage::reserving;  // as a search begins that knows no slab
+                stage = search_stage::reserving;  // go on as a search that begins without a slab to probe
             }
             break;
         case search_stage::reserving: advance_reserved(); break;
@@ -71,11 +73,12 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
     }
 }
 
-// --- from one stage to the next ---
+// --- the choice of the next stage ---
 
-/// Reading the clock is dear, and most searches end soon. Each lane for itself.
+/// Returns whether the deadline has passed. Reading the clock is expensive, and most searches end soon, so that only
+/// every eighth step reads it. Each lane calls it for itself.
 inline ORCHARD_FN bool page_search::is_late() {
-    constexpr int unit = 16;  // 65 us, so that 32 bits reach for days
+    constexpr int unit = 16;  // shift to units of 65 us, so that 32 bits suffice for days
     if (why == failure_reason::none && steps % 8 != 7) {
         return false;
     }
@@ -84,7 +87,8 @@ inline ORCHARD_FN bool page_search::is_late() {
     return now - started > static_cast<std::uint32_t>(4 * opening.h.mailboxes[0].timeout_ns >> unit) + 1;
 }
 
-/// Returns whether random looks say that the class has room; lets old looks count less. A leader, alone.
+/// Returns whether random probes say that the class has room, and halves the weight of old probes. A leader calls it
+/// alone.
 inline ORCHARD_FN bool page_search::is_roomy() {
     const std::uint64_t word = head().sample.load<order::relaxed>();
     const fill_sample sample = fill_sample::unpack(word);
@@ -95,26 +99,27 @@ inline ORCHARD_FN bool page_search::is_roomy() {
     return sample.is_roomy(s.pages);
 }
 
-/// Reads the head of the class's slab table: `entries`, `spread`, and what follows for `next_stage`. A leader, alone,
-/// so that a hot line is read once for a group.
+/// Reads the head of the class's slab table: sets `entries` and `spread`, and returns the `facts` that `next_stage`
+/// needs. A leader calls it alone, so that a contended cache line is read once for a group.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
-    // These loads are under way together.
+    // These loads are in flight together.
     const bool refused = head().refusal.load<order::relaxed>() % 256 != 0;
     entries = head().count.load<order::relaxed>();
     spread = head().spread.load<order::relaxed>();
     const std::uint64_t high_water = head().high_water.load<order::relaxed>();
     const bool known = refused && known_lack(opening.h, 0) != failure_reason::none;
     if (known || why != failure_reason::none) {
-        entries = head().count.fetch_add<order::acquire>(0);  // before a sweep, the newest value
+        entries = head().count.fetch_add<order::acquire>(0);  // a read-modify-write: a scan must cover the newest value
     }
-    // Where demand has run beyond what there is, others are getting new slabs already.
+    // If reservations have run beyond the existing slabs, other groups are already creating new slabs.
     const bool beyond = high_water > std::uint64_t{entries} << log_pages();
     const bool opens = high_water >= std::uint64_t{spread} << log_pages();
     return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
            (is_roomy() && opens ? facts::has_room : 0);
 }
 
-/// @param known  of `facts`
+/// Returns the stage that follows.
+/// @param known  a set of `facts`
 inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
     const bool late = (known & facts::is_late) != 0;
     if (late && why == failure_reason::none) {
@@ -151,7 +156,7 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
     return search_stage::reserving;
 }
 
-/// Where a stage is over: what follows. Returns whether a group begins a sweep.
+/// Chooses the next stage of each group whose stage is over. Returns whether a group begins a scan.
 inline ORCHARD_NOINLINE bool page_search::plan() {
     const bool on = left == 0 && stage != search_stage::ended;
     if (simt::ballot(s.here, on) == 0) {
@@ -170,7 +175,7 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     return simt::ballot(s.here, on && stage == search_stage::sweeping) != 0;
 }
 
-/// A reservation for as many pages as the group lacks.
+/// Reserves as many pages as the group lacks.
 inline ORCHARD_FN void page_search::reserve_pages(bool on) {
     const auto n = static_cast<std::uint32_t>(simt::popcount(s.without()));
     std::uint64_t reservation = 0;
@@ -185,7 +190,7 @@ inline ORCHARD_FN void page_search::reserve_pages(bool on) {
     }
 }
 
-/// All words, from where the warp's share of them begins: warps begin apart from each other. Each lane for itself.
+/// Begins a scan of all words. Each warp begins at a different word. Each lane calls it for itself.
 inline ORCHARD_FN void page_search::begin_sweep() {
     if (is_leader(s.group)) {
         opening.h.add(counter::sweeps, 1);
@@ -193,7 +198,7 @@ inline ORCHARD_FN void page_search::begin_sweep() {
     if (contested) {
         simt::pause(500);
     }
-    // Less than 2^32: the bitmaps of so many words would fill any device.
+    // Less than 2^32: the bitmaps of that many words would exceed the memory of any device.
     left = entries * parts();
     const std::uint32_t own = static_cast<std::uint32_t>(simt::position().global_warp()) * golden_ratio;
     position = std::uint64_t{own} * left >> 32;
@@ -201,9 +206,9 @@ inline ORCHARD_FN void page_search::begin_sweep() {
     hole = no_index;
 }
 
-/// After a sweep that saw no free page: the group asks for a slab at an empty index that it saw, or at the next one of
-/// the table, behind a reclaim that begins now. The groups of a warp come here together, so that one reclaim serves
-/// all.
+/// Chooses where a group asks for a slab after a scan that saw no free page: at an empty index that it saw, else at the
+/// next index of the table. The group also needs a reclaim that begins now. The groups of a warp do this together, so
+/// that one reclaim serves all.
 inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     if (simt::ballot(s.here, on) == 0) {
         return;
@@ -218,7 +223,7 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     }
 }
 
-/// Begins the stages of the groups that have just come to one. Whether all searches have ended.
+/// Begins the new stage of each group that has just entered one. Returns whether all searches have ended.
 inline ORCHARD_NOINLINE bool page_search::begin() {
     const bool on = left == 0;
     const bool reserves = on && stage == search_stage::reserving;
@@ -235,7 +240,8 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
     return simt::ballot(s.here, stage != search_stage::ended) == 0;
 }
 
-/// Makes ready to open the index that the reservation is at. All lanes of a group.
+/// Prepares to create the slab at the next reserved index. Returns false if the table has no such index. All lanes of a
+/// group call it.
 inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     const std::uint32_t n = reach();
     opening.index = static_cast<std::uint32_t>(position >> log_pages());
@@ -247,7 +253,7 @@ inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     return opening.index < opening.h.max_slabs;
 }
 
-/// After that: the group has a slab there, or knows why there is none.
+/// Takes the result of the opening: the group has a slab there, or knows why it has none. All lanes of a group call it.
 inline ORCHARD_NOINLINE void page_search::end_opening() {
     if (opening.entry == 0) {
         why = opening.why;
@@ -264,21 +270,21 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
     }
 }
 
-/// Which groups are to act one after the other.
+/// Sets the groups that act one after the other: those with `wanted`.
 inline ORCHARD_NOINLINE void page_search::take_turns(bool wanted) {
     turns = simt::ballot(s.here, wanted && is_leader(s.group));
 }
 
-/// Whether it is the turn of this lane's group.
+/// Returns whether it is the turn of this lane's group.
 ORCHARD_INLINE bool page_search::is_its_turn() const { return (s.group >> simt::lowest_bit(turns) & 1) != 0; }
 
-/// Ends a turn.
+/// Ends a group's turn.
 inline ORCHARD_NOINLINE void page_search::end_turn() {
     turns &= turns - 1;
     simt::sync(s.here);
 }
 
-/// At the end: the lane's page, or null, whose reason is recorded.
+/// Ends the search. Returns the lane's page, or null after recording the reason.
 inline ORCHARD_NOINLINE void* page_search::finish() {
     if (is_leader(s.group)) {
         opening.h.add(counter::searches, 1);
@@ -291,7 +297,7 @@ inline ORCHARD_NOINLINE void* page_search::finish() {
     return nullptr;
 }
 
-/// Gets slabs for the groups whose reservations ask for them.
+/// Gets slabs for the groups whose reserved indices have none, one group after the other.
 ORCHARD_INLINE void open_slabs(page_search& p) {
     (void)apply_host_free(p.opening.h);
     simt::sync(p.s.here);
@@ -306,17 +312,16 @@ ORCHARD_INLINE void open_slabs(page_search& p) {
     }
 }
 
-/// Frees what the host has freed, so that sweeps find it.
+/// Frees blocks that the host has freed, so that scans find their pages.
 ORCHARD_INLINE void free_before_sweeps(page_search& p) {
     std::uint64_t freed = 0;
     (void)free_for_host(p.opening.h, &freed);
     simt::sync(p.s.here);
 }
 
-/// A page for every lane of `here`, as far as there are any, or null, whose reason is recorded; all of them are
-/// converged. `group`: those of the lane's own heap and class. Waits for slabs that are on their way, until the
-/// deadline.
-/// Cost: four trips to memory for each step; mostly one or two.
+/// Returns a page for the calling lane, or null, whose reason is recorded. All lanes of `here` call it, converged;
+/// `group` are those that ask the same heap for the same class. Waits, until the deadline, for slabs that are being
+/// created. Cost: four dependent memory accesses for each step; usually one or two steps.
 inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
                                           std::uint64_t bytes, std::uint32_t hint_segment) {
     page_search p(h, here, group, page_class, bytes, hint_segment);

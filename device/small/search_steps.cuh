@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A lane's part in a search for pages, and what it looks at: page_search.cuh says how the parts go together.
+/// The state of a search for pages, one object for each searching lane, and what a lane looks at in one step.
+/// search.cuh puts the steps together.
 
 #include "device/failures.cuh"
 #include "device/small/hint.cuh"
@@ -11,56 +12,56 @@
 
 namespace orchard::device {
 
-/// What a group does in its next step.
+/// The stages of a search. Docs and comments call `sweeping` a scan.
 enum class search_stage : std::uint32_t { probing, reserving, sweeping, ended };
 
-/// What the head of a class's slab table says, a bit each.
+/// What a leader has read in the head of a class's slab table, one bit for each fact.
 namespace facts {
-inline constexpr std::uint32_t may_probe = 1;     ///< random looks may find pages
-inline constexpr std::uint32_t is_exhausted = 2;  ///< it is known that there is no segment
-inline constexpr std::uint32_t is_late = 4;       ///< the deadline is over
-inline constexpr std::uint32_t has_room = 8;      ///< a reservation would open a slab, although many pages are free
+inline constexpr std::uint32_t may_probe = 1;     ///< random probes may find pages
+inline constexpr std::uint32_t is_exhausted = 2;  ///< it is known that no segment can be got
+inline constexpr std::uint32_t is_late = 4;       ///< the deadline has passed
+inline constexpr std::uint32_t has_room = 8;      ///< a reservation would create a slab although many pages are free
 }  // namespace facts
 
-/// No index of a slab table.
+/// Stands for "no index of a slab table".
 inline constexpr std::uint32_t no_index = 0xffffffffu;
 
-/// Words that a lane of a sweep looks at side by side.
+/// Bitmap words that a lane of a scan reads at once.
 inline constexpr std::uint32_t swept_at_once = 4;
 
-/// Bitmap words of a slab from which on a search looks at other words of the slab at its hint first.
+/// If a slab has at least this many bitmap words, a search first probes other words of the slab at the lanes' hint.
 inline constexpr std::uint32_t least_words_nearby = 4;
 
-/// One lane's part in a search. Unless it says otherwise, a value is the same in all lanes of a group, and a function
-/// is a collective of all lanes that search.
+/// The state of one lane in a search. Unless its comment says otherwise, a value is the same in all lanes of a group,
+/// and all searching lanes call a function together.
 struct page_search {
     page_seeker s;
     slab_opening opening;
-    std::uint64_t bytes;  ///< that this lane asks for
+    std::uint64_t bytes;  ///< bytes that this lane asks for
     search_stage stage = search_stage::reserving;
-    failure_reason why = failure_reason::none;  ///< why there is no further slab
-    std::uint32_t entries = 0;                  ///< of the class's table, to be looked at in a sweep
-    std::uint32_t spread = 0;                   ///< of the same, where slabs are: to be probed
-    std::uint32_t left = 0;                     ///< looks, positions or parts that are left in the stage
-    std::uint64_t position = 0;                 ///< redeeming: of the reservation; sweeping: the next part
+    failure_reason why = failure_reason::none;  ///< why no further slab can be got
+    std::uint32_t entries = 0;                  ///< indices of the class's table that a scan covers
+    std::uint32_t spread = 0;                   ///< indices that a probe chooses from: all slabs lie below
+    std::uint32_t left = 0;                     ///< probes, positions or parts left in the stage
+    std::uint64_t position = 0;                 ///< reserving: the next reserved position; scan: the next part
     std::uint32_t steps = 0;
-    std::uint32_t started = 0;      ///< when the clock was first read
-    bool missing = false;           ///< the reservation's next index has no slab yet
-    bool served = false;            ///< the last step gave somebody a page
-    bool contested = false;         ///< a sweep saw a free page, or a slab on its way
-    bool swept = false;             ///< a sweep saw no free page, and no slab has come since
-    std::uint32_t hole = no_index;  ///< an empty index that this lane saw in a sweep
-    bool tight = false;             ///< this lane saw nothing but words that are nearly full
-    std::uint32_t again = 0;        ///< times that it probed once more, as the class has room
-    bool opened = false;            ///< the group has made a slab
-    bool nearby = false;            ///< the first look is at the slab of the hint, `near`
+    std::uint32_t started = 0;      ///< the time at which the clock was first read
+    bool missing = false;           ///< no slab exists yet at the next reserved index
+    bool served = false;            ///< the last step gave a lane of the group a page
+    bool contested = false;         ///< a scan saw a free page, or an index at which a slab is being created
+    bool swept = false;             ///< a scan saw no free page, and no slab has been added since
+    std::uint32_t hole = no_index;  ///< an empty index that this lane saw in a scan
+    bool tight = false;             ///< this lane saw only words that are nearly full
+    std::uint32_t again = 0;        ///< number of additional probes made because the class has room
+    bool opened = false;            ///< the group has created a slab
+    bool nearby = false;            ///< the first probe is at slab `near`, that of the hint
     std::uint32_t near;
     lane_mask turns = 0;  ///< leaders of the groups that act one after the other
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
                            std::uint64_t wanted, std::uint32_t hint_segment)
         : s{heap, here, group, page_class}, opening{heap, group, page_class}, bytes{wanted}, near{hint_segment} {
-        // A slab of few words is as full as the word at its hint.
+        // A slab of few words is probably as full as the word at the hint, so that a probe there would be wasted.
         if (near < heap.segments && near != hint_claim::nothing / units_per_segment &&
             s.words() >= least_words_nearby) {
             nearby = true;
@@ -71,9 +72,9 @@ struct page_search {
 
     [[nodiscard]] ORCHARD_INLINE slab_table_head& head() const { return opening.h.state->slabs[s.page_class]; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t log_pages() const { return shape_of(s.page_class).log_pages(); }
-    /// Of a slab, for a sweep.
+    /// Returns the number of parts of a slab in a scan.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const { return (s.words() + swept_at_once - 1) / swept_at_once; }
-    /// The page, or void position, in its slab that the reservation is at.
+    /// Returns the page of its slab at which the next reserved position lies; the position may be void.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t reserved_page() const {
         return static_cast<std::uint32_t>(position) & ((1u << log_pages()) - 1);
     }
@@ -104,14 +105,13 @@ struct page_search {
     ORCHARD_FN void* finish();
 };
 
-/// Adds two words that were looked at to the sample of the class. A lane, alone. Cost: an atomic that is not waited
-/// for.
+/// Adds two probed words to the sample of the class. One lane calls it alone. Cost: an atomic whose result is not used.
 inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::uint64_t in_second) {
     const auto free = static_cast<std::uint32_t>(simt::popcount(in_first) + simt::popcount(in_second));
     head().sample.fetch_add<order::relaxed>(fill_sample::pack(2, free));
 }
 
-/// Two random words of a random slab. A lane, alone.
+/// Probes two random words of a random slab, and keeps the one with more free pages. One lane calls it alone.
 inline ORCHARD_FN void page_search::probe_two_words() {
     constexpr int nearly_full = 16;
     const std::uint32_t entry = nearby ? near + 1 : s.slabs.table[s.below(spread)].load<order::relaxed>();
@@ -122,11 +122,12 @@ inline ORCHARD_FN void page_search::probe_two_words() {
     const std::uint32_t second = s.below(s.words());
     const std::uint64_t in_first = s.free_in(entry - 1, first);
     const std::uint64_t in_second = s.free_in(entry - 1, second);
-    // Both, as a hint may always be full; and whole words: those of few pages are nearly full most of the time.
+    // Both words must be nearly full, because hints may keep one word full permanently. Both must be whole words: a
+    // word of few pages is nearly full most of the time.
     const std::uint32_t whole = s.pages / 64;
     tight = tight || (first < whole && second < whole && simt::popcount(in_first) < nearly_full &&
                       simt::popcount(in_second) < nearly_full);
-    // A word that ends a slab has fewer pages than the sample takes it to have.
+    // The sample assumes equally long words; the last word of a slab may have fewer pages.
     if (!nearby && is_leader(s.group) && ((first < whole && second < whole) || whole == 0)) {
         add_to_sample(in_first, in_second);
     }
@@ -134,7 +135,8 @@ inline ORCHARD_FN void page_search::probe_two_words() {
     s.seen = {entry - 1, swap ? second : first, swap ? in_second : in_first};
 }
 
-/// How many of the reservation's next positions one look takes: up to the end of a word, or of what is void.
+/// Returns how many of the next reserved positions one step covers: up to the end of the word, or of the void
+/// positions.
 inline ORCHARD_FN std::uint32_t page_search::reach() const {
     const std::uint32_t page = reserved_page();
     const std::uint32_t in_word = 64 - page % 64;
@@ -143,7 +145,8 @@ inline ORCHARD_FN std::uint32_t page_search::reach() const {
     return n < left ? n : left;
 }
 
-/// The reservation's next pages; `missing` where no slab is there yet. A leader, alone.
+/// Chooses the next reserved pages as `s.seen`; sets `missing` if no slab exists there yet. A leader calls it alone.
+/// Its acquire pairs with `slab_publish`.
 inline ORCHARD_FN void page_search::look_at_reserved() {
     const auto index = static_cast<std::uint32_t>(position >> log_pages());
     const std::uint32_t page = reserved_page();
@@ -160,7 +163,8 @@ inline ORCHARD_FN void page_search::look_at_reserved() {
     s.seen = {entry - 1, page / 64, ones << page % 64};
 }
 
-/// Four words of a slab, the lanes of the group side by side: the one with most free pages. A lane, alone.
+/// Reads four words of a slab, and keeps the one with most free pages; the lanes of a group read consecutive parts.
+/// `growing` is set if a slab is being created there. One lane calls it alone.
 inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(s.group));
     if (rank >= left) {
@@ -172,7 +176,8 @@ inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     auto& there = s.slabs.table[at / parts()];
     std::uint32_t entry = there.load<order::relaxed>();
     if (entry == 0) {
-        entry = there.fetch_or<order::acquire>(0);  // the newest value, so that no slab is passed over
+        entry = there.fetch_or<order::acquire>(0);  // a read-modify-write reads the newest value, so that the scan
+                                                    // misses no slab
     }
     growing = entry == growing_entry;
     if (!is_slab_entry(entry)) {
@@ -191,7 +196,7 @@ inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     }
 }
 
-/// Looks as the stage says. Whether a group needs a slab first.
+/// Looks at pages as the stage requires. Returns whether a group needs a slab to be created first.
 inline ORCHARD_NOINLINE bool page_search::look() {
     s.seen = {};
     s.claimed = false;

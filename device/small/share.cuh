@@ -2,18 +2,19 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How groups that look for pages claim what their lanes have seen, and share it.
+/// One step of a search for pages: groups claim pages that their lanes have seen, and share them.
 ///
-/// All groups of a warp that search do so in step: every collective is over all lanes that search (`here`), and a group
-/// is a mask within it. So no group waits while another one walks. What a lane knows of its search lies in its memory,
-/// and the phases are functions of their own: see docs/design.md, "Registers".
+/// All groups of a warp that search do so in step. Every collective is over all searching lanes (`here`), and a group
+/// is a mask within it, so that no group waits for another one's search. A lane's state lies in its local memory, and
+/// the phases are separate functions; docs/design.md, "Registers", says why.
+///
 /// Source: M. Pham et al., ICS 2022, section 4: lanes probe, winners share by ballot, rank and shuffle.
 
 #include "device/small/slab_growth.cuh"
 
 namespace orchard::device {
 
-/// Where the pages of a class lie: copies of what the heap's view says, since a search needs them again and again.
+/// Where the metadata of a class lies: copies of the heap view's pointers, which a search needs again and again.
 struct class_slabs {
     ORCHARD_INLINE class_slabs(const heap_view& h, std::uint32_t page_class)
         : table{h.table(page_class)}, bitmaps{h.bitmaps}, descriptors{h.descriptors} {}
@@ -27,29 +28,29 @@ struct class_slabs {
     }
 };
 
-/// Pages of one bitmap word: those that a lane has seen free, or has claimed.
+/// Some pages of one bitmap word: those that a lane has seen free, or has claimed.
 struct some_pages {
     std::uint32_t segment = 0;
     std::uint32_t word = 0;
     std::uint64_t bits = 0;
 
-    /// The page of bit `bit`.
+    /// Returns the page of bit `bit`.
     [[nodiscard]] ORCHARD_INLINE found_page page(int bit) const {
         return {segment, word * 64 + static_cast<std::uint32_t>(bit)};
     }
 };
 
-/// A lane that searches, and its group. Functions are collectives of all lanes that search, unless they say otherwise.
+/// A searching lane and its group. All searching lanes call a function together, unless its comment says otherwise.
 struct page_seeker {
     class_slabs slabs;
-    lane_mask here;   ///< all lanes of the warp that search
-    lane_mask group;  ///< those of the same heap and class
+    lane_mask here;   ///< all searching lanes of the warp
+    lane_mask group;  ///< those that ask the same heap for the same class
     std::uint32_t page_class;
-    std::uint32_t pages;  ///< of a slab
+    std::uint32_t pages;  ///< the number of pages of a slab
     std::uint32_t random;
     found_page mine;
-    some_pages seen;       ///< what this lane has seen free; then what it has claimed and does not need itself
-    bool claimed = false;  ///< what it has seen is claimed already
+    some_pages seen;       ///< pages that this lane has seen free; after `claim`, those it has claimed for other lanes
+    bool claimed = false;  ///< the pages seen are claimed already
 
     ORCHARD_FN page_seeker(const heap_view& h, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
         : slabs{h, of_class},
@@ -61,21 +62,21 @@ struct page_seeker {
                      simt::noise() << 4)} {}
 
     [[nodiscard]] ORCHARD_INLINE bool lacks() const { return mine.page == found_page::none; }
-    /// The lanes of the group that have no page yet.
+    /// Returns the lanes of the group that have no page yet.
     [[nodiscard]] ORCHARD_INLINE lane_mask without() const { return group & simt::ballot(here, lacks()); }
-    /// The group's leader's value.
+    /// Returns the value of the group's leader.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t from_own_leader(std::uint32_t value) const {
         return simt::shuffle(here, value, simt::leader_of(group));
     }
     ORCHARD_INLINE std::uint32_t next_random() { return random = mix(random + golden_ratio); }
-    /// A random number below `n`.
+    /// Returns a random number below `n`.
     ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
         return static_cast<std::uint32_t>(std::uint64_t{next_random()} * n >> 32);
     }
-    /// Bitmap words of a slab.
+    /// Returns the number of bitmap words of a slab.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t words() const { return (pages + 63) / 64; }
-    /// What is free in a word. Relaxed, so that loads of several words travel side by side: what they say are hints,
-    /// the claim acquires. Any lane, alone.
+    /// Returns the free pages of a word. Relaxed, so that loads of several words overlap: the result is a hint, and the
+    /// claim acquires. One lane calls it alone.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t free_in(std::uint32_t segment, std::uint32_t word) const {
         const std::uint32_t left = pages - word * 64;
         const std::uint64_t all = left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
@@ -86,9 +87,9 @@ struct page_seeker {
     ORCHARD_FN void share();
 };
 
-/// Claims what the lanes have seen, and returns true if a lane of the group saw a free page. In each group, one lane
-/// that saw enough for all claims for all; otherwise the lanes that saw something claim a share each, together no more
-/// than is needed: pages that a lane claims and gives back are missed by others meanwhile.
+/// Claims pages that the lanes have seen. Returns whether a lane of the group saw a free page. If a lane saw enough
+/// pages for its group, it claims them for all. Otherwise each lane that saw pages claims a share. A group claims no
+/// more than it needs, since another group misses pages that are claimed and given back.
 inline ORCHARD_NOINLINE bool page_seeker::claim() {
     const lane_mask lacking = without();
     const auto need = static_cast<std::uint32_t>(simt::popcount(lacking));
@@ -104,7 +105,7 @@ inline ORCHARD_NOINLINE bool page_seeker::claim() {
         if (rich == 0) {
             const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
             share = count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
-            start = next_random() >> 26;  // those that see the same word begin at different bits
+            start = next_random() >> 26;  // lanes that see the same word begin at different bits
         }
         won = claimed ? seen.bits
                       : slab_claim(slabs, page_class, seen.segment, seen.word, ones_from(seen.bits, share, start));
@@ -117,7 +118,8 @@ inline ORCHARD_NOINLINE bool page_seeker::claim() {
     return seers != 0;
 }
 
-/// Gives lanes without a page what others have claimed for them, a giver at a time. All that is left is wanted.
+/// Gives pages that some lanes have claimed to lanes of their group without a page, one giver at a time. All these
+/// pages are needed, since `claim` claimed no more.
 inline ORCHARD_NOINLINE void page_seeker::share() {
     lane_mask lacking = without();
     lane_mask givers = group & simt::ballot(here, seen.bits != 0);
@@ -137,7 +139,7 @@ inline ORCHARD_NOINLINE void page_seeker::share() {
         }
         givers &= givers - 1;
     }
-    simt::sync(here);  // what a giver acquired with its claim is so for whom it gave to
+    simt::sync(here);  // what a giver acquired with its claim holds for the lanes that it gave to
 }
 
 }  // namespace orchard::device

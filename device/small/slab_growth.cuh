@@ -2,28 +2,32 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// New slabs at entries of a class's table: the group that reserves an index gets a segment for it, the other groups
-/// wait.
+/// Creates slabs. The group that reserves an index of a class's table gets a segment for it; groups that need the same
+/// index wait for the result.
+///
+/// An entry of the table is 0 (empty), `growing_entry` (a group has reserved the index), or segment + 1 (a slab). A
+/// reservation ends with a slab (`slab_publish`) or, if no segment was got, with 0.
 
 #include "device/reclaim/acquire.cuh"
 
 namespace orchard::device {
 
-/// Reserves an index in the class's table for a slab that the caller is about to put there. Any lane, alone. The entry
-/// found: 0 where the index is the caller's now.
+/// Reserves an index of the class's table if it is empty. Returns the entry found: 0 if the caller has the index now.
+/// One lane calls it alone.
 inline ORCHARD_FN std::uint32_t reserve_index(const heap_view& h, std::uint32_t page_class, std::uint32_t index) {
     auto& entry = h.table(page_class)[index];
-    std::uint32_t found = entry.load<order::acquire>();  // pairs with who has published the slab
+    std::uint32_t found = entry.load<order::acquire>();  // pairs with `slab_publish`
     if (found == 0) {
-        // Before the entry, so that a sweep looks at the index; an index that stays empty costs it a load.
+        // Raised before the entry is written, so that a scan covers the index. An index that stays empty costs a scan
+        // one load.
         h.state->slabs[page_class].count.raise<order::relaxed>(index + 1);
         entry.compare_exchange<order::acquire>(found, growing_entry);
     }
     return found;
 }
 
-/// Returns whether the class may grow ahead of need: looks at random words say that it is nearly full. Begins a new
-/// sample then, so that the next slab needs new looks.
+/// Returns whether the class should get a slab ahead of need: if random probes say that it is nearly full. It then
+/// begins a new sample, so that the next slab needs new probes. One lane calls it alone.
 ORCHARD_INLINE bool begin_growing_ahead(const heap_view& h, std::uint32_t page_class) {
     auto& word = h.state->slabs[page_class].sample;
     std::uint64_t sample = word.load<order::relaxed>();
@@ -31,13 +35,13 @@ ORCHARD_INLINE bool begin_growing_ahead(const heap_view& h, std::uint32_t page_c
            word.compare_exchange<order::relaxed>(sample, 0);
 }
 
-/// Clears the bitmap of a segment that becomes a slab. Any lane, alone.
+/// Clears the bitmap of a segment that becomes a slab. One lane calls it alone.
 inline ORCHARD_NOINLINE void clear_alone(const heap_view& h, std::uint32_t page_class, const segment_run& run) {
     clear_new_words(h, lane_mask{1} << simt::lane_id(), page_class, to_underlying(run.first));
 }
 
-/// Opens the next index of the class ahead of need, if the segment cache can spare a segment: not the last quarter of
-/// what it should hold. Any lane, alone.
+/// Creates a slab at `index` ahead of need, if the segment cache can spare a segment: at least a quarter of the target
+/// must remain. One lane calls it alone.
 inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t index) {
     if (index >= h.max_slabs || cache_level(h) * 4 <= h.cache_target ||
         h.table(page_class)[index].load<order::relaxed>() != 0 || !begin_growing_ahead(h, page_class) ||
@@ -55,47 +59,49 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
     refill_cache(h, alone);
 }
 
-/// The slab at an index of a class's table, for a group that needs one there: what lies in the lane's memory meanwhile.
+/// The state of a group that needs a slab at an index, kept in local memory between the phases of `open_slab`.
 struct slab_opening {
     const heap_view& h;
     lane_mask group;
     std::uint32_t page_class;
     std::uint32_t index = 0;
-    std::uint32_t word = 0;   ///< of the bitmap: pages that the group wants if it is the one that makes the slab,
-    std::uint64_t bits = 0;   ///< and then has, as its leader knows; so the slab is not empty, and nobody retires it
+    std::uint32_t word = 0;   ///< the bitmap word with the pages that the group wants if it creates the slab
+    std::uint64_t bits = 0;   ///< these pages; after the creation, in the leader: those that the group has claimed
     std::uint32_t entry = 0;  ///< the result: segment + 1, or 0
-    bool made = false;        ///< by this group
+    bool made = false;        ///< this group created the slab
     failure_reason why = failure_reason::none;
-    std::uint32_t rejections = 0;  ///< that the class had counted at first
+    std::uint32_t rejections = 0;  ///< count of failures of the class when this group began to wait
     std::uint64_t started = 0;
     mailbox::grant got;
-    std::uint64_t reclaim = 0;  ///< the one behind which a refusal is the last word; 0: no sweep has found nothing yet
+    std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: no scan has failed yet
 
     ORCHARD_FN slab_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
         : h{heap}, group{mask}, page_class{of_class} {}
 };
 
-/// After `acquire`: the bitmap of the segment, which may be no slab's yet. All lanes.
+/// Clears the bitmap words of a segment that `acquire` got. All lanes of the group call it.
 inline ORCHARD_NOINLINE void clear_slab(const slab_opening& o) {
-    // The leader has acquired the segment; whether it was a slab's once is for all lanes to see.
+    // The leader has acquired the segment. All lanes then read how far its bitmap was cleared before.
     simt::sync(o.group);
     if (o.why == failure_reason::none) {
         clear_new_words(o.h, o.group, o.page_class, to_underlying(o.got.first));
     }
 }
 
-/// After `acquire` for an index that the leader has reserved. All lanes.
+/// Ends the reservation of an index after `acquire`: publishes the slab, or empties the index and notes the failure.
+/// All lanes of the group call it.
 inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
     if (is_leader(o.group)) {
         auto& refusal = o.h.state->slabs[o.page_class].refusal;
         const std::uint32_t before = refusal.load<order::relaxed>();
         if (o.why == failure_reason::none) {
             const std::uint32_t segment = to_underlying(o.got.first);
-            // A late claimer of the slab that the segment was before may still hold bits for a moment.
+            // The group claims its pages before the slab is published, so that the slab is not empty and no group
+            // retires it. A late claimer of the segment's former slab may still hold some bits for a moment.
             o.bits &= ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
             slab_publish(o.h, o.page_class, o.index, segment);
             if (before % 256 != 0) {
-                refusal.fetch_and<order::relaxed>(~0xffu);  // there is memory again
+                refusal.fetch_and<order::relaxed>(~0xffu);  // memory is available again
             }
         } else {
             refusal.store<order::relaxed>((before / 256 + 1) * 256 + static_cast<std::uint32_t>(o.why));
@@ -106,8 +112,8 @@ inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
     o.entry = o.why == failure_reason::none ? to_underlying(o.got.first) + 1 : 0;
 }
 
-/// Returns whether it is known already that no segment can be got: each group of a warp would find that out by itself,
-/// one after the other. `o.why` says the reason. All lanes.
+/// Returns whether the mailbox knows already that no segment can be got, and sets `o.why`. Otherwise each group of a
+/// warp would find that out by itself, one after the other. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool is_known_unserved(slab_opening& o) {
     std::uint32_t why = 0;
     if (is_leader(o.group) && cache_level(o.h) == 0) {
@@ -117,15 +123,15 @@ inline ORCHARD_NOINLINE bool is_known_unserved(slab_opening& o) {
     return o.why != failure_reason::none;
 }
 
-/// Returns whether it is known by now that no segment is to be had behind the reclaim that the group needs. `o.why`
-/// says the reason. All lanes.
+/// Returns whether it is known that no segment can be got after the reclaim that the group needs, and sets `o.why`. All
+/// lanes of the group call it.
 inline ORCHARD_NOINLINE bool is_exhausted(slab_opening& o) {
     o.why = static_cast<failure_reason>(from_leader(o.group, static_cast<std::uint32_t>(known_lack(o.h, o.reclaim))));
     return o.why != failure_reason::none;
 }
 
-/// Returns true if the leader has reserved the index. Otherwise another group is getting a slab for it, and this one
-/// has waited for the result. All lanes.
+/// Returns true if the leader has reserved the index. Otherwise returns false after waiting for the group that has:
+/// `o.entry` is the slab, or `o.why` says why there is none. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
     auto& refusal = o.h.state->slabs[o.page_class].refusal;
     o.started = from_leader(o.group, simt::clock_ns());
@@ -139,7 +145,8 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
         if (o.entry == 0) {
             return true;
         }
-        // The group that reserved the index has a deadline. This one has a longer one, in case that group never ends.
+        // The group that reserved the index has a deadline. This group waits longer than that, in case the other group
+        // never ends.
         ORCHARD_NO_UNROLL
         while (o.entry == growing_entry) {
             simt::pause(200);
@@ -154,8 +161,8 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
         if (o.entry != 0) {
             return false;
         }
-        // The other group got no segment, so this one would get none either, unless it needs a later reclaim; or the
-        // slab has been retired again.
+        // Either the other group got no segment, or its slab was retired again. If it got none, this group would get
+        // none either, unless it needs a later reclaim.
         const std::uint32_t now = from_leader(o.group, refusal.load<order::relaxed>());
         const auto why = static_cast<failure_reason>(now % 256);
         if (now / 256 != o.rejections && why != failure_reason::none && (o.reclaim == 0 || !is_shortage(why))) {
@@ -168,9 +175,10 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
     }
 }
 
-/// The slab at `o.index`: found, made, or waited for. A group that needs a reclaim waits for it before it reserves the
-/// index: others would wait for that index. All lanes of a converged group; the same result in all.
-/// Cost: as `acquire`, for one group, and the others' wait.
+/// Gets the slab at `o.index`: finds it, creates it, or waits until another group has created it. The result is in
+/// `o.entry` and `o.why`, the same in all lanes. If the group needs a reclaim, it waits for the reclaim before it
+/// reserves the index, because other groups would wait for the index. All lanes of a converged group call it. Cost:
+/// `acquire` for one group; the other groups wait for it.
 ORCHARD_INLINE void open_slab(slab_opening& o) {
     o.why = failure_reason::none;
     if (o.reclaim != 0) {
