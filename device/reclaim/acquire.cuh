@@ -2,27 +2,28 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How device code gets segments and lets them go. They come from the segment cache first, then from the host by the
-/// mailbox. Memory that is freed always goes into the segment cache, which takes two atomics and no mailbox; groups
-/// that ask for segments hand the surplus back to the host.
+/// How device code gets segments and frees them. A group takes segments from the segment cache, else gets them from the
+/// host through the mailbox. Freed memory always goes into the segment cache, which costs two atomics and no round
+/// trip. Groups that ask for segments return the surplus to the host.
 
 #include "device/reclaim/reclaim.cuh"
 #include "device/segment_cache/level.cuh"
 
-/// The calls of `acquire`, in their order:
+/// The calls of `acquire`, in order:
 ///
-///     take_cached                     segment_cache/search.cuh          two atomics where the segment cache has it
-///     check_exhaustion                host_rpc/request_segments.cuh     it is known that the host has none
-///     ask_host
+///     take_cached                     host_rpc/segment_request.cuh      two atomics if the segment cache has the
+///     segments check_exhaustion                this file                         fails if the host is known to have
+///     none ask_host
 ///       request_segments              host_rpc/request_segments.cuh     a request to one shard's service
 ///         mailbox_client::post        host_rpc/post.cuh                 a slot, a ticket, a word in host memory
-///         mailbox_client::wait        host_rpc/wait.cuh                 the response, as poller where no group is
-///     take_refill                     only behind a reclaim
-///     level_after                     segment_cache/level.cuh           a refill, or a surplus handed back
+///         mailbox_client::wait        host_rpc/wait.cuh                 the response; the group may become poller
+///     take_refill                     only after a reclaim
+///     level_after                     segment_cache/level.cuh           a refill, or a surplus returned
 
 namespace orchard::device {
 
-/// Says what was got. All lanes.
+/// Stores the segments got as the result, and clears the note of exhaustion if there was one. All lanes of the group
+/// call it.
 inline ORCHARD_NOINLINE void set_result(segment_request& d) {
     *d.result = {d.run, d.leaf, leaf_count{d.leaves}};
     if (is_leader(d.mask)) {
@@ -33,17 +34,19 @@ inline ORCHARD_NOINLINE void set_result(segment_request& d) {
     }
 }
 
-/// What a group asks for.
+/// A request for segments.
 struct request_of_memory {
-    std::uint32_t k;           ///< segments
-    std::uint32_t leaves = 0;  ///< and a tail of so many; one of both may be 0
-    std::uint64_t bytes = 0;   ///< the lanes' blocks in a chunk, which is counted then; 0: it is for no chunk
-    /// The reclaim behind which a refusal is the last word; 0: none is needed, and a refusal says nothing but that no
-    /// memory was found at once.
+    std::uint32_t k;           ///< whole segments
+    std::uint32_t leaves = 0;  ///< leaves of the tail behind them; `k` or `leaves` may be 0
+    std::uint64_t bytes = 0;   ///< sum of the lanes' blocks, if the request is for a chunk, which is then counted; 0:
+                               ///< it is for no chunk
+    /// The reclaim after which a failure is final. 0: no reclaim is needed, and a failure only says that no memory was
+    /// found at once.
     std::uint64_t reclaim = 0;
 };
 
-/// Sets `d.why` to the reason for which the request is known to be refused, or to none. All lanes.
+/// Sets `d.why` to the reason if the note of exhaustion covers this request, else to none. All lanes of the group call
+/// it.
 inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     d.why = failure_reason::none;
     if (!d.noted) {
@@ -53,7 +56,7 @@ inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     d.why = static_cast<failure_reason>(from_leader(d.mask, static_cast<std::uint32_t>(why)));
 }
 
-/// After a request: keeps the levels.
+/// Restores the segment cache's levels after a request succeeded. All lanes of the group call it.
 inline ORCHARD_FN void level_after(segment_request& d) {
     level_cache(d);
     if (d.leaves != 0) {
@@ -61,29 +64,32 @@ inline ORCHARD_FN void level_after(segment_request& d) {
     }
 }
 
-/// What a group looks at before it asks for segments.
+/// The flags that a group reads before it asks for segments.
 struct acquire_flags {
     bool closing;
     bool exhausted;  ///< there is a note of exhaustion
 };
 
-/// All lanes. Cost: two loads side by side.
+/// Returns the heap's flags. All lanes of the group call it. Cost: two independent loads.
 inline ORCHARD_FN acquire_flags read_flags(const heap_view& h, lane_mask mask) {
     const std::uint64_t note = h.state->exhausted.word.load<order::relaxed>();
     const std::uint32_t flags = from_leader(mask, (is_closing(h) ? 1u : 0u) | (note != 0 ? 2u : 0u));
     return {(flags & 1) != 0, (flags & 2) != 0};
 }
 
-/// Hands back some of what the segment cache has too much, and asks the host.
+/// Returns some surplus of the segment cache to the host, and then asks the host. All lanes of the group call it.
 inline ORCHARD_FN void ask_host(segment_request& d) {
-    // The host should find in one piece what the segment cache has in pieces, or never serves.
+    // The service reads these posts in order, so that the returned segments can join into the run that is asked for.
+    // Everything above the target is returned if the segment cache never serves such a request: a run above 64
+    // segments, or any if the target is 0.
     const bool all = d.k > 64 || d.h.cache_target == 0;
     hand_back_surplus(d, all ? d.h.cache_target : d.h.cache_max, returns_at_once + d.k / 32);
     request_anywhere(d);
 }
 
-/// After a refusal: the host may have granted a refill before, which has the segments. Returns whether the group has
-/// them now. All lanes.
+/// Tries the segment cache again after the host failed the request: the host may have granted its last segments to a
+/// refill shortly before. Returns whether the group has segments now; otherwise restores `d.why`. All lanes of the
+/// group call it.
 inline ORCHARD_FN bool take_refill(segment_request& d) {
     d.elsewhere = d.why;
     if (refill_under_way(d) != 0) {
@@ -97,12 +103,13 @@ inline ORCHARD_FN bool take_refill(segment_request& d) {
     return false;
 }
 
-/// Gets segments with a tail: from the segment cache, else from the host. Where `what` names a reclaim, that is over.
-/// All lanes of a converged group; the same result in all. Errors: as `failure_reason`. Cost: two atomics on a segment
-/// cache hit, two more for a tail; a round trip (3 to 5 us) otherwise.
+/// Gets segments with a tail, from the segment cache or else from the host. Returns none, or the reason for the
+/// failure. If `what` names a reclaim, that reclaim must be over. All lanes of a converged group call it; the result is
+/// the same in all. Cost: two atomics if the segment cache has the segments, two more for a tail; otherwise a round
+/// trip (3 to 5 us).
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
                                                mailbox::grant* got) {
-    // A run lies in one shard.
+    // A run must lie within one shard.
     const std::uint32_t whole = what.k + (what.leaves != 0 ? 1 : 0);
     if (whole > h.max_slabs || whole > h.segments_per_shard) {
         return failure_reason::too_large;
@@ -139,8 +146,9 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     return d.why;
 }
 
-/// Gets a run of `k` segments, as `acquire`; refuses only behind a reclaim that began when nothing was found at first.
-/// What other groups hold at that moment for requests of their own, or are about to hand back, counts as taken.
+/// Gets a run of `k` segments, as `acquire`. It fails only after a reclaim that began after the first attempt found
+/// nothing. Segments that other groups hold at that moment, for their own requests or on the way to the host, count as
+/// in use. All lanes of a converged group call it.
 ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
     mailbox::grant got;
     failure_reason why = acquire(h, mask, {k}, &got);

@@ -2,8 +2,12 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Reclaims: on shortage, a group retires empty slabs and hands the segment cache back to the host. Also settles a heap
-/// before the host looks at it.
+/// Reclaims: on shortage, one group retires empty slabs and returns the segment cache to the host, before any request
+/// may fail. `settle` does similar work before the host inspects a heap.
+///
+/// `heap_state::reclaims` counts reclaims and is odd while one is under way (`reclaim_count`). A group that found no
+/// memory takes the number of the next reclaim to begin (`next_reclaim`) and waits until it is over (`await_reclaim`);
+/// one of the waiting groups performs it.
 
 #include "device/host_rpc/host_frees.cuh"
 #include "device/host_rpc/request_segments.cuh"
@@ -12,8 +16,9 @@
 
 namespace orchard::device {
 
-/// Where a refill is under way, posted, and its segments not at hand yet: shard + 1; else 0. The newest value: a post
-/// releases nothing that a load would have to see. All lanes.
+/// Returns shard + 1 if a refill was posted and its segments have not arrived; else 0. A read-modify-write, since it
+/// reads the newest value: the post's relaxed write would not make a plain load see it. The acquire pairs with
+/// `cache_completion`. All lanes of the group call it.
 inline ORCHARD_NOINLINE std::uint64_t refill_under_way(segment_request& d) {
     std::uint64_t shard = 0;
     if (is_leader(d.mask) && !simt::mutation::is(fault::refill_wait)) {
@@ -22,8 +27,9 @@ inline ORCHARD_NOINLINE std::uint64_t refill_under_way(segment_request& d) {
     return from_leader(d.mask, shard);
 }
 
-/// Whether to stay for answers of `d.shard`: some rounds for what is under way, but until it is at hand for a refill,
-/// which a poller that stands still may have in hand. All lanes.
+/// Returns whether to wait further for responses of `d.shard`: for a limited number of rounds while any post is in
+/// flight; for a refill until its segments have arrived, since a stalled poller may hold its response. All lanes of the
+/// group call it.
 inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
     constexpr std::uint32_t rounds = 32;
     if (d.cursor < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0) {
@@ -33,8 +39,9 @@ inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
     return from_leader(d.mask, late ? 1u : 0u) == 0 && refill_under_way(d) == d.shard + 1;
 }
 
-/// Delivers what answers are under way, so that grants which nobody waits for come to hand. Refills are waited for, if
-/// not for too long; of the others those stay under way that a service parks.
+/// Delivers the responses under way, so that grants without a waiter reach the segment cache. It waits for refills, up
+/// to `reclaim_patience_ns`. Other responses stay under way if the service has parked their requests. All lanes of the
+/// group call it.
 inline ORCHARD_FN void collect_answers(segment_request& d) {
     d.since = simt::clock_ns();
     ORCHARD_NO_UNROLL
@@ -50,11 +57,12 @@ inline ORCHARD_FN void collect_answers(segment_request& d) {
     }
 }
 
-/// Returns the number of the first reclaim that begins after this call: it finds all memory that was unused when the
-/// caller found none. All lanes of a converged group.
+/// Returns the number of the first reclaim that begins after this call. That reclaim finds all memory that was free
+/// when the caller found none. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE std::uint64_t next_reclaim(const heap_view& h, lane_mask mask) {
-    // A read-modify-write reads the newest value: by an older one, a reclaim that has begun before would look like one
-    // that begins later. It also releases: the group that reclaims must see all memory that was freed before.
+    // A read-modify-write reads the newest value. With an older value, a reclaim that began earlier would seem to begin
+    // later. The release makes what this group saw freed visible to the group that reclaims (pairs with the acquire in
+    // `try_reclaim`).
     std::uint64_t reclaims = 0;
     if (is_leader(mask)) {
         reclaims = h.state->reclaims.word.fetch_add<order::acq_rel>(0);
@@ -63,11 +71,12 @@ inline ORCHARD_NOINLINE std::uint64_t next_reclaim(const heap_view& h, lane_mask
     return reclaims + (reclaims % 2 == 0 || simt::mutation::is(fault::reclaim_age) ? 2 - reclaims % 2 : 3);
 }
 
-/// The state of a reclaim that a group needs: it is over, another group reclaims, or this group is to do it.
+/// The state of the reclaim that a group needs: it is over, another group reclaims, or this group has begun it.
 enum class reclaim_turn : std::uint32_t { over, other, own };
 
-/// Looks whether the reclaim `d.reclaim` is over, and begins it where no other group is about one. A group that stands
-/// still in one is waited for no longer than `reclaim_patience_ns`: another group begins it anew then. All lanes.
+/// Checks whether the reclaim `d.reclaim` is over, and begins a reclaim if none is under way. A reclaim that has been
+/// under way for longer than `reclaim_patience_ns` is begun again by the checking group. Its acquires pair with
+/// `end_reclaim` and `next_reclaim`. All lanes of the group call it.
 inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
     reclaim_turn turn = reclaim_turn::other;
     if (is_leader(d.mask)) {
@@ -89,7 +98,7 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
     return static_cast<reclaim_turn>(from_leader(d.mask, static_cast<std::uint32_t>(turn)));
 }
 
-/// Ends a reclaim, unless another group has begun it anew.
+/// Ends this group's reclaim, unless another group has begun it again. All lanes of the group call it, after a barrier.
 inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
     if (is_leader(d.mask)) {
         std::uint64_t own = d.reclaims;
@@ -97,8 +106,8 @@ inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
     }
 }
 
-/// Returns whether the segment cache is to be drained once more: where slots are few, a pass hands back little, and
-/// what is acknowledged makes room for more. All lanes.
+/// Returns whether to drain the segment cache once more. If slots are few, a pass returns little, and each
+/// acknowledgement frees a slot for the next pass. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
     constexpr std::uint32_t max_idle_passes = 8;
     d.idle_passes = d.emptied != d.kept ? 0 : d.idle_passes + 1;
@@ -108,7 +117,8 @@ inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
     return more;
 }
 
-/// Retires empty slabs and hands the segment cache back, so that the host can serve what it just could not.
+/// Performs a reclaim: retires empty slabs and returns the segment cache, so that the host can serve requests that it
+/// just failed. All lanes of the group call it.
 inline ORCHARD_FN void gather(segment_request& d) {
     ORCHARD_NO_UNROLL
     for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
@@ -120,8 +130,8 @@ inline ORCHARD_FN void gather(segment_request& d) {
     } while (needs_another_pass(d));
 }
 
-/// On shortage: returns when the reclaim with this number is over. One group at a time reclaims, the others wait for
-/// it. All lanes of a converged group.
+/// Waits until the reclaim with this number is over. One group at a time reclaims, the others wait for it. All lanes of
+/// a converged group call it.
 inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t number) {
     segment_request d(h, mask);
     d.reclaim = number;
@@ -140,10 +150,10 @@ inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, s
         gather(d);
         end_reclaim(d);
     }
-    simt::sync(d.mask);  // what the leader has acquired
+    simt::sync(d.mask);  // what the leader has acquired holds for all lanes
 }
 
-/// How many posts the mailboxes of a heap had when a group began to wait for their answers.
+/// The number of posts that each mailbox of a heap had when a group began to wait for their responses.
 struct posts_before {
     std::uint64_t tickets[max_shards];
 
@@ -153,7 +163,7 @@ struct posts_before {
             tickets[s] = from_leader(mask, h.mailboxes[s].device->ticket.word.load<order::relaxed>());
         }
     }
-    /// Whether as many have been answered and delivered.
+    /// Returns whether at least as many responses have been delivered.
     [[nodiscard]] ORCHARD_FN bool are_over(const heap_view& h, lane_mask mask) const {
         bool over = true;
         for (std::uint32_t s = 0; s < h.shards; ++s) {
@@ -163,8 +173,8 @@ struct posts_before {
     }
 };
 
-/// Delivers answers until as many have come as there were posts, also while others post. Returns false at the mailbox's
-/// deadline. All lanes of a converged group.
+/// Delivers responses until there are as many as there were posts at the call, also while other groups post. Returns
+/// false at the mailbox's deadline. All lanes of a converged group call it.
 inline ORCHARD_FN bool deliver_what_is_posted(segment_request& d, rounds_seen* seen) {
     const posts_before posted(d.h, d.mask);
     const std::uint64_t started = from_leader(d.mask, simt::clock_ns());
@@ -183,11 +193,12 @@ inline ORCHARD_FN bool deliver_what_is_posted(segment_request& d, rounds_seen* s
     return true;
 }
 
-/// Frees what the host has freed, hands the segment cache back where `drain_too` says so, and delivers the answers of
-/// what is posted. Where nobody else uses the heap nothing is under way then, and nothing in the segment cache. All
-/// lanes of a converged group.
+/// Frees the blocks that the host has freed, returns the segment cache if `drain_too`, and delivers the responses of
+/// all posts made so far. If no other kernel uses the heap, then no post is under way afterwards, and with `drain_too`
+/// the segment cache is empty. All lanes of a converged group call it.
 inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too) {
-    // What is delivered may be segments for the segment cache; beside kernels there can always be more.
+    // Responses may bring segments into the segment cache, so that a pass repeats. The limit ends the loop beside
+    // kernels that refill it.
     constexpr int max_idle_passes = 8;
     rounds_seen seen[max_shards]{};
     segment_request d(h, mask);
@@ -205,7 +216,7 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
             put_late_tails(h);
         }
         const std::uint32_t left = drain_too ? from_leader(mask, all_cached(h)) : 0;
-        // Where slots are few, a pass hands back little.
+        // If slots are few, a pass returns little: stop only after several passes without progress.
         idle_passes = left < least ? 0 : idle_passes + 1;
         least = left < least ? left : least;
         if (!delivered || left == 0 || idle_passes == max_idle_passes) {

@@ -2,14 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Hands the whole segment cache back to the host, word by word.
+/// Returns the whole segment cache to the host: first the segments, then the portions of each length, word by word.
 
 #include "device/host_rpc/segment_request.cuh"
 
 namespace orchard::device {
 
-/// Goes on to the next words of the bitmap of `d.drained` that its summary names: below `d.cursor` all are done. False
-/// at the end. All lanes.
+/// Moves `d.cursor` to the next words of the bitmap `d.drained` that the summary names; all words below the cursor are
+/// done. Returns false at the end. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool skip_empty_words(segment_request& d) {
     const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
     const std::uint32_t count = (from.count + 63) / 64;
@@ -29,7 +29,8 @@ inline ORCHARD_NOINLINE bool skip_empty_words(segment_request& d) {
     return false;
 }
 
-/// Takes the next words out of the bitmap of `d.drained`: `d.bits` of each lane that `d.holders` names. All lanes.
+/// Takes the next words out of the bitmap `d.drained`, one a lane: `d.bits`, nonzero in the lanes `d.holders`. All
+/// lanes of the group call it.
 inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
     const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
     d.own = d.cursor + static_cast<std::uint32_t>(simt::rank_in(d.mask));
@@ -40,11 +41,11 @@ inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
     const std::uint32_t end = (d.cursor / 64 + 1) * 64;
     const std::uint32_t behind = d.cursor + static_cast<std::uint32_t>(simt::popcount(d.mask));
     d.cursor = behind < end ? behind : end;
-    simt::sync(d.mask);  // what each lane acquired with its word, the leader releases with its posts
+    simt::sync(d.mask);  // what each lane acquired with its word, the leader's posts release
 }
 
-/// Takes the words out of the bitmap of `d.drained`, and says the next run to be handed back (`d.run`); false at the
-/// end. All lanes.
+/// Takes the next run of segments, or portion, out of the bitmap `d.drained`, and stores it in `d.run`. Returns false
+/// at the end. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
     ORCHARD_NO_UNROLL
     while (d.left == 0) {
@@ -68,7 +69,8 @@ inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
     return true;
 }
 
-/// Whether there may be something to drain: of portions only where the level says so.
+/// Begins to drain the bitmap `d.drained`. Returns false if its level says that it is empty; the level of segments is
+/// not consulted. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool begin_drain(segment_request& d) {
     d.cursor = 0;
     d.left = 0;
@@ -76,7 +78,8 @@ inline ORCHARD_NOINLINE bool begin_drain(segment_request& d) {
     return d.drained == 0 || from_leader(d.mask, level_of(cached_portions(d.h, d.drained))) != 0;
 }
 
-/// Hands the whole segment cache back to the host.
+/// Returns the whole segment cache to the host. `d.emptied` counts what was taken out, `d.kept` what no slot was free
+/// for. All lanes of the group call it.
 inline ORCHARD_FN void drain(segment_request& d) {
     ORCHARD_NO_UNROLL
     for (d.drained = 0; d.drained < leaves_per_segment; ++d.drained) {
@@ -91,7 +94,7 @@ inline ORCHARD_FN void drain(segment_request& d) {
     }
 }
 
-/// The same. All lanes of a converged group.
+/// The same for callers without a segment request. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE void drain_cache(const heap_view& h, lane_mask mask) {
     segment_request d(h, mask);
     drain(d);

@@ -2,17 +2,19 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Keeps the segment cache's level: gets segments where it is low, hands some back to the host where it is high.
+/// Keeps the segment cache's level: gets segments if it is low, returns some to the host if it is high. A group does
+/// this after it has got segments, so that no thread of its own is needed for it.
 
 #include "device/host_rpc/segment_request.cuh"
 
 namespace orchard::device {
 
-/// What the segment cache's level asks for: nothing, a post for more, to collect what was posted for, or to hand some
-/// back.
+/// What the segment cache's level requires: nothing, a post for more segments, to collect the response to an earlier
+/// such post, or to return some.
 enum class level_step : std::uint32_t { none, post, collect, hand_back };
 
-/// All lanes.
+/// Returns what the level requires. For `post`, the group has reserved the heap's one refill (`refill_in_flight`); for
+/// `collect`, `d.shard` is the shard of the refill under way. All lanes of the group call it.
 inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
     const heap_view& h = d.h;
     const std::uint32_t level = from_leader(d.mask, cache_level(h));
@@ -31,7 +33,7 @@ inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
     return posted_to == 0 ? level_step::post : level_step::collect;
 }
 
-/// Makes ready to post for as many as are missing, `refill_batch` at the least.
+/// Prepares a post for the missing segments, for `refill_batch` at least. All lanes of the group call it.
 inline ORCHARD_NOINLINE void prepare_refill(segment_request& d) {
     const std::uint32_t level = cache_level(d.h);
     const std::uint32_t missing = d.h.cache_target > level ? d.h.cache_target - level : 0;
@@ -40,7 +42,9 @@ inline ORCHARD_NOINLINE void prepare_refill(segment_request& d) {
     prepare_request(d, d.first_shard, {mailbox::request_kind::grant, 0, 0, {segment_index{0}, count}, true}, true);
 }
 
-/// After that post.
+/// Counts the refill if it was posted; otherwise gives up the reservation of the refill. All lanes of the group call
+/// it.
+/// @param over  the result of `try_post`
 inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
     if (!is_leader(d.mask)) {
         return;
@@ -49,13 +53,14 @@ inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
         d.h.add(counter::refills, 1);
         d.h.add(counter::posts, 1);
     } else {
-        // No plain store: a reader of this 0 acquires what earlier refills have brought.
+        // A read-modify-write continues the release sequence of `cache_completion`: a group that reads this 0 still
+        // acquires what earlier refills have brought.
         d.h.state->refill_in_flight.word.fetch_and<order::relaxed>(0);
     }
 }
 
-/// Keeps the segment cache's level: posts for more without waiting, or collects what was posted for, or hands back what
-/// is too much.
+/// Keeps the segment cache's level: posts for more segments without waiting, collects the response to an earlier post,
+/// or returns the surplus. All lanes of the group call it.
 inline ORCHARD_FN void level_cache(segment_request& d) {
     switch (plan_level(d)) {
         case level_step::none: return;
@@ -65,7 +70,8 @@ inline ORCHARD_FN void level_cache(segment_request& d) {
     }
 }
 
-/// The same for a lane that has taken a segment of the segment cache by itself. All lanes of a converged group.
+/// The same for a lane that has taken a segment from the segment cache by itself. All lanes of a converged group call
+/// it.
 inline ORCHARD_NOINLINE void refill_cache(const heap_view& h, lane_mask mask) {
     segment_request d(h, mask);
     level_cache(d);

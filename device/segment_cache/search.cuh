@@ -2,25 +2,26 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Taking out of the segment cache. The lanes of a group look side by side: at summary words, and then at the words
-/// that one of those names. One lane that has seen what is wanted takes it. If it comes too late, the atomic says so,
-/// and the next lane tries. So the last run of a nearly empty segment cache is found in as few steps as the first of a
-/// full one.
+/// Taking segments and portions from the segment cache. The lanes of a group search side by side: each reads summary
+/// words, and then one of the words that a summary word names. One lane that saw a fitting piece takes it. If another
+/// group took it first, the atomic says so, and the next lane tries. So the last run of a nearly empty segment cache is
+/// found in as few steps as the first run of a full one.
 ///
-/// A chunk of segments with a tail lies in the segment cache as segments and as a portion, as other requests may have
-/// use for either. Tails of one length are few: the search goes by them, and looks whether the segments before one are
-/// at hand.
+/// A chunk of segments with a tail is not kept as one piece: its segments and its portion are kept separately, since
+/// other requests may need either. Few tails have the right length. The search therefore starts from tails, and checks
+/// whether the segments before one are in the segment cache.
 
 #include "device/group/bits.cuh"
 #include "device/segment_cache/segment_cache.cuh"
 
 namespace orchard::device {
 
-/// The lowest run of `k` <= 64 ones in `bits`; 0 where there is none.
+/// Returns the lowest run of `k` <= 64 ones in `bits`; 0 if there is none.
 ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
     std::uint64_t starts = bits;
     std::uint32_t have = 1;
     while (have < k && starts != 0) {
+        // Bit i of `starts` says that a run of `have` ones begins at i. Each step at most doubles `have`.
         const std::uint32_t step = have < k - have ? have : k - have;
         starts &= starts >> step;
         have += step;
@@ -28,65 +29,65 @@ ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
     return starts == 0 ? 0 : ones<std::uint64_t>(k) << simt::lowest_bit(starts);
 }
 
-/// Returns the lowest run of `k` from a random place on, else the lowest of all, or 0: lanes that search a word
-/// together should not all want the same run.
+/// Returns the lowest run of `k` ones at or above a random bit, else the lowest of all, else 0. The randomness makes
+/// lanes that read the same word want different runs.
 inline ORCHARD_FN std::uint64_t random_run(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
     const std::uint64_t run = run_in_word(bits & ~std::uint64_t{0} << random % 64, k);
     return run != 0 ? run : run_in_word(bits, k);
 }
 
-/// The lowest run of ones in `bits`, which must not be 0.
+/// Returns the lowest run of ones in `bits`, which must not be 0.
 ORCHARD_INLINE std::uint64_t lowest_run(std::uint64_t bits) {
     const std::uint64_t above =
         bits + (bits & (~bits + 1));  // the carry runs to behind it; lost where it ends the word
     return bits & ~above;
 }
 
-/// Which bits of a word to take for a run of `k`, whose place is random; the lowest run of whatever length where k is
-/// 0. 0 where there is no such run.
+/// Returns the bits of a word to take for a run of `k` ones: a run at a random place, or the lowest run of any length
+/// if `k` is 0. Returns 0 if there is no such run.
 inline ORCHARD_FN std::uint64_t wanted_bits(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
     return k == 0 ? lowest_run(bits) : random_run(bits, k, random);
 }
 
-/// Bits of a word of portions with which its two VA blocks begin.
+/// The bits of a word of portions that are the first leaves of its two VA blocks.
 inline constexpr std::uint64_t block_begins = std::uint64_t{1} << leaves_per_segment | 1;
 
-/// Most words that a search for a run of several looks at. After that the host may know better; and on shortage all
-/// that lies here goes back to it.
+/// The most words that a search for a run of several segments reads. Then the group asks the host, which may find a run
+/// faster. On shortage everything in the segment cache goes back to the host anyway.
 inline constexpr std::uint32_t max_words_for_a_run = 1024;
 
-/// A search of the segment cache, in the memory of each lane of the group; `mailbox_client.cuh` says why.
+/// The state of a search, kept in each lane's local memory; host_rpc/client.cuh says why.
 struct cache_search {
     /// Summary words that each lane reads side by side.
     static constexpr std::uint32_t depth = 2;
 
     const heap_view& h;
-    cache_bitmap from;  ///< portions of `tail` leaves, where there is to be a tail
+    cache_bitmap from;  ///< the bitmap searched; with a tail, that of portions of `tail` leaves
     lane_mask mask;
-    std::uint32_t k;       ///< bits wanted; 0: some, in a run of whatever length
-    std::uint32_t tail;    ///< leaves of a portion that must begin behind the run; 0: none
-    std::uint32_t random;  ///< the same in all lanes
+    std::uint32_t k;       ///< length of the run wanted; 0: a run of any length
+    std::uint32_t tail;    ///< leaves of a portion that must begin right after the run; 0: none
+    std::uint32_t random;  ///< a random number, the same in all lanes
     std::uint32_t tried = 0;
-    // Summary words, counted from a random one.
-    std::uint32_t start = 0;      ///< that one
-    std::uint32_t at = 0;         ///< that are to be read next
-    std::uint64_t read[depth]{};  ///< this lane's
-    std::uint32_t turn = depth;   ///< whose turn of them it is
-    lane_mask holders = 0;        ///< lanes whose one names words
-    // Words that one of them names: the same in all lanes.
-    std::uint64_t named = 0;        ///< to be looked at, turned by `random`
-    std::uint32_t named_first = 0;  ///< the first of the 64
+    // Summary words, numbered from `start` on.
+    std::uint32_t start = 0;      ///< the summary word at which this search begins
+    std::uint32_t at = 0;         ///< number of summary words read so far by all lanes
+    std::uint64_t read[depth]{};  ///< the summary words that this lane has read
+    std::uint32_t turn = depth;   ///< the position in `read` that is being looked at
+    lane_mask holders = 0;        ///< lanes whose summary word at `turn` names words that are not done
+    // The words that one summary word names; the same in all lanes.
+    std::uint64_t named = 0;        ///< names of words still to be read, rotated right by `random`
+    std::uint32_t named_first = 0;  ///< the first of the 64 words
     // The word that this lane looks at.
     std::uint32_t word = 0;
     bool has_word = false;
     bool is_empty = false;
-    std::uint64_t want = 0;   ///< its bits that are to be taken; 0: it has not what is wanted
-    std::uint64_t tails = 0;  ///< in it that were not looked before yet
-    std::uint32_t first = 0;  ///< segment of the run before the tail; it lies in two words at most
-    // Which lane takes.
+    std::uint64_t want = 0;   ///< bits of the word that the lane would take; 0: the word has no fitting piece
+    std::uint64_t tails = 0;  ///< tails in the word whose preceding segments have not been checked yet
+    std::uint32_t first = 0;  ///< first segment of the run before the tail; the run lies in two words at most
+    // The lane that takes.
     lane_mask candidates = 0;
     int source = 0;
-    bool taken = false;  ///< by this lane
+    bool taken = false;  ///< this lane took the piece
     std::uint32_t attempts = 0;
     segment_run found;
 
@@ -95,11 +96,13 @@ struct cache_search {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t summaries() const { return (from.count + 63) / 64; }
 };
 
+/// Chooses the bitmap of portions of `leaves` leaves.
 inline ORCHARD_NOINLINE void choose_portions(cache_search& s, std::uint32_t leaves) {
     s.from = cached_portions(s.h, leaves);
 }
 
-/// Begins a search of the bitmap that was chosen. False where the segment cache holds too little. All lanes.
+/// Begins a search of the chosen bitmap. Returns false if the segment cache holds too little. All lanes of the group
+/// call it.
 inline ORCHARD_NOINLINE bool begin_search(cache_search& s) {
     const std::uint32_t level = from_leader(s.mask, level_of(s.from));
     if (s.k > 64 || level == 0) {
@@ -113,13 +116,14 @@ inline ORCHARD_NOINLINE bool begin_search(cache_search& s) {
     return wanted >= s.k && s.from.count != 0;
 }
 
-/// The summary word that is `i` behind the first one that was looked at; `i` is below their number.
+/// Returns the number of the summary word that is `i` words after `start`, cyclically; `i` is less than the number of
+/// summary words.
 ORCHARD_INLINE std::uint32_t summary_at(const cache_search& s, std::uint32_t i) {
     const std::uint32_t index = s.start + i;
     return index < s.summaries() ? index : index - s.summaries();
 }
 
-/// Each lane reads `depth` more summary words. All lanes.
+/// Reads `depth` more summary words in each lane. All lanes of the group call it.
 inline ORCHARD_NOINLINE void read_summaries(cache_search& s) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(s.mask));
@@ -136,7 +140,8 @@ inline ORCHARD_NOINLINE void read_summaries(cache_search& s) {
     s.at += cache_search::depth * width;
 }
 
-/// Goes to the next summary word that names any: its words are `s.named`. False: there are no more. All lanes.
+/// Goes on to the next summary word that names words: `s.named`. Returns false if there is none. All lanes of the group
+/// call it.
 inline ORCHARD_NOINLINE bool next_summary(cache_search& s) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
     ORCHARD_NO_UNROLL
@@ -159,7 +164,7 @@ inline ORCHARD_NOINLINE bool next_summary(cache_search& s) {
     return true;
 }
 
-/// Each lane gets one of the words that are named. False: none is left. All lanes.
+/// Assigns one of the named words to each lane. Returns false if none is left. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool next_words(cache_search& s) {
     if (s.named == 0) {
         return false;
@@ -181,14 +186,14 @@ inline ORCHARD_NOINLINE bool next_words(cache_search& s) {
     return true;
 }
 
-/// The bits that the run `s.first` has in the segment cache's word in which it begins (`i` = 0), or in the next one.
+/// Returns the bits of the run at `s.first` in the word in which it begins (`i` = 0) or in the next word (`i` = 1).
 ORCHARD_INLINE std::uint64_t bits_of_run(const cache_search& s, std::uint32_t i) {
     const std::uint32_t begin = s.first % 64;
     const std::uint64_t whole = ones<std::uint64_t>(s.k);
     return i == 0 ? whole << begin : begin == 0 ? 0 : whole >> (64 - begin);
 }
 
-/// What this lane's word has of what is wanted: `s.want`; of tails, those that are to be looked behind.
+/// Reads this lane's word: sets `s.want` to a fitting piece or, with a tail, `s.tails` to the tails to be checked.
 inline ORCHARD_NOINLINE void look_at_word(cache_search& s) {
     const std::uint64_t bits = s.has_word ? s.from.at(s.word).load<order::relaxed>() : 0;
     s.is_empty = bits == 0;
@@ -200,7 +205,8 @@ inline ORCHARD_NOINLINE void look_at_word(cache_search& s) {
     }
 }
 
-/// Looks whether segments at hand lie before one of `s.tails`: then that is `s.want`, and they are `s.first`.
+/// Checks one of `s.tails`: if the segments before it are in the segment cache, sets `s.want` to the tail and `s.first`
+/// to the run.
 inline ORCHARD_NOINLINE void look_before_tail(cache_search& s) {
     if (s.tails == 0 || s.want != 0) {
         return;
@@ -220,19 +226,19 @@ inline ORCHARD_NOINLINE void look_before_tail(cache_search& s) {
     s.want = missing == 0 ? tail : 0;
 }
 
-/// Says in the summary that this lane's word holds something.
+/// Sets the summary bit of this lane's word.
 ORCHARD_INLINE void name_word(const cache_search& s) {
     s.from.summary[s.word / 64].fetch_or<order::release>(std::uint64_t{1} << s.word % 64);
 }
 
-/// Takes the bits `s.want` of the word. Whether it got them all; nothing has changed otherwise. Where a single bit was
-/// gone, another one of those that the atomic has shown will do.
+/// Takes the bits `s.want` of the word. Returns true if it got all of them; otherwise it puts back what it got. If a
+/// single segment was gone, it tries another bit of the value that the atomic returned.
 inline ORCHARD_NOINLINE bool take_bits(cache_search& s) {
     constexpr std::uint32_t max_attempts = 6;
     auto& w = s.from.at(s.word);
     ORCHARD_NO_UNROLL
     for (std::uint32_t attempt = 1; attempt <= max_attempts && s.want != 0; ++attempt) {
-        // Acquires what the last owner released with its put.
+        // Acquires what the last owner released (`cache_put_bits`, `mark_portion`).
         const std::uint64_t old = w.fetch_and<order::acquire>(~s.want);
         const std::uint64_t won = old & s.want;
         if (won == s.want) {
@@ -248,8 +254,8 @@ inline ORCHARD_NOINLINE bool take_bits(cache_search& s) {
     return false;
 }
 
-/// Takes the segments of the run `s.first` that lie in one word; false, and nothing has changed, where some are
-/// missing.
+/// Takes the segments of the run at `s.first` that lie in one word. Returns false if some are missing; it then puts
+/// back the others.
 inline ORCHARD_NOINLINE bool take_of_run(const cache_search& s, std::uint32_t i) {
     const std::uint64_t all = bits_of_run(s, i);
     if (all == 0) {
@@ -263,8 +269,7 @@ inline ORCHARD_NOINLINE bool take_of_run(const cache_search& s, std::uint32_t i)
     return won == all;
 }
 
-/// Puts a tail back that was taken in vain, and the segments of the run `s.first` that lie in its first word, if those
-/// were.
+/// Puts back a tail whose run was not complete and, if `segments`, also the segments of the run's first word.
 inline ORCHARD_NOINLINE void untake(const cache_search& s, bool segments) {
     if (segments) {
         cache_put_bits(s.h, s.first / 64, bits_of_run(s, 0));
@@ -273,7 +278,7 @@ inline ORCHARD_NOINLINE void untake(const cache_search& s, bool segments) {
     name_word(s);
 }
 
-/// Notes what was taken: `s.found`.
+/// Counts the piece taken, and stores it in `s.found`.
 inline ORCHARD_NOINLINE void note_found(cache_search& s) {
     const auto bits = static_cast<std::uint32_t>(simt::popcount(s.want));
     count_taken(s.h, s.from, static_cast<int>(bits));
@@ -284,7 +289,8 @@ inline ORCHARD_NOINLINE void note_found(cache_search& s) {
     }
 }
 
-/// Takes what this lane has seen; false where that was gone. This lane alone.
+/// Takes the piece that this lane saw. Returns false, and takes nothing, if another group took it first. One lane calls
+/// it alone.
 ORCHARD_INLINE bool take(cache_search& s) {
     if (!take_bits(s)) {
         return false;
@@ -300,21 +306,21 @@ ORCHARD_INLINE bool take(cache_search& s) {
     return true;
 }
 
-/// Chooses one of the lanes that have seen what is wanted.
+/// Chooses one of the lanes that saw a fitting piece. All lanes of the group call it.
 inline ORCHARD_NOINLINE void choose_candidate(cache_search& s) {
     const lane_mask above = s.candidates & ~lane_mask{0} << mix(s.random + s.attempts) % 32;
     s.source = simt::lowest_bit(above != 0 ? above : s.candidates);
     ++s.attempts;
 }
 
-/// What the chosen lane has found, in all lanes.
+/// Copies what the chosen lane has found to all lanes. All lanes of the group call it.
 inline ORCHARD_NOINLINE void share_found(cache_search& s) {
-    simt::sync(s.mask);  // what the finder acquired is so for all
+    simt::sync(s.mask);  // what the chosen lane acquired holds for all lanes
     s.found.first = segment_index{simt::shuffle(s.mask, to_underlying(s.found.first), s.source)};
     s.found.count = simt::shuffle(s.mask, s.found.count, s.source);
 }
 
-/// Finds out which lanes see what is wanted. All lanes.
+/// Finds the lanes that see a fitting piece. All lanes of the group call it.
 ORCHARD_INLINE void find_candidates(cache_search& s) {
     look_at_word(s);
     if (s.tail != 0) {
@@ -324,8 +330,8 @@ ORCHARD_INLINE void find_candidates(cache_search& s) {
     s.candidates = simt::ballot(s.mask, s.want != 0);
 }
 
-/// One of the candidates tries to take; if it fails all look again, as many others are probably about the same. Whether
-/// it was taken; all lanes.
+/// Lets one of the candidates take its piece, and returns whether it did. If it did not, all lanes read again, since
+/// other groups are probably taking from the same words. All lanes of the group call it.
 ORCHARD_INLINE bool try_candidate(cache_search& s) {
     choose_candidate(s);
     s.taken = simt::lane_id() == s.source && take(s);
@@ -337,8 +343,9 @@ ORCHARD_INLINE bool try_candidate(cache_search& s) {
     return false;
 }
 
-/// Takes the words that lanes have found empty out of the summary; puts it right again where another lane has just
-/// filled one. All lanes.
+/// Clears the summary bits of words that lanes have found empty, and sets a bit again if another lane has just filled
+/// its word. All lanes of the group call it. The AND acquires: the load below then sees a bit that was put before it,
+/// so that no nonempty word stays unnamed.
 inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
     const bool mine = s.has_word && s.is_empty;
     const std::uint64_t bit = mine ? std::uint64_t{1} << s.word % 64 : 0;
@@ -356,10 +363,11 @@ inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
     }
 }
 
-/// Takes a run of `k` bits (0: some run, whatever its length) of the bitmap of portions of `leaves`, or with 0 of
-/// segments; with `tail` a run of `k` segments and the portion of so many leaves behind it. Called by all lanes of a
-/// converged group, same result in all. What the run's last owner released is acquired for all of them.
-/// Runs of more than 64 are not kept here. Cost on a hit: a summary word, a word, one atomic; with a tail two or three.
+/// Takes a piece from the segment cache, and returns whether it found one. The piece is a run of `k` segments (`k` = 0:
+/// of any length), a portion of `leaves` leaves if `leaves` is not 0, or, with `tail`, a run of `k` segments and the
+/// portion of `tail` leaves right after it. All lanes of a converged group call it; the result is the same in all. The
+/// release of the last owner is acquired for all lanes. Runs of more than 64 segments are never found here. Cost if
+/// found: a summary word, a word, one atomic; with a tail two or three atomics.
 inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
                                     std::uint32_t tail, segment_run* taken) {
     cache_search s(h, mask, k, tail);
@@ -387,12 +395,12 @@ inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, la
     return false;
 }
 
-/// Takes a run of segments, as `search_cache`.
+/// Takes a run of segments, as `search_cache` above.
 inline ORCHARD_FN bool search_cache(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
     return search_cache(h, 0, mask, k, 0, taken);
 }
 
-/// The same, as a function of its own.
+/// The same, not inlined.
 inline ORCHARD_NOINLINE bool cache_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
     return search_cache(h, mask, k, taken);
 }

@@ -33,8 +33,7 @@ inline ORCHARD_FN void page_search::advance_reserved() {
         opening.reclaim = 0;
         const std::uint64_t next = (position >> log_pages()) + 1;
         if (!served && next < entries && is_leader(s.group)) {
-            head().high_water.raise<order::relaxed>(next << log_pages());  // these pages were not fresh: go on to the
-                                                                           // next slab
+            head().high_water.raise<order::relaxed>(next << log_pages());  // not fresh: go on to the next slab
         }
         const std::uint32_t n = reach();
         position += n;
@@ -76,7 +75,7 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
 // --- the choice of the next stage ---
 
 /// Returns whether the deadline has passed. Reading the clock is expensive, and most searches end soon, so that only
-/// every eighth step reads it. Each lane calls it for itself.
+/// every eighth step reads it unless a stage has failed. Each lane calls it for itself.
 inline ORCHARD_FN bool page_search::is_late() {
     constexpr int unit = 16;  // shift to units of 65 us, so that 32 bits suffice for days
     if (why == failure_reason::none && steps % 8 != 7) {
