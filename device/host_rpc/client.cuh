@@ -2,15 +2,17 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The device's side of the mailbox: posting, waiting, and being poller. Layout and states: `uvm/geometry/mailbox.hpp`.
+/// The device's side of the mailbox: posting a request, waiting for its response, and being poller.
+/// uvm/geometry/mailbox.hpp defines the layout of all words and the states of a slot; docs/protocol.md describes the
+/// protocol.
 ///
-/// Every function is called by all lanes of a converged group (`mask`); its lowest lane acts for all.
-/// A `Completion` is called as `completion(response_status, mailbox::grant)` for each answer that nobody waits for; by
-/// any lanes, alone or together; it must not wait and not use collectives.
+/// All lanes of a converged group (`mask`) call each function, unless its comment says otherwise; the lowest lane acts
+/// for all. A `Completion` is called as `completion(response_status, mailbox::grant&)` for each response without a
+/// waiter. Any lanes call it, alone or together; it must not wait and must not use collectives.
 ///
-/// All of this is reached from `malloc`, and a kernel has as many registers as its deepest chain of calls takes, frame
-/// by frame. So what lives longer than one phase lies in the lane's own memory (`rpc_context`), each phase is a
-/// function of its own that is handed that memory, and the chain is short.
+/// All of this is reached from `malloc`. A kernel needs as many registers as its deepest chain of calls, frame by
+/// frame. Therefore state that outlives one phase lies in the lane's local memory (`rpc_context`), each phase is a
+/// separate function that gets a reference to this state, and the chain is short.
 
 #include <cstdint>
 
@@ -28,70 +30,72 @@ using mailbox::response_status;
 using mailbox::slot_word;
 
 namespace poller {
-/// Words that each lane of a poller reads at once while there is traffic: 128 answers a full warp.
+/// Words that each lane of a poller reads at once while there is traffic: 128 responses for a full warp.
 inline constexpr std::uint32_t depth = 4;
-/// Answers that a lane hands over side by side: as many as registers allow.
+/// Responses that a lane delivers at once: as many as registers allow.
 inline constexpr std::uint32_t at_once = 2;
-/// Rounds that a poller stays for others once its own answer is there.
+/// Rounds for which a poller serves other groups after its own response has arrived.
 inline constexpr std::uint32_t rounds_for_others = 8;
-/// Rounds after which a poller lets go, so that its word changes even while nothing arrives.
+/// Rounds after which a poller gives up its lease, so that its word changes even while no response arrives.
 inline constexpr std::uint32_t longest_turn = 64;
-/// A poller word that has not changed for this long belongs to a poller that stopped.
+/// If a poller word has not changed for this long, its poller is taken for stopped.
 inline constexpr std::uint64_t lost_after_ns = 5'000'000;
 }  // namespace poller
 
-/// What a group knows of its post.
+/// What a group keeps of a request that it sent.
 struct ticket {
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
-    std::uint32_t count = 0;                        ///< segments asked for
-    std::uint32_t leaves = 0;                       ///< and leaves of a tail
+    std::uint32_t count = 0;                        ///< segments wanted
+    std::uint32_t leaves = 0;                       ///< leaves of the tail wanted
     failure_reason failure = failure_reason::none;  ///< why nothing was posted
 };
 
-/// How a wait ended: `failure` is none exactly when `result` is an answer.
+/// The end of a wait: `failure` is `none` if and only if `result` is a response.
 struct outcome {
     response result;
     failure_reason failure = failure_reason::none;
-    leaf_index leaf{0};  ///< where the tail begins that was granted
+    leaf_index leaf{0};  ///< where the granted tail begins
 };
 
 class mailbox_client;
 
-// Of the following nothing is set before it is needed: `begin`, `post` and `wait` do.
+// The following structs leave fields uninitialized until they are needed: `begin`, `post` and `wait` set them.
 
-/// A group's turn as poller of one ring.
+/// A group's turn as poller of one ring. A turn is a sequence of rounds; each round reads responses from the cursor on,
+/// delivers them, and moves the cursor.
 struct poller_turn {
     static constexpr std::uint32_t no_slot = 0xffffffffu;
 
-    // What the turn is to be.
+    // The parameters of the turn.
     std::uint32_t ring;
-    std::uint32_t rounds;    ///< at most
-    std::uint32_t own_slot;  ///< of the group's own post
+    std::uint32_t rounds;    ///< the most rounds of the turn
+    std::uint32_t own_slot;  ///< slot of the group's own request; `no_slot`: it waits for none
     std::uint32_t own_tag;
-    bool eager;          ///< the lease is probably free, and asking for it costs no more than looking
-    std::uint64_t lost;  ///< the word of a poller that has stopped and may be succeeded; 0: none
-    // What came of it.
-    std::uint64_t mine;    ///< the group's own answer; 0: not yet
+    bool eager;          ///< the lease is probably free; try to take it without reading its word first
+    std::uint64_t lost;  ///< the word of a stopped poller whose lease may be taken over; 0: none
+    // The results of the turn.
+    std::uint64_t mine;    ///< the group's own response; 0: not found yet
     std::uint64_t poller;  ///< the poller word as last seen
-    // Between the phases of a round.
-    std::uint64_t lease;  ///< the poller word while it is this group's; 0: it is not
+    // The state between the phases of a round.
+    std::uint64_t lease;  ///< the poller word that this group wrote when it took the lease; 0: it has no lease
     std::uint64_t cursor;
     std::uint64_t posted;
-    bool served;          ///< the group's own answer was in its slot when this round began
+    bool served;          ///< the group's own response was in its slot when this round began
     std::uint32_t deep;   ///< words that each lane reads in this round
-    std::uint32_t ready;  ///< answers that this round has found
+    std::uint32_t ready;  ///< responses found in this round, without a gap
     std::uint32_t round;
     std::uint32_t for_others;
     bool last;
-    std::uint32_t at;                    ///< which of its words this lane hands over
-    std::uint32_t others;                ///< of it and those behind it, which found no waiter: a bit each
-    std::uint64_t handed;                ///< the one that is for the sink
-    std::uint64_t asked;                 ///< the slot's word: what its post asked for
-    mailbox::grant granted;              ///< to it
-    std::uint64_t words[poller::depth];  ///< of this lane; 0 where there is nothing to be delivered
+    std::uint32_t at;                    ///< index in `words` of the response that this lane delivers
+    std::uint32_t others;                ///< a bit for each response of the current pair, from `at` on, that found no
+                                         ///< waiter
+    std::uint64_t handed;                ///< the response that goes to the completion
+    std::uint64_t asked;                 ///< the slot's word, which says what the request asked for
+    mailbox::grant granted;              ///< what the response grants to that request
+    std::uint64_t words[poller::depth];  ///< this lane's responses; 0: nothing to deliver
 
-    /// A turn of up to `n` rounds is to begin, for others so far.
+    /// Begins a turn of up to `n` rounds, without an own request.
     ORCHARD_FN void begin(std::uint32_t n) {
         rounds = n;
         own_slot = no_slot;
@@ -102,15 +106,16 @@ struct poller_turn {
     }
 };
 
-/// A post that is to be made.
+/// A request that is to be posted.
 struct posting {
     mailbox::request request;
-    std::uint64_t packed;  ///< the same, but for slot and tags
+    std::uint64_t packed;  ///< the request's word, without slot and tags
     bool unattended;
-    /// To find a free slot: goes on from post to post, as the slots of former ones may not be free yet.
+    /// Numbers the attempts to find a free slot. It is not reset between requests, as the slots of earlier requests may
+    /// still be in use.
     std::uint32_t attempt = 0;
-    std::uint64_t progress;     ///< answers delivered, as last seen while all slots were in use
-    std::uint64_t progress_at;  ///< when that changed; 0: not looked at yet
+    std::uint64_t progress;     ///< responses delivered, as last seen while all slots were in use
+    std::uint64_t progress_at;  ///< time when `progress` last changed; 0: not read yet
     ticket made;
 
     ORCHARD_FN void begin(const mailbox::request& what, bool nobody_waits) {
@@ -121,18 +126,18 @@ struct posting {
     }
 };
 
-/// A group's wait for the answer to its post.
+/// A group's wait for its response.
 struct watch {
-    std::uint64_t poller;       ///< the poller word, as last seen
-    std::uint64_t changed_at;   ///< when it last changed
+    std::uint64_t poller;       ///< time when it last changed
+    std::uint64_t changed_at;   ///< time when its cursor last moved
     std::uint64_t progress_at;  ///< when its cursor last moved
     std::uint64_t next_check;
-    std::uint64_t heartbeat_before;  ///< at half time
+    std::uint64_t heartbeat_before;  ///< the heartbeat at half of the deadline
     std::uint64_t heartbeat_at;
-    std::uint64_t delivered;  ///< the slot's word, once it is the answer
+    std::uint64_t delivered;  ///< the slot's word, once it holds the response
     std::uint32_t pause_ns;
-    bool looked;        ///< at all
-    bool just_checked;  ///< and has not polled since
+    bool looked;        ///< the lease was checked at least once
+    bool just_checked;  ///< the lease was checked, and the slot was not polled since
     bool half_time;
     failure_reason failure;
 
@@ -146,13 +151,13 @@ struct watch {
     }
 };
 
-/// What one that makes rounds again and again has seen of each ring's poller word, and since when.
+/// For a group that acts as poller repeatedly: each ring's poller word as last seen, and since when it has not changed.
 struct rounds_seen {
     std::uint64_t poller[mailbox::max_pollers];
     std::uint64_t since[mailbox::max_pollers];
 };
 
-/// All that a group needs while it is about something at a mailbox. Every phase is handed it whole: one address.
+/// The state of a group's call to the host. Each phase gets a reference to all of it, which takes one register.
 struct rpc_context {
     const mailbox_client* box;
     simt::lane_mask mask;
@@ -164,7 +169,7 @@ struct rpc_context {
     ORCHARD_FN rpc_context(const mailbox_client* b, simt::lane_mask m) : box{b}, mask{m} {}
 };
 
-/// The same, with where to put what nobody waits for.
+/// The same with the completion for responses without a waiter.
 template <class Completion>
 struct rpc_context_with : rpc_context {
     Completion completion;
@@ -172,7 +177,7 @@ struct rpc_context_with : rpc_context {
         : rpc_context{b, m}, completion{s} {}
 };
 
-/// The client's view of one mailbox; passed by value.
+/// The device's view of one mailbox; passed by value.
 class mailbox_client {
 public:
     mailbox::host_part host;
@@ -180,45 +185,47 @@ public:
     mailbox::shape shape;
     std::uint64_t timeout_ns = 10'000'000'000;
     std::uint64_t lost_after_ns = poller::lost_after_ns;
-    /// How long device threads rely on a reason for which requests fail at once.
+    /// The time for which device threads rely on a noted rejection before they check it again.
     static constexpr std::uint64_t look_again_after_ns = 20'000;
 
-    /// Claims a slot and posts. With `unattended` nobody waits: the poller that meets the answer puts the grant
-    /// where `Completion` puts it. Waits for a free slot until the deadline, or with `unattended` not at all.
+    /// Claims a slot and posts `request`. Returns its ticket; `ticket::failure` says why nothing was posted. If
+    /// `unattended`, no group waits for the response: its poller calls `Completion` with the grant. Waits for a free
+    /// slot until the deadline, or, if `unattended`, not at all.
     ///
-    /// Errors: closing, service_not_answering or commit_blocked, at once, where that is known; service_not_answering
-    /// where no slot came free (unattended: where none was free at once).
-    /// Cost: three atomics of device memory, one of which nobody waits for, and one word written to host memory.
+    /// Errors: closing, service_not_answering or commit_blocked, at once, if this is known; service_not_answering if no
+    /// slot became free (unattended: if none was free). Cost: three atomics on device memory, one without a used
+    /// result, and one word written to host memory.
     template <class Completion>
     ORCHARD_FN ticket post(simt::lane_mask mask, mailbox::request request, bool unattended,
                            Completion completion) const;
 
-    /// Waits for the answer to `r`, as poller where nobody else is.
+    /// Waits for the response to `r`, and acts as poller if its ring has none.
     ///
-    /// Errors: commit_blocked or service_not_answering at the deadline (the slot is then unattended; a late grant
-    /// goes to `completion`). Cost: polls one word of device memory; at most one group at a time reads host memory.
+    /// Errors: commit_blocked or service_not_answering at the deadline. The slot is then unattended, and a late grant
+    /// goes to `completion`. Cost: polls one word of device memory; at most one group for each ring reads host memory
+    /// at a time.
     template <class Completion>
     ORCHARD_FN outcome wait(simt::lane_mask mask, ticket r, Completion completion) const;
 
-    /// Delivers the answers that are there, if no other group does. Never waits. For a group that has posted
-    /// unattended.
+    /// Delivers the responses that have arrived, in each ring without a poller. It never waits. For a group that has
+    /// posted unattended requests.
     template <class Completion>
     ORCHARD_FN void poller_round(simt::lane_mask mask, Completion completion) const {
         rpc_context_with<Completion> e{this, mask, completion};
         go_round(e);
     }
 
-    /// Returns why a request for `leaves` fails at once: closing, service_not_answering or commit_blocked; none where
-    /// no reason is known. Any lane, alone. Cost: a load; while a reason is noted two more and a reading of the clock,
-    /// and a word of host memory where no lane has compared the note for `look_again_after_ns`.
+    /// Returns the reason why a request for `leaves` fails at once: closing, service_not_answering or commit_blocked;
+    /// none if no reason is known. One lane calls it alone. Cost: one load; while a reason is noted, two more loads and
+    /// a clock read, and one word of host memory if no lane has checked the note for `look_again_after_ns`.
     [[nodiscard]] ORCHARD_FN failure_reason known_rejection(std::uint64_t leaves) const;
 
-    /// Posts written that no poller has seen the answer of; a snapshot.
+    /// Returns the number of posts whose response has not been delivered; a snapshot.
     [[nodiscard]] ORCHARD_FN std::uint64_t in_flight() const {
         const std::uint64_t done = delivered();
         return poller_word::flying(device->ticket.word.load<simt::order::relaxed>(), done);
     }
-    /// Answers delivered so far, modulo 2^40.
+    /// Returns the number of responses delivered so far, modulo 2^40.
     [[nodiscard]] ORCHARD_FN std::uint64_t delivered() const {
         std::uint64_t done = 0;
         ORCHARD_NO_UNROLL
@@ -228,23 +235,23 @@ public:
         return done;
     }
 
-    // The same for callers that keep the rpc context themselves, to use it several times, at several mailboxes.
+    // The same for callers that keep the rpc context themselves, and use it for several requests and several mailboxes.
 
-    /// Posts what `e.post` says; the ticket is in it.
+    /// Posts `e.post.request`; the ticket is `e.post.made`.
     template <class Completion>
     ORCHARD_FN static void post(rpc_context_with<Completion>& e);
-    /// Waits for the answer to `e.post.made`.
+    /// Waits for the response to `e.post.made`.
     template <class Completion>
     ORCHARD_FN static outcome wait(rpc_context_with<Completion>& e);
-    /// One round as poller of each ring.
+    /// Acts as poller of each ring for one round, if the ring has no poller.
     template <class Completion>
     ORCHARD_FN static void go_round(rpc_context_with<Completion>& e);
-    /// The same for a group that does so again and again (`e.seen`); also takes the lease of a poller that has
-    /// stopped, which a waiter of its ring would do, if there were one.
+    /// The same for a group that calls it repeatedly (`e.seen`). It also takes over the lease of a stopped poller,
+    /// since such a ring may have no waiter that would do so.
     template <class Completion>
     ORCHARD_FN static void go_round_again(rpc_context_with<Completion>& e);
 
-    /// Lets the slot of a post go that has its answer.
+    /// Acknowledges the response to `r`: frees its slot. One lane calls it alone.
     ORCHARD_FN void finish(ticket r) const {
         if (!simt::mutation::is(simt::mutation::fault::acknowledgement)) {
             device->slots()[r.slot].store<simt::order::relaxed>(slot_word::idle((r.tag + 1) & shape.tag_mask()));

@@ -2,26 +2,28 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Where device threads free what the host has freed (`host_free_ring`): where they ask for memory, now and then, and
-/// always before they are refused for want of it. Not deeper than that: what is called from a function that calls
-/// others takes registers on top of all of theirs.
+/// Processing of blocks that the host has freed (`host_free_ring`) by device threads: occasionally when they ask for
+/// memory, and always before a request fails for lack of memory. These calls are made at the top of the call chain,
+/// because a function called from a deeper one would add its registers to those of the whole chain.
 
 #include "device/heap_state.cuh"
 
 namespace orchard::device {
 
-/// Frees the next block that the host has freed; false where there is none. Any lane, alone. The heap's policy is the
-/// default. Defined in device/free_alone.cuh, which stands on all that frees.
+/// Frees the next block that the host has freed; returns false if there is none. One lane calls it alone. The heap's
+/// policy must be the default. Defined in device/free_alone.cuh, which includes everything that frees.
 ORCHARD_FN bool apply_host_free(const heap_view& h);
 
-/// Frees what the host has freed, until there is nothing, and waits for others that are about to free some; but not for
-/// one that takes too long. Returns true if more than `*seen` blocks are freed by now, so that a group that was refused
-/// should ask again; `*seen` is set to their number. Any lane, alone; several share.
+/// Frees the blocks that the host has freed until the ring is empty, and waits up to `reclaim_patience_ns` for other
+/// lanes that are freeing some. Sets `*seen` to the number of blocks freed so far, and returns whether that number has
+/// changed: a failed request should then be tried again. One lane calls it alone; several lanes share the work.
 inline ORCHARD_NOINLINE bool free_for_host(const heap_view& h, std::uint64_t* seen) {
     host_free_ring& ring = *h.host_frees;
     ORCHARD_NO_UNROLL
     while (apply_host_free(h)) {
     }
+    // `freed` is acquired, so that the caller sees the pages freed before (pairs with the release in
+    // `apply_host_free`).
     const std::uint64_t taken = ring.taken.load<simt::order::relaxed>();
     std::uint64_t freed = ring.freed.load<simt::order::acquire>();
     const std::uint64_t began = simt::clock_ns();

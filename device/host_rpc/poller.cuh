@@ -2,7 +2,12 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Being poller: takes the lease, and then round after round reads answers, delivers them, and moves the cursor.
+/// Being poller of a response ring: a group takes the lease, and in each round reads responses, delivers them, and
+/// moves the cursor.
+///
+/// The poller word {held, epoch, cursor} holds the lease. Delivery is idempotent, since a slot's tag tells its uses
+/// apart, so that another group may take over the lease at any time. The epoch keeps a former poller from changing the
+/// word afterwards. All lanes of the group call each function, unless its comment says otherwise.
 
 #include "device/host_rpc/client.cuh"
 
@@ -12,7 +17,8 @@ namespace mutation = simt::mutation;
 
 namespace poller {
 
-/// Becomes poller of the ring if nobody is, or if the poller word still is `e.turn.lost`. Whether it did; all lanes.
+/// Takes the lease of the ring if it is free, or if the poller word is still `e.turn.lost`. Returns whether it did.
+/// Relaxed: the responses themselves carry the order.
 inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     std::uint64_t word = 0;
     std::uint64_t lease = 0;
@@ -37,16 +43,16 @@ inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     return lease != 0;
 }
 
-/// Reads the answer ring from the cursor on, `e.turn.deep` words a lane, all side by side; the lanes of the group too.
-/// A single word is acquired by its load; several need the fence that `end_reading` then makes.
+/// Reads the response ring from the cursor on: `e.turn.deep` words a lane, in flight together, neighbouring lanes at
+/// neighbouring words. A single word is acquired by its load; for several words, `end_reading` makes a fence.
 inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
     const std::uint32_t end = box.shape.response_slots() - 1;
     auto at = static_cast<std::uint32_t>(e.turn.cursor) + static_cast<std::uint32_t>(simt::rank_in(e.mask));
     const auto* ring = box.host.answers + box.shape.response_position(e.turn.ring, 0);
-    // First, since the load of the answer may be an acquiring one. What is read is put down only after all was asked
-    // for: putting down waits.
+    // These loads come before that of the response, which may be an acquire. All loads are issued before any result is
+    // stored to local memory, because the store waits for the result.
     const std::uint64_t posted = box.device->posted[e.turn.ring].word.load<simt::order::relaxed>();
     const bool waits = e.turn.own_slot != poller_turn::no_slot;
     const std::uint64_t own = waits ? box.device->slots()[e.turn.own_slot].load<simt::order::relaxed>() : 0;
@@ -68,7 +74,8 @@ inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
     e.turn.served = (own & slot_word::answered) != 0;
 }
 
-/// How many answers of the batch are there without a gap: `e.turn.ready`. All lanes.
+/// Counts the responses of the batch up to the first gap: `e.turn.ready`. At most as many count as the ring may owe
+/// (`responses_owed`).
 inline ORCHARD_NOINLINE void count_ready(rpc_context& e) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
     auto index = static_cast<std::uint32_t>(simt::rank_in(e.mask));
@@ -86,7 +93,7 @@ inline ORCHARD_NOINLINE void count_ready(rpc_context& e) {
     e.turn.ready = ready;
 }
 
-/// Takes out of the batch what is not there, and the group's own answer. Whether that was there; all lanes.
+/// Removes from the batch what is behind a gap, and the group's own response. Returns whether the latter was there.
 inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     std::uint64_t mine = 0;
     auto index = static_cast<std::uint32_t>(simt::rank_in(e.mask));
@@ -108,22 +115,24 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     return holder != 0;
 }
 
-/// Decides whether this round is the last, and makes the batch ready to be delivered.
+/// Decides whether this round is the last, and makes the batch ready for delivery.
 inline ORCHARD_NOINLINE void end_reading(rpc_context& e, bool took_own) {
     poller_turn& t = e.turn;
     const bool any = poller_word::flying(from_leader(e.mask, t.posted), t.cursor + t.ready) != 0;
-    // The poller before may have delivered this group's own answer, just before this one came.
+    // The former poller may have delivered this group's own response just before this group took the lease.
     const bool served = t.mine != 0 || from_leader(e.mask, t.served ? 1u : 0u) != 0;
     t.last = ++t.round >= t.rounds || !any || (served && ++t.for_others >= rounds_for_others);
-    // The relaxed loads of the answers acquire what the service released with them, and the deliveries release it. One
-    // word a lane was acquired by its load: if it is the group's own, that is all.
+    // With the relaxed loads of the responses, the fence acquires what the service released with them (its store of the
+    // response word); with the deliveries, it releases the same to the waiters. If each lane read one word, the load
+    // acquired it; if that was the group's own response, no fence is needed.
     if ((t.deep != 1 || t.ready > (took_own ? 1u : 0u)) && !mutation::is(mutation::fault::answer_order)) {
         simt::fence<simt::scope::system>();
     }
 }
 
-/// Hands `at_once` answers over, side by side, from `e.turn.at` on. Repeating it is harmless: the tag tells a slot's
-/// uses apart. Those that found no waiter are in `e.turn.others`.
+/// Delivers `at_once` responses from `e.turn.at` on, with their atomics in flight together. Repeating a delivery is
+/// harmless: the tag tells a slot's uses apart. `e.turn.others` gets a bit for each response that found no waiter. One
+/// lane calls it alone.
 ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     const std::uint64_t* words = e.turn.words + e.turn.at;
     const std::uint32_t left = e.turn.deep - e.turn.at;
@@ -134,8 +143,8 @@ ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     for (std::uint32_t j = 0; j < at_once; ++j) {
         const std::uint64_t packed = j < left ? words[j] : 0;
         waiting[j] = slot_word::waiting(response::tag_field::get(packed));
-        // Releases what the service's answer released to this poller (its fence lies between); pairs with the
-        // waiter's acquire.
+        // With the fence before it, releases what the service released with the response; pairs with the acquire in
+        // `waiting::poll`.
         found[j] = slots[response::slot_field::get(packed)].compare_exchange_if<simt::store_after_fence>(
             packed != 0, waiting[j], slot_word::delivered(response::unpack(packed)));
     }
@@ -147,8 +156,8 @@ ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     e.turn.others = others;
 }
 
-/// Hands the answer `e.turn.at` over, with those after it. Any lane, alone. True where nobody waits for it: it is for
-/// the sink then, with what was asked for in `e.turn.asked`.
+/// Delivers the response `e.turn.at`, together with the next ones. Returns true if it has no waiter: `e.turn.handed` is
+/// then for the completion, and `e.turn.asked` says what its request asked for. One lane calls it alone.
 inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
     if (e.turn.at % at_once == 0) {
         hand_over_some(e);
@@ -163,14 +172,14 @@ inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
     auto& word = e.box->device->slots()[response::slot_field::get(packed)];
     std::uint64_t found = word.load<simt::order::relaxed>();
     if (!slot_word::is_forsaken(found, response::tag_field::get(packed))) {
-        return false;  // delivered before, by a poller that was thought lost
+        return false;  // a poller that was taken for lost has delivered it
     }
     e.turn.asked = found;
     return word.compare_exchange<simt::order::acq_rel>(
         found, slot_word::idle((response::tag_field::get(packed) + 1) & e.box->shape.tag_mask()));
 }
 
-/// Says what the answer `e.turn.handed` grants.
+/// Stores what the response `e.turn.handed` grants as `e.turn.granted`; returns its status. One lane calls it alone.
 inline ORCHARD_NOINLINE response_status read_grant(rpc_context& e) {
     const response a = response::unpack(e.turn.handed);
     e.turn.granted =
@@ -178,7 +187,7 @@ inline ORCHARD_NOINLINE response_status read_grant(rpc_context& e) {
     return a.status;
 }
 
-/// Gives the answer `e.turn.handed` to the sink.
+/// Passes the response `e.turn.handed` to the completion. One lane calls it alone.
 template <class Completion>
 ORCHARD_NOINLINE void completed_response(rpc_context_with<Completion>& e) {
     const response_status status = read_grant(e);
@@ -189,7 +198,7 @@ ORCHARD_NOINLINE void completed_response(rpc_context_with<Completion>& e) {
 template <class Completion>
 ORCHARD_FN void deliver_batch(rpc_context_with<Completion>& e) {
     if (e.turn.deep == 1 && e.turn.words[0] == 0) {
-        return;  // a lone group, which has taken its own
+        return;  // a group of one lane that has taken its own response
     }
     ORCHARD_NO_UNROLL
     for (e.turn.at = 0; e.turn.at < e.turn.deep; ++e.turn.at) {
@@ -199,10 +208,10 @@ ORCHARD_FN void deliver_batch(rpc_context_with<Completion>& e) {
     }
 }
 
-/// Moves the cursor past the batch, and lets the lease go after the last round. Whether there is to be another; all
-/// lanes.
+/// Moves the cursor past the batch, and gives up the lease after the last round. Returns whether there is another
+/// round.
 inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
-    simt::sync(e.mask);  // the cursor passes only what all lanes have delivered
+    simt::sync(e.mask);  // the cursor must not pass a response before its lane has delivered it
     std::uint32_t dismissed = 0;
     if (is_leader(e.mask) && (e.turn.ready != 0 || e.turn.last)) {
         auto& poller = e.box->device->poller[e.turn.ring].word;
@@ -222,13 +231,13 @@ inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
     if (!e.turn.last && e.turn.ready == 0) {
         simt::pause(20);
     }
-    // An answer ring has room for the answers owed and for as many that were delivered above its cursor. A
-    // poller that was dismissed moves no cursor, so that it must deliver no further batch.
+    // A response ring has room for the responses owed and for one batch above its cursor. A poller that lost its lease
+    // cannot move the cursor, and must therefore deliver no further batch.
     return !e.turn.last && from_leader(e.mask, dismissed) == 0;
 }
 
-/// Is poller for at most `e.turn.rounds` rounds, if the lease is free (or still is `e.turn.lost`).
-/// Cost of a round: one trip to the host's memory, and a compare-and-swap for each answer of a lane.
+/// Acts as poller for at most `e.turn.rounds` rounds, if the lease is free or the poller word is still `e.turn.lost`.
+/// Cost of a round: one round trip to host memory, and a compare-and-swap for each response of a lane.
 template <class Completion>
 ORCHARD_NOINLINE void serve(rpc_context_with<Completion>& e) {
     if (!take_lease(e)) {
@@ -242,14 +251,14 @@ ORCHARD_NOINLINE void serve(rpc_context_with<Completion>& e) {
     } while (move_cursor(e));
 }
 
-/// Looks whether the ring's poller has stopped, for a group that makes rounds again and again.
+/// Sets `e.turn.lost` if the ring's poller seems to have stopped, for a group that acts as poller repeatedly.
 inline ORCHARD_NOINLINE void look_for_lost(rpc_context& e) {
     const std::uint64_t since = e.seen.since[e.turn.ring];
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     e.turn.lost = since != 0 && now - since > e.box->lost_after_ns ? e.seen.poller[e.turn.ring] : 0;
 }
 
-/// Notes what a round has seen of the ring's poller.
+/// Notes the ring's poller word as this round saw it.
 inline ORCHARD_NOINLINE void note_seen(rpc_context& e) {
     const std::uint32_t ring = e.turn.ring;
     if (e.turn.poller != e.seen.poller[ring] || e.seen.since[ring] == 0) {

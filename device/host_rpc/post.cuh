@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Posting: a slot first, which is the credit, then a ticket, then the word.
+/// Posting a request: a group claims a slot (its credit), then takes a ticket (its position in the request ring), then
+/// writes the request's word there.
 
 #include "device/host_rpc/wait.cuh"
 
@@ -10,10 +11,11 @@ namespace orchard::device {
 
 namespace posts {
 
-/// Times that `post` tries to find a free slot before it waits for one.
+/// Attempts to find a free slot before `post` acts as poller between further attempts.
 inline constexpr std::uint32_t quick_attempts = 9;
 
-/// Leader only: tries to claim one slot, the warp's own first. Relaxed: a slot carries nothing but its own word.
+/// Tries to claim one slot; the first attempt is at the warp's own slot. Returns whether it did. Relaxed: a slot
+/// carries nothing but its own word. The leader calls it alone.
 inline ORCHARD_FN bool claim(rpc_context& e) {
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
     ticket& r = e.post.made;
@@ -24,14 +26,15 @@ inline ORCHARD_FN bool claim(rpc_context& e) {
         r.tag = slot_word::tag_field::get(old);
         return (old & slot_word::pending) == 0 || mutation::is(mutation::fault::credit);
     }
-    // Both bits at once, and only on an idle slot: a slot that waits must not become unattended by mistake.
+    // Sets both bits at once, and only if the slot is idle: a slot with a waiter must not become unattended.
     std::uint64_t old = word.load<simt::order::relaxed>();
     r.tag = slot_word::tag_field::get(old);
     return (old & slot_word::pending) == 0 &&
            word.compare_exchange<simt::order::relaxed>(old, slot_word::forsaken(r.tag, r.count, r.leaves));
 }
 
-/// Leader only. The ticket is written at once: the service waits for it.
+/// Takes a ticket and writes the request. Nothing may delay the write after the ticket is taken, because the service
+/// reads the ring in order. The leader calls it alone.
 inline ORCHARD_NOINLINE void write_request(rpc_context& e) {
     const mailbox_client& box = *e.box;
     box.device->posted[box.shape.response_ring(e.post.made.slot)].word.fetch_add<simt::order::relaxed>(1);
@@ -41,21 +44,23 @@ inline ORCHARD_NOINLINE void write_request(rpc_context& e) {
                                  mailbox::request::tag_field::put(e.post.made.tag) |
                                  mailbox::request::lap_field::put(box.shape.lap_tag(ticket));
     if (e.post.request.kind == mailbox::request_kind::give_back) {
-        // What the last owner wrote is before what the next owner writes: pairs with the service's acquire.
+        // Orders the last owner's writes before those of the next owner: pairs with the service's acquire of this word.
         word.store<simt::order::release>(packed);
     } else {
         word.store<simt::order::relaxed>(packed);
     }
 }
 
-/// How an attempt to post ended. `refused`: it is known why nothing can be got; `ticket::failure` says it.
+/// The result of an attempt to post. `refused`: the request is known to fail; `ticket::failure` says why. `taken`: the
+/// slot was in use.
 enum class attempt : std::uint32_t { posted, refused, taken };
 
-/// Leader only: an attempt at one slot. `posted`: the slot is claimed, and the post is to be written at once.
+/// Tries one slot. On `posted`, the slot is claimed, and the caller must write the request at once. The leader calls it
+/// alone.
 inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
-    const bool claimed = claim(e);  // a slot claimed in vain is let go
+    const bool claimed = claim(e);  // freed below if the request is rejected
     ++e.post.attempt;
-    // Returns are taken to the last.
+    // Returns of segments are never rejected, also not while the heap is being closed.
     if (e.post.request.kind == mailbox::request_kind::grant) {
         e.post.made.failure = e.box->known_rejection(e.post.request.least_leaves());
         if (e.post.made.failure != failure_reason::none) {
@@ -68,7 +73,7 @@ inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
     return claimed ? attempt::posted : attempt::taken;
 }
 
-/// Leader only: tries up to `attempts` slots, and posts.
+/// Tries up to `attempts` slots, and posts if one is free. The leader calls it alone.
 inline ORCHARD_FN attempt try_slots(rpc_context& e, std::uint32_t attempts) {
     const std::uint32_t end = e.post.attempt + attempts;
     attempt result = attempt::taken;
@@ -82,7 +87,8 @@ inline ORCHARD_FN attempt try_slots(rpc_context& e, std::uint32_t attempts) {
     return result;
 }
 
-/// Tries up to `attempts` slots. True: it is over, with a post or with a reason why not; all lanes.
+/// Tries up to `attempts` slots. Returns true if the request was posted or rejected, false if all these slots were in
+/// use. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool try_post(rpc_context& e, std::uint32_t attempts) {
     e.post.made.count = e.post.request.run.count;
     e.post.made.leaves = to_underlying(e.post.request.leaves);
@@ -99,7 +105,7 @@ inline ORCHARD_NOINLINE bool try_post(rpc_context& e, std::uint32_t attempts) {
     return result != attempt::taken;
 }
 
-/// Whether nothing has been delivered for as long as the deadline allows. All lanes.
+/// Returns whether no response has been delivered for the time of the deadline. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool is_stuck(rpc_context& e) {
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     const std::uint64_t done = from_leader(e.mask, e.box->delivered());
@@ -117,7 +123,7 @@ ORCHARD_FN void mailbox_client::post(rpc_context_with<Completion>& e) {
     if (posts::try_post(e, posts::quick_attempts)) {
         return;
     }
-    // All slots are in use. Some may only wait for a poller: is one, between further attempts.
+    // All slots are in use. Some may have responses that no poller delivers, so act as poller between further attempts.
     e.seen = rounds_seen{};
     ORCHARD_NO_UNROLL
     while (!e.post.unattended && !posts::is_stuck(e)) {

@@ -2,7 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Why requests fail at once: a reason that one group has found, by a wait or an answer, holds for all that ask next.
+/// Known rejections: a lasting reason for which requests fail (a silent service, a blocked commit, a closing heap). One
+/// group finds it by a wait or a response and notes it beside the mailbox; all later requests then fail at once, until
+/// the reason is gone.
 
 #include "device/host_rpc/client.cuh"
 
@@ -10,7 +12,7 @@ namespace orchard::device {
 
 namespace rejections {
 
-/// Returns why a request for `leaves` fails at once, or none.
+/// Returns why a request for `leaves` fails at once according to the note `flags`, or none.
 ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leaves) {
     using mailbox::device_part;
     return (flags & device_part::closing) != 0  ? failure_reason::closing
@@ -19,12 +21,14 @@ ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leave
                                                                                         : failure_reason::none;
 }
 
-/// Returns the flags that hold now. Compares them with the host's words if no lane has done so lately, which takes a
-/// microsecond; each lane that comes in that microsecond does so itself, as old flags may be wrong. Any lane, alone.
+/// Returns the flags that hold now. If no lane has done so for `look_again_after_ns`, compares them with the host's
+/// words, which takes a microsecond. Each lane that calls it within this microsecond compares them itself, since the
+/// old flags may be wrong. One lane calls it alone.
 inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& known, const mailbox::host_part& host) {
     using mailbox::device_part;
     const std::uint64_t now = simt::clock_ns();
-    // Acquires: flags that are read behind a recent time are those that were compared then, or newer.
+    // Acquires (pairs with the releases below and in `note_rejection`): if the time is recent, the flags read after it
+    // are those compared at that time, or newer.
     const std::uint64_t since = now - known.compared_at.load<simt::order::acquire>();
     std::uint64_t flags = known.flags.load<simt::order::relaxed>();
     if (flags == 0 || (flags & device_part::closing) != 0 || since < mailbox_client::look_again_after_ns) {
@@ -44,7 +48,7 @@ inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& kn
     return holds;
 }
 
-/// Leader only: notes for all later requests why they fail, unless something is noted already.
+/// Notes for all later requests why they fail, unless a reason is noted already. The leader calls it alone.
 inline ORCHARD_NOINLINE void note_rejection(const mailbox_client& box, std::uint64_t flags) {
     std::uint64_t found = 0;
     const std::uint64_t now = simt::clock_ns();

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Waiting for an answer: polls the slot in device memory, looks now and then whether a poller is needed, gives up at
-/// the deadline.
+/// Waiting for a response: a group polls its slot in device memory, checks at intervals whether the ring needs a
+/// poller, and gives up at the deadline.
 
 #include "device/host_rpc/poller.cuh"
 #include "device/host_rpc/rejection.cuh"
@@ -12,13 +12,13 @@ namespace orchard::device {
 
 namespace waiting {
 
-/// What a waiting group does next.
+/// The next action of a waiting group: pause, check the poller's lease, or end the wait.
 enum class step : std::uint32_t { pause, look, over };
 
-/// Notes what a look at the poller's lease has shown, and when to look again.
+/// Notes the poller word that a check of the lease has seen, and sets the time of the next check.
 ///
-/// The more posts of a ring are in flight, the rarer each group looks, so that the poller's word is not the
-/// bottleneck: about one look every 40 ns over all groups.
+/// The more requests of a ring are in flight, the less often each group checks, so that the poller word is no
+/// bottleneck: all groups together make about one check every 40 ns.
 inline ORCHARD_NOINLINE void note_check(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
@@ -39,18 +39,20 @@ inline ORCHARD_NOINLINE void note_check(rpc_context& e) {
     const std::uint32_t most = box.shape.response_slots();
     const std::uint32_t flying = all < most ? static_cast<std::uint32_t>(all) : most;
     const std::uint32_t interval = 1500 + 40 * flying;  // at most 1.3 ms
+    // Spreads the groups' checks over up to one more interval, by a hash of the slot.
     const std::uint64_t spread = std::uint64_t{e.post.made.slot * 0x9e3779b1u >> 16} * interval;
     e.wait.next_check = now + interval + spread / 65536;
     e.wait.pause_ns = 100 + flying / 2 < 1000 ? 100 + flying / 2 : 1000;
 }
 
-/// Looks at the slot, and at the clock, and pauses where neither says anything. `over`: the answer is there, or the
-/// deadline has passed. `look`: at the poller's lease; a group that has held it too long may be succeeded.
+/// Polls the slot once. Returns `over` if the response is there or the deadline has passed; `look` if the poller's
+/// lease is to be checked, with `e.turn.lost` set if it may be taken over; otherwise pauses and returns `pause`.
 inline ORCHARD_NOINLINE step poll(rpc_context& e) {
     const mailbox_client& box = *e.box;
     std::uint64_t word = 0;
     std::uint64_t now = 0;
     if (is_leader(e.mask)) {
+        // Acquires what the service released with the response, by way of the poller (`hand_over_some`).
         word = box.device->slots()[e.post.made.slot].load<simt::order::acquire>();
         now = simt::clock_ns();
     }
@@ -60,8 +62,8 @@ inline ORCHARD_NOINLINE step poll(rpc_context& e) {
         return step::over;
     }
     now = from_leader(e.mask, now);
-    // Skip every second look: a look can take longer than the time between two, and the deadline below must still be
-    // met.
+    // Skip every second lease check: a check can take longer than the check interval, and the deadline test below must
+    // still run.
     const bool may_check = !e.wait.just_checked || mutation::is(mutation::fault::look_again);
     e.wait.just_checked = false;
     if (may_check && now >= e.wait.next_check) {
@@ -74,7 +76,7 @@ inline ORCHARD_NOINLINE step poll(rpc_context& e) {
         e.wait.heartbeat_at = now;
         e.wait.heartbeat_before = is_leader(e.mask) ? box.host.heartbeat->load<simt::order::relaxed>() : 0;
     }
-    // Some time must lie between the two looks at the beat, also where this group itself was held up.
+    // A quarter of the deadline must lie between the two reads of the heartbeat, even if this group itself was delayed.
     if (waited > box.timeout_ns && now - e.wait.heartbeat_at > box.timeout_ns / 4) {
         return step::over;
     }
@@ -82,7 +84,8 @@ inline ORCHARD_NOINLINE step poll(rpc_context& e) {
     return step::pause;
 }
 
-/// At the deadline: leaves the slot to the poller that delivers there later, unless the answer has come just now.
+/// At the deadline: leaves the slot to the poller that delivers there later, unless the response has just arrived. Its
+/// acquire is as in `poll`.
 inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const ticket r = e.post.made;
@@ -109,7 +112,7 @@ inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
     }
 }
 
-/// Lets the slot go; the answer.
+/// Frees the slot, and returns the response.
 inline ORCHARD_FN outcome take_answer(const rpc_context& e) {
     if (e.wait.failure != failure_reason::none) {
         return {response{}, e.wait.failure, leaf_index{0}};
