@@ -2,16 +2,16 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What device threads leave for the host of requests that failed: how many for each reason, in device memory, and
-/// the first one and the newest of each reason, in memory of the host, so that it reads them without a call that a
-/// kernel or a service could hold up.
+/// What device threads leave for the host about failed requests. Counts for each reason lie in device memory. The first
+/// failure of all and the newest one of each reason lie in host memory, so that the host can read them without a call
+/// that a kernel or a service could delay.
 ///
 ///     failure_counts  in device memory      of_reason [reasons], turn [reasons]
-///     failure_board   in memory of the host first, newest [reasons][2]
+///     failure_board   in host memory        first, newest [reasons][2]
 ///
-/// Nobody waits: of the lanes that fail for one reason at one time, one takes the turn and writes its record, the
-/// others are counted only. The two records of a reason are written by turns, so that one is whole while the other is
-/// being written, however long that takes.
+/// No lane waits. If several lanes fail for one reason at the same time, one of them takes the turn and writes its
+/// record; the others are only counted. The two records of a reason are written alternately, so that one is complete
+/// while the other is being written, however long that takes.
 
 #include <cstdint>
 #include <optional>
@@ -22,9 +22,9 @@
 
 namespace orchard::device {
 
-/// What a record says.
+/// A failure as the host reads it.
 struct recorded_failure {
-    std::uint64_t number = 0;  ///< which of the failures of its reason it is, from 1 on
+    std::uint64_t number = 0;  ///< the number of this failure among those of its reason, from 1 on
     failure_reason reason = failure_reason::none;
     std::uint64_t bytes = 0;
     std::uint32_t page_class = 0;
@@ -32,49 +32,50 @@ struct recorded_failure {
     std::uint64_t time_ns = 0;
 };
 
-/// One failure, of which the fields are those of `recorded_failure`. Written by one lane at a time.
+/// The record of one failure, with the fields of `recorded_failure`. One lane at a time writes it. A reader takes a
+/// record for complete if `begun` and `ended` are equal (a sequence lock).
 struct alignas(64) failure_record {
-    simt::host_word<std::uint64_t> begun;  ///< `number`, before the other fields
+    simt::host_word<std::uint64_t> begun;  ///< `number`, written before the other fields
     simt::host_word<std::uint64_t> bytes;
     simt::host_word<std::uint64_t> time_ns;
     simt::host_word<std::uint32_t> reason;
     simt::host_word<std::uint32_t> page_class;
     simt::host_word<std::uint32_t> block;
     simt::host_word<std::uint32_t> thread;
-    simt::host_word<std::uint64_t> ended;  ///< `number`, after them; 0: nothing was recorded
+    simt::host_word<std::uint64_t> ended;  ///< `number`, written after the other fields; 0: nothing was recorded
 
-    /// What is recorded; nothing where nothing is, or where it is being written. Any thread of the host.
+    /// Returns the failure recorded; nothing if there is none, or a lane is writing it. Any host thread may call it.
     [[nodiscard]] std::optional<recorded_failure> read() const;
 };
 
 struct failure_board {
-    failure_record first;  ///< of all; written once
+    failure_record first;  ///< the first failure of the heap; written once
     failure_record newest[failure_reasons][2];
 
-    /// The newest failure of a reason, as `failure_record::read`: one of the lanes that failed last.
+    /// Returns the newest complete record of a reason, as `failure_record::read`.
     [[nodiscard]] std::optional<recorded_failure> newest_of(failure_reason why) const;
 };
 
-/// What the device counts of failures.
+/// The counts of failures.
 struct failure_counts {
     simt::device_word<std::uint64_t> of_reason[failure_reasons];
-    /// Records of that reason that were begun and ended: odd while a lane writes one.
+    /// Begins and ends of records of that reason: odd while a lane writes one.
     simt::device_word<std::uint32_t> turn[failure_reasons];
     simt::device_word<std::uint32_t> any;                 ///< 1 once a request has failed
-    simt::device_word<std::uint64_t> first_invalid_free;  ///< address of the first free of what was not allocated
+    simt::device_word<std::uint64_t> first_invalid_free;  ///< address of the first invalid free
 };
 
 inline std::optional<recorded_failure> failure_record::read() const {
     using simt::order;
     recorded_failure r;
-    r.number = ended.load<order::acquire>();  // pairs with the end of `write_failure`
+    r.number = ended.load<order::acquire>();  // pairs with the release in `write_failure`
     r.reason = static_cast<failure_reason>(reason.load<simt::load_before_fence>());
     r.bytes = bytes.load<simt::load_before_fence>();
     r.page_class = page_class.load<simt::load_before_fence>();
     r.at.block = block.load<simt::load_before_fence>();
     r.at.thread = thread.load<simt::load_before_fence>();
     r.time_ns = time_ns.load<simt::load_before_fence>();
-    // Pairs with the fence of `write_failure`: whose fields were seen, of that one `begun` is seen.
+    // Pairs with the fence in `write_failure`: if a field of a later record was read above, its `begun` is read below.
     simt::fence<simt::scope::system>();
     const bool whole = r.number != 0 && begun.load<order::relaxed>() == r.number;
     return whole ? std::optional(r) : std::nullopt;

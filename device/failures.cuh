@@ -2,19 +2,19 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What is recorded of requests that fail.
+/// Recording of failed requests.
 
 #include "device/heap_state.cuh"
 
 namespace orchard::device {
 
-/// Writes a record that no other lane writes meanwhile.
+/// Writes a record. No other lane may write it at the same time.
 inline ORCHARD_NOINLINE void write_failure(failure_record& to, std::uint64_t number, failure_reason why,
                                            std::uint64_t bytes, std::uint32_t page_class) {
     const simt::thread_position at = simt::position();
     to.begun.store<order::relaxed>(number);
     if (!simt::mutation::is(fault::record_fence)) {
-        simt::fence<simt::scope::system>();  // pairs with that of `failure_record::read`
+        simt::fence<simt::scope::system>();  // pairs with the fence in `failure_record::read`
     }
     to.reason.store<simt::store_after_fence>(static_cast<std::uint32_t>(why));
     to.bytes.store<simt::store_after_fence>(bytes);
@@ -25,8 +25,9 @@ inline ORCHARD_NOINLINE void write_failure(failure_record& to, std::uint64_t num
     to.ended.store<order::release>(number);  // pairs with `failure_record::read`
 }
 
-/// Counts a failure, and records it for the host as the newest of its reason, unless another lane is just recording
-/// one: what that lane writes is as new. Any lane, alone. Waits for nobody.
+/// Counts a failure, and records it for the host as the newest one of its reason. If another lane is recording a
+/// failure of that reason, this one is only counted; the other is just as recent. One lane calls it alone. It never
+/// waits.
 inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                             std::uint32_t page_class) {
     h.add(counter::failed_allocations, 1);
@@ -40,25 +41,26 @@ inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason w
         write_failure(h.failures->first, number, why, bytes, page_class);
     }
     std::uint32_t turn = counts.turn[reason].load<order::relaxed>();
-    // Acquires the turn from the lane that ended the one before.
+    // Pairs with the release below by the lane that wrote the previous record.
     const bool is_free = turn % 2 == 0 || simt::mutation::is(fault::record_turn);
     if (is_free && counts.turn[reason].compare_exchange<order::acquire>(turn, turn + 1)) {
         write_failure(h.failures->newest[reason][turn / 2 % 2], number, why, bytes, page_class);
-        counts.turn[reason].store<order::release>(turn + 2);  // pairs with the next acquire
+        counts.turn[reason].store<order::release>(turn + 2);  // pairs with the acquire above
     }
 }
 
-/// The same for a lane that asked for a page, and was counted as one that gets one.
+/// The same for a lane that asked for a page. Such a lane was counted as one that gets a page (`page_counts`); this
+/// counts the exception.
 inline ORCHARD_NOINLINE void record_no_page(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                             std::uint32_t page_class) {
-    // Always so, which compilers do not see from every call.
+    // Always true, but compilers do not see that at every call.
     if (page_class < class_count) {
         h.state->pages[heap_view::own_shard()][page_class].nulls.fetch_add<order::relaxed>(1);
     }
     record_failure(h, why, bytes, page_class);
 }
 
-/// That, and null.
+/// Records the failure as `record_no_page`, and returns null.
 inline ORCHARD_NOINLINE void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                           std::uint32_t page_class) {
     record_no_page(h, why, bytes, page_class);

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Frees by one lane: of what is no page, and of what the host has freed.
+/// Frees by a single lane: of pointers that are no page, and of blocks that the host has freed.
 
 #include "device/host_rpc/host_frees.cuh"
 #include "device/large/chunk_free.cuh"
@@ -10,6 +10,7 @@
 
 namespace orchard::device {
 
+/// Counts an invalid free, and notes the first such address. A hardened heap ends the kernel.
 inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void* p) {
     h.add(counter::invalid_frees, 1);
     std::uint64_t expected = 0;
@@ -19,7 +20,7 @@ inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void*
     }
 }
 
-/// Frees what is no page that is allocated: a block of a chunk, or nothing of the heap's. Any lane, alone.
+/// Frees `p`, which is no page in use: a block of a chunk, or else an invalid free. One lane calls it alone.
 inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
     block_search s(h, p);
     if (free_from_chunk(s)) {
@@ -29,7 +30,7 @@ inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
     }
 }
 
-/// As declared.
+/// See host_frees.cuh.
 inline ORCHARD_NOINLINE bool apply_host_free(const heap_view& h) {
     std::uint64_t offset = 0;
     if (!h.host_frees->take(&offset)) {
@@ -40,7 +41,7 @@ inline ORCHARD_NOINLINE bool apply_host_free(const heap_view& h) {
     if (!free_page(h, lane_mask{1} << simt::lane_id(), p, d)) {
         free_other(h, p);
     }
-    h.host_frees->freed.fetch_add<order::release>(1);  // what the block was is at hand for who acquires this
+    h.host_frees->freed.fetch_add<order::release>(1);  // releases the freed memory; pairs with `free_for_host`
     return true;
 }
 

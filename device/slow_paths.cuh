@@ -2,11 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the functions of `heap_ref` call when their first look was not enough.
+/// The functions that `heap_ref` calls if its fast path does not suffice.
 ///
-/// A source of the host calls them by a name of their own, and they are compiled once, in device/slow_paths.cpp: all
-/// that stands behind them takes longer to compile than most sources that call a heap. A CUDA source compiles them
-/// itself, as ptxas gives a kernel its registers by looking at everything that it calls.
+/// In the host build (the emulated device), they are ordinary functions that are compiled once, in
+/// device/slow_paths.cpp: all the code behind them takes longer to compile than most sources that call a heap. A CUDA
+/// source compiles them itself, because ptxas determines a kernel's registers from all functions that it calls.
 
 #include "device/arrays/lane_place.cuh"
 #include "device/heap_state.cuh"

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Bits of bitmap words of 32 or 64 bits. Nothing here shifts by the width of a word, which C++ does not define and
-/// machines answer differently.
+/// Operations on the bits of 32-bit and 64-bit words. No function shifts by the width of a word, which is undefined in
+/// C++ and differs between machines.
 
 #include <cstdint>
 
@@ -11,30 +11,30 @@
 
 namespace orchard::device {
 
-/// Bits of a word.
+/// The number of bits of a word.
 template <class Word>
 inline constexpr std::uint32_t width_of = sizeof(Word) * 8;
 
-/// `n` ones from bit `from` on; `from` + `n` is at most the width.
+/// Returns `n` ones from bit `from` on; `from` + `n` is at most the width.
 template <class Word>
 ORCHARD_INLINE Word ones(std::uint32_t n, std::uint32_t from = 0) {
     return n == 0 ? Word{0} : static_cast<Word>((static_cast<Word>(~Word{0}) >> (width_of<Word> - n)) << from);
 }
 
-/// The lowest one alone; 0 where there is none.
+/// Returns the lowest one alone; 0 if there is none.
 template <class Word>
 ORCHARD_INLINE Word lowest_one(Word bits) {
     return bits & (~bits + 1);
 }
 
-/// The first one from bit `start` on, alone; behind the highest bit follows the lowest. 0 where there is none.
+/// Returns the first one at or above bit `start` alone, or the lowest one if there is none above; 0 if `bits` is 0.
 template <class Word>
 ORCHARD_INLINE Word one_from(Word bits, std::uint32_t start) {
     const Word above = bits & static_cast<Word>(~ones<Word>(start));
     return lowest_one(above != 0 ? above : bits);
 }
 
-/// The `n` lowest ones of `bits`, or all where there are fewer.
+/// Returns the `n` lowest ones of `bits`, or all ones if there are fewer.
 template <class Word>
 ORCHARD_INLINE Word first_ones(Word bits, int n) {
     Word left = bits;
@@ -44,8 +44,8 @@ ORCHARD_INLINE Word first_ones(Word bits, int n) {
     return bits & ~left;
 }
 
-/// The index of the one of `bits` that has `rank` ones below it; `rank` is less than the number of ones.
-/// The paper's `fks`: five or six population counts, whatever the rank.
+/// Returns the index of the one in `bits` that has `rank` ones below it; `rank` is less than the number of ones. Binary
+/// search by five or six population counts, whatever the rank (`fks` in the paper).
 template <class Word>
 ORCHARD_INLINE int nth_one(Word bits, int rank) {
     int at = 0;
@@ -60,14 +60,14 @@ ORCHARD_INLINE int nth_one(Word bits, int rank) {
     return at;
 }
 
-/// Ones at the low end of a word, up to the first 0.
+/// Returns the number of ones below the lowest 0.
 template <class Word>
 ORCHARD_INLINE std::uint32_t ones_at_bottom(Word bits) {
     const Word zeros = static_cast<Word>(~bits);
     return zeros == 0 ? width_of<Word> : static_cast<std::uint32_t>(simt::lowest_bit(zeros));
 }
 
-/// Ones at the high end of a word, down to the last 0.
+/// Returns the number of ones above the highest 0.
 template <class Word>
 ORCHARD_INLINE std::uint32_t ones_at_top(Word bits) {
     const Word zeros = static_cast<Word>(~bits);
@@ -83,7 +83,7 @@ ORCHARD_INLINE std::uint32_t ones_at_top(Word bits) {
     }
 }
 
-/// Length of the longest run of ones in a word. Cost: one step for each one of that run.
+/// Returns the length of the longest run of ones. Cost: one step for each one of that run.
 template <class Word>
 ORCHARD_INLINE std::uint32_t longest_run(Word bits) {
     std::uint32_t length = 0;
@@ -93,7 +93,7 @@ ORCHARD_INLINE std::uint32_t longest_run(Word bits) {
     return length;
 }
 
-/// Where the lowest run of `n` ones begins, at any bit; the width where there is none. 1 <= `n` <= the width.
+/// Returns where the lowest run of `n` ones begins; the width if there is none. 1 <= `n` <= the width.
 template <class Word>
 ORCHARD_INLINE std::uint32_t find_ones(Word bits, std::uint32_t n) {
     // Bit i of `starts`: bits i to i + have - 1 are ones. The shifts are less than n.

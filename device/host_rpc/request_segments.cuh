@@ -2,14 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// One request for segments, posted to one shard's service, and the note that says for which sizes the heap is
-/// exhausted.
+/// A request for segments to one shard's service or to all of them in turn, and the note that says from which size on
+/// the heap is exhausted.
 
 #include "device/host_rpc/segment_request.cuh"
 
 namespace orchard::device {
 
-/// Returns the reason of failure that an answer of the host stands for.
+/// Returns the reason of failure for the status of a response; none if it is granted.
 ORCHARD_INLINE failure_reason reason_of(response_status status) {
     switch (status) {
         case response_status::granted: return failure_reason::none;
@@ -24,7 +24,7 @@ ORCHARD_INLINE failure_reason reason_of(response_status status) {
     }
 }
 
-/// Counts a request that was posted.
+/// Counts a request that was posted, and its abandonment if there was no response. All lanes of the group call it.
 inline ORCHARD_NOINLINE void count_request(const segment_request& d) {
     if (is_leader(d.mask)) {
         d.h.add(counter::posts, 1);
@@ -34,8 +34,8 @@ inline ORCHARD_NOINLINE void count_request(const segment_request& d) {
     }
 }
 
-/// Counts the chunk that is being asked for, and its blocks; `n` is 1, or -1 where it has been counted in vain. All
-/// lanes.
+/// Counts the chunk that this request is for, with its blocks. `n` is 1, or -1 to undo the count after a failure. All
+/// lanes of the group call it.
 inline ORCHARD_NOINLINE void count_chunk(segment_request& d, int n) {
     if (is_leader(d.mask) && d.bytes != 0) {
         const auto times = static_cast<std::uint64_t>(std::int64_t{n});
@@ -46,8 +46,8 @@ inline ORCHARD_NOINLINE void count_chunk(segment_request& d, int n) {
     }
 }
 
-/// Posts one request for `d.k` segments and a tail of `d.leaves` to `shard`, and waits. The reason is in `d.why`, what
-/// was got in `d.run` and `d.leaf`.
+/// Posts one request for `d.k` segments and a tail of `d.leaves` leaves to `shard`, and waits for the response. Sets
+/// `d.why`; on success also `d.run` and `d.leaf`. All lanes of the group call it.
 inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard) {
     prepare_request(d, shard,
                     {mailbox::request_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}}, false);
@@ -56,7 +56,7 @@ inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard)
     if (d.why != failure_reason::none) {
         return;
     }
-    count_chunk(d, 1);  // while the answer travels
+    count_chunk(d, 1);  // done here, it costs no time: the response is under way
     const outcome o = mailbox_client::wait(d);
     d.run = o.result.run;
     d.free = o.result.free_segments();
@@ -71,19 +71,20 @@ inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard)
     }
 }
 
-/// Whether there may be memory later, or for less: all that is wrong is that none is free now.
+/// Returns whether `why` means only that no memory is free now: there may be memory later, or for a smaller request.
 ORCHARD_INLINE bool is_shortage(failure_reason why) {
     return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget ||
            why == failure_reason::out_of_memory_virtual_range || why == failure_reason::fragmented ||
            why == failure_reason::commit_failed;
 }
 
-/// Whether another shard, or the same one after a reclaim, may have what this one has not.
+/// Returns whether another shard, or the same one after a reclaim, may be able to serve what failed because of `why`.
 ORCHARD_INLINE bool may_be_elsewhere(failure_reason why) {
     return is_shortage(why) || why == failure_reason::too_large;
 }
 
-/// Of what two shards said, the reason that says more: what is too large for one may fit the other.
+/// Returns the more informative of the reasons of two shards. `too_large` ranks low: what is too large for one shard
+/// may fit the other.
 ORCHARD_INLINE failure_reason telling_more(failure_reason a, failure_reason b) {
     const auto rank = [](failure_reason why) {
         return why == failure_reason::commit_failed                 ? 6
@@ -97,29 +98,29 @@ ORCHARD_INLINE failure_reason telling_more(failure_reason a, failure_reason b) {
     return rank(a) >= rank(b) ? a : b;
 }
 
-/// What is asked for, in leaves. Where one request is for less than another, it is a part of it.
+/// Returns the size of the request in leaves. A smaller request would fit into the memory of a greater one.
 ORCHARD_INLINE std::uint64_t leaves_wanted(const segment_request& d) {
     return std::uint64_t{d.k} * leaves_per_segment + d.leaves;
 }
 
-/// Returns why requests for `leaves` are refused that need no later reclaim than this one, or none where that is not
-/// known. Any lane, alone.
+/// Returns why requests for `leaves` that need no later reclaim than `reclaim` fail; none if the heap is not known to
+/// be exhausted for them. One lane calls it alone.
 inline ORCHARD_NOINLINE failure_reason known_exhaustion(const heap_view& h, std::uint64_t reclaim,
                                                         std::uint64_t leaves) {
-    // Acquires: with the note, the caller sees what its writer saw.
+    // Acquires (pairs with `note_exhaustion`): with the note, the caller sees what the group that wrote it saw.
     const auto note = exhaustion::unpack(h.state->exhausted.word.load<order::acquire>());
     const bool any_size = simt::mutation::is(fault::exhausted_size);
     return note.reclaim >= reclaim && (note.leaves <= leaves || any_size) ? note.why : failure_reason::none;
 }
 
-/// Returns why a segment cannot be had that needs no later reclaim than this one, or none where that is not known. Any
-/// lane, alone.
+/// Returns why a segment cannot be got by a group that needs no later reclaim than `reclaim`; none if that is not
+/// known. One lane calls it alone.
 inline ORCHARD_NOINLINE failure_reason known_lack(const heap_view& h, std::uint64_t reclaim) {
     return cache_level(h) != 0 ? failure_reason::none : known_exhaustion(h, reclaim, leaves_per_segment);
 }
 
-/// Returns the fewest leaves for which requests are refused as `d` was: all that no shard has so many segments free
-/// for, wherever they lie, or where some shard has, what `d` asked for.
+/// Returns the fewest leaves for which any request would fail as `d` did. If no shard had enough free segments for `d`,
+/// wherever they lie, that is one segment more than the most that a shard had free; otherwise it is the size of `d`.
 ORCHARD_INLINE std::uint64_t leaves_refused(const segment_request& d) {
     const std::uint64_t more_than_free = (std::uint64_t{d.max_free} + 1) * leaves_per_segment;
     const bool out_of_memory = d.why == failure_reason::out_of_memory_device_budget ||
@@ -128,7 +129,7 @@ ORCHARD_INLINE std::uint64_t leaves_refused(const segment_request& d) {
     return out_of_memory && more_than_free < leaves_wanted(d) ? more_than_free : leaves_wanted(d);
 }
 
-/// Notes that the heap is exhausted for requests of this size or more.
+/// Notes that the heap is exhausted for requests of this size or more. All lanes of the group call it.
 inline ORCHARD_NOINLINE void note_exhaustion(const segment_request& d) {
     const std::uint64_t leaves = leaves_refused(d);
     if (is_leader(d.mask) && leaves <= exhaustion::max_leaves) {
@@ -136,7 +137,8 @@ inline ORCHARD_NOINLINE void note_exhaustion(const segment_request& d) {
     }
 }
 
-/// Asks the shards one after the other, this warp's own first.
+/// Asks the shards one after the other, this warp's own first, until one grants the request. All lanes of the group
+/// call it.
 inline ORCHARD_FN void request_anywhere(segment_request& d) {
     d.elsewhere = failure_reason::none;
     d.max_free = 0;

@@ -2,34 +2,36 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// From an address to the block of a chunk, and its freeing.
+/// Finds the block of a chunk at an address, and frees it. Any address is a valid argument: metadata that an invalid
+/// address leads to is checked before it is used.
 
 #include "device/large/chunk_path.cuh"
 #include "device/segment_cache/segment_cache.cuh"
 
 namespace orchard::device {
 
-/// The record of a chunk.
+/// Returns the record of a chunk.
 inline ORCHARD_FN chunk_blocks blocks_of(const heap_view& h, chunk_id c) {
     return is_portion(c) ? chunk_blocks(h.portion_records[first_leaf(c)]) : chunk_blocks(h.records[first_segment(c)]);
 }
 
-/// A search for the block of a chunk at an address: phases of few registers each, as `mailbox_client.cuh` says why.
-/// Any lane, alone.
+/// A search for the block of a chunk at an address, in phases that need few registers each (host_rpc/client.cuh says
+/// why). One lane calls each phase alone.
 struct block_search {
     static constexpr chunk_id nothing{0xffffffffu};
 
     const heap_view& h;
-    std::uint64_t offset;      ///< of the address in the heap
-    chunk_id chunk = nothing;  ///< the result: `nothing` where no block begins there
-    std::uint32_t block = 0;   ///< its number in the chunk
-    std::uint32_t units = 0;   ///< where it begins in it
+    std::uint64_t offset;      ///< the address, counted from the heap's first byte
+    chunk_id chunk = nothing;  ///< the result; `nothing` if no block in use begins at the address
+    std::uint32_t block = 0;   ///< number of the block in the chunk
+    std::uint32_t units = 0;   ///< where it begins in the chunk, in units of 256 B
     std::uint32_t live = 0;    ///< lanes of the chunk that had not freed when the search began
-    segment_run run;           ///< of a chunk that has ended, to be put into the segment cache
+    segment_run run;           ///< segments of a chunk that has ended, to be put into the segment cache
 
     ORCHARD_FN block_search(const heap_view& heap, const void* p)
         : h{heap}, offset{static_cast<std::uint64_t>(static_cast<const char*>(p) - heap.base)} {}
-    /// What was asked for, which may be outside the heap: no arithmetic of pointers leads there.
+    /// Returns the address searched. It may lie outside the heap, where pointer arithmetic is undefined, hence
+    /// integers.
     [[nodiscard]] ORCHARD_INLINE const void* address() const {
         return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(h.base) + offset);
     }
@@ -37,8 +39,8 @@ struct block_search {
 
 inline ORCHARD_NOINLINE bool is_in_heap(const block_search& s) { return s.h.owns_offset(s.offset); }
 
-/// Returns whether the chunk that a leaf names can have a record: a portion lies in the segment of its leaf, and the
-/// first segment of any other chunk says that it is one. Without this, a wrong free could read memory that is not
+/// Returns whether the chunk that a leaf names can have a record: a portion must lie in the segment of its leaf; for
+/// any other chunk, its first segment must say so. Without this check, an invalid free could read memory that is not
 /// mapped.
 inline ORCHARD_NOINLINE bool has_record(const block_search& s) {
     const std::uint32_t first = first_segment(s.chunk);
@@ -49,9 +51,9 @@ inline ORCHARD_NOINLINE bool has_record(const block_search& s) {
     return descriptor::kind(d) == segment_kind::chunk && descriptor::extent(d) == first;
 }
 
-/// Finds the chunk that the address would be in.
+/// Finds the chunk that contains the address, if any.
 inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
-    // Pairs with the release that made the segment what it is: behind it lies the chunk's record.
+    // Pairs with the release that set the descriptor (`write_owners`): the chunk's record was written before.
     const std::uint64_t d = s.h.descriptors[s.offset >> segment_shift].load<order::acquire>();
     if (descriptor::kind(d) == segment_kind::chunk) {
         s.chunk = chunk_of_segments(descriptor::extent(d));
@@ -60,8 +62,8 @@ inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
     } else {
         return;
     }
-    // The owner's word may name a chunk that begins behind the block, if another thread has rewritten it meanwhile; or
-    // anything, if no block ever began in this leaf: such words are not cleared.
+    // The owner's word may be arbitrary. Another thread may have rewritten it meanwhile, for a chunk that begins behind
+    // the block. If no block ever began in this leaf, the word was never initialized.
     const std::uint64_t inside = s.offset - std::uint64_t{first_leaf(s.chunk)} * big_page_bytes;
     s.units = static_cast<std::uint32_t>(inside >> chunk_unit_shift);
     if (inside > max_chunk_bytes || inside % chunk_block_alignment != 0 || !has_record(s)) {
@@ -75,10 +77,10 @@ ORCHARD_INLINE simt::device_word<std::uint32_t>& live_of(const block_search& s) 
                                : s.h.records[first_segment(s.chunk)].live;
 }
 
-/// Before the record is looked at: while nobody is live in a chunk it may be rewritten, for the next one that begins
-/// there. What is freed a second time ends here, or at the block's own bit.
+/// Reads `live` before the record: while no lane is live, another thread may rewrite the record for the next chunk that
+/// begins there. A double free ends here, or at the block's own bit.
 inline ORCHARD_NOINLINE void look_at_live(block_search& s) {
-    // Pairs with the release in `publish_live`: what is live is described.
+    // Pairs with the release in `publish_live`: the record of a live chunk is complete.
     s.live = live_of(s).load<order::acquire>();
     if (simt::mutation::is(fault::live_look)) {
         s.live = ~0u;
@@ -88,11 +90,12 @@ inline ORCHARD_NOINLINE void look_at_live(block_search& s) {
     }
 }
 
-/// The block of those of a record that begins at `s.units`, by `offset(i)` of the `lanes` blocks.
+/// Finds the block that begins at `s.units` by binary search over `offset(i)` of the `lanes` blocks; sets `s.chunk` to
+/// `nothing` if there is none in use.
 template <class Offset>
 ORCHARD_INLINE void find_among(block_search& s, std::uint32_t lanes, Offset offset) {
-    // Mostly each lane frees what it got itself, in a warp that was whole, or a part of it. More lanes than there can
-    // be: something has been rewritten meanwhile.
+    // First guess: each lane usually frees the block that it got itself, in a full warp or in a part of one. If there
+    // are more lanes than possible, another thread has rewritten the record, or it describes arrays.
     const auto own = static_cast<std::uint32_t>(simt::lane_id());
     const std::uint32_t guess = own < lanes ? own : own & (lanes - 1);
     std::uint32_t low = guess < lanes && lanes <= simt::warp_size && offset(guess) == s.units ? guess : 0;
@@ -125,7 +128,7 @@ inline ORCHARD_NOINLINE void find_in_portion(block_search& s) {
     find_among(s, shape & 0xff, [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
 }
 
-/// Finds the block that begins at the address and is in use. Cost: five to eleven loads.
+/// Finds the block in use that begins at the address. Cost: five to eleven loads.
 ORCHARD_INLINE void find_block(block_search& s) {
     find_chunk(s);
     if (s.chunk != block_search::nothing) {
@@ -140,49 +143,50 @@ ORCHARD_INLINE void find_block(block_search& s) {
     }
 }
 
-/// Bytes of the block that was found.
+/// Returns the size in bytes of the block found.
 inline ORCHARD_NOINLINE std::uint64_t live_bytes(const block_search& s) {
     return std::uint64_t{blocks_of(s.h, s.chunk).offset(s.block + 1) - s.units} << chunk_unit_shift;
 }
 
-/// Returns the bytes of the block in a chunk that begins at an address; 0: there is none. Any lane, alone.
+/// Returns the size in bytes of the block of a chunk that begins at `p`; 0 if there is none. One lane calls it alone.
 ORCHARD_INLINE std::uint64_t bytes_in_chunk(const heap_view& h, const void* p) {
     block_search s(h, p);
     find_block(s);
     return s.chunk == block_search::nothing ? 0 : live_bytes(s);
 }
 
-/// What freeing a block came to.
+/// The result of freeing a block.
 enum class freed_block : std::uint32_t {
-    wrong,  ///< it was not allocated
+    wrong,  ///< it was not in use
     right,
-    last,  ///< and no block of the chunk is in use any more
+    last,  ///< it was the last block of the chunk in use
 };
 
-/// Clears the block's bit. Cost: one atomic.
+/// Clears the block's bit in `live`. Cost: one atomic.
 inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
     const std::uint32_t bit = 1u << s.block;
-    // Releases this lane's writes; the last one acquires everybody's.
+    // Releases this lane's writes to the block; the last lane acquires those of all lanes.
     simt::mutation::weaken_next(fault::live_order);
     const std::uint32_t before = live_of(s).fetch_and<order::acq_rel>(~bit);
     return (before & bit) == 0 ? freed_block::wrong : before == bit ? freed_block::last : freed_block::right;
 }
 
-/// Takes the descriptor of segment `first + i` of a chunk that has ended away.
+/// Clears the descriptor of segment `first + i` of a chunk that has ended.
 inline ORCHARD_NOINLINE void clear_descriptor(const block_search& s, std::uint32_t i) {
     auto& d = s.h.descriptors[first_segment(s.chunk) + i];
     d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
 }
-/// The segment of its chunk in which block `i` begins.
+/// Returns the number of the chunk's segment in which block `i` begins.
 inline ORCHARD_NOINLINE std::uint32_t segment_of_block(const block_search& s, std::uint32_t i) {
     return s.h.records[first_segment(s.chunk)].offset[i].get() >> (segment_shift - chunk_unit_shift);
 }
 inline ORCHARD_NOINLINE void count_ended(const block_search& s) { s.h.add(counter::live_chunks, ~std::uint64_t{0}); }
 
-/// Ends a chunk whose last lane has freed: takes the descriptors of its segments away. Any lane, alone.
+/// Ends a chunk whose last block was freed: clears the descriptors of its segments. One lane calls it alone. Only
+/// segments in which a block begins have a descriptor.
 ORCHARD_INLINE void end_chunk(block_search& s) {
     if (!is_portion(s.chunk)) {
-        // Blocks in the tail begin in no segment of the chunk's own.
+        // The tail lies beyond the chunk's segments, and its blocks are skipped.
         std::uint32_t last = s.h.records[first_segment(s.chunk)].segments.get();
         ORCHARD_NO_UNROLL
         for (std::uint32_t left = s.h.records[first_segment(s.chunk)].lanes.get() & ~interleaved_flag; left != 0;
@@ -196,8 +200,8 @@ ORCHARD_INLINE void end_chunk(block_search& s) {
     count_ended(s);
 }
 
-/// Finds the tail of a chunk that has ended: where it lies, counted in leaves from the heap's first (`s.units`), and
-/// how many leaves it has (`s.block`).
+/// Finds the tail of a chunk that has ended: its first leaf, counted from the heap's first (`s.units`), and its number
+/// of leaves (`s.block`).
 inline ORCHARD_NOINLINE void find_tail(block_search& s) {
     s.units = first_leaf(s.chunk);
     if (is_portion(s.chunk)) {
@@ -210,11 +214,11 @@ inline ORCHARD_NOINLINE void find_tail(block_search& s) {
 }
 inline ORCHARD_NOINLINE void clear_line_of(const block_search& s) { clear_line_of(s.h, s.units); }
 
-/// Puts the memory of a chunk that has ended into the segment cache. Any lane, alone.
+/// Puts the memory of an ended chunk into the segment cache. One lane calls it alone.
 ORCHARD_INLINE void return_chunk(block_search& s) {
     find_tail(s);
-    // The tail last: a search that finds it looks for the segments before it, whose record belongs to the group that
-    // takes them.
+    // The tail must come last: once a group finds it, that group may take the segments before it as well, and then owns
+    // the record that is read here.
     if (!is_portion(s.chunk)) {
         s.run = {segment_index{first_segment(s.chunk)}, s.h.records[first_segment(s.chunk)].segments.get()};
         cache_put_all(s.h, s.run);
@@ -225,8 +229,8 @@ ORCHARD_INLINE void return_chunk(block_search& s) {
     }
 }
 
-/// What follows when the search is over: frees what was found; the last lane puts the chunk's memory into the segment
-/// cache. False where nothing was.
+/// Ends the search: frees the block found. The lane that frees the last block puts the chunk's memory into the segment
+/// cache. Returns false if no block was freed.
 ORCHARD_INLINE bool free_found(block_search& s) {
     const freed_block freed = s.chunk == block_search::nothing ? freed_block::wrong : clear_live(s);
     if (freed == freed_block::last) {
@@ -236,8 +240,9 @@ ORCHARD_INLINE bool free_found(block_search& s) {
     return freed != freed_block::wrong;
 }
 
-/// Frees one lane's block of a chunk; the last lane puts the chunk's memory into the segment cache. Any lane, alone.
-/// Never waits, and needs no mailbox. False where the address is no such block.
+/// Frees one lane's block of a chunk. The lane that frees the last block puts the chunk's memory into the segment
+/// cache. Returns false if no block in use begins at the address. One lane calls it alone. It never waits and sends no
+/// request.
 ORCHARD_INLINE bool free_from_chunk(block_search& s) {
     if (!is_in_heap(s)) {
         return false;

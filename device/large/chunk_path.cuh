@@ -2,36 +2,38 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Large requests: the lanes of a group become one warp request, answered by one warp chunk: whole segments and a tail
-/// of 64 KiB leaves, which shares its VA block with other tails, or such a tail alone. Source: Zhang et al., TPDS 2025,
-/// sections V.B and VI.A (the warp scheduler).
+/// Allocation of a warp chunk. The blocks of a group's lanes form one warp request, which one warp chunk answers: whole
+/// segments and a tail of 64 KiB leaves, or a tail alone. A tail shares its VA block with other tails.
+///
+/// Source: Zhang et al., TPDS 2025, sections V.B and VI.A (the warp scheduler).
 
 #include "device/large/chunk_record.cuh"
 #include "device/reclaim/acquire.cuh"
 
 namespace orchard::device {
 
-/// One lane's part in its group's request for a chunk, in its memory; `mailbox_client.cuh` says why.
+/// The state of one lane in its group's request for a chunk, kept in local memory (host_rpc/client.cuh says why).
 struct chunk_request {
     const heap_view& h;
-    lane_mask mask;            ///< the group; after a split, the part of it that this lane is in
-    std::uint64_t bytes;       ///< of this lane, above 0
-    std::uint64_t alignment;   ///< of this lane's block, a power of two up to 2 MiB
-    std::uint64_t offset = 0;  ///< of this lane's block in the chunk, in units of 256 B
-    std::uint64_t total = 0;   ///< length of the chunk, in the same
-    std::uint32_t k = 0;       ///< its whole segments
-    std::uint32_t leaves = 0;  ///< and its tail
+    lane_mask mask;            ///< the group; after a split, the part of it that this lane belongs to
+    std::uint64_t bytes;       ///< size of this lane's block, above 0
+    std::uint64_t alignment;   ///< alignment of this lane's block, a power of two up to 2 MiB
+    std::uint64_t offset = 0;  ///< where this lane's block begins in the chunk, in units of 256 B
+    std::uint64_t total = 0;   ///< length of the chunk, in units of 256 B
+    std::uint32_t k = 0;       ///< whole segments of the chunk
+    std::uint32_t leaves = 0;  ///< leaves of its tail
     mailbox::grant got{};
-    std::uint64_t reclaim = 0;  ///< behind which a refusal is the last word; 0: it was not refused yet
+    std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: the request has not failed yet
     failure_reason why = failure_reason::none;
-    void* block = nullptr;              ///< this lane's
-    std::uint64_t host_frees_seen = 0;  ///< how many blocks of the host had been freed when it was refused
+    void* block = nullptr;              ///< this lane's block
+    std::uint64_t host_frees_seen = 0;  ///< number of blocks of the host that had been freed when the request failed
 };
 
-/// Most bytes of one chunk: what its record can say.
+/// The most bytes of one chunk that a record can describe.
 inline constexpr std::uint64_t max_chunk_bytes = ((std::uint64_t{1} << 32) - 1) << chunk_unit_shift;
 
-/// Lays blocks side by side in the order of lanes, each on a multiple of its alignment.
+/// Places the lanes' blocks one after the other, in the order of lanes, each at a multiple of its alignment. All lanes
+/// of the group call it.
 inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
     r.total = 0;
     ORCHARD_NO_UNROLL
@@ -45,23 +47,24 @@ inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
     }
 }
 
-/// Segments and tail of a chunk of `r.total` units.
+/// Chooses the number of segments and the tail for a chunk of `r.total` units.
 inline ORCHARD_NOINLINE void choose_shape(chunk_request& r, bool aligned_beyond_leaves) {
     constexpr int shift = segment_shift - chunk_unit_shift;
     r.k = static_cast<std::uint32_t>(r.total >> shift);
     const std::uint64_t rest = (r.total & ((std::uint64_t{1} << shift) - 1)) << chunk_unit_shift;
     r.leaves = to_underlying(portion_leaves(r.h.portions_by, leaves_for(rest)));
-    // A portion begins at any leaf; and a tail too long for a portion is a segment.
+    // A segment replaces the tail in two cases: the tail is too long for a portion, or a block needs an alignment above
+    // a leaf, since a portion may begin at any leaf.
     if (rest != 0 && (r.leaves == 0 || (r.k == 0 && aligned_beyond_leaves))) {
         ++r.k;
         r.leaves = 0;
     }
 }
 
-/// Says where each lane's block is to be, and how large the chunk. False where they are too large. All lanes of a
-/// converged group.
+/// Chooses where each lane's block lies, and the size of the chunk. Returns false if the chunk would be too large. All
+/// lanes of a converged group call it.
 inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
-    // Before the sum, so that it cannot overflow.
+    // Checked before the sizes are added, so that the sum cannot overflow.
     if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.max_slabs || r.bytes > max_chunk_bytes) != 0) {
         return false;
     }
@@ -71,7 +74,7 @@ inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
     return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
 }
 
-/// The leaf at which the chunk begins, counted from the heap's first.
+/// Returns the leaf at which the chunk begins, counted from the heap's first leaf.
 ORCHARD_INLINE std::uint32_t begin_of(const chunk_request& r) {
     return to_underlying(r.got.first) * leaves_per_segment + (r.k == 0 ? to_underlying(r.got.leaf) : 0);
 }
@@ -79,17 +82,18 @@ ORCHARD_INLINE chunk_id id_of(const chunk_request& r) {
     return chunk_id{r.k == 0 ? begin_of(r) | portion_flag : begin_of(r)};
 }
 
-/// What a lane writes into its chunk's record: of blocks by their lanes' order, of interleaved arrays by theirs.
+/// The part of a chunk's record that one lane writes. Ranks follow the order of lanes for blocks, the order of
+/// positions for interleaved arrays.
 struct record_part {
-    std::uint32_t rank;   ///< of the lane
-    std::uint64_t after;  ///< `offset` of the lane of the next rank; `total` where there is none
+    std::uint32_t rank;   ///< rank of the lane in the record
+    std::uint64_t after;  ///< `offset` of the lane of the next rank, or `total` for the last rank
     std::uint32_t flag;   ///< 0, or `interleaved_flag`
 };
 
-/// All lanes of a chunk as its record has them.
+/// Returns `live` with a bit for each lane of a chunk.
 ORCHARD_INLINE std::uint32_t live_lanes(std::uint32_t lanes) { return lanes == 32 ? ~0u : (1u << lanes) - 1; }
 
-/// Writes the record of a chunk of segments.
+/// Writes the record of a chunk of segments. All lanes of the group call it.
 inline ORCHARD_NOINLINE void write_record(const chunk_request& r, const record_part& part) {
     auto& record = r.h.records[to_underlying(r.got.first)];
     record.offset[part.rank].set(static_cast<std::uint32_t>(r.offset));
@@ -102,7 +106,8 @@ inline ORCHARD_NOINLINE void write_record(const chunk_request& r, const record_p
     }
 }
 
-/// Writes the record of a chunk that is a portion.
+/// Writes the record of a chunk that is one portion. All lanes of the group call it. A lane of even rank writes its own
+/// offset and the next lane's; the last lane of odd rank writes the total.
 inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const record_part& part) {
     auto& record = r.h.portion_records[begin_of(r)];
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
@@ -116,17 +121,18 @@ inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const 
     }
 }
 
-/// Says that the chunk's blocks are in use, now that all else is written. All lanes.
+/// Marks the chunk's blocks as in use, after everything else is written. All lanes of the group call it.
 inline ORCHARD_NOINLINE void publish_live(const chunk_request& r) {
     if (is_leader(r.mask)) {
         auto& live = r.k != 0 ? r.h.records[to_underlying(r.got.first)].live : r.h.portion_records[begin_of(r)].live;
-        // Releases the record, which the group's sync has brought to the leader: pairs with the look of the lane that
-        // frees.
+        // Releases the record, whose writes by all lanes the group's barrier has ordered before this store. Pairs with
+        // the acquire in `look_at_live`.
         live.store<order::release>(live_lanes(static_cast<std::uint32_t>(simt::popcount(r.mask))));
     }
 }
 
-/// Makes a segment one of portions, if it is none yet: others of its portions may be doing so. Any lane, alone.
+/// Changes a segment's kind to `portions`, unless it has that kind; owners of other portions of the segment may be
+/// doing the same. One lane calls it alone. The release pairs with `find_chunk`.
 ORCHARD_INLINE void mark_portions(device_word<std::uint64_t>& d) {
     std::uint64_t word = d.load<order::relaxed>();
     while (descriptor::kind(word) != segment_kind::portions &&
@@ -134,7 +140,8 @@ ORCHARD_INLINE void mark_portions(device_word<std::uint64_t>& d) {
     }
 }
 
-/// Says of the leaf, or of the segment, in which this lane's block begins, whose it is. All lanes.
+/// Writes the chunk's identity to the leaf (in a tail) or the descriptor (otherwise) in which this lane's block begins.
+/// If several blocks begin there, one lane writes. All lanes of the group call it.
 inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
     const std::uint32_t leaf = begin_of(r) + static_cast<std::uint32_t>(r.offset >> (16 - chunk_unit_shift));
     const std::uint32_t segment = leaf / leaves_per_segment;
@@ -148,22 +155,22 @@ inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
         if (in_tail) {
             mark_portions(d);
         } else {
-            // The group's sync covers the record.
+            // Releases the record (ordered by the group's barrier); pairs with `find_chunk` and `has_record`.
             d.store<order::release>(
                 descriptor::next(d.load<order::relaxed>(), segment_kind::chunk, 0, to_underlying(r.got.first)));
         }
     }
 }
 
-/// Bytes that the lanes ask for. All lanes of a converged group.
+/// Returns the sum of the lanes' bytes. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE std::uint64_t bytes_asked(const chunk_request& r) {
-    // Sums of 32 bits: a block is under 2^40 B.
+    // Two sums of 32-bit halves: a block is smaller than 2^40 B, so that neither overflows.
     const std::uint64_t high = simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes >> 16));
     return (high << 16) + simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes & 0xffff));
 }
 
-/// Gets the memory for the chunk. Refuses only behind a reclaim that began when nothing was found at first; halves of a
-/// group that was refused need no other one. All lanes of a converged group.
+/// Gets the memory of the chunk. It fails only after a reclaim that began after the first attempt found nothing. After
+/// a split, the halves rely on that same reclaim. All lanes of a converged group call it.
 inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
     if (r.reclaim == 0) {
         const failure_reason why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r)}, &r.got);
@@ -176,9 +183,11 @@ inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
     return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim}, &r.got);
 }
 
-/// Writes what describes the chunk `r.got`, and says where this lane's block is. All lanes of a converged group.
+/// Writes all metadata of the chunk `r.got`, and computes the address of this lane's block. All lanes of a converged
+/// group call it.
 inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part) {
-    // One lane acquired the memory, and all write what describes it: now that is behind its last use for all.
+    // One lane acquired the memory, and all lanes write the metadata: the barrier orders these writes after the
+    // memory's last use.
     simt::sync(r.mask);
     if (r.k != 0) {
         write_record(r, part);
@@ -200,8 +209,8 @@ inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
     describe(r, {static_cast<std::uint32_t>(simt::rank_in(r.mask)), above != 0 ? after : r.total, 0});
 }
 
-/// Where fewer lanes could get what the lanes together could not: the lower or the upper half of the group is the
-/// group now, whichever this lane is in.
+/// Splits the group in halves after a failure, if fewer lanes could succeed: `r.mask` becomes the half with this lane.
+/// Returns whether it did.
 inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
     const int half = simt::popcount(r.mask) / 2;
     if (half == 0 || !may_be_elsewhere(r.why)) {
@@ -212,10 +221,10 @@ inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
     return true;
 }
 
-/// One chunk for the group; this lane's block of it in `r.block`, or null with the reason in `r.why`. Any mask. Where
-/// there is no memory for all of them together, the halves of the group ask apart, and so on down to single lanes, so
-/// that those are served for whom there is some.
-/// Cost: as `acquire`, and a few stores of metadata by each lane.
+/// Gets one chunk for the group. Sets `r.block` to this lane's block, or leaves it null and sets `r.why`. If there is
+/// no memory for the whole group, its halves try separately, and so on down to single lanes, so that as many lanes as
+/// possible get a block. All lanes of a converged group call it. Cost: as `acquire`, and a few stores of metadata by
+/// each lane.
 inline ORCHARD_FN void allocate_chunk(chunk_request& r) {
     do {
         r.why = place_blocks(r) ? get_memory(r) : failure_reason::too_large;

@@ -2,12 +2,15 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The record of a warp chunk: which lanes have not freed yet, and where each lane's block begins.
+/// The record of a warp chunk: which lanes have not freed their blocks yet, and where each lane's block begins.
 ///
-///     chunk of k segments and a tail       record: of the first segment
+///     chunk of k segments and a tail       record: that of the first segment
 ///     | segment | segment | ## tail, a portion: leaf 0 to n-1 of the next segment |
-///     chunk of a tail alone                record: of the portion's first leaf
+///     chunk of a tail alone                record: that of the portion's first leaf
 ///     | other portions | ## | other portions |
+///
+/// `live` is the only word that several threads write. It is stored last when a chunk is made, and releases the record;
+/// the lane that clears its last bit owns the chunk's memory.
 
 #include <cstdint>
 
@@ -17,38 +20,40 @@
 
 namespace orchard::device {
 
-/// Every block of a chunk starts at a multiple of this; records count in it.
+/// Every block of a chunk begins at a multiple of this; records count in this unit.
 inline constexpr std::uint64_t chunk_block_alignment = 256;
 inline constexpr int chunk_unit_shift = 8;
 
-/// A flag in the number of a chunk's lanes: the chunk holds interleaved arrays, and no blocks. A search for a block in
-/// it so finds more lanes than there can be.
+/// A flag in `lanes`: the chunk holds interleaved arrays and no blocks. A search for a block then finds more lanes than
+/// there can be, and fails.
 inline constexpr std::uint32_t interleaved_flag = 0x80;
 
-/// Lane i of the group that asked owns units [offset[i], offset[i + 1]) of the chunk, counted from where it begins;
-/// `live` has a bit for each lane that has not freed.
+/// The record of a chunk that has whole segments. Lane i of the group owns the units [offset[i], offset[i + 1]) of the
+/// chunk, counted from its first byte; `live` has a bit for each lane that has not freed.
 ///
-/// Of a chunk of interleaved arrays offset[i] is where the sub-array begins in which lane i's array lies; the lanes of
+/// In a chunk of interleaved arrays, offset[i] is where the sub-array that holds lane i's array begins. The lanes of
+/// one sub-array are consecutive, in the order of their positions in it:
 /// one sub-array follow one another, in the order of their positions in it:
 ///
 ///     sub-arrays   | 4 lanes       | 2     | 1 |      lanes    7, flagged
 ///     offset         0  0  0  0      9  9    12  15
 struct chunk_record {
     simt::device_word<std::uint32_t> live;
-    simt::plain<std::uint32_t> lanes;       ///< and `interleaved_flag`
-    simt::plain<std::uint32_t> segments;    ///< whole ones; not 0 while it is a chunk's
-    simt::plain<std::uint32_t> leaves;      ///< of the tail behind them
-    simt::plain<std::uint32_t> slab_index;  ///< of a slab, and no chunk: its index in the slab table
+    simt::plain<std::uint32_t> lanes;       ///< number of lanes, and `interleaved_flag`
+    simt::plain<std::uint32_t> segments;    ///< number of whole segments; not 0 while the record is in use
+    simt::plain<std::uint32_t> leaves;      ///< leaves of the tail behind them
+    simt::plain<std::uint32_t> slab_index;  ///< if the segment is a slab: its index in the slab table
     simt::plain<std::uint32_t> offset[simt::warp_size + 1];
 };
 
-/// The same of a chunk that is a portion: under 2 MiB, so that 16 bits will do for an offset, two to a word.
+/// The record of a chunk that is one portion. Such a chunk is smaller than 2 MiB, so that 16 bits suffice for an
+/// offset; a word holds two.
 ///
 ///     31       16 15       0           31   16 15    8 7             7 6     0
 ///     | offset 1 | offset 0 |  shape:  | stamp | leaves | interleaved | lanes |
 ///
-/// The memory of a record is not cleared before its first use. The stamp is the heap's (`heap_view::stamp`): a record
-/// with another stamp was never written by this heap, whatever else it seems to say.
+/// A record is not cleared before its first use. The stamp identifies the heap (`heap_view::stamp`): a record with
+/// another stamp was never written by this heap, whatever its other fields contain.
 struct portion_record {
     simt::device_word<std::uint32_t> live;
     simt::plain<std::uint32_t> shape;
@@ -65,23 +70,24 @@ struct portion_record {
 static_assert(leaves_per_segment <= 0xff && (simt::warp_size | interleaved_flag) <= 0xff, "8 bits each in `shape`");
 static_assert(segment_bytes >> chunk_unit_shift <= 0xffff, "an offset in a portion has 16 bits");
 
-/// The record of a chunk of either kind, for reading where registers do not matter; by any lane, alone.
+/// A chunk's record of either kind, for reading where registers do not matter. One lane calls its functions alone.
 class chunk_blocks {
 public:
     explicit ORCHARD_FN chunk_blocks(const chunk_record& r) : whole_{&r} {}
     explicit ORCHARD_FN chunk_blocks(const portion_record& r) : part_{&r} {}
 
-    /// Lanes that got a block or an array; more than 32 only where something has been rewritten meanwhile.
+    /// Returns the number of lanes that got a block or an array. More than 32 if another thread has rewritten the
+    /// memory meanwhile.
     [[nodiscard]] ORCHARD_FN std::uint32_t lanes() const { return flagged_lanes() & ~interleaved_flag; }
-    /// Whether lanes got arrays that are interleaved, and no blocks.
+    /// Returns whether the lanes got interleaved arrays and no blocks.
     [[nodiscard]] ORCHARD_FN bool interleaved() const { return (flagged_lanes() & interleaved_flag) != 0; }
-    /// Whole segments.
+    /// Returns the number of whole segments.
     [[nodiscard]] ORCHARD_FN std::uint32_t segments() const { return whole_ != nullptr ? whole_->segments.get() : 0; }
-    /// Leaves of the tail.
+    /// Returns the number of leaves of the tail.
     [[nodiscard]] ORCHARD_FN std::uint32_t leaves() const {
         return whole_ != nullptr ? whole_->leaves.get() : portion_record::leaves_of(part_->shape.get());
     }
-    /// Where block `i` <= `lanes()` begins, or the sub-array of lane `i`, in units of 256 B.
+    /// Returns where block `i` <= `lanes()`, or the sub-array of lane `i`, begins, in units of 256 B.
     [[nodiscard]] ORCHARD_FN std::uint32_t offset(std::uint32_t i) const {
         return whole_ != nullptr ? whole_->offset[i].get() : part_->offsets[i / 2].get() >> i % 2 * 16 & 0xffff;
     }
@@ -98,7 +104,8 @@ private:
     const portion_record* part_ = nullptr;
 };
 
-/// Which chunk: the leaf at which it begins, counted from the heap's first, and bit 31 where it is a portion only.
+/// Identifies a chunk: the leaf at which it begins, counted from the heap's first leaf. Bit 31 is set if it is one
+/// portion.
 enum class chunk_id : std::uint32_t {};
 
 inline constexpr std::uint32_t portion_flag = 1u << 31;
@@ -109,9 +116,9 @@ ORCHARD_FN constexpr chunk_id chunk_of_leaves(std::uint32_t segment, std::uint32
     return chunk_id{(segment * leaves_per_segment + leaf) | portion_flag};
 }
 ORCHARD_FN constexpr bool is_portion(chunk_id c) { return (to_underlying(c) & portion_flag) != 0; }
-/// The leaf at which it begins, counted from the heap's first.
+/// Returns the leaf at which the chunk begins, counted from the heap's first leaf.
 ORCHARD_FN constexpr std::uint32_t first_leaf(chunk_id c) { return to_underlying(c) & ~portion_flag; }
-/// The segment in which it begins.
+/// Returns the segment in which the chunk begins.
 ORCHARD_FN constexpr std::uint32_t first_segment(chunk_id c) { return first_leaf(c) / leaves_per_segment; }
 
 }  // namespace orchard::device

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Large requests: the lanes of a group share a chunk, or ask for less together.
+/// Large requests: the lanes of a group share one warp chunk or, if that fails, its halves try alone.
 
 #include "device/failures.cuh"
 #include "device/free_alone.cuh"
@@ -10,14 +10,14 @@
 
 namespace orchard::device {
 
-/// Records a lane's request for a chunk that was not answered with one.
+/// Records the failure of a lane that got no block. Each lane calls it for itself.
 inline ORCHARD_NOINLINE void count_large_failure(const chunk_request& r) {
     if (r.block == nullptr) {
         record_failure(r.h, r.why, r.bytes, chunk_class);
     }
 }
 
-/// Counts a group that asks for a chunk.
+/// Counts a group that asks for a chunk. All lanes of the group call it.
 inline ORCHARD_NOINLINE void count_large_group(const chunk_request& r) {
     if (is_leader(r.mask)) {
         r.h.add(counter::groups, 1);
@@ -27,38 +27,43 @@ inline ORCHARD_NOINLINE void count_large_group(const chunk_request& r) {
     }
 }
 
-/// Of lanes that could share a chunk of this heap, those that share this lane's. All lanes of `group`.
+/// Returns those lanes of `group` that share a chunk with this lane: 2^`log_chunk_lanes` lanes of consecutive rank. All
+/// lanes of `group` call it.
 inline ORCHARD_NOINLINE lane_mask sharing_lanes(const heap_view& h, lane_mask group) {
     return 1 << h.log_chunk_lanes == simt::warp_size
                ? group
                : simt::match(group, static_cast<std::uint32_t>(simt::rank_in(group)) >> h.log_chunk_lanes);
 }
 
-/// Brings those together that ask this heap for a chunk and stand here, and may share one. Any lanes.
+/// Sets the group of this lane: the converged lanes that ask this heap for a chunk and may share one. Any lanes call
+/// it.
 inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
     const lane_mask here = simt::converge();
-    // Lanes of several heaps may stand here together.
+    // Converged lanes may ask different heaps.
     r.mask = sharing_lanes(r.h, simt::match(here, reinterpret_cast<std::uintptr_t>(r.h.state)));
 }
 
-/// Whether a lane that got nothing should ask again: something was freed meanwhile that the host had freed.
+/// Returns whether a lane whose request failed should try again: blocks that the host freed have been processed
+/// meanwhile. Each lane calls it for itself.
 inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
-    r.reclaim = 0;  // that it was refused then says nothing any more
+    r.reclaim = 0;  // that reclaim began before these frees
     return r.block == nullptr && is_shortage(r.why) && r.h.host_frees->posted.load<simt::order::relaxed>() != 0 &&
            free_for_host(r.h, &r.host_frees_seen);
 }
 
-/// Now and then frees what the host has freed, so that it does not wait for a shortage. Any lane, alone.
+/// Occasionally frees a block that the host has freed, so that such blocks do not wait for a shortage. One lane calls
+/// it alone.
 inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
     constexpr std::uint32_t one_in = 16;
-    // A lane that got nothing may have a view that refuses everything, and has no ring.
+    // If a lane got nothing, its view may be that of a heap that fails all requests and has no ring.
     if (r.block != nullptr &&
         mix(static_cast<std::uint32_t>((static_cast<char*>(r.block) - r.h.base) >> 16)) % one_in == 0) {
         (void)apply_host_free(r.h);
     }
 }
 
-/// A block of a chunk for each lane that asks this heap for one, or null. Any lanes; those that come together share.
+/// Returns a block of a chunk for the calling lane, or null, whose reason is recorded. Any lanes call it; converged
+/// lanes share a chunk. Cost: see `allocate_chunk`.
 inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     chunk_request r{h, 0, bytes, alignment};
     ORCHARD_NO_UNROLL
