@@ -55,7 +55,7 @@ std::optional<std::uint32_t> class_index::tightest(std::uint32_t least) const {
     return n;
 }
 
-// What the words of a node must be, by what is below it.
+// Computes the words of a node from its children.
 void class_index::make_node(std::size_t level, std::uint32_t node, const class_function& class_of,
                             std::vector<std::uint64_t>& words) const {
     std::fill(words.begin(), words.end(), 0);

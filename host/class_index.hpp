@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which members of a set are in which class: an OR-tree for each class.
+/// The classes of the members of a set, as one OR-tree for each class.
 
 #include <bit>
 #include <cstdint>
@@ -20,8 +20,9 @@ struct portion_tree_peer;
 
 namespace detail {
 
-/// Members 0 to n - 1, each in one of the classes 1 to `classes` or in none (class 0). Answers the lowest member of the
-/// lowest class from c on: where a member's class says how much room it has, the tightest one that fits.
+/// A set of members 0 to n - 1, each in one of the classes 1 to `classes`, or in none (class 0). It finds the lowest
+/// member of the lowest class from c on. If a member's class says how much room it has, that is the tightest member
+/// that fits.
 ///
 ///     node (64 children)   class 1 [0 1 0 ...]  class 2 [1 0 0 ...]  ...  class C [0 0 0 ...]
 ///     level 0              bit i of word c: member 64 node + i is in class c
@@ -33,11 +34,11 @@ class class_index {
 public:
     using class_function = std::function<std::uint32_t(std::uint32_t member)>;
 
-    /// `members` members (0 to 2^24) in no class; 1 <= classes <= 63.
+    /// Creates a set of `members` members (0 to 2^24), all in no class; 1 <= classes <= 63.
     class_index(std::uint32_t members, std::uint32_t classes);
 
-    /// Moves `member` from class `from`, which it is in, to class `to`. Cost: two words; for each a level more where
-    /// the node had no other member of the class.
+    /// Moves `member` from its class `from` to class `to`. Cost: two words, and more at each level whose node had no
+    /// other member of the class.
     void move(std::uint32_t member, std::uint32_t from, std::uint32_t to) {
         if (from == to) {
             return;
@@ -50,12 +51,12 @@ public:
         }
     }
 
-    /// The lowest member of the lowest class in [least, classes] that has any; nothing where none has. 1 <= least.
-    /// Cost: one word a level, four levels for a million members.
+    /// Returns the lowest member of the lowest class in [least, classes] that has any member; nothing if none has. 1 <=
+    /// least. Cost: one word a level; four levels for a million members.
     [[nodiscard]] std::optional<std::uint32_t> tightest(std::uint32_t least) const;
 
-    /// Recomputes every word, with `class_of(member)` as each member's class. `InternalError` names the first that is
-    /// wrong. Cost: O(members * classes / 64).
+    /// Recomputes every word, with `class_of(member)` as each member's class. Returns `InternalError`, which names the
+    /// first wrong word, if there is one. Cost: O(members * classes / 64).
     [[nodiscard]] absl::Status validate(const class_function& class_of) const;
 
 private:
@@ -72,7 +73,7 @@ private:
     std::uint32_t members_;
     std::uint32_t classes_;
     std::uint64_t present_ = 0;
-    std::vector<std::vector<std::uint64_t>> levels_;  ///< the last is one node
+    std::vector<std::vector<std::uint64_t>> levels_;  ///< the last level is one node
 };
 
 }  // namespace detail

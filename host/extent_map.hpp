@@ -12,28 +12,28 @@
 
 namespace orchard {
 
-/// Which extents are committed: they are decommitted as they were committed.
+/// The set of committed extents. An extent is decommitted exactly as it was committed.
 ///
-/// Not thread-safe: one owner, the service. Nothing is allocated after construction. 4.1 bytes a segment.
+/// Not thread-safe: only the service uses it. Nothing is allocated after construction. 4.1 bytes for each segment.
 class extent_map {
 public:
     explicit extent_map(std::uint32_t segments) : begins_(detail::words_for(segments)), extents_(segments) {}
 
-    /// `e` is committed now; none of its segments was.
+    /// Adds `e`, which has been committed. No segment of it may be in another extent.
     void add(const extent& e) {
         const std::uint32_t first = to_underlying(e.run.first);
         begins_[first / detail::word_bits] |= detail::bit_of(first);
         extents_[first] = e.run.count << 1 | (e.tier == memory_tier::host ? 1u : 0u);
         count_of(e.tier) += e.run.count;
     }
-    /// `e` is no more; it was there.
+    /// Removes `e`, which must be in the set.
     void remove(const extent& e) {
         const std::uint32_t first = to_underlying(e.run.first);
         begins_[first / detail::word_bits] &= ~detail::bit_of(first);
         count_of(e.tier) -= e.run.count;
     }
-    /// The highest extent that begins below segment `end` and lies in `tier`; nothing where there is none. Cost: a word
-    /// for 64 segments, a step for each extent of the other tier.
+    /// Returns the highest extent of `tier` that begins below segment `end`; nothing if there is none. Cost: a word for
+    /// each 64 segments, and a step for each extent of the other tier.
     [[nodiscard]] std::optional<extent> last_before(std::uint32_t end, memory_tier tier) const {
         for (std::uint32_t w = detail::words_for(end); w-- != 0;) {
             const std::uint32_t used = end - w * detail::word_bits;
@@ -50,7 +50,7 @@ public:
         }
         return std::nullopt;
     }
-    /// Segments of all extents of a tier.
+    /// Returns the number of segments in all extents of a tier.
     [[nodiscard]] std::uint32_t segments(memory_tier tier) const {
         return tier == memory_tier::host ? on_host_ : on_device_;
     }
@@ -58,8 +58,8 @@ public:
 private:
     std::uint32_t& count_of(memory_tier tier) { return tier == memory_tier::host ? on_host_ : on_device_; }
 
-    std::vector<std::uint64_t> begins_;   ///< a bit for each segment with which an extent begins
-    std::vector<std::uint32_t> extents_;  ///< by that segment: the count, and a bit where it lies on the host
+    std::vector<std::uint64_t> begins_;   ///< 1 for each segment at which an extent begins
+    std::vector<std::uint32_t> extents_;  ///< there: the count, shifted left by one, plus 1 if on the host
     std::uint32_t on_device_ = 0;
     std::uint32_t on_host_ = 0;
 };

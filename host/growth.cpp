@@ -8,7 +8,7 @@
 namespace orchard {
 namespace {
 
-/// Addresses are free again: they join those beside them.
+/// Adds addresses that have become free to the gaps, and joins adjacent gaps.
 void add_gap(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t first, std::uint32_t count) {
     auto next = gaps.lower_bound(first);
     if (next != gaps.end() && next->first == first + count) {
@@ -25,7 +25,7 @@ void add_gap(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t first, 
     gaps.emplace_hint(next, first, count);
 }
 
-/// Takes up to `count` of the addresses at which a gap begins.
+/// Takes up to `count` addresses from the beginning of a gap.
 segment_run take_from(std::map<std::uint32_t, std::uint32_t>& gaps, std::map<std::uint32_t, std::uint32_t>::iterator at,
                       std::uint32_t count) {
     const auto [first, room] = *at;
@@ -87,21 +87,22 @@ void growth::wake() {
 void growth::want_ahead(std::size_t shard, std::uint64_t segments) {
     growth_line& line = lines_[shard];
     if (segments > line.wanted.load<simt::order::relaxed>()) {
+        // Releases `needed` to the acquire in `commit_wanted`.
         line.wanted.store<simt::order::release>(segments);
         wake();
     }
 }
 
 void growth::want(std::size_t shard, std::uint64_t segments) {
-    lines_[shard].needed.store<simt::order::relaxed>(segments);  // released with `wanted`
+    lines_[shard].needed.store<simt::order::relaxed>(segments);  // the store to `wanted` releases it
     if (why_failed(shard) == failure_reason::none) {
-        // Should one fail just now, the requests that wait learn of it.
+        // If a commit fails at this moment, the waiting requests learn of it and ask again.
         want_ahead(shard, segments);
         return;
     }
     growth_line& line = lines_[shard];
     line.failed.store<simt::order::relaxed>(0);
-    // What was asked for when it failed may be far more than is asked for now.
+    // The amount wanted when the commit failed may be far more than is needed now; hence a store, not a maximum.
     line.wanted.store<simt::order::release>(segments);
     wake();
 }
@@ -110,7 +111,7 @@ bool growth::release(std::size_t shard, const extent& e) {
     if (!lines_[shard].released.push(e)) {
         return false;
     }
-    given_up_.fetch_add<simt::order::release>(1);  // pairs with `decommit_all`: it finds the extent
+    given_up_.fetch_add<simt::order::release>(1);  // pairs with `decommit_all`, which then finds the extent
     wake();
     return true;
 }
@@ -120,8 +121,8 @@ void growth::note(absl::Status error) {
     error_ = std::move(error);
 }
 
-/// Returns how many segments to commit next: of what is wanted beyond `have`, as much as one tier still has in its
-/// budget; 0 where nothing is needed and the device has too little free to commit ahead.
+/// Returns the number of segments to commit next: what is wanted beyond `have`, as far as the budget of one tier
+/// allows. Returns 0 if none is needed and the device has too little free memory to commit ahead.
 std::uint32_t growth::choose_size(const growth_line& line, std::uint64_t have, std::uint64_t wanted) const {
     const std::uint64_t needed = std::max(line.needed.load<simt::order::relaxed>(), have) - have;
     std::uint64_t size = std::clamp<std::uint64_t>(wanted - have, sizes_.least, sizes_.most);
@@ -145,7 +146,8 @@ commit_outcome growth::commit_once(segment_run run) {
     return memory_.commit(run);
 }
 
-/// Commits as much of a run as there is memory for in one piece, and leaves so much of it.
+/// Commits `*run`, or as much of it as there is memory for: halves it after each failure for lack of memory. Leaves the
+/// committed part in `*run`.
 commit_outcome growth::commit(segment_run* run) {
     for (;;) {
         begin_call();
@@ -159,8 +161,8 @@ commit_outcome growth::commit(segment_run* run) {
     }
 }
 
-/// Returns up to `count` addresses that have no memory: where a run goes on that a request waits for, else the lowest
-/// in a gap with room for one, else the lowest.
+/// Takes up to `count` addresses without memory: those that continue a run that a request waits for, else the first of
+/// a gap with room for such a run, else the lowest.
 segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     gaps& all = gaps_[shard];
     if (all.empty()) {
@@ -182,7 +184,7 @@ segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     return take_from(all, at, count);
 }
 
-/// Tells a shard's service that a commit has failed.
+/// Tells a shard's service that a commit failed. The first release pairs with `why_failed`, for `failed_at`.
 void growth::note_failure(growth_line& line, commit_outcome why) {
     note(std::move(why.status));
     line.failed_at.store<simt::order::relaxed>(seen_);
@@ -227,11 +229,12 @@ bool growth::commit_wanted(std::size_t shard) {
     return true;
 }
 
-/// Whether it did anything. No more than were under way at once, so that other shards get their turn.
+/// Decommits what a shard has released. Returns whether it did anything. At most one ring of extents, so that other
+/// shards get their turn.
 bool growth::decommit_released(std::size_t shard) {
     growth_line& line = lines_[shard];
     bool did = false;
-    // What cannot be taken back goes back to the service, so that nothing is lost.
+    // An extent that cannot be decommitted goes back to the service, so that no memory is lost.
     for (std::uint32_t i = 0; i < run_ring::capacity && !line.ready.is_full(); ++i) {
         const auto e = line.released.pop();
         if (!e) {
@@ -254,8 +257,9 @@ bool growth::decommit_released(std::size_t shard) {
     return did;
 }
 
-/// What was given up before, of all shards; whether it did anything.
+/// Decommits what all shards have released. Returns whether it did anything.
 bool growth::decommit_all() {
+    // Pairs with `growth::release`: the extents counted are in their rings.
     const std::uint32_t before = given_up_.load<simt::order::acquire>();
     bool did = false;
     bool left = false;
@@ -263,7 +267,7 @@ bool growth::decommit_all() {
         did |= decommit_released(shard);
         left = left || lines_[shard].ready.is_full();
     }
-    // Where some had to be left, a commit that fails now does not say that the budgets are spent.
+    // If some extents could not be decommitted yet, a commit that fails now does not prove that the budgets are spent.
     seen_ = left ? before - 1 : before;
     return did;
 }
@@ -282,7 +286,7 @@ void growth::start() {
 
 void growth::run() {
     for (;;) {
-        // Before all that it may have been raised for, so that nothing is slept through.
+        // Read before the work that it may signal, so that no signal is lost. Pairs with `wake`.
         const std::uint32_t seen = signal_.load<simt::order::acquire>();
         if (stopping_.load<simt::order::acquire>() != 0) {
             return;

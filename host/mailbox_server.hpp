@@ -10,14 +10,15 @@
 
 namespace orchard {
 
-/// The host's side of the mailbox: reads posts in their order, writes answers in the order in which they are given.
-/// Layout and the reason why neither ring can be overrun: `uvm/geometry/mailbox.hpp`. One thread.
+/// The host's side of the mailbox: reads requests in the order of their tickets, and writes responses in the order in
+/// which it is given them. uvm/geometry/mailbox.hpp describes the layout, and why neither ring can overrun. One thread
+/// uses it.
 class mailbox_server {
 public:
     mailbox_server(mailbox::host_part memory, mailbox::shape shape) : memory_{memory}, shape_{shape} {}
 
-    /// The next post, if it has arrived. Acquires what its poster released. Cost: one load of host memory, which the
-    /// device's write has taken out of the cache: the lines that follow are asked for ahead.
+    /// Reads the next request. Returns false if none has arrived. Acquires what its group released. Cost: one load of
+    /// host memory that misses the cache, because the device has just written the line; a prefetch hides part of it.
     bool next(mailbox::request* out) {
         if (read_ % line == 0) {
             __builtin_prefetch(&memory_.posts[shape_.position(read_ + 4 * line)], 0);
@@ -31,9 +32,9 @@ public:
         return true;
     }
 
-    /// Answers a post, in any order. Sent by `flush`, or when eight answers of one ring (a cache line) have come
-    /// together: the poller reads the line that is being written, and every store that it comes between costs a
-    /// cache miss.
+    /// Queues a response, in any order of requests. It is sent by `flush`, or when eight responses of one ring (a cache
+    /// line) have accumulated. The poller reads the line that is being written, and each store that comes between its
+    /// reads costs a cache miss.
     void answer(const mailbox::response& a) {
         const std::uint32_t ring = shape_.response_ring(a.slot);
         outbox& box = outboxes_[ring];
@@ -44,17 +45,18 @@ public:
         }
     }
 
-    /// Sends the answers given so far. Releases what was done for them; pairs with the poller's fence.
+    /// Sends all queued responses. Each store releases what was done for its response; pairs with the poller's acquire
+    /// or fence (`read_batch`, `end_reading`).
     void flush() {
         for (std::uint32_t ring = 0; ring < shape_.pollers; ++ring) {
             send(ring, outboxes_[ring]);
         }
     }
 
-    /// Shows that the service lives.
+    /// Raises the heartbeat, which shows that the service is alive.
     void heartbeat() { memory_.heartbeat->store<simt::order::relaxed>(++heartbeats_); }
-    /// Shows that requests for so many leaves or more are refused as a commit is blocked; 0: none are. Cost: nothing
-    /// where that has not changed.
+    /// Shows the device that requests for at least this many leaves fail because a commit is blocked; 0: no commit is
+    /// blocked. Cost: none if the value has not changed.
     void show_blocked(std::uint64_t leaves) {
         if (leaves != blocked_) {
             blocked_ = leaves;
@@ -64,13 +66,13 @@ public:
     [[nodiscard]] std::uint64_t shown_blocked() const { return blocked_; }
 
     [[nodiscard]] mailbox::shape shape() const { return shape_; }
-    /// Posts read and not yet answered.
+    /// Returns the number of requests read but not answered yet.
     [[nodiscard]] std::uint64_t unanswered() const { return read_ - answered_; }
 
 private:
     static constexpr std::uint64_t line = 8;  ///< words of a cache line
 
-    /// Answers of one ring that are not sent yet.
+    /// Responses of one ring that are not sent yet.
     struct outbox {
         std::array<mailbox::response, line> answers{};
         std::size_t count = 0;

@@ -55,7 +55,7 @@ std::uint32_t or_tree::longest_run() const {
     return runs_.known_longest();
 }
 
-// `w`: the lowest leaf word that is not 0; 1 <= k <= free_.
+// Returns the lowest run of k. `w` is the lowest leaf word that is not 0; 1 <= k <= free_.
 std::optional<segment_index> or_tree::find_from(std::uint32_t w, std::uint32_t k) const {
     if (runs_.clean() && k > runs_.known_longest()) {
         return std::nullopt;
@@ -68,8 +68,9 @@ std::optional<segment_index> or_tree::find_from(std::uint32_t w, std::uint32_t k
     return first ? std::optional(segment_index{*first}) : std::nullopt;
 }
 
-// A few words from `w` on, one after the other. Segments are handed out lowest first, so that a heap that is not
-// fragmented has its lowest run here, and neither this nor bringing the summaries up to date costs more than the other.
+// Searches a few words from `w` on. Segments are handed out lowest first, so that a heap without fragmentation has its
+// lowest run here. Eight words cost about as much as a refresh of the summaries, so that neither search costs much more
+// than the other.
 std::optional<std::uint32_t> or_tree::probe(std::uint32_t w, std::uint32_t k) const {
     constexpr std::uint32_t probed_words = 8;
     const std::uint32_t end = std::min(words_, w + probed_words);
@@ -94,8 +95,9 @@ std::optional<std::uint32_t> or_tree::probe(std::uint32_t w, std::uint32_t k) co
     return std::nullopt;
 }
 
-// From the hint upwards until a word is not 0, then down along the lowest bits: words below the hint are 0, so the
-// lowest bit of the first word found on the way up is the lowest of all. The tree must not be empty.
+// Returns the lowest leaf word that is not 0. Goes up from the hint to the first word that is not 0, then down along
+// the lowest bits. Words below the hint are 0, so that this lowest bit is the lowest of all. The tree must not be
+// empty.
 std::uint32_t or_tree::lowest_word() const {
     if (leaves_[hint_] != 0) {
         return hint_;
@@ -126,7 +128,7 @@ bool or_tree::take(segment_run run) {
     return all_free;
 }
 
-// Takes a run of at least one segment that is known to be free.
+// Takes a run of at least one segment, all free.
 void or_tree::clear(segment_run run) {
     std::uint32_t first = to_underlying(run.first);
     std::uint32_t last = first + run.count - 1;
@@ -138,7 +140,7 @@ void or_tree::clear(segment_run run) {
             (*level)[w] &= ~mask;
             return true;
         });
-        // Words wholly inside are 0 now; the first and the last may not be.
+        // Words entirely inside the run are 0 now; the first and the last may not be.
         first /= word_bits;
         last /= word_bits;
         const std::uint32_t kept_first = (*level)[first] != 0 ? 1 : 0;
@@ -185,7 +187,7 @@ bool or_tree::give_back_many(segment_run run) {
     }
 }
 
-// Leaf word `w` was 0 and is not any more.
+// Updates the inner words after leaf word `w` has changed from 0.
 void or_tree::set_above(std::uint32_t w) {
     for (std::uint32_t level = 0; level < inner_levels_; ++level) {
         std::uint64_t& word = inner_[level][w / word_bits];
@@ -198,7 +200,7 @@ void or_tree::set_above(std::uint32_t w) {
     }
 }
 
-// Leaf word `w` has become 0.
+// Updates the inner words after leaf word `w` has become 0.
 void or_tree::clear_above(std::uint32_t w) {
     for (std::uint32_t level = 0; level < inner_levels_; ++level) {
         std::uint64_t& word = inner_[level][w / word_bits];

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which segments of a super chunk are free, as a 64-ary OR-tree.
+/// The set of free segments of a super chunk, as a 64-ary OR-tree.
 
 #include <array>
 #include <bit>
@@ -21,25 +21,28 @@ namespace orchard {
 
 /// A set of free segments that hands out the lowest one, or the lowest run of k.
 ///
-/// One bit a segment, 1 = free; each inner bit is the OR of the 64 bits of its child word, so that a million segments
-/// are four levels, 130 KiB. Source: Zhang et al., *AlignMalloc* (TPDS 2025), section VI.B, whose tree is binary and
-/// searches runs from successor to successor in O(k log n); here runs are found by summaries (`detail::run_block`).
+/// One bit a segment, 1 = free. Each inner bit is the OR of the 64 bits of its child word, so that a million segments
+/// take four levels, 130 KiB.
+///
+/// Source: Zhang et al., *AlignMalloc* (TPDS 2025), section VI.B. The tree of the paper is binary and searches runs
+/// from successor to successor in O(k log n); here summaries of runs find them (`detail::run_block`).
 ///
 ///     level 2 (root)   [1 1 0 ...]                       bit i: some segment of [4096 i, 4096 (i + 1)) is free
 ///     level 1          [1 0 1 ...] [0 1 0 ...] ...       bit i: leaf word i has a free segment
 ///     leaf words       [0110...] [0000...] [1011...]     bit i: segment i is free
 ///
-/// Not thread-safe: one owner, the service. Nothing is allocated after construction. Every function that is given a
-/// run checks it and changes nothing where it answers false. An empty run lies in every tree that it starts in (or at
-/// the end of): taking it or giving it back succeeds and does nothing.
+/// Not thread-safe: only the service uses it. Nothing is allocated after construction. Every function that is given a
+/// run checks it, and changes nothing if it returns false. An empty run is valid if its first segment is at most
+/// `size()`: taking it or giving it back succeeds and does nothing.
 class or_tree {
 public:
-    /// A tree of `segments` segments (0 to `max_segments`; more are not covered: see `size()`), all free or all taken.
-    /// Segments that have no physical memory yet are simply not given back yet.
+    /// Creates a tree of `segments` segments, all free or all taken. `segments` is at most `max_segments`; a greater
+    /// number is reduced to that (`size()`). A segment without physical memory counts as taken until `give_back` adds
+    /// it.
     or_tree(std::uint32_t segments, bool all_free);
 
-    /// Takes the lowest free segment; nothing where none is free. Cost: one word; where the word was the last free
-    /// one of its 64 (4,096, ...) neighbours, one more for each such level.
+    /// Takes the lowest free segment; returns nothing if none is free. Cost: one word. If it was the last free segment
+    /// of its word, one more word, and so on for each level whose word becomes 0.
     std::optional<segment_index> take_lowest() {
         std::uint64_t word = leaves_[hint_];
         if (word == 0) [[unlikely]] {
@@ -60,21 +63,22 @@ public:
         return segment_index{index};
     }
 
-    /// Takes the lowest run of `k` free segments and answers its first; nothing where there is none, or k is 0. The
-    /// lowest run is the one that starts lowest, not the one that fits best. Cost: of `find_run`, plus k / 64 words.
+    /// Takes the lowest run of `k` free segments and returns its first; returns nothing if there is none, or k is 0.
+    /// The lowest run is the one that begins lowest, not the one that fits best. Cost: as `find_run`, plus k / 64
+    /// words.
     std::optional<segment_index> take_run(std::uint32_t k);
 
-    /// Where `take_run(k)` would take. Cost: 8 words from the lowest free one; where the run is not there, one node of
-    /// 64 summaries a level, after about 10 ns for each word that changed since runs were last asked for
-    /// (`detail::run_index::refresh`): single segments do not pay for what only runs need.
+    /// Returns where `take_run(k)` would take its run. Cost: 8 words from the lowest free segment on. If the run is not
+    /// there, one node of 64 summaries a level, after about 10 ns for each word that has changed since the last search
+    /// for a run (`detail::run_index::refresh`). Single segments thus do not pay for what only runs need.
     [[nodiscard]] std::optional<segment_index> find_run(std::uint32_t k) const;
 
-    /// Takes exactly `run`. False where part of it is taken or lies outside. Cost: 1 / 64 of its segments in words.
+    /// Takes exactly `run`. Returns false if a segment of it is taken or outside. Cost: one word for each 64 segments.
     [[nodiscard]] bool take(segment_run run);
 
-    /// Gives `run` back, or gives it for the first time (memory newly committed). False where part of it is free
-    /// already or lies outside: an error of the caller, whose record of that is `segment_directory`.
-    /// Cost: one word for one segment, otherwise 1 / 64 of the run's segments in words.
+    /// Gives `run` back, or adds it for the first time (memory newly committed). Returns false if a segment of it is
+    /// free already or outside; that is an error of the caller, and `segment_directory` has the record to explain it.
+    /// Cost: one word for one segment, otherwise one word for each 64 segments.
     [[nodiscard]] bool give_back(segment_run run) {
         if (run.count != 1) {
             return give_back_many(run);
@@ -98,22 +102,24 @@ public:
         return true;
     }
 
-    /// Whether segment `i` is free; false where it lies outside.
+    /// Returns whether segment `i` is free; false if it is outside.
     [[nodiscard]] bool is_free(segment_index i) const {
         const std::uint32_t index = to_underlying(i);
         return index < size_ && (leaves_[index / detail::word_bits] & detail::bit_of(index)) != 0;
     }
-    /// Free segments.
+    /// Returns the number of free segments.
     [[nodiscard]] std::uint32_t free_count() const { return free_; }
-    /// Segments of the longest free run. Cost: as `find_run` without its last part.
+    /// Returns the length of the longest free run. Cost: as `find_run` with a refresh.
     [[nodiscard]] std::uint32_t longest_run() const;
-    /// Segments that the tree covers.
+    /// Returns the number of segments that the tree covers.
     [[nodiscard]] std::uint32_t size() const { return size_; }
-    /// The bits themselves, 64 segments a word, lowest segment in the least significant bit; bits past `size()` are 0.
+    /// Returns the leaf words: 64 segments a word, the lowest segment in the least significant bit; bits past `size()`
+    /// are 0.
     [[nodiscard]] std::span<const std::uint64_t> free_words() const { return {leaves_.data(), words_}; }
 
     /// Recomputes everything from the leaf words: each inner word, the count of free segments, the hint and the run
-    /// summaries. `InternalError` names the first word that is wrong and what it should be. Cost: O(size).
+    /// summaries. Returns `InternalError`, which names the first wrong word and its right value, if they differ. Cost:
+    /// O(size).
     [[nodiscard]] absl::Status validate() const;
 
 private:
@@ -128,13 +134,13 @@ private:
     void clear_above(std::uint32_t w);
 
     std::uint32_t size_;
-    std::uint32_t words_;     ///< leaf words in use, of leaves_.size() >= 1
-    std::uint32_t free_ = 0;  ///< set bits of leaves_
+    std::uint32_t words_;     ///< leaf words in use; `leaves_` has at least one
+    std::uint32_t free_ = 0;  ///< number of set bits in `leaves_`
     std::uint32_t hint_ = 0;  ///< every leaf word below this one is 0
     std::vector<std::uint64_t> leaves_;
-    std::uint32_t inner_levels_;                       ///< 0 to 3; the last in use is one word
+    std::uint32_t inner_levels_;                       ///< 0 to 3; the last level in use is one word
     std::array<std::vector<std::uint64_t>, 3> inner_;  ///< [l]: bit i is the OR of word i of the level below
-    mutable detail::run_index runs_;                   ///< a cache: brought up to date when asked
+    mutable detail::run_index runs_;                   ///< a cache, brought up to date when a run is searched
 };
 
 }  // namespace orchard

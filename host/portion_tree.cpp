@@ -15,15 +15,15 @@ namespace {
 
 constexpr std::uint32_t bits32(detail::leaf_mask mask) { return static_cast<std::uint32_t>(mask); }
 
-// What a tree is built with: numbers that it covers.
+// Returns the shape with its numbers reduced to what the tree covers.
 portion_shape corrected(portion_shape s) {
     s.segments = std::min(s.segments, max_segments);
     s.block_leaves = std::bit_floor(std::clamp(s.block_leaves, 2u, leaves_per_segment));
     return s;
 }
 
-// Classes of room: a length of 1 to `block_leaves` (packed), or the log2 of a node's leaves (padded, where even the
-// smallest portion reserves two).
+// Returns the number of classes of room. A class is a length of 1 to `block_leaves` (packed), or the log2 of a node's
+// leaves (padded, where even the smallest portion reserves two leaves).
 std::uint32_t classes_of(const portion_shape& s) {
     return s.policy == portion_policy::packed ? s.block_leaves
                                               : static_cast<std::uint32_t>(std::countr_zero(s.block_leaves));
@@ -44,7 +44,7 @@ std::uint32_t portion_tree::class_of(block_record b) const {
     return node == 0 ? 0 : static_cast<std::uint32_t>(std::countr_zero(node));
 }
 
-// The least class in which a block has room for `reserved` leaves, an answer of `reserved_for`.
+// Returns the least class in which a block has room for `reserved` leaves, a result of `reserved_for`.
 std::uint32_t portion_tree::class_for(std::uint32_t reserved) const {
     return padded() ? static_cast<std::uint32_t>(std::countr_zero(reserved)) : reserved;
 }
@@ -88,7 +88,7 @@ std::optional<portion> portion_tree::find(leaf_count asked, leaf_count alignment
     if (found || padded() || align == 1) {  // a warptree is aligned to its own size
         return found;
     }
-    // A run of so many leaves has an aligned place wherever it begins; a whole block has one at its first leaf.
+    // A run of this length has an aligned place wherever it begins; a whole block has one at its first leaf.
     return in_class_of(std::min(reserved + align - 1, shape_.block_leaves));
 }
 
@@ -117,7 +117,7 @@ std::optional<portion> portion_tree::take_leftmost(segment_index block, leaf_cou
     return p;
 }
 
-// Takes `p`, whose leaves (and padding) are known to be free in `b`, what the block is or has just become.
+// Takes `p`. Its leaves, with the padding, must be free in `b`, the block's current record.
 void portion_tree::reserve(const portion& p, block_record b) {
     const std::uint32_t first = to_underlying(p.first);
     const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, p.leaves));
@@ -140,8 +140,8 @@ portion_release portion_tree::release(const portion& p) {
     return now.starts == 0 ? portion_release::emptied : portion_release::released;
 }
 
-// Every change of a block goes through here: the record, the index and the count of empty blocks. A block that is full
-// or outside the space has class 0.
+// Changes a block: its record, the index and the count of empty blocks. Every change goes through here. A block that is
+// full or outside the space has class 0.
 void portion_tree::set(segment_index block, block_record now) {
     block_record& b = blocks_of_[to_underlying(block)];
     empty_ += (now.free == all_leaves() ? 1u : 0u) - (b.free == all_leaves() ? 1u : 0u);
@@ -153,7 +153,7 @@ bool portion_tree::contains(segment_index block) const {
     return covers(block) && blocks_of_[to_underlying(block)].joined();
 }
 
-// Leaves that the portion which begins at leaf `first` reserves: up to the next start, free leaf or end.
+// Returns the number of leaves that the portion at leaf `first` reserves: up to the next start, free leaf, or the end.
 std::uint32_t portion_tree::extent(block_record b, std::uint32_t first) const {
     const detail::leaf_mask ends = detail::leaf_mask{b.free | b.starts} | detail::bit_of(shape_.block_leaves);
     return static_cast<std::uint32_t>(std::countr_zero(ends >> (first + 1))) + 1;

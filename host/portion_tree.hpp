@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Where the tails of warp chunks lie: the portion space and its tree.
+/// The places of the tails of warp chunks: the portion space and its tree.
 
 #include <cstdint>
 #include <optional>
@@ -18,28 +18,29 @@
 
 namespace orchard {
 
-/// What became of a release.
+/// The result of a release.
 enum class portion_release : std::uint8_t {
-    refused,   ///< there is no such portion: released twice, never taken, or another length. Nothing has changed
+    refused,   ///< there is no such portion: released twice, never taken, or of another length. Nothing has changed
     released,  ///< its leaves are free
-    emptied,   ///< as `released`, and its VA block has no portion left: it may `leave`
+    emptied,   ///< as `released`, and its VA block has no portion left, so that the block may `leave`
 };
 
-/// The sizes of a portion tree. The defaults are a heap's.
+/// The parameters of a portion tree. The defaults are a heap's.
 struct portion_shape {
-    std::uint32_t segments = 0;                       ///< that can be in the space, 0 to `max_segments`
-    portion_policy policy = portion_policy::packed;   ///< for good
-    std::uint32_t block_leaves = leaves_per_segment;  ///< a power of two, 2 to 32; fewer in tests of all states
+    std::uint32_t segments = 0;                       ///< number of segments that may be in the space, 0 to
+                                                      ///< `max_segments`
+    portion_policy policy = portion_policy::packed;   ///< cannot change later
+    std::uint32_t block_leaves = leaves_per_segment;  ///< a power of two, 2 to 32; fewer than 32 only in tests
 };
 
-/// VA blocks that hold portions, and where in them there is room.
+/// The VA blocks that hold portions (the portion space), and where they have room.
 ///
-/// A block joins and leaves; a portion is put into the block whose room is the tightest that holds it (a block without
-/// portions has the most room and comes last), there into the tightest place, the lowest of equals. Room is the longest
-/// run of free leaves (packed) or the largest free node (padded). So one portion that is released makes room that the
-/// next of its size takes, and blocks run empty.
+/// A block joins and leaves the space. A portion is put into the block with the least room that holds it, and there
+/// into the tightest place; of equal ones, into the lowest. A block without portions has the most room and is used
+/// last. Room is the longest run of free leaves (packed) or the largest free node (padded). A released portion thus
+/// makes room that the next portion of its size takes, and blocks become empty.
 ///
-///     block     free  = 1 a leaf that nobody has reserved   starts = 1 a leaf where a portion begins
+///     block     free = 1: a leaf that is not reserved       starts = 1: a leaf where a portion begins
 ///     packed    leaf    0 1 2 3 4 5 6 7                     portions: [0, 3) [3, 4) [6, 8): each ends where the next
 ///               free    0 0 0 0 1 1 0 0                     one begins, at a free leaf or at the block's end
 ///               starts  1 0 0 1 0 0 1 0
@@ -47,51 +48,53 @@ struct portion_shape {
 ///               starts  1 0 0 0 1 0 0 0                     the parent is what is reserved
 ///     not in the space: both 0
 ///
-/// Two words of 32 bits are the whole record of a block, a full prefetch tree; a `class_index` over all blocks finds
-/// room. Source: Zhang et al., *AlignMalloc* (TPDS 2025), section V.B, Algorithms 1 and 2. Orchard's own: release, the
-/// packed policy, no linear scan, no limit of 2,048 blocks, and that the whole parent is reserved: the paper's
-/// Algorithm 2 as printed marks the ancestors of a warptree only, so that a smaller one may come to lie in the sibling
-/// that was to stay empty, against equation (3).
+/// Two words of 32 bits are the whole record of a block: a complete prefetch tree. A `class_index` over all blocks
+/// finds room.
 ///
-/// Not thread-safe: one owner, the service. Nothing is allocated after construction. 8 bytes a segment, and of the
+/// Source: Zhang et al., *AlignMalloc* (TPDS 2025), section V.B, Algorithms 1 and 2. Orchard's own: release, the packed
+/// policy, no linear scan, no limit of 2,048 blocks, and the reservation of the whole parent. Algorithm 2 of the paper
+/// as printed marks only the ancestors of a warptree. A smaller warptree may then be put into the sibling that was to
+/// stay empty, which contradicts equation (3).
+///
+/// Not thread-safe: only the service uses it. Nothing is allocated after construction. 8 bytes a segment, and for the
 /// index 4.1 (packed) or 0.6 (padded): 12.7 or 9.0 MB for a million segments (2 TiB). Every function that is given a
-/// block or a portion checks it and changes nothing where it refuses.
+/// block or a portion checks it, and changes nothing if it refuses.
 class portion_tree {
 public:
-    /// An empty space.
+    /// Creates an empty space.
     explicit portion_tree(portion_shape shape);
 
-    /// `block` joins, without portions. False where it is in the space already, or outside. Cost: as `release`.
+    /// Adds `block`, without portions. Returns false if it is in the space already, or outside. Cost: as `release`.
     [[nodiscard]] bool join(segment_index block);
 
-    /// `block` leaves. False where it is not in the space or still has a portion. Cost: as `release`.
+    /// Removes `block`. Returns false if it is not in the space, or still has a portion. Cost: as `release`.
     [[nodiscard]] bool leave(segment_index block);
 
-    /// Takes a portion of at least `asked` leaves (as many as `portion_leaves` says) in any block, its first leaf at a
-    /// multiple of `alignment` leaves: a power of two, at most `asked`. Nothing where no block has room, where a
-    /// portion cannot have so many leaves, or the alignment is not one. Packed with an alignment above 1, room may be
-    /// overlooked in a run shorter than `asked + alignment - 1`; an empty block is never overlooked. Cost: of `find`
-    /// and `release`.
+    /// Takes a portion of at least `asked` leaves (`portion_leaves` says how many) in any block, with its first leaf at
+    /// a multiple of `alignment` leaves, a power of two of at most `asked`. Returns nothing if no block has room, if a
+    /// portion cannot have that many leaves, or if the alignment is invalid. With the packed policy and an alignment
+    /// above 1, room in a run shorter than `asked + alignment - 1` may be missed; an empty block is never missed. Cost:
+    /// as `find` and `release`.
     std::optional<portion> take(leaf_count asked, leaf_count alignment = leaf_count{1});
 
-    /// Where `take` would take. Cost: one word a level of the index, a few steps in the block.
+    /// Returns where `take` would take. Cost: one word for each level of the index, a few steps in the block.
     [[nodiscard]] std::optional<portion> find(leaf_count asked, leaf_count alignment = leaf_count{1}) const;
 
-    /// Takes the leftmost leaves of `block`, which joins if it is not in the space: the tail of a chunk whose whole
-    /// segments end where `block` begins. Nothing, and no change, where they are not free, or where a portion cannot
-    /// have so many leaves; never nothing for a block that joins and leaves that `portion_leaves` allows. Cost: as
-    /// `release`.
+    /// Takes the leftmost leaves of `block`, which joins if it is not in the space: the tail of a chunk whose segments
+    /// end where `block` begins. Returns nothing, and changes nothing, if these leaves are not free, or if a portion
+    /// cannot have that many leaves. It always succeeds for a block that joins, with a number of leaves that
+    /// `portion_leaves` allows. Cost: as `release`.
     std::optional<portion> take_leftmost(segment_index block, leaf_count asked);
 
-    /// Gives back `p`, exactly as it was taken. Cost: two words of the index; two for each level more where the block
-    /// was or becomes the only one of its 64 (4,096, ...) neighbours with that much room.
+    /// Gives back `p`, exactly as it was taken. Cost: two words of the index; two more for each level at which the
+    /// block was or becomes the only one of its 64 (4,096, ...) neighbours with this much room.
     [[nodiscard]] portion_release release(const portion& p);
 
-    /// Whether `block` is in the space.
+    /// Returns whether `block` is in the space.
     [[nodiscard]] bool contains(segment_index block) const;
-    /// The portion that begins at leaf `first` of `block`; nothing where none begins there. Cost: a few steps.
+    /// Returns the portion that begins at leaf `first` of `block`; nothing if none begins there. Cost: a few steps.
     [[nodiscard]] std::optional<portion> portion_at(segment_index block, leaf_index first) const;
-    /// Whether `p` is a portion, exactly as it was taken.
+    /// Returns whether `p` is a portion, exactly as it was taken.
     [[nodiscard]] bool holds(const portion& p) const;
     /// Calls `f(portion)` for each portion, in order. Cost: O(segments).
     template <class F>
@@ -104,25 +107,25 @@ public:
             }
         }
     }
-    /// The lowest block without portions; nothing where each has some. Cost: as `find`.
+    /// Returns the lowest block without portions; nothing if there is none. Cost: as `find`.
     [[nodiscard]] std::optional<segment_index> lowest_empty() const;
 
-    /// Blocks in the space.
+    /// Returns the number of blocks in the space.
     [[nodiscard]] std::uint32_t blocks() const { return blocks_; }
-    /// Blocks in the space without portions.
+    /// Returns the number of blocks in the space without portions.
     [[nodiscard]] std::uint32_t empty_blocks() const { return empty_; }
     [[nodiscard]] std::uint64_t portions() const { return portions_; }
-    /// Leaves of all portions.
+    /// Returns the number of leaves of all portions.
     [[nodiscard]] std::uint64_t owned_leaves() const { return reserved_ / (padded() ? 2 : 1); }
-    /// Leaves that nothing can be put into: `owned_leaves`, and the padding.
+    /// Returns the number of leaves that are not free: `owned_leaves`, and the padding.
     [[nodiscard]] std::uint64_t reserved_leaves() const { return reserved_; }
     [[nodiscard]] const portion_shape& shape() const { return shape_; }
 
     /// Checks each block (every reserved leaf belongs to one portion; padded: each portion reserves an aligned parent
-    /// of its own), the counts and the index. `InternalError` names the first block, leaf or count that is wrong. Cost:
-    /// O(segments).
+    /// of its own), the counts and the index. Returns `InternalError`, which names the first wrong block, leaf or
+    /// count, if there is one. Cost: O(segments).
     [[nodiscard]] absl::Status validate() const;
-    /// As above, and that every block of the space is granted in `directory`: then nobody else has it whole.
+    /// The same, and checks that every block of the space is granted in `directory`, so that it has no other owner.
     [[nodiscard]] absl::Status validate(const segment_directory& directory) const;
 
 private:
@@ -152,7 +155,7 @@ private:
     std::uint32_t empty_ = 0;
     std::uint64_t portions_ = 0;
     std::uint64_t reserved_ = 0;
-    std::vector<block_record> blocks_of_;  ///< by segment
+    std::vector<block_record> blocks_of_;  ///< indexed by segment
     detail::class_index room_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The validator of `portion_tree`.
+/// The validation of `portion_tree`.
 
 #include <bit>
 

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What an OR-tree node knows about the runs of free segments below it.
+/// Summaries of the free runs below an OR-tree node, and the search in a node's 64 children.
 
 #include <algorithm>
 #include <bit>
@@ -13,32 +13,32 @@
 
 namespace orchard::detail {
 
-/// Free runs of one node, in segments.
+/// The free runs of one node, in segments.
 ///
 ///     segments   1 1 1 0 1 1 1 1 1 0 0 1 1
 ///                prefix=3  longest=5   suffix=2      (a node that is all free has all three equal to its span)
 struct run_summary {
-    std::uint32_t prefix = 0;   ///< free segments from the first one on
-    std::uint32_t suffix = 0;   ///< free segments up to the last one
-    std::uint32_t longest = 0;  ///< the longest run that lies wholly inside
+    std::uint32_t prefix = 0;   ///< free segments from the first segment on
+    std::uint32_t suffix = 0;   ///< free segments up to the last segment
+    std::uint32_t longest = 0;  ///< length of the longest run inside the node
     friend constexpr bool operator==(const run_summary&, const run_summary&) = default;
 };
 
-/// The summary of one leaf word.
+/// Returns the summary of one leaf word.
 constexpr run_summary summary_of(std::uint64_t word) {
     return {static_cast<std::uint32_t>(std::countr_one(word)), static_cast<std::uint32_t>(std::countl_one(word)),
             longest_run_of(word)};
 }
 
-/// Where the lowest run of a node begins: inside one child (`child`), or across children, `offset` segments from the
-/// node's first. Exactly one of the two is not `none`.
+/// Where the lowest run of a node begins: inside one child (`child`), or `offset` segments after the node's first, for
+/// a run across children. Exactly one of the two is not `none`.
 struct run_place {
     static constexpr std::uint32_t none = 0xffffffffu;
     std::uint32_t child = none;
     std::uint32_t offset = none;
 };
 
-/// Index of the first byte of 64 that is not 0; 64 where all are.
+/// Returns the index of the first nonzero byte of 64; 64 if all are zero.
 inline std::uint32_t first_set(const std::uint8_t (&flags)[word_bits]) {
     static_assert(std::endian::native == std::endian::little, "the lowest index is the least significant byte");
     for (std::uint32_t i = 0; i < word_bits; i += 8) {
@@ -51,25 +51,25 @@ inline std::uint32_t first_set(const std::uint8_t (&flags)[word_bits]) {
     return word_bits;
 }
 
-/// The summaries of a node's 64 children, each `Span` segments wide, as arrays of the narrowest type `T` that holds
-/// 2 * Span: the loops over them have no branches and 64 steps, so that compilers turn each into a few vector
-/// instructions. A child past the end of the tree has the summary of one that is wholly taken.
+/// The summaries of a node's 64 children, each `Span` segments wide. They are stored as arrays of the narrowest type
+/// `T` that holds 2 * Span. The loops over them have 64 steps and no branches, so that compilers turn each into a few
+/// vector instructions. A child past the end of the tree has the summary of a child without free segments.
 template <class T, std::uint32_t Span>
 struct alignas(64) run_block {
-    static constexpr std::uint32_t span = Span;  ///< segments below one child
+    static constexpr std::uint32_t span = Span;  ///< number of segments below one child
 
     T longest[word_bits] = {};
     T suffix[word_bits] = {};
-    T prefix[word_bits + 1] = {};  ///< the last stays 0: child 63 has no neighbour in this node
-    std::uint64_t full = 0;        ///< bit i: child i is all free
+    T prefix[word_bits + 1] = {};  ///< the last one stays 0: child 63 has no right neighbour in this node
+    std::uint64_t full = 0;        ///< bit i: all segments of child i are free
 
-    /// The summary of `child`.
+    /// Returns the summary of `child`.
     [[nodiscard]] run_summary get(std::uint32_t child) const {
         return {static_cast<std::uint32_t>(prefix[child]), static_cast<std::uint32_t>(suffix[child]),
                 static_cast<std::uint32_t>(longest[child])};
     }
 
-    /// Stores the summary of `child`; returns whether it is another one than before.
+    /// Stores the summary of `child`. Returns whether it has changed.
     bool set(std::uint32_t child, run_summary s) {
         if (get(child) == s) {
             return false;
@@ -81,7 +81,7 @@ struct alignas(64) run_block {
         return true;
     }
 
-    /// The node's own summary. Cost: one pass over 64 children, and one step for each run of children all free.
+    /// Returns the node's own summary. Cost: one pass over 64 children, and one step for each run of full children.
     [[nodiscard]] run_summary summary() const {
         if (~full == 0) {
             return {Span * word_bits, Span * word_bits, Span * word_bits};
@@ -102,12 +102,12 @@ struct alignas(64) run_block {
         return s;
     }
 
-    /// The lowest run of `k` segments; `summary().longest >= k >= 1` must hold. Cost: as `summary`.
+    /// Returns the lowest run of `k` segments; `summary().longest >= k >= 1` must hold. Cost: as `summary`.
     [[nodiscard]] run_place find(std::uint32_t k) const { return k <= Span ? find_short(k) : find_long(k); }
 
 private:
-    /// Runs that may fit into one child. The first child with a run of k inside or across its upper border has the
-    /// lowest: one that starts in a lower child would have been seen there.
+    /// Returns the lowest run of a length that fits into one child. The first child with such a run, inside or across
+    /// its upper border, has the lowest one: a run that begins in a lower child would have been found there.
     [[nodiscard]] run_place find_short(std::uint32_t k) const {
         const T wanted = static_cast<T>(k);
         std::uint8_t flags[word_bits];
@@ -122,7 +122,8 @@ private:
         return {.offset = (i + 1) * Span - suffix[i]};
     }
 
-    /// Runs longer than a child: the end of one, then any number of full ones, then the beginning of another.
+    /// Returns the lowest run that is longer than a child: the end of one child, any number of full children, and the
+    /// beginning of another child.
     [[nodiscard]] run_place find_long(std::uint32_t k) const {
         std::uint32_t start = run_place::none;
         every_full_run([&](std::uint32_t offset, std::uint32_t length) {
@@ -135,7 +136,7 @@ private:
             for (std::uint32_t i = 0; i < word_bits; ++i) {
                 flags[i] = static_cast<T>(suffix[i] + prefix[i + 1]) >= wanted;
             }
-            // Where the lower child is full the loop above has seen this run, and where it really starts.
+            // If the lower child is full, the loop above has found this run, and where it really begins.
             if (const std::uint32_t i = first_set(flags); i < word_bits) {
                 start = std::min(start, (i + 1) * Span - suffix[i]);
             }
@@ -143,8 +144,8 @@ private:
         return {.offset = start};
     }
 
-    /// Calls `visit(offset, length)`, both in segments, for each run that has at least one full child, in order, until
-    /// it returns false.
+    /// Calls `visit(offset, length)`, both in segments, for each run that includes at least one full child, in order,
+    /// until a call returns false.
     template <class Visit>
     void every_full_run(Visit&& visit) const {
         for (std::uint64_t rest = full; rest != 0;) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The run summaries of a whole OR-tree, brought up to date only when a run is asked for.
+/// The run summaries of a whole OR-tree, brought up to date only when a run is searched.
 
 #include <array>
 #include <cstdint>
@@ -20,9 +20,9 @@ struct or_tree_peer;
 
 namespace detail {
 
-/// Summaries of the leaf words, of 64 leaf words, of 4,096 and so on up to one block for the tree, each with a mask of
-/// the children whose summary is *stale*. A change to one segment costs setting one bit of that mask; the first
-/// question afterwards pays for each stale word once, and goes up only from where a summary really changed.
+/// Summaries of the leaf words, of 64 leaf words, of 4,096 and so on, up to one block for the whole tree. Each block
+/// has a mask of the children whose summary is *stale*. A change to one segment only sets a bit of that mask. The next
+/// search updates each stale summary once, and continues upwards only from summaries that have really changed.
 ///
 ///     level 2   [ 64 x 262,144 segments ]            stale: 1 bit each
 ///     level 1   [ 64 x 4,096 ] ...                   stale: 1 bit each
@@ -30,10 +30,11 @@ namespace detail {
 ///     leaf words (of the OR-tree)
 class run_index {
 public:
-    /// For a tree of `leaf_words` words (1 to 2^18), all taken.
+    /// Creates the summaries of a tree of `leaf_words` words (1 to 2^18), with all segments taken.
     explicit run_index(std::uint32_t leaf_words);
 
-    /// Leaf word `w` has changed. Cost: one load and one store; a few more for the first of its 64 neighbours.
+    /// Marks leaf word `w` as changed. Cost: one load and one store; a few more for the first change among its 64
+    /// neighbours.
     void mark(std::uint32_t w) {
         std::uint64_t& stale = stale_[0][w / word_bits];
         if (stale == 0) [[unlikely]] {
@@ -41,22 +42,23 @@ public:
         }
         stale |= bit_of(w);
     }
-    /// Leaf words `first` to `last` have changed. Cost: one store for 64 words.
+    /// Marks leaf words `first` to `last` as changed. Cost: one store for 64 words.
     void mark(std::uint32_t first, std::uint32_t last);
 
-    /// True where every summary is up to date.
+    /// Returns whether every summary is up to date.
     [[nodiscard]] bool clean() const { return stale_[top_][0] == 0; }
-    /// The longest run of the tree as of the last refresh; the present one where `clean()`.
+    /// Returns the length of the tree's longest run as of the last refresh; the current one if `clean()`.
     [[nodiscard]] std::uint32_t known_longest() const { return root_.longest; }
 
-    /// Brings all summaries up to date with `words`, the tree's leaf words. Cost: 7 to 10 ns for each stale word, up to
-    /// 20 ns more for each node in which a summary changed (measured: 116 us where all 16,384 words of a half full
-    /// million segments are stale, 7 us for 65,536 segments).
+    /// Brings all summaries up to date with `words`, the tree's leaf words. Cost: 7 to 10 ns for each stale word, and
+    /// up to 20 ns more for each node in which a summary has changed. Measured: 116 us if all 16,384 words of a million
+    /// segments, half of them free, are stale; 7 us for 65,536 segments.
     void refresh(std::span<const std::uint64_t> words);
-    /// The lowest run of `k >= 1`; nothing where there is none. Must be `clean()`. Cost: one node of 64 a level.
+    /// Returns the lowest run of `k >= 1` segments; nothing if there is none. `clean()` must hold. Cost: one node of 64
+    /// children a level.
     [[nodiscard]] std::optional<std::uint32_t> find(std::span<const std::uint64_t> words, std::uint32_t k) const;
 
-    /// Recomputes every summary that is not stale; names the first node that is wrong.
+    /// Recomputes every summary that is not stale. Returns an error that names the first wrong node, if there is one.
     [[nodiscard]] absl::Status validate(std::span<const std::uint64_t> words) const;
 
 private:
@@ -72,9 +74,9 @@ private:
     template <int Level>
     absl::Status validate_level(std::span<const std::uint64_t> words) const;
 
-    std::uint32_t top_;  ///< the level that is one block: 0, 1 or 2
+    std::uint32_t top_;  ///< the level that consists of one block: 0, 1 or 2
     run_summary root_;
-    std::array<std::vector<std::uint64_t>, 3> stale_;  ///< by level, one word a block
+    std::array<std::vector<std::uint64_t>, 3> stale_;  ///< [level], one word a block
     std::vector<run_block<std::uint8_t, 64>> words_;
     std::vector<run_block<std::int16_t, 64 * 64>> nodes_;
     std::vector<run_block<std::int32_t, 64 * 64 * 64>> groups_;

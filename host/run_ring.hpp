@@ -11,14 +11,14 @@
 
 namespace orchard {
 
-/// Segments that were committed in one call, or are to be decommitted in one.
+/// Segments that are committed in one call, and decommitted in one call.
 struct extent {
     segment_run run{segment_index{0}, 0};
     memory_tier tier = memory_tier::device;
     friend bool operator==(const extent&, const extent&) = default;
 };
 
-/// Extents on their way from one thread to another: a ring with one writer and one reader, neither of which waits.
+/// Extents on their way from one thread to another: a ring with one writer and one reader. Neither waits for the other.
 ///
 ///     word   63        32 31        1 0
 ///            |   first   |   count   | on the host
@@ -26,7 +26,7 @@ class run_ring {
 public:
     static constexpr std::uint32_t capacity = 32;
 
-    /// The writer: false where there is no room.
+    /// Adds an extent; returns false if there is no room. The writer calls it.
     bool push(const extent& e) {
         const std::uint32_t at = pushed_.load<simt::order::relaxed>();
         if (at - popped_.load<simt::order::acquire>() == capacity) {  // pairs with `pop`: the word has been read
@@ -36,12 +36,12 @@ public:
         pushed_.store<simt::order::release>(at + 1);  // pairs with `pop`
         return true;
     }
-    /// The writer, or the reader: whether a push would find no room. To the reader it may look so for too long, to the
-    /// writer too.
+    /// Returns whether the ring is full. The writer or the reader calls it. The result may be outdated: to the writer,
+    /// the ring may seem full for a moment after the reader has made room.
     [[nodiscard]] bool is_full() const {
         return pushed_.load<simt::order::acquire>() - popped_.load<simt::order::acquire>() == capacity;
     }
-    /// The reader: the next one, if there is one.
+    /// Takes the next extent; returns nothing if there is none. The reader calls it.
     std::optional<extent> pop() {
         const std::uint32_t at = popped_.load<simt::order::relaxed>();
         if (at == pushed_.load<simt::order::acquire>()) {  // pairs with `push`

@@ -35,7 +35,7 @@ const char* name(segment_change change) {
     return "give back";
 }
 
-// What it means that a segment in `found` was to be changed.
+// Returns why a segment in state `found` cannot be changed as asked.
 const char* meaning(segment_change asked, segment_state found) {
     switch (asked) {
         case segment_change::commit: return "memory is committed once; commit only segments that are uncommitted";
@@ -90,7 +90,7 @@ segment_verdict segment_directory::change_many(segment_run run) {
         return bad == 0;
     });
     if (verdict.ok() && inside != run.count) {
-        // `no_segment` as the first would read as "no offender".
+        // `no_segment` as the offender would mean success.
         verdict.offender = segment_index{std::min(std::max(first, size_), to_underlying(no_segment) - 1)};
         verdict.found = segment_state::outside;
     }

@@ -15,8 +15,8 @@
 
 namespace orchard {
 
-/// What a segment is. A granted segment may be whole in a chunk, a slab, or waiting in a segment cache: that is the
-/// device's affair.
+/// The state of a segment. A granted segment may belong to a chunk or a slab, or lie in a segment cache; only the
+/// device knows.
 enum class segment_state : std::uint8_t {
     uncommitted,  ///< has no physical memory
     free,         ///< committed, in the OR-tree
@@ -24,64 +24,66 @@ enum class segment_state : std::uint8_t {
     outside,      ///< not a segment of this super chunk
 };
 
-/// What was to be done with a run.
+/// The kinds of change.
 enum class segment_change : std::uint8_t { commit, grant, give_back, decommit };
 
-/// The answer to a change: done, or which segment forbade it. Eight bytes, returned in a register.
+/// The result of a change: success, or the segment that prevented it. Eight bytes, returned in a register.
 struct [[nodiscard]] segment_verdict {
     segment_index offender = no_segment;               ///< the first segment that was in a wrong state
     segment_state found = segment_state::uncommitted;  ///< the state of the offender
-    segment_change asked = segment_change::commit;     ///< what was asked for
+    segment_change asked = segment_change::commit;     ///< the change asked for
     [[nodiscard]] bool ok() const { return offender == no_segment; }
 };
 
-/// `OkStatus`; `OutOfRangeError` where the offender is outside, otherwise `FailedPreconditionError`: the segment, its
-/// state, what was asked and what that means.
+/// Returns `OkStatus`; `OutOfRangeError` if the offender is outside; otherwise `FailedPreconditionError`. The message
+/// gives the segment, its state, the change asked for, and what that means.
 [[nodiscard]] absl::Status to_status(const segment_verdict& verdict);
 
-/// The state of every segment, two bits each. Written by the service only; not thread-safe.
+/// The state of every segment, two bits each. Only the service uses it; not thread-safe.
 ///
 ///     uncommitted --commit--> free --grant--> granted
 ///                 <-decommit-      <-give_back-
 ///
-/// A change is checked for every segment of its run first, and made for all or none. An empty run is always fine.
-/// Cost of a change: one word for 64 segments, one load and one store for a single one.
+/// A change is checked for every segment of its run first, and then made for all or none. An empty run always succeeds.
+/// Cost of a change: one word for 64 segments; for a single segment, one load and one store.
 class segment_directory {
 public:
-    /// `segments` (0 to `max_segments`; more are not covered: see `size()`) uncommitted segments.
+    /// Creates a directory of uncommitted segments. `segments` is at most `max_segments`; a greater number is reduced
+    /// to that (`size()`).
     explicit segment_directory(std::uint32_t segments);
 
-    /// Uncommitted to free. The offender is committed already, or outside.
+    /// Changes uncommitted segments to free. The offender is committed already, or outside.
     segment_verdict commit(segment_run run) { return change<segment_change::commit>(run); }
-    /// Free to granted. The offender is granted already, uncommitted, or outside.
+    /// Changes free segments to granted. The offender is granted already, uncommitted, or outside.
     segment_verdict grant(segment_run run) { return change<segment_change::grant>(run); }
-    /// Granted to free. The offender is free (returned twice), uncommitted (never granted), or outside.
+    /// Changes granted segments to free. The offender is free (returned twice), uncommitted (never granted), or
+    /// outside.
     segment_verdict give_back(segment_run run) { return change<segment_change::give_back>(run); }
 
-    /// Free to uncommitted. The offender is granted, uncommitted already, or outside.
+    /// Changes free segments to uncommitted. The offender is granted, uncommitted already, or outside.
     segment_verdict decommit(segment_run run) { return change<segment_change::decommit>(run); }
 
-    /// The state of segment `i`; `outside` where it is not a segment.
+    /// Returns the state of segment `i`; `outside` if it is not a segment.
     [[nodiscard]] segment_state state(segment_index i) const;
-    /// Segments in `state`; 0 for `outside`.
+    /// Returns the number of segments in `state`; 0 for `outside`.
     [[nodiscard]] std::uint32_t count(segment_state state) const;
-    /// Segments that the directory covers.
+    /// Returns the number of segments that the directory covers.
     [[nodiscard]] std::uint32_t size() const { return size_; }
 
-    /// Checks the counts, and that `tree` has exactly the segments that are free here. `InternalError` names the first
-    /// segment or count that is wrong. Cost: O(size / 64).
+    /// Checks the counts, and that the free segments of `tree` are those of the directory. Returns `InternalError`,
+    /// which names the first wrong segment or count, if there is one. Cost: O(size / 64).
     [[nodiscard]] absl::Status validate(const or_tree& tree) const;
 
 private:
     friend struct segment_directory_peer;
 
-    /// 64 segments. Granted without committed does not occur.
+    /// The states of 64 segments. A granted segment is always committed, too.
     struct states {
         std::uint64_t committed = 0;
         std::uint64_t granted = 0;
     };
 
-    // The segments of `mask` that must not be changed as asked.
+    // Returns the segments of `mask` whose state forbids the change.
     template <segment_change Change>
     static std::uint64_t wrong(const states& s, std::uint64_t mask) {
         return Change == segment_change::commit      ? mask & s.committed
@@ -123,7 +125,7 @@ private:
     segment_verdict change_many(segment_run run);
 
     std::uint32_t size_;
-    std::uint32_t committed_ = 0;  ///< free or granted
+    std::uint32_t committed_ = 0;  ///< number of free and granted segments
     std::uint32_t granted_ = 0;
     std::vector<states> words_;
 };

@@ -67,16 +67,16 @@ void segment_service::answer(const parked_request& p, segment_index first, std::
     server_.answer({response_status::granted, p.slot, p.tag, {first + first_, count}});
 }
 
-/// A run of free segments, which are granted now.
+/// Takes a run of free segments, which are granted from then on. Returns its first, or nothing.
 std::optional<segment_index> segment_service::take_segments(std::uint32_t count) {
     const auto found = count == 1 ? tree_.take_lowest() : tree_.take_run(count);
     if (found) {
-        (void)directory_.grant({*found, count}).ok();  // cannot fail: the tree holds exactly what is free
+        (void)directory_.grant({*found, count}).ok();  // cannot fail: the tree holds exactly the free segments
     }
     return found;
 }
 
-/// A place for a tail of its own: in a VA block that has portions, else in one that joins them.
+/// Takes a place for a tail without segments: in a VA block that has portions, else in a free segment that becomes one.
 std::optional<portion> segment_service::place_tail(leaf_count leaves) {
     if (const auto found = portions_.take(leaves)) {
         return found;
@@ -88,7 +88,8 @@ std::optional<portion> segment_service::place_tail(leaf_count leaves) {
     return portions_.take_leftmost(*fresh, leaves);
 }
 
-/// Where segments with a tail begin, which are granted now; of a tail alone its block and first leaf.
+/// Takes a place for segments with a tail, granted from then on. Returns where the segments begin; for a tail alone,
+/// its block and first leaf.
 std::optional<portion> segment_service::find_place(std::uint32_t count, leaf_count leaves) {
     if (count == 0) {
         return place_tail(leaves);
@@ -99,7 +100,7 @@ std::optional<portion> segment_service::find_place(std::uint32_t count, leaf_cou
         return std::nullopt;
     }
     if (tail != 0) {
-        // The last segment joins those of portions, and the tail is its leftmost.
+        // The last segment becomes a block of portions, and the tail its leftmost portion.
         (void)portions_.take_leftmost(*found + count, leaves);
     }
     return portion{*found, leaf_index{0}, leaves};
@@ -134,12 +135,13 @@ void segment_service::give_back_from_host(const mailbox::grant& g) {
     publish_counts();
 }
 
-/// For the segment cache: as many as there are in one piece, up to what was asked for.
+/// Grants segments to the segment cache: one run, of at most the length asked for.
 void segment_service::handle_refill(const mailbox::request& p) {
-    // Where a shorter run will do, none is too long.
+    // A refill may be shorter than asked for, so that no refill is too large to serve.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
-    // If memory is scarce, or a request waits for some, nothing goes into a segment cache: a group that needs it asks
-    // for it. Services share the budgets: what others have taken of them shows when they are spent.
+    // If memory is scarce or a request waits for it, the segment cache gets nothing; a group that needs segments asks
+    // for them. The services share the budgets: what other shards have taken becomes visible when the budgets are
+    // spent.
     const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
     const std::uint64_t left = tree_.free_count() + to_come;
     const bool scarce = left * 8 <= line_.most || !parked_.empty();
@@ -155,7 +157,7 @@ void segment_service::handle_refill(const mailbox::request& p) {
 void segment_service::handle_grant(const mailbox::request& p) {
     const parked_request request{p.slot, p.tag, p.run.count, p.leaves};
     if (portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
-        // No portion has so many leaves: it would be a segment, or more of them.
+        // No portion has this many leaves; the request should have asked for a segment instead.
         counters_.refused.add(1);
         server_.answer({response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
     } else if (is_closing() || request.most_segments() == 0 ||
@@ -172,7 +174,8 @@ void segment_service::handle_grant(const mailbox::request& p) {
     }
 }
 
-/// Segments are free again; false, and nothing has changed, where they were not granted or hold portions.
+/// Takes granted segments back: they are free again. Returns false, and changes nothing, if some were not granted or
+/// hold portions.
 bool segment_service::take_back(segment_run local) {
     for (std::uint32_t i = 0; i < local.count; ++i) {
         if (portions_.contains(local.first + i)) {
@@ -190,7 +193,8 @@ bool segment_service::take_back(segment_run local) {
     return true;
 }
 
-/// Gives up what has come back, but for what is to be kept at hand. Where too much is under way it stays.
+/// Gives up segments that were returned, except those to be kept ahead. A segment stays if too many decommits are under
+/// way.
 void segment_service::release_at_once(segment_run local) {
     for (std::uint32_t i = 0; i < local.count && !is_awaited() && tree_.free_count() > ahead(); ++i) {
         if (!release({{local.first + i, 1}, memory_tier::device})) {
@@ -199,7 +203,8 @@ void segment_service::release_at_once(segment_run local) {
     }
 }
 
-/// A portion is free again; its VA block too, where it was the last.
+/// Takes a portion back. If it was the last of its VA block, the block is free again as well. Returns false if there is
+/// no such portion.
 bool segment_service::take_back_portion(segment_index block, leaf_index first) {
     const auto p = portions_.portion_at(block, first);
     if (!p) {
@@ -228,7 +233,7 @@ void segment_service::take_up_growth() {
     bool any = false;
     while (const auto e = line_.ready.pop()) {
         any = true;
-        // Cannot fail: growth commits what has no memory.
+        // Cannot fail: growth commits only segments without memory.
         if (directory_.commit(e->run).ok() && tree_.give_back(e->run)) {
             extents_.add(*e);
             taken_up_ += e->run.count;
@@ -238,12 +243,12 @@ void segment_service::take_up_growth() {
     if (any) {
         note_room();
         publish_longest_run();
-        grower_.wake();  // it may have found no room in the ring
+        grower_.wake();  // the ring may have been full
     }
     publish_counts();
 }
 
-/// So many segments committed now, as growth counts.
+/// Returns the value of the counter of all segments ever committed at which `segments` are committed now.
 std::uint64_t segment_service::ever(std::uint64_t segments) const {
     return released_ + std::min<std::uint64_t>(line_.range.count, segments);
 }
@@ -278,12 +283,12 @@ std::uint32_t segment_service::ahead() const {
 
 void segment_service::keep_ahead() {
     const std::uint32_t wanted = ahead();
-    // From half of it on, so that what is committed in one call is worth the call. Where a commit has failed, the
-    // request that needs memory asks for it to be tried again.
+    // Asks only when half of the amount is missing, so that one call commits enough to be worthwhile. After a failed
+    // commit, only a request that needs memory has it tried again.
     if (committed_ < line_.range.count && tree_.free_count() < wanted / 2 + 1 && wanted != 0 &&
         line_.failed.load<simt::order::relaxed>() == 0) {
         line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
-        // The spill tier is only for requests that wait, as far as the budgets show.
+        // The spill tier is used only for requests that wait, as far as the budgets tell.
         grower_.want_ahead(shard_, ever(committed_ + std::min(wanted - tree_.free_count(), grower_.device_left())));
     }
 }
@@ -296,7 +301,7 @@ bool segment_service::release(const extent& e) {
         (void)tree_.give_back(e.run);
         return false;
     }
-    (void)directory_.decommit(e.run).ok();  // cannot fail: it was free
+    (void)directory_.decommit(e.run).ok();  // cannot fail: the segments were free
     extents_.remove(e);
     released_ += e.run.count;
     committed_ -= e.run.count;
@@ -308,9 +313,9 @@ bool segment_service::decay() {
     const std::uint64_t refused = line_.taken_again.load<simt::order::acquire>();
     if (refused != refused_) {
         refused_ = refused;
-        return true;  // what cannot be decommitted would be tried for ever
+        return true;  // otherwise segments that cannot be decommitted would be tried forever
     }
-    // Memory that was asked for is under way.
+    // Memory that was asked for is being committed.
     if (line_.wanted.load<simt::order::relaxed>() > taken_up_ && line_.failed.load<simt::order::relaxed>() == 0) {
         return false;
     }
@@ -319,7 +324,7 @@ bool segment_service::decay() {
 
 std::uint32_t segment_service::release_unused(std::uint32_t keep) {
     std::uint32_t released = 0;
-    // Nothing either that is being gathered for a request that waits.
+    // Memory that is being gathered for a waiting request must stay.
     if (!grower_.can_release() || is_awaited()) {
         return released;
     }

@@ -17,7 +17,7 @@
 
 namespace orchard {
 
-/// A number with one writer that others may read at any time.
+/// A number with one writer thread, which other threads may read at any time.
 class single_writer_counter {
 public:
     void add(std::uint64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
@@ -33,81 +33,85 @@ private:
     std::atomic<std::uint64_t> value_{0};
 };
 
-/// What a service counted.
+/// The counters of a service.
 struct service_counters {
     single_writer_counter polls;
     single_writer_counter busy_polls;  ///< polls that found a post
     single_writer_counter grants;
     single_writer_counter returns;
     single_writer_counter pings;
-    single_writer_counter refused;  ///< posts that made no sense: a double return
+    single_writer_counter refused;  ///< posts that made no sense, such as a double return
     single_writer_counter parked;   ///< grants that had to wait for growth
     single_writer_counter portions_granted;
-    single_writer_counter portion_blocks;    ///< segments that hold them
-    single_writer_counter segments_granted;  ///< those that hold portions too
+    single_writer_counter portion_blocks;    ///< segments that hold portions
+    single_writer_counter segments_granted;  ///< including those that hold portions
     single_writer_counter peak_segments_granted;
     single_writer_counter segments_free;
     single_writer_counter segments_committed;
-    single_writer_counter segments_on_host;  ///< of those
+    single_writer_counter segments_on_host;  ///< those of them on the host
     single_writer_counter peak_segments_committed;
-    single_writer_counter longest_free_run;   ///< segments, when `publish_longest_run` was called last
-    single_writer_counter segments_released;  ///< given up to be decommitted so far
+    single_writer_counter longest_free_run;   ///< in segments, as of the last call of `publish_longest_run`
+    single_writer_counter segments_released;  ///< given up for decommitting so far
 };
 
-/// How a service is to work.
+/// The settings of a service.
 struct service_settings {
-    /// Segments kept committed and free at the least; 0: memory is committed on demand alone. Otherwise a quarter of
-    /// what is granted is kept so, less what the device caches.
+    /// The least number of segments to keep committed and free. 0: memory is committed on demand only. Otherwise at
+    /// least a quarter of the granted segments is kept ahead, less those in the device's segment cache.
     std::uint32_t ahead = 0;
-    std::uint32_t cached = 0;  ///< segments that the device keeps in its segment cache
+    std::uint32_t cached = 0;  ///< segments that the device's segment cache should hold
     portion_policy policy = portion_policy::packed;
-    /// How long a commit may be under way before requests that need one are refused.
+    /// Time after which a commit under way counts as blocked, so that requests that need one fail.
     std::uint64_t patience_ns = ~std::uint64_t{0};
 };
 
-/// Answers the posts of one shard: finds segments in the OR-tree and places for tails in the portion tree, keeps the
-/// directory, asks for growth ahead of demand and parks what cannot be answered before memory is committed. Its request
-/// path touches memory only: no CUDA call, no allocation, no lock. One thread calls `poll_once`; the counters may be
-/// read by others.
+/// Serves the requests of one shard. It finds segments in the OR-tree and places for tails in the portion tree, keeps
+/// the directory, asks for growth ahead of demand, and parks requests that must wait for memory to be committed. Its
+/// request path only accesses memory: it makes no CUDA call, no allocation, and takes no lock.
+///
+/// One thread, the service thread, calls its functions, except those marked otherwise. Any thread may read the
+/// counters.
 class segment_service {
 public:
     segment_service(mailbox_server server, growth& grower, std::size_t shard, const service_settings& settings = {});
 
-    /// Takes up what growth has committed, answers what has been posted (at most `batch` posts); how many posts.
+    /// Takes over what growth has committed, and then serves at most `batch` posts. Returns the number of posts served.
     std::uint32_t poll_once();
 
-    /// Gives up committed memory that is not granted, to be decommitted, and returns how many segments: whole extents,
-    /// those on the host first, then the highest, as long as `keep` free segments remain; nothing while a request waits
-    /// for memory; fewer than there are where many are under way. On the service's thread.
+    /// Gives up committed memory that is not granted, so that growth decommits it. Returns the number of segments.
+    /// Whole extents are given up, those on the host first, then the highest, as long as `keep` free segments remain.
+    /// Gives up nothing while a request waits for memory, and less than possible if many decommits are under way.
     std::uint32_t release_unused(std::uint32_t keep);
-    /// As `release_unused`, of all but the least that is kept ahead; whether there is no more to be given up. On the
-    /// service's thread.
+    /// Gives up unused memory, except the least amount that is kept ahead. Returns whether there is nothing more to
+    /// give up.
     bool decay();
-    /// Segments that are kept committed and free.
+    /// Returns the number of segments to be kept committed and free.
     [[nodiscard]] std::uint32_t ahead() const;
-    /// Has so many segments committed for the host, `longest` of what is missing in one piece; they are once
-    /// `growth_line::committed` has come to the answer. Until as many calls of `end_want` nothing is given up. On the
-    /// service's thread.
+    /// Asks growth to commit `segments` segments for the host, `longest` of the missing ones in one piece. They are
+    /// committed once `growth_line::committed` reaches the returned value. Until the matching `end_want`, nothing is
+    /// given up.
     std::uint64_t begin_want(std::uint32_t segments, std::uint32_t longest = 0);
     void end_want();
-    /// Has no more committed than requests wait for. On the service's thread.
+    /// Withdraws growth that is only ahead of demand: no more is committed than requests wait for.
     void want_no_more();
 
-    /// Takes `count` segments with a tail of `leaves` for the host, as a grant to the device; nothing where there is no
-    /// such place. On the service's thread.
+    /// Takes `count` segments with a tail of `leaves` for the host, as a grant to the device would. Returns nothing if
+    /// there is no such place.
     std::optional<mailbox::grant> take_for_host(std::uint32_t count, leaf_count leaves);
-    /// What `take_for_host` gave, back. On the service's thread.
+    /// Takes back what `take_for_host` returned.
     void give_back_from_host(const mailbox::grant& g);
 
-    /// From now on every grant, the parked ones first, is answered `closing`; returns are still taken. Any thread.
+    /// Closes the service: every later grant, the parked ones first, is answered `closing`. Returns are still accepted.
+    /// Any thread may call it.
     void close() { closing_.store<simt::order::release>(1); }
 
-    /// Checks OR-tree, directory and counts against each other. On the service's thread, or while it does not run.
+    /// Checks the OR-tree, the directory and the counts against each other. The service thread calls it, or any thread
+    /// while that does not run.
     [[nodiscard]] absl::Status validate() const;
 
-    /// Whether segment `i` of the whole heap is granted by this service. As `validate`.
+    /// Returns whether this service has granted segment `i`, counted in the whole heap. Called as `validate`.
     [[nodiscard]] bool is_granted(segment_index i) const;
-    /// Calls `f(portion)` for each portion that is granted, its block counted in the whole heap. As `validate`.
+    /// Calls `f(portion)` for each granted portion, with its block counted in the whole heap. Called as `validate`.
     template <class F>
     void for_each_portion(F f) const {
         portions_.for_each([&](portion p) {
@@ -115,22 +119,24 @@ public:
             f(p);
         });
     }
-    /// The segments that this service owns.
+    /// Returns the segments that this service owns.
     [[nodiscard]] segment_run range() const { return line_.range; }
-    /// Whether of what was given up so far, ever, so much has been decommitted, or could not be; all of it. Any thread.
+    /// Returns whether at least `segments` of all segments ever given up have been decommitted, or could not be. Any
+    /// thread may call it.
     [[nodiscard]] bool has_released(std::uint64_t segments) const {
+        // The acquires pair with the releases in `growth::decommit_released`.
         return line_.decommitted.load<simt::order::acquire>() + line_.taken_again.load<simt::order::acquire>() >=
                segments;
     }
     [[nodiscard]] bool has_released_all() const { return has_released(counters_.segments_released.get()); }
     [[nodiscard]] const service_counters& counters() const { return counters_; }
-    /// Free segments of the longest run. As `validate`.
+    /// Returns the length of the longest run of free segments. Called as `validate`.
     [[nodiscard]] std::uint32_t longest_free_run() const { return tree_.longest_run(); }
-    /// Counts the longest run of free segments, which takes up to 10 ns for each word of the tree that has changed;
-    /// also done when memory was committed or a grant is refused. On the service's thread.
+    /// Stores the length of the longest free run in the counters. Cost: up to 10 ns for each word of the tree that has
+    /// changed. Also done after memory was committed and when a grant is rejected.
     void publish_longest_run() { counters_.longest_free_run.set(longest_free_run()); }
 
-    /// Posts answered in one poll at most, so that growth and the heartbeat get their turn.
+    /// The most posts served in one poll, so that growth and the heartbeat are served, too.
     static constexpr std::uint32_t batch = 256;
 
 private:
@@ -138,17 +144,17 @@ private:
         std::uint32_t slot;
         std::uint32_t tag;
         std::uint32_t count;
-        leaf_count leaves;  ///< of the tail
-        /// Segments that must be free at the worst.
+        leaf_count leaves;  ///< leaves of the tail
+        /// Returns the number of free segments that suffices for the request in any case.
         [[nodiscard]] std::uint32_t most_segments() const { return count + (to_underlying(leaves) != 0 ? 1 : 0); }
     };
-    /// What it takes, as far as is known before its place is.
+    /// Returns the number of leaves that the request takes, as far as it is known before a place is found.
     [[nodiscard]] std::uint64_t leaves_of(const parked_request& p) const {
         const leaf_count tail =
             to_underlying(p.leaves) != 0 ? reserved_for(portions_.shape().policy, p.leaves) : p.leaves;
         return std::uint64_t{p.count} * leaves_per_segment + to_underlying(tail);
     }
-    /// Returns whether memory is being gathered for a request.
+    /// Returns whether the device or the host waits for memory to be committed.
     [[nodiscard]] bool is_awaited() const { return !parked_.empty() || host_wants_ != 0; }
 
     [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
@@ -164,11 +170,11 @@ private:
     std::optional<portion> place_tail(leaf_count leaves);
     void answer(const parked_request& p, segment_index first, std::uint32_t count);
     void reject_grant(const parked_request& p);
-    /// Something has become free: requests that wait are tried again, and device threads ask again although a commit is
-    /// blocked.
+    /// Notes that memory became free: parked requests are tried again, and device threads may ask again even if a
+    /// commit is blocked.
     void note_room();
-    /// Before a request is refused that was tried: where a commit is blocked, tells device threads not to ask for as
-    /// much.
+    /// Called before a request is rejected that could not be granted: if a commit is blocked, tells device threads not
+    /// to ask for as much.
     void note_blocked(const parked_request& p);
     void park(const parked_request& p);
     void want_for_parked();
@@ -186,20 +192,20 @@ private:
     growth_line& line_;
     std::uint32_t first_;
     service_settings settings_;
-    std::uint64_t taken_up_ = 0;   ///< segments that growth has committed so far, ever
-    std::uint64_t refused_ = 0;    ///< of `line_.taken_again`, when `decay` last looked
-    std::uint64_t released_ = 0;   ///< of those, given up so far, ever
-    std::uint32_t committed_ = 0;  ///< the others
+    std::uint64_t taken_up_ = 0;   ///< segments committed so far, in total, as taken over from growth
+    std::uint64_t refused_ = 0;    ///< `line_.taken_again` as `decay` last saw it
+    std::uint64_t released_ = 0;   ///< those of them given up so far
+    std::uint32_t committed_ = 0;  ///< segments committed now: the rest
     or_tree tree_;
     segment_directory directory_;
     extent_map extents_;
     portion_tree portions_;
-    std::vector<parked_request> parked_;  // capacity: all slots, from the start
-    std::uint64_t parked_leaves_ = 0;     ///< that they ask for, all together
-    std::uint32_t longest_ = 0;           ///< segments that one of them must have in one piece
-    bool may_fit_ = false;                ///< something has become free since they were last tried
+    std::vector<parked_request> parked_;  // reserved for all slots in the constructor, so that it never allocates
+    std::uint64_t parked_leaves_ = 0;     ///< leaves that all of them ask for
+    std::uint32_t longest_ = 0;           ///< segments that one of them needs in one piece
+    bool may_fit_ = false;                ///< memory became free since they were last tried
     std::uint32_t host_wants_ = 0;        ///< calls of `begin_want` that have not ended
-    std::uint32_t host_longest_ = 0;      ///< as `longest_`, of those
+    std::uint32_t host_longest_ = 0;      ///< as `longest_`, for these calls
     simt::host_word<std::uint32_t> closing_{0};
     service_counters counters_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Requests that wait for memory to be committed, and those that wait no more.
+/// Parked requests: requests that wait for memory to be committed, and the end of their wait by a grant or a rejection.
 
 #include <algorithm>
 
@@ -16,31 +16,32 @@ void segment_service::park(const parked_request& p) {
     parked_.push_back(p);
     parked_leaves_ += leaves_of(p);
     longest_ = std::max(longest_, p.most_segments());
-    // A commit that failed is tried again: memory may have become free elsewhere since.
+    // A commit that failed is tried again, since memory may have become free elsewhere.
     want_for_parked();
 }
 
-/// Has at least as much committed as all waiting requests ask for, so that growth need not be asked again for each.
+/// Asks growth for the sum of what all parked requests need, so that growth need not be asked again for each.
 void segment_service::want_for_parked() {
     line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
     grower_.want(shard_, ever(committed_ + (parked_leaves_ + leaves_per_segment - 1) / leaves_per_segment));
 }
 
 void segment_service::retry_parked() {
-    // Before what was committed last is taken up: a failure says that no more came behind it.
+    // Read before the committed memory is taken over: a failure then implies that no more memory came after what is
+    // taken over.
     const bool failed = grower_.has_failed(shard_);
     if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
         take_up_growth();
     }
     const bool hopeless =
         is_closing() || committed_ == line_.range.count || failed || grower_.is_blocked(settings_.patience_ns);
-    // Other requests may have taken what was committed for these; and memory that was given up since a failure may be
-    // enough.
+    // Returns whether memory is still being committed. It may not be enough: other requests may have taken what was
+    // committed for these. And after a failure, memory given up since may suffice.
     const auto is_under_way = [&] {
         return line_.failed.load<simt::order::acquire>() == 0 && line_.wanted.load<simt::order::relaxed>() > taken_up_;
     };
     if (!may_fit_ && !hopeless && is_under_way()) {
-        return;  // nothing has changed since they were last tried, and more of them only wait behind them
+        return;  // nothing has changed since they were last tried, and new requests only queue behind them
     }
     may_fit_ = false;
     std::erase_if(parked_, [&](const parked_request& p) {
@@ -57,12 +58,12 @@ void segment_service::retry_parked() {
     if (parked_.empty()) {
         longest_ = 0;
     } else if (!is_under_way() && !grower_.has_failed(shard_)) {
-        want_for_parked();  // what is still to come would do otherwise
+        want_for_parked();  // what is under way would not suffice
     }
     keep_ahead();
     publish_counts();
     if (parked_.empty() && grower_.releases_at_once()) {
-        release_unused(ahead());  // what came back while somebody waited
+        release_unused(ahead());  // segments that were returned while requests waited
     }
 }
 

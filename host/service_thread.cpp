@@ -13,7 +13,7 @@
 namespace orchard {
 namespace {
 
-/// In `published_`: whatever is asked is answered.
+/// A value of `published_` that serves all later calls of `publish`.
 constexpr std::uint64_t ever = ~std::uint64_t{0};
 
 }  // namespace
@@ -34,7 +34,7 @@ void service_thread::loop() {
     }
     constexpr absl::Duration first_nap = absl::Microseconds(20);
     constexpr absl::Duration longest_nap = absl::Milliseconds(1);
-    // Reading the clock costs more than an empty poll: only every so often.
+    // Reading the clock costs more than an empty poll, so that only every 64th empty poll does.
     constexpr int polls_per_look = 64;
     absl::Duration nap = first_nap;
     absl::Time busy_at = absl::Now();
@@ -43,13 +43,13 @@ void service_thread::loop() {
     while (!stopping_.load(std::memory_order_acquire)) {
         if (has_job_.load(std::memory_order_acquire)) {
             do_job();
-            busy_at = absl::Now();  // what it was for, such as a reserve, is not to be undone at once
+            busy_at = absl::Now();  // the effect of the job, such as a reserve, must not be undone at once
             is_decayed = false;
         }
         publish_if_asked();
         if (service_.poll_once() != 0) {
             nap = first_nap;
-            polls = polls_per_look;  // look at the clock at the first empty poll
+            polls = polls_per_look;  // read the clock at the first empty poll
             busy_at = absl::InfiniteFuture();
             is_decayed = false;
             continue;
@@ -63,7 +63,7 @@ void service_thread::loop() {
         polls = 0;
         const absl::Duration idle = absl::Now() - busy_at;
         if (idle >= decay_ && !is_decayed) {
-            // What could not be given up at once, as much is under way, is with the next sleep.
+            // If too many decommits are under way, the rest follows after the next sleep.
             is_decayed = service_.decay();
         }
         if (idle >= spin_) {
@@ -73,21 +73,21 @@ void service_thread::loop() {
         }
     }
     service_.publish_longest_run();
-    published_.store(ever, std::memory_order_release);  // pairs with `publish`
+    published_.store(ever, std::memory_order_release);  // pairs with the acquire in `publish`
 }
 
 void service_thread::publish_if_asked() {
     const std::uint64_t asked = asked_.load(std::memory_order_relaxed);
     if (asked != published_.load(std::memory_order_relaxed)) {
         service_.publish_longest_run();
-        published_.store(asked, std::memory_order_release);  // pairs with `publish`
+        published_.store(asked, std::memory_order_release);  // pairs with the acquire in `publish`
     }
 }
 
 bool service_thread::publish(absl::Time end) {
     constexpr absl::Duration between_looks = absl::Microseconds(20);
     const std::uint64_t asked = asked_.fetch_add(1, std::memory_order_relaxed) + 1;
-    // Acquires what the service has counted.
+    // Pairs with the releases above: acquires the counters.
     while (published_.load(std::memory_order_acquire) < asked) {
         if (absl::Now() >= end) {
             return false;
@@ -109,6 +109,7 @@ void service_thread::run(const std::function<void()>& job) {
         job();
         return;
     }
+    // The flag carries the job to the service's thread and its effects back; its stores release, its loads acquire.
     job_ = &job;
     has_job_.store(true, std::memory_order_release);
     has_job_.wait(true, std::memory_order_acquire);

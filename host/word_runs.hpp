@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Runs of set bits in 64-bit words: the arithmetic that the OR-tree and the segment directory share.
-/// Bit i of word w stands for segment 64 * w + i, so the lowest segment is the least significant bit.
+/// Runs of set bits in 64-bit words: arithmetic that the OR-tree, the portion tree and the segment directory share. Bit
+/// i of word w stands for segment 64 * w + i: the lowest segment is the least significant bit.
 
 #include <bit>
 #include <cstddef>
@@ -13,27 +13,27 @@
 
 namespace orchard::detail {
 
-/// Bits of a word, and children of an OR-tree node.
+/// The number of bits of a word, and of children of an OR-tree node.
 inline constexpr std::uint32_t word_bits = 64;
 
-/// Words that hold `n` bits.
+/// Returns the number of words that hold `n` bits.
 constexpr std::uint32_t words_for(std::uint32_t n) { return n / word_bits + (n % word_bits != 0 ? 1 : 0); }
 
-/// Bit `i` of a word, `i` modulo 64.
+/// Returns the word with only bit `i` modulo 64 set.
 constexpr std::uint64_t bit_of(std::uint32_t i) { return std::uint64_t{1} << (i % word_bits); }
 
-/// A word in which `count` bits from `first` on are set; 1 <= count, first + count <= 64.
+/// Returns a word with `count` bits set from `first` on; 1 <= count, first + count <= 64.
 constexpr std::uint64_t bits_from(std::uint32_t first, std::uint32_t count) {
     return (~std::uint64_t{0} >> (word_bits - count)) << first;
 }
 
-/// True where [run.first, run.first + run.count) lies inside [0, size); never overflows.
+/// Returns whether [run.first, run.first + run.count) lies inside [0, size); never overflows.
 constexpr bool lies_inside(segment_run run, std::uint32_t size) {
     return to_underlying(run.first) <= size && run.count <= size - to_underlying(run.first);
 }
 
-/// Calls `visit(word index, mask)` for each word that the run [first, first + count) touches, in order, and stops at
-/// the first call that returns false. Returns whether all returned true.
+/// Calls `visit(word index, mask)` for each word that the run [first, first + count) touches, in order, until a call
+/// returns false. Returns whether all calls returned true.
 template <class Visit>
 constexpr bool every_word(std::uint32_t first, std::uint32_t count, Visit&& visit) {
     while (count != 0) {
@@ -48,7 +48,8 @@ constexpr bool every_word(std::uint32_t first, std::uint32_t count, Visit&& visi
     return true;
 }
 
-/// Bit i of the answer is set where bits i to i + k - 1 of `x` are all set; 1 <= k <= 64. Cost: log2 k steps.
+/// Returns the starts of runs: bit i is set if bits i to i + k - 1 of `x` are all set; 1 <= k <= 64. Cost: log2 k
+/// steps.
 constexpr std::uint64_t run_starts(std::uint64_t x, std::uint32_t k) {
     for (std::uint32_t have = 1; have < k;) {
         const std::uint32_t step = have < k - have ? have : k - have;
@@ -58,9 +59,9 @@ constexpr std::uint64_t run_starts(std::uint64_t x, std::uint32_t k) {
     return x;
 }
 
-/// Length of the longest run of set bits in `x`, 0 to 64. Cost: 2 steps where no two neighbours are set, as in most
-/// words of a full heap; otherwise 12 steps without a branch that depends on the bits (in a heap that is half full such
-/// a branch would be guessed wrong each second time).
+/// Returns the length of the longest run of set bits in `x`, 0 to 64. Cost: 2 steps if no two neighbours are set, as in
+/// most words of a full heap. Otherwise 12 steps without a branch that depends on the bits: in a half-full heap, such a
+/// branch would be mispredicted half of the time.
 constexpr std::uint32_t longest_run_of(std::uint64_t x) {
     if ((x & (x >> 1)) == 0) {
         return x != 0 ? 1 : 0;
