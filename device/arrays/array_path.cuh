@@ -2,18 +2,18 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Arrays of lanes: a place for one, and its end.
+/// Allocation and freeing of one lane's interleaved array.
 
 #include "device/arrays/lane_chunks.cuh"
 #include "device/large/large_path.cuh"
 
 namespace orchard::device {
 
-/// Where the choice is the heap's, lanes that ask for less than this together get plain blocks: an interleaved chunk
-/// takes whole leaves of 64 KiB.
+/// If the layout is the heap's choice, lanes that ask for less than this together get linear blocks, because an
+/// interleaved chunk takes whole leaves of 64 KiB.
 inline constexpr std::uint32_t least_interleaved_bytes = static_cast<std::uint32_t>(big_page_bytes / 4 * 3);
 
-/// Whether the group gets plain blocks. All lanes of a converged group.
+/// Returns whether the group gets linear blocks. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choice which) {
     if (r.mask == lane_mask{1} << simt::lane_id()) {
         return true;
@@ -26,8 +26,8 @@ inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choi
     return simt::reduce_add(r.mask, counted) < least_interleaved_bytes;
 }
 
-/// A place for this lane's array of `bytes`, above 0, where lanes that want the same layout of this heap are to have
-/// theirs interleaved. Any lanes; those that come together share.
+/// Gets a place for this lane's array of `bytes` > 0; converged lanes that want the same layout from this heap get
+/// theirs interleaved. Sets `place.linear` if a linear block is to be used instead. Any lanes call it.
 inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish,
                                          lane_place& place) {
     const lane_mask here = simt::converge();
@@ -47,7 +47,7 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
         ORCHARD_NO_UNROLL
         do {
             allocate_lanes(r);
-        } while (may_ask_again(r));  // each lane for itself: so they have come apart
+        } while (may_ask_again(r));  // each lane decides for itself, so that `may_ask_again` may separate them
         count_large_failure(r);
         place.chunk = r.block;
         place.map = r.map;
@@ -55,7 +55,7 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
     }
 }
 
-/// Frees one lane's interleaved array of a sub-array of `width` lanes. Any lane, alone.
+/// Frees one lane's array in a sub-array of `width` lanes. One lane calls it alone.
 inline ORCHARD_NOINLINE void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width,
                                                 std::uint32_t position) {
     block_search s(h, chunk);

@@ -5,11 +5,13 @@
 #include "device/heap_ref.cuh"
 #include "device/slow_paths.cuh"
 
+/// The implementation of `heap_ref::allocate_array` and `heap_ref::free_array`.
 namespace orchard {
 
 namespace device {
 
-/// Returns an array of `count` elements from `heap`, as `heap_ref::allocate_array`; for every type with its interface.
+/// Returns an array of `count` elements from `heap`; implements `heap_ref::allocate_array` for every type with that
+/// interface.
 template <class T, class Heap>
 ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t count, layout how) {
     static_assert(fits_tiles<T>, "sizeof(T) must be a power of two, at most 64 KiB: pad it, with alignas");
@@ -34,13 +36,13 @@ ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t cou
     return p != nullptr ? lane_array<T>::linear(static_cast<T*>(p), count) : lane_array<T>();
 }
 
-/// Gives an array back to `heap`, as `heap_ref::free_array`; for every type with its interface.
+/// Frees an array of `heap`; implements `heap_ref::free_array` for every type with that interface.
 template <class T, class Heap>
 ORCHARD_FN void free_array_of(const Heap& heap, const lane_array<T>& a) {
     if (a.empty()) {
         return;
     }
-    // An interleaved array's map is none like this: `choose_width`.
+    // The map of an interleaved array never equals that of a linear array (`choose_width`).
     if (a.map() == lane_map::linear()) {
         return heap.free(a.chunk());
     }

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Arrays of lanes in warp chunks of any layout, which know their size.
+/// `lane_array`: the array of one lane in a warp chunk of any layout, with its size.
 
 #include <concepts>
 #include <cstddef>
@@ -19,12 +19,12 @@
 
 namespace orchard {
 
-/// Elements of an array that lie side by side: what is left of a tile, or of a linear array.
+/// Contiguous elements of an array: the rest of a tile, or of a linear array.
 template <class T>
 struct tile_span {
     T* data;
-    std::uint64_t count;  ///< elements
-    std::uint64_t first;  ///< index in the array of the first of them
+    std::uint64_t count;  ///< number of elements
+    std::uint64_t first;  ///< index in the array of the first of these elements
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return count; }
     [[nodiscard]] ORCHARD_INLINE T* begin() const { return data; }
@@ -35,25 +35,26 @@ struct tile_span {
     }
 };
 
-/// The array of one lane of a warp chunk: a view, trivially copyable, which any lane of any warp may use. It serves any
-/// number of lanes from 1 to 32, any tile, tail rows, and (one lane) linear arrays. 24 bytes; no function reads memory.
+/// The array of one lane of a warp chunk: a view, trivially copyable, which any lane of any warp may use. It supports
+/// any number of lanes from 1 to 32, any tile, tail rows, and (with one lane) linear arrays. 24 bytes; no function
+/// reads memory.
 ///
 /// The chunk lies in memory that all threads share, as for `lane_ptr`.
 ///
-/// `sizeof(T)` is a power of two and at most a tile (4 KiB where there are tail rows). The checked build ends the
-/// kernel where that does not hold, and where an index is out of bounds; other builds check nothing.
+/// `sizeof(T)` is a power of two and at most a tile (4 KiB if there are tail rows). The checked build ends the kernel
+/// if that does not hold, or if an index is out of bounds; other builds check nothing.
 ///
-/// Cost of `a[i]`, in instructions beside the load (nvcc 13.0, sm_90, in a loop): 11 with an index of 32 bits, in tail
-/// rows about 20; 18 with one of 64, as iterators have. `data()[i]` takes 6, and within the pieces of `for_each_tile`
-/// an element costs what a plain pointer's does.
+/// Cost of `a[i]`, in instructions besides the load (nvcc 13.0, sm_90, in a loop): 11 with a 32-bit index, about 20 in
+/// tail rows; 18 with a 64-bit index, which iterators use. `data()[i]` takes 6. Within the pieces of `for_each_tile`,
+/// an element costs the same as with a plain pointer.
 template <class T>
 class lane_array {
 public:
     class iterator;
 
-    /// No elements.
+    /// Creates an empty array.
     lane_array() = default;
-    /// `size` elements of the lane at `position` of the chunk that begins at `chunk`.
+    /// Creates the array of `size` elements of the lane at `position` of the chunk that begins at `chunk`.
     ORCHARD_INLINE lane_array(void* chunk, lane_map map, std::uint32_t position, std::uint64_t size)
         : chunk_{reinterpret_cast<std::uint64_t>(chunk)},
           size_{size},
@@ -70,19 +71,19 @@ public:
         ORCHARD_ASSERT(pages_ == 0 || size <= std::uint64_t{pages_} * os_page_bytes / sizeof(T),
                        "orchard: lane_array: more elements than the chunk has room for");
     }
-    /// The `size` elements from `first` on.
+    /// Returns an array of the `size` contiguous elements from `first` on.
     static ORCHARD_INLINE lane_array linear(T* first, std::uint64_t size) {
         return {const_cast<std::remove_cv_t<T>*>(first), lane_map::linear(), 0, size};
     }
-    /// To const.
+    /// Converts to an array of const elements.
     template <class U>
     requires(std::is_same_v<const U, T>) ORCHARD_INLINE lane_array(const lane_array<U>& other)
         : lane_array(other.chunk(), other.map(), other.position(), other.size()) {}
 
-    /// Elements.
+    /// Returns the number of elements.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return size_; }
     [[nodiscard]] ORCHARD_INLINE bool empty() const { return size_ == 0; }
-    /// Where the chunk begins.
+    /// Returns where the chunk begins.
     [[nodiscard]] ORCHARD_INLINE void* chunk() const { return reinterpret_cast<void*>(chunk_); }
     [[nodiscard]] ORCHARD_INLINE lane_map map() const { return {pages_, row_tile_, width_}; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const { return position_; }
@@ -96,8 +97,8 @@ public:
     [[nodiscard]] ORCHARD_INLINE iterator begin() const { return {*this, 0}; }
     [[nodiscard]] ORCHARD_INLINE iterator end() const { return {*this, size_}; }
 
-    /// The first element, where a `lane_ptr` can stand for the array: W is a power of two, the chunk begins at a
-    /// multiple of a row, and there are no tail rows; or W = 1. Null otherwise.
+    /// Returns a pointer to the first element if a `lane_ptr` can represent the array, else null. It can if W = 1, or
+    /// if W is a power of two, the chunk begins at a multiple of a row, and there are no tail rows.
     [[nodiscard]] ORCHARD_INLINE lane_ptr<T> data() const {
         if (width_ == 1) {
             return lane_ptr<T>::linear(simt::global_pointer<T>(chunk_));
@@ -108,7 +109,7 @@ public:
         return lane_ptr<T>::from_address(address_of(0), row_tile_, floor_log(width_));
     }
 
-    /// The elements from `index` < `size()` on that lie side by side with it.
+    /// Returns the elements from `index` < `size()` on that are contiguous with it.
     [[nodiscard]] ORCHARD_INLINE tile_span<T> span_at(std::uint64_t index) const {
         ORCHARD_ASSERT(index < size_, "orchard: lane_array: an index out of bounds");
         const std::uint64_t left = size_ - index;
@@ -120,7 +121,8 @@ public:
         return {address_of(index), to_end < left ? to_end : left, index};
     }
 
-    /// `act(tile_span<T>)` for each piece of the array, in order: whole tiles, but for the last of the array.
+    /// Calls `act(tile_span<T>)` for each piece of the array, in order. A piece is a whole tile; the last one may be
+    /// shorter.
     template <class Act>
     ORCHARD_INLINE void for_each_tile(Act act) const {
         for (std::uint64_t i = 0; i < size_;) {
@@ -138,7 +140,8 @@ private:
         }
         return address_in_rows(tile_in_tail(i), i);
     }
-    /// Where element `i` would be if all rows had tile `t`: what depends on `t` alone is worked out once in a loop.
+    /// Returns where element `i` would be if all rows had tile `t`. In a loop, the compiler computes what depends on
+    /// `t` only once.
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE T* address_in_rows(tile t, Index i) const {
         constexpr std::uint32_t size = sizeof(T);
@@ -146,8 +149,8 @@ private:
         const std::uint32_t in_tile = (std::uint32_t{1} << log_of(t)) / size - 1;
         return simt::global_pointer<T>(device::advance<size>(first, i, in_tile, (std::uint32_t{width_} - 1) * size));
     }
-    /// Whether element `i` lies in none of the tail rows. The greatest index of 32 bits may be said to lie in one: with
-    /// so many elements before it, `tile_in_tail` has the right tile for it too.
+    /// Returns whether element `i` lies outside the tail rows. For the greatest 32-bit index the result may be false
+    /// although the element lies outside; `tile_in_tail` returns the right tile for it, too.
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE bool in_full_rows(Index i) const {
         const std::uint64_t full_bytes = std::uint64_t{pages_} * os_page_bytes & ~(bytes_of(row_tile_) - 1);
@@ -161,20 +164,20 @@ private:
     }
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE tile tile_in_tail(Index i) const {
-        // Larger elements than a page are in no tail rows.
+        // Elements larger than an OS page never lie in tail rows.
         constexpr auto in_page = static_cast<std::uint32_t>(sizeof(T) < os_page_bytes ? os_page_bytes / sizeof(T) : 1);
         return map().tile_of_page(static_cast<std::uint32_t>(static_cast<std::make_unsigned_t<Index>>(i) / in_page));
     }
 
     std::uint64_t chunk_ = 0;
     std::uint64_t size_ = 0;
-    std::uint32_t pages_ = 0;  // the map, without its padding
+    std::uint32_t pages_ = 0;  // this and the next two: the fields of the `lane_map`, without its padding
     tile row_tile_ = largest_tile;
     std::uint8_t width_ = 1;
     std::uint8_t position_ = 0;
 };
 
-/// Goes through the elements in order.
+/// Visits the elements in order.
 template <class T>
 class lane_array<T>::iterator {
 public:

@@ -2,13 +2,13 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Interleaved arrays: the lanes of a group get theirs in one warp chunk. Lanes whose sizes are alike share a
-/// *sub-array*, in which their tiles alternate; sub-arrays lie side by side, those of the greatest alignment first, so
-/// that there is no gap between them:
+/// Interleaved arrays: the lanes of a group get their arrays in one warp chunk. Lanes of similar size share a
+/// *sub-array*, in which their tiles alternate. Sub-arrays are adjacent, in the order of decreasing alignment, so that
+/// there are no gaps between them:
 ///
 ///     7 lanes, three sizes     | 4 lanes      | 2 lanes  | 1 |
 ///
-/// The layouts are AlignMalloc's (Zhang et al., TPDS 2025, section V.A); that sizes are grouped is Orchard's.
+/// The layouts are AlignMalloc's (Zhang et al., TPDS 2025, section V.A); the grouping by size is Orchard's.
 
 #include "device/arrays/lane_place.cuh"
 #include "device/large/chunk_free.cuh"
@@ -16,31 +16,31 @@
 
 namespace orchard::device {
 
-/// One lane's part in its group's request for interleaved arrays. `offset` is of its sub-array.
+/// The state of one lane in its group's request for interleaved arrays. `offset` is that of its sub-array.
 struct lanes_request : chunk_request {
     std::uint32_t log_turn;       ///< log2 of the tile
-    std::uint32_t log_unit;       ///< of what sizes are rounded up to: the tile; an OS page where rests have tail rows
-    lane_map map{};               ///< of this lane's sub-array
-    std::uint32_t position = 0;   ///< its number in it; where in a row it lies the heap's `order_of_lanes` says
-    std::uint32_t rank = 0;       ///< among the lanes of the chunk, in the order in which their arrays lie
-    std::uint64_t after = 0;      ///< `offset` of the lane of the next rank; `total` where there is none
-    lane_mask alike = 0;          ///< lanes whose sizes are alike
-    std::uint64_t most = 0;       ///< units of the largest and the
-    std::uint64_t least = 0;      ///< smallest size among them
-    std::uint32_t first = 0;      ///< the rank among them at which this lane's sub-array begins
-    std::uint32_t log_align = 0;  ///< of the sub-array
-    bool in_tail_rows = false;    ///< the sub-array's size may be no multiple of its alignment
+    std::uint32_t log_unit;       ///< log2 of the unit of sizes: the tile, or an OS page if remainders get tail rows
+    lane_map map{};               ///< the map of this lane's sub-array
+    std::uint32_t position = 0;   ///< the lane's number in it; `order_of_lanes` maps it to a position in the rows
+    std::uint32_t rank = 0;       ///< the lane's number in the chunk, in the order of the arrays
+    std::uint64_t after = 0;      ///< `offset` of the lane of the next rank, or `total` for the last rank
+    lane_mask alike = 0;          ///< lanes of similar size
+    std::uint64_t most = 0;       ///< the greatest size of these, in units,
+    std::uint64_t least = 0;      ///< and the least
+    std::uint32_t first = 0;      ///< the rank among these lanes at which this lane's sub-array begins
+    std::uint32_t log_align = 0;  ///< log2 of the sub-array's alignment
+    bool in_tail_rows = false;    ///< the sub-array has tail rows, so that its size may be no multiple of its alignment
 };
 
-/// log2 of `x`, which is not 0, rounded down.
+/// Returns log2 of `x`, which is not 0, rounded down.
 ORCHARD_INLINE std::uint32_t log_of_units(std::uint64_t x) {
     const auto high = static_cast<std::uint32_t>(x >> 32);
     return static_cast<std::uint32_t>(high != 0 ? 32 + simt::highest_bit(high)
                                                 : simt::highest_bit(static_cast<std::uint32_t>(x)));
 }
 
-/// `units` > 0 rounded up to a number of which there are 2^`log_steps` to each doubling; up to twice as many are exact.
-/// So two sizes that are rounded to the same differ by less than 1 in 2^`log_steps`.
+/// Returns `units` > 0 rounded up to a step. There are 2^`log_steps` steps in each doubling; numbers up to twice that
+/// are exact. Two sizes with the same result thus differ by less than 1 in 2^`log_steps`.
 ORCHARD_FN inline std::uint64_t size_step(std::uint64_t units, std::uint32_t log_steps) {
     const std::uint64_t below = units - 1;
     if (below >> (log_steps + 1) == 0) {
@@ -50,7 +50,7 @@ ORCHARD_FN inline std::uint64_t size_step(std::uint64_t units, std::uint32_t log
     return ((below >> shift) + 1) << shift;
 }
 
-/// The greatest of 64 bits over the lanes of `mask`. All of them.
+/// Returns the greatest of the 64-bit values of all lanes of `mask`. All of them call it.
 inline ORCHARD_NOINLINE std::uint64_t greatest(lane_mask mask, std::uint64_t x) {
     const auto own = static_cast<std::uint32_t>(x >> 32);
     const std::uint32_t high = simt::reduce_max(mask, own);
@@ -58,10 +58,10 @@ inline ORCHARD_NOINLINE std::uint64_t greatest(lane_mask mask, std::uint64_t x) 
     return std::uint64_t{high} << 32 | low;
 }
 
-/// Finds the lanes whose sizes are alike. All lanes of a converged group.
+/// Finds the lanes of similar size. All lanes of a converged group call it.
 ///
-/// Four steps to a doubling: what is reserved is under 25 % more than what was asked for. Eight where there are tail
-/// rows, whose sub-arrays may have gaps before them.
+/// With four steps to a doubling, the memory reserved is less than 25 % more than the request. With tail rows there are
+/// eight steps, since their sub-arrays may have gaps before them.
 inline ORCHARD_NOINLINE void group_by_size(lanes_request& r) {
     const std::uint64_t units = (r.bytes + (std::uint64_t{1} << r.log_unit) - 1) >> r.log_unit;
     r.alike = simt::match(r.mask, size_step(units, r.log_unit < r.log_turn ? 3 : 2));
@@ -69,9 +69,9 @@ inline ORCHARD_NOINLINE void group_by_size(lanes_request& r) {
     r.least = ~greatest(r.alike, ~units);
 }
 
-/// Says with which tile lanes of `r.most` OS pages are to lie, where that is to be above 4 KiB: no larger than a lane;
-/// and where there are several sub-arrays no larger than a sixteenth of one that has tail rows, as a gap of up to a
-/// tile may lie before it. Whether there are tail rows is in `r.in_tail_rows`.
+/// Returns the tile for lanes of `r.most` OS pages that ask for a tile above 4 KiB: at most the size of a lane's array.
+/// If there are several sub-arrays, also at most a sixteenth of a sub-array with tail rows, as a gap of up to a tile
+/// may lie before it. Sets `r.in_tail_rows`.
 inline ORCHARD_NOINLINE std::uint32_t choose_large_tile(lanes_request& r) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
     const auto has_rest = [&](std::uint32_t log) {
@@ -89,9 +89,10 @@ inline ORCHARD_NOINLINE std::uint32_t choose_large_tile(lanes_request& r) {
     return log;
 }
 
-/// Divides lanes of the same size into sub-arrays whose widths are powers of two, by the binary digits of their number;
-/// or into one wider than that, where that is at most a quarter more than they ask for.
-/// @param max_row  bytes of a row at most
+/// Divides lanes of one size into sub-arrays whose widths are powers of two, according to the binary digits of their
+/// number. If rounding the number up to a power of two takes at most a quarter more than the request, they get one
+/// sub-array of that width instead.
+/// @param max_row  the most bytes of a row
 inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, std::uint32_t max_row) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(r.alike));
@@ -99,7 +100,8 @@ inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, s
     while (width < lanes) {
         width *= 2;
     }
-    // A power of two is one sub-array, or several of `max_row`; else each binary digit is one.
+    // A power of two is one sub-array, or several if its rows would exceed `max_row`. Otherwise each binary digit is
+    // one.
     const std::uint32_t whole = width * r.most * 4 <= lanes * r.least * 5 ? width : lanes;
     while (width > 1 && (width > whole || width << log > max_row)) {
         width /= 2;
@@ -112,11 +114,11 @@ inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, s
         r.first = end;
         end += whole & width;
     }
-    // One lane alone has nothing to alternate with. Its map differs from that of a linear array.
+    // A sub-array of one lane has nothing to alternate with. Its map still differs from that of a linear array.
     r.map = lane_map::rows(width == 1 ? smallest_tile : static_cast<tile>(log), width);
 }
 
-/// Says how this lane's sub-array is laid out, and where in it the lane is.
+/// Chooses the layout of this lane's sub-array, and the lane's number in it. All lanes of the group call it.
 inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t max_row) {
     r.in_tail_rows = false;
     const std::uint32_t log = r.log_unit < r.log_turn ? choose_large_tile(r) : r.log_turn;
@@ -132,12 +134,13 @@ inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t max_row)
     r.log_align = log_of_units(alignment > r.alignment ? alignment : r.alignment);
 }
 
-/// Lays the sub-arrays side by side, and the lanes in the order of ranks. All lanes of a converged group.
+/// Places the sub-arrays one after the other, and ranks the lanes in that order. All lanes of a converged group call
+/// it.
 ///
-/// Without tail rows sizes are multiples of alignments, all of them powers of two: those of the greatest alignment
-/// first, there is no gap. Behind them those with tail rows.
+/// Without tail rows, sizes are multiples of alignments, and these are powers of two: with decreasing alignments there
+/// is no gap. Sub-arrays with tail rows follow after these.
 inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
-    // Not 0, and the same for the lanes of a sub-array only; of one size the widest come first.
+    // A sort key: not 0, and different for each sub-array. Of one size, the widest sub-array comes first.
     std::uint32_t key = (r.in_tail_rows ? 0u : 1u << 16) | r.log_align << 10 |
                         static_cast<std::uint32_t>(simt::leader_of(r.alike)) << 5 | (31 - r.first);
     const std::uint64_t units = simt::mutation::is(fault::array_room) ? r.least : r.most;
@@ -170,13 +173,14 @@ inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
     }
 }
 
-/// Says where each lane's array is to be, and how large the chunk. False where they are too large. All lanes of a
-/// converged group.
+/// Chooses where each lane's array lies, and the size of the chunk. Returns false if the chunk would be too large. All
+/// lanes of a converged group call it.
 ///
-/// A chunk under a segment begins at any leaf. Where rows of over 64 KiB want more, it takes a whole segment, if that
-/// is at most a quarter more than was asked for; if not, the sub-arrays are made narrower, so that no row is so long.
+/// A chunk smaller than a segment may begin at any leaf. If rows longer than 64 KiB need more alignment, the chunk
+/// takes a whole segment, provided that this is at most a quarter more than the request. Otherwise the sub-arrays are
+/// made narrower, so that no row exceeds 64 KiB.
 inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
-    // Before the sums, so that they cannot overflow.
+    // Checked before the sizes are added, so that the sums cannot overflow.
     if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.max_slabs || r.bytes > max_chunk_bytes) != 0) {
         return false;
     }
@@ -195,9 +199,10 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
     return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
 }
 
-/// One chunk for the arrays of the group; this lane's sub-array of it in `r.block`, or null with the reason in `r.why`.
-/// Any mask. Where there is no memory for all of them together, the halves of the group ask apart, as for blocks.
-/// Cost: as `acquire`; a few collectives for each sub-array; a few stores of metadata by each lane.
+/// Gets one chunk for the arrays of the group. Sets `r.block` to this lane's sub-array, or leaves it null and sets
+/// `r.why`. If there is no memory for the whole group, its halves try separately, as for blocks. All lanes of a
+/// converged group call it. Cost: as `acquire`; a few collectives for each sub-array; a few stores of metadata by each
+/// lane.
 inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
         r.why = place_lanes(r) ? get_memory(r) : failure_reason::too_large;
@@ -207,10 +212,10 @@ inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     } while (split_group(r));
 }
 
-/// Finds the lane with number `position` in the sub-array that begins at `s.units` of the chunk that was found.
+/// Finds the lane with number `position` in the sub-array that begins at `s.units` of the chunk found.
 inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) {
     const chunk_blocks blocks = blocks_of(s.h, s.chunk);
-    // More lanes than there can be: something has been rewritten meanwhile.
+    // If there are more lanes than possible, another thread has rewritten the record.
     const std::uint32_t lanes = blocks.interleaved() && blocks.lanes() <= simt::warp_size ? blocks.lanes() : 0;
     std::uint32_t low = 0;
     std::uint32_t high = lanes;
@@ -229,9 +234,9 @@ inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) 
     }
 }
 
-/// Frees the array of the lane with number `position` in the sub-array that begins at the address; the last lane of a
-/// chunk puts its memory into the segment cache. Any lane, alone; never waits. False where there is no such array that
-/// is allocated. Cost: five to thirteen loads, one atomic.
+/// Frees the array of the lane with number `position` in the sub-array that begins at the address. The last lane of a
+/// chunk puts its memory into the segment cache. Returns false if there is no such array in use. One lane calls it
+/// alone; it never waits. Cost: five to thirteen loads, one atomic.
 ORCHARD_INLINE bool free_lane(block_search& s, std::uint32_t position) {
     if (!is_in_heap(s)) {
         return false;

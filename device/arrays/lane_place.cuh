@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What a lane asks for when it wants an interleaved array, and where its array lies then.
+/// The request of one lane for an interleaved array, and the place that its array gets.
 
 #include <cstdint>
 
@@ -10,19 +10,19 @@
 
 namespace orchard::device {
 
-/// How a lane wants its array to lie.
+/// A lane's request for the layout of its array.
 struct lane_wish {
-    layout how;               ///< what the call, or the heap's option, says
-    std::uint32_t element;    ///< bytes of an element: a power of two
-    std::uint32_t alignment;  ///< of an element
+    layout how;               ///< the layout that the call, or else the heap's option, asks for
+    std::uint32_t element;    ///< size of an element in bytes: a power of two
+    std::uint32_t alignment;  ///< alignment of an element in bytes
 };
 
-/// Where a lane's array lies.
+/// The place of a lane's array.
 struct lane_place {
-    void* chunk = nullptr;  ///< where its sub-array begins; null: there is none
+    void* chunk = nullptr;  ///< where the array's sub-array begins; null: there is none
     lane_map map{};
     std::uint32_t position = 0;
-    bool linear = false;  ///< a plain block will do instead, and has not been allocated
+    bool linear = false;  ///< a linear block is to be used instead, which is not allocated yet
 };
 
 }  // namespace orchard::device

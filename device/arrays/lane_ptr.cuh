@@ -2,20 +2,21 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Pointers into interleaved warp chunks: eight bytes that any lane of any warp may follow.
+/// Pointers into interleaved warp chunks: eight bytes that any lane of any warp may dereference.
 ///
-/// Where W is a power of two, the chunk begins at a multiple of W * g, and all its rows have one tile of g = 2^t bytes,
-/// the lane's position is a field of an element's address:
+/// If W is a power of two, the chunk begins at a multiple of W * g, and all its rows have one tile of g = 2^t bytes,
+/// then the lane's position is a bit field of an element's address:
 ///
 ///      63        61 60     56 55              t+w t+w-1             t t-1          0
 ///     | w = log2 W |    t    |  chunk and row    | lane's position  | byte in tile |
 ///     '--- how to step on ---'--------------- the element's own address -----------'
 ///
-/// User addresses have 47 bits on x86-64, 48 on 64-bit Arm, 56 for programs that ask for five-level page tables, and
-/// CUDA gives out addresses of the same range: the upper eight bits are free. To follow such a pointer is to mask them.
+/// User addresses have 47 bits on x86-64, 48 on 64-bit Arm, and 56 for programs that ask for five-level page tables.
+/// CUDA uses addresses of the same range. The upper eight bits are therefore free, and masking them gives the element's
+/// address.
 ///
-/// `+ n` has to carry from the byte in the tile to the row, past the lane's position: the position's bits are set
-/// before the addition, so that a carry runs through them, and put back after it.
+/// `+ n` must carry from the byte in the tile to the row, past the lane's position. For this, the bits of the position
+/// are set to 1 before the addition, so that a carry runs through them, and restored afterwards.
 
 #include <compare>
 #include <concepts>
@@ -37,19 +38,19 @@ namespace device {
 /// The bits of a `lane_ptr` that are the element's address.
 inline constexpr std::uint32_t lane_address_bits = 56;
 inline constexpr std::uint64_t lane_address_mask = (std::uint64_t{1} << lane_address_bits) - 1;
-/// Where log2 W begins; below it is t.
+/// The lowest bit of log2 W; the bits of t lie below it.
 inline constexpr std::uint32_t lane_width_shift = 61;
 
-/// Whether arrays of `T` can be interleaved: no element may lie in two tiles.
+/// True if arrays of `T` can be interleaved: no element may lie in two tiles.
 template <class T>
 inline constexpr bool fits_tiles = (sizeof(T) & (sizeof(T) - 1)) == 0 && sizeof(T) <= (std::size_t{1} << 16);
 
-/// `from`, `index` elements on, in a lane's tiles: the elements themselves, and for whole tiles of them those of the
-/// other lanes (AlignMalloc's equation (2)). A carry out of the tile is left to the caller.
+/// Returns the address `index` elements after `from` in a lane's tiles: adds the size of these elements and, for each
+/// whole tile, the tiles of the other lanes (AlignMalloc's equation (2)). The caller handles a carry out of the tile.
 ///
-/// 32-bit indices are multiplied as such, which takes one instruction on a GPU instead of four.
-/// @param in_tile  elements of a tile, less 1
-/// @param gap  bytes of an element, times the number of other lanes
+/// 32-bit indices are multiplied as such, which takes one GPU instruction instead of four.
+/// @param in_tile  elements of a tile, minus 1
+/// @param gap  size of an element in bytes, times the number of other lanes
 template <std::uint32_t Size, std::integral Index>
 ORCHARD_INLINE std::uint64_t advance(std::uint64_t from, Index index, std::uint32_t in_tile, std::uint32_t gap) {
     if constexpr (sizeof(Index) > 4) {
@@ -68,19 +69,21 @@ ORCHARD_INLINE std::uint64_t advance(std::uint64_t from, Index index, std::uint3
 
 }  // namespace device
 
-/// A pointer to one element of a lane's array in an interleaved warp chunk, or (W = 1) of any array. A random access
-/// iterator; trivially copyable; may be stored, and handed to any lane of any warp of any kernel.
+/// A pointer to one element of a lane's array in an interleaved warp chunk, or (W = 1) of any array. It is a random
+/// access iterator and trivially copyable. It may be stored, and passed to any lane of any warp of any kernel.
 ///
-/// The array lies in memory that all threads share (on CUDA: global, neither shared nor local), since it is accessed as
-/// such.
+/// The array lies in memory that all threads share (on CUDA: global memory, neither shared nor local), since the
+/// accesses assume that.
 ///
-/// As with plain pointers nothing is checked: arithmetic stays within one array and one past its end, and differences
-/// and order are those of pointers into the same array. `sizeof(T)` is a power of two and at most a tile; other types
-/// are refused when compiled, larger ones than a tile in the checked build when the pointer is made.
+/// As with plain pointers, nothing is checked: arithmetic must stay within one array and one past its end, and
+/// differences and comparisons need pointers into the same array. `sizeof(T)` is a power of two and at most a tile.
+/// Other types do not compile; in the checked build, a type larger than a tile ends the kernel when the pointer is
+/// made.
 ///
-/// Cost, in instructions beside the load (nvcc 13.0, sm_90; a plain pointer's in brackets): in a loop `p[i]` 6 (1) with
-/// any index of 32 bits, 8 (2) with one of 64; `*p++` 9 (2); `p += n` about 20. What depends on the pointer alone is
-/// worked out before the loop for `p[i]`, which is therefore the form to prefer; `p += n` changes the pointer itself.
+/// Cost, in instructions besides the load (nvcc 13.0, sm_90; those of a plain pointer in brackets): in a loop, `p[i]` 6
+/// (1) with any 32-bit index, 8 (2) with a 64-bit one; `*p++` 9 (2); `p += n` about 20. For `p[i]`, all that depends on
+/// the pointer only is computed before the loop; this form is therefore preferable. `p += n` changes the pointer
+/// itself.
 template <class T>
 class lane_ptr {
 public:
@@ -90,15 +93,15 @@ public:
     using pointer = T*;
     using reference = T&;
 
-    /// Null.
+    /// Creates a null pointer.
     lane_ptr() = default;
     ORCHARD_INLINE constexpr lane_ptr(std::nullptr_t) {}
-    /// To const.
+    /// Converts to a pointer to const.
     template <class U>
     requires(std::is_same_v<const U, T>) ORCHARD_INLINE constexpr lane_ptr(lane_ptr<U> other) : bits_{other.bits()} {}
 
-    /// The pointer to the element at `address`, in a chunk of 2^`log_width` lanes (0 to 5) with tiles of `t`, which
-    /// begins at a multiple of a row. Null for null.
+    /// Returns the pointer to the element at `address`, in a chunk of 2^`log_width` lanes (0 to 5) with tiles of `t`
+    /// that begins at a multiple of a row. Returns null for null.
     static ORCHARD_INLINE lane_ptr from_address(T* address, tile t, std::uint32_t log_width) {
         static_assert(device::fits_tiles<T>,
                       "sizeof(T) must be a power of two, so that no element lies in two tiles: "
@@ -116,36 +119,36 @@ public:
                                     std::uint64_t{log_width} << device::lane_width_shift;
         return result;
     }
-    /// The same as a plain pointer.
+    /// Returns a pointer that steps like a plain pointer.
     static ORCHARD_INLINE lane_ptr linear(T* address) { return from_address(address, largest_tile, 0); }
 
-    /// The pointer whose `bits()` these are: so it passes through a shuffle, or an atomic word.
+    /// Returns the pointer that has these `bits()`, for passing it through a shuffle or an atomic word.
     static ORCHARD_INLINE lane_ptr from_bits(std::uint64_t bits) {
         lane_ptr result;
         result.bits_ = bits;
         return result;
     }
 
-    /// The same address and steps, as elements of another type.
+    /// Returns the same address and steps, for elements of another type.
     template <class U>
     [[nodiscard]] ORCHARD_INLINE lane_ptr<U> as() const {
         return lane_ptr<U>::from_address(reinterpret_cast<U*>(address()), tile_size(), log_width());
     }
 
-    /// Where the element is.
+    /// Returns the element's address.
     [[nodiscard]] ORCHARD_INLINE T* address() const {
         return simt::global_pointer<T>(bits_ & device::lane_address_mask);
     }
     [[nodiscard]] ORCHARD_INLINE tile tile_size() const { return static_cast<tile>(log_tile()); }
-    /// log2 of the lanes of the chunk; 0: linear.
+    /// Returns log2 of the lanes of the chunk; 0: linear.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t log_width() const {
         return static_cast<std::uint32_t>(bits_ >> device::lane_width_shift);
     }
-    /// The position of the lane that the element belongs to.
+    /// Returns the position of the lane that owns the element.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const {
         return (static_cast<std::uint32_t>(bits_) & static_cast<std::uint32_t>(field())) >> log_tile();
     }
-    /// All 64 bits, as drawn above.
+    /// Returns all 64 bits, as drawn above.
     [[nodiscard]] ORCHARD_INLINE constexpr std::uint64_t bits() const { return bits_; }
 
     ORCHARD_INLINE explicit operator bool() const { return bits_ != 0; }
@@ -153,7 +156,7 @@ public:
     ORCHARD_INLINE T* operator->() const { return &simt::touched(*address()); }
     template <std::integral Index>
     ORCHARD_INLINE T& operator[](Index n) const {
-        // The tag is taken off before, not after: once in a loop.
+        // The tag is masked before the addition, so that a loop masks it once.
         return simt::touched(*simt::global_pointer<T>(moved(bits_ & device::lane_address_mask, n)));
     }
 
@@ -164,16 +167,16 @@ public:
     }
     template <std::integral Index>
     ORCHARD_INLINE lane_ptr& operator-=(Index n) {
-        // In 64 bits: what is unsigned, or the least number there is, has no opposite of its own type.
+        // In 64 bits, since an unsigned number and the least negative number have no opposite in their own type.
         bits_ = moved(bits_, -static_cast<std::int64_t>(n));
         return *this;
     }
-    /// One step is never more than a tile, so that the carry alone leads to the next row.
+    /// One step is at most a tile, so that the carry alone leads to the next row.
     ORCHARD_INLINE lane_ptr& operator++() {
         bits_ = put_back((bits_ | field()) + sizeof(T));
         return *this;
     }
-    /// As `++`: the position's bits are cleared, and the borrow runs through them.
+    /// As `++`, but the bits of the position are cleared first, and the borrow runs through them.
     ORCHARD_INLINE lane_ptr& operator--() {
         bits_ = put_back((bits_ & ~field()) - sizeof(T));
         return *this;
@@ -204,7 +207,7 @@ public:
     friend ORCHARD_INLINE std::ptrdiff_t operator-(lane_ptr a, lane_ptr b) {
         return static_cast<std::ptrdiff_t>(a.lane_offset() - b.lane_offset()) / static_cast<std::ptrdiff_t>(sizeof(T));
     }
-    /// In one array all bits but row and byte are the same.
+    /// Within one array, all bits but those of row and byte are equal, so that comparing all bits is right.
     friend constexpr bool operator==(const lane_ptr&, const lane_ptr&) = default;
     friend constexpr std::strong_ordering operator<=>(const lane_ptr&, const lane_ptr&) = default;
 
@@ -212,15 +215,15 @@ private:
     [[nodiscard]] ORCHARD_INLINE std::uint32_t log_tile() const {
         return static_cast<std::uint32_t>(bits_ >> device::lane_address_bits) & 31;
     }
-    /// The bits that are the lane's position: among the lowest 21.
+    /// Returns a mask of the lane's position, which lies in the lowest 21 bits.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t field() const {
-        // Not log_tile(): the bits above it do not count there.
+        // Not log_tile(): `bit_range` ignores the bits above the first operand's width.
         return simt::bit_range(static_cast<std::uint32_t>(bits_ >> device::lane_address_bits), log_width());
     }
     [[nodiscard]] ORCHARD_INLINE std::uint64_t put_back(std::uint64_t stepped) const {
         return (stepped & ~field()) | (bits_ & field());
     }
-    /// `from`, which is these bits with or without the tag, n elements on.
+    /// Returns `from`, which is `bits_` with or without the tag, moved by n elements.
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE std::uint64_t moved(std::uint64_t from, Index n) const {
         static_assert(device::fits_tiles<T>);
@@ -229,7 +232,7 @@ private:
         const std::uint32_t gap = ((std::uint32_t{1} << log_width()) - 1) * size;
         return put_back(device::advance<size>(from | field(), n, in_tile, gap));
     }
-    /// The element's offset among its lane's bytes, but for what is the same for all of them.
+    /// Returns the element's offset among its lane's bytes, plus a constant that is the same for the whole array.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t lane_offset() const {
         const std::uint64_t address = bits_ & device::lane_address_mask;
         const std::uint64_t in_tile = (std::uint64_t{1} << log_tile()) - 1;

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How a kernel says which published algorithm serves its heap.
+/// The type by which a kernel chooses the published algorithm of its heap.
 
 #include "device/heap_state.cuh"
 

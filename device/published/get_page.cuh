@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The published algorithms under one name, chosen by `page_policy` when compiled.
+/// The published algorithms under one name; `page_policy` chooses one at compile time.
 
 #include "device/published/corw.cuh"
 #include "device/published/page_policy.cuh"
@@ -12,9 +12,8 @@
 
 namespace orchard::device::random_walk {
 
-/// A page for every lane of `mask`, or none for lanes that a full space left without. All lanes of a converged group
-/// that names the same space; any mask. A space of 64-bit words serves all policies, one of 32-bit words all but
-/// `rw_bm64`.
+/// Returns a page for the calling lane, or none if the space is full. All lanes of a converged group call it with the
+/// same space; any mask. A space of 64-bit words supports all policies, one of 32-bit words all except `rw_bm64`.
 template <page_policy P, page_space Space, class Count>
 ORCHARD_FN page_number get_page(const Space& s, lane_mask mask, walker<Count>& w) {
     static_assert(P != page_policy::default_walk, "device/small/small_path.cuh");
@@ -32,7 +31,8 @@ ORCHARD_FN page_number get_page(const Space& s, lane_mask mask, walker<Count>& w
     }
 }
 
-/// Gives back a page of `get_page<P>`. Any lane, alone, of any kernel. False: the page was not taken.
+/// Frees a page that `get_page<P>` returned. Returns false if the page was not taken. One lane of any kernel calls it
+/// alone.
 template <page_policy P, page_space Space>
 ORCHARD_FN bool free_page(const Space& s, page_number page) {
     if constexpr (P == page_policy::rw_malloc) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which algorithm finds free pages.
+/// The names of the algorithms that find free pages.
 
 #include <array>
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace orchard::device {
 
-/// By their names in the paper (M. Pham et al., ICS 2022), but for the first.
+/// The policies, with their names in the paper (M. Pham et al., ICS 2022), except the first.
 enum class page_policy : std::uint32_t {
     default_walk,  ///< Orchard's own: one atomic for a group, hints, reservations (device/small/small_path.cuh)
-    rw,            ///< basic random walk: a page a step
-    rw_bm32,       ///< over a bitmap, 32 pages a step
-    rw_bm64,       ///< over a bitmap, 64 pages a step
-    corw,          ///< collaborative, without locks
-    corw_locked,   ///< collaborative, with the LockMap
+    rw,            ///< basic random walk: one page a step
+    rw_bm32,       ///< random walk over a bitmap, 32 pages a step
+    rw_bm64,       ///< random walk over a bitmap, 64 pages a step
+    corw,          ///< collaborative random walk, without locks
+    corw_locked,   ///< collaborative random walk, with the LockMap
     rw_malloc,     ///< runs of consecutive units
 };
 
@@ -39,10 +39,10 @@ inline constexpr std::array<page_policy_name, 7> page_policy_names{{
     {page_policy::rw_malloc, "rw_malloc", "random walk for runs of consecutive units of any length"},
 }};
 
-/// The policy's name on the command line.
+/// Returns the policy's name on the command line.
 constexpr std::string_view name_of(page_policy p) { return page_policy_names[static_cast<std::size_t>(p)].name; }
 
-/// The policy of that name; none for any other text.
+/// Returns the policy with that name; nothing for any other text.
 constexpr std::optional<page_policy> page_policy_of(std::string_view name) {
     for (const page_policy_name& n : page_policy_names) {
         if (n.name == name) {

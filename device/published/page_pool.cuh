@@ -2,30 +2,31 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A flat pool of equal pages: the space of the paper. The host supplies the memory for the pages and for the bitmaps.
+/// A flat pool of equal pages: the space of the paper. The host supplies the memory of the pages and of the bitmaps.
 ///
-///     metadata:  [used words][end words][lock words]      all zero: every page free
+///     metadata:  [used words][end words][lock words]      all zero: every page is free
 ///
-/// With 64-bit words that is two bits a page and one bit a word: 0.8 % of pages of 32 B.
+/// With 64-bit words, that is two bits a page and one bit a word: 0.8 % for pages of 32 B.
 
 #include "device/published/space.cuh"
 
 namespace orchard::device::random_walk {
 
-/// The view that kernels are handed; trivially copyable.
+/// The view of a pool that kernels get; trivially copyable.
 template <class Word>
 class page_pool {
 public:
     using word = Word;
     static constexpr std::uint32_t width = width_of<Word>;
 
-    /// Bytes of metadata for so many pages; it must be aligned to 8 bytes and zero at first.
+    /// Returns the bytes of metadata for that many pages. The metadata must be aligned to 8 bytes, and zero at first.
     static constexpr std::uint64_t metadata_bytes(std::uint32_t pages) {
         return (words_for(pages) * 2 * sizeof(Word) + lock_words_for(pages) * sizeof(std::uint32_t) + 7) / 8 * 8;
     }
 
     page_pool() = default;
-    /// @param pages 1 to 2^32 - 64; `base` has `pages * page_bytes` bytes
+    /// @param base   `pages * page_bytes` bytes
+    /// @param pages  1 to 2^32 - 64
     page_pool(char* base, std::uint64_t page_bytes, std::uint32_t pages, void* metadata)
         : base_{base},
           page_bytes_{page_bytes},
@@ -39,14 +40,14 @@ public:
     [[nodiscard]] ORCHARD_INLINE char* address(page_number page) const {
         return base_ + static_cast<std::uint64_t>(page) * page_bytes_;
     }
-    /// The page that begins at `p`; `no_page` where none does.
+    /// Returns the page that begins at `p`; `no_page` if none does.
     [[nodiscard]] ORCHARD_INLINE page_number page_of(const void* p) const {
         const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - base_);
         const std::uint64_t page = offset / page_bytes_;
         return page < pages_ && page * page_bytes_ == offset ? page_number{page} : no_page;
     }
 
-    // What makes it a space.
+    // The functions of a space (space.cuh).
     ORCHARD_INLINE page_place draw_page(random_bits& random) const {
         const std::uint32_t page = random.below(pages_);
         return {page / width, page % width};
@@ -59,7 +60,7 @@ public:
         const std::uint32_t left = pages_ - w * width;
         return ones<Word>(left < width ? left : width);
     }
-    /// The pool's words stay its words.
+    /// The words of a pool never leave it.
     [[nodiscard]] ORCHARD_INLINE bool still_valid(std::uint32_t) const { return true; }
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>& locks(std::uint32_t w) const { return locks_[w / 32]; }
     [[nodiscard]] ORCHARD_INLINE device_word<Word>& ends(std::uint32_t w) const { return ends_[w]; }

@@ -2,9 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Allocators of their own: the algorithms of M. Pham et al. (ICS 2022) as they were published, over the segments of a
-/// heap that was created for one of them (runtime/heap/published_heap.hpp). They have the interface of `heap_ref`, so
-/// that kernels can take either as a template argument.
+/// The algorithms of M. Pham et al. (ICS 2022) as they were published, as allocators of their own. They work on the
+/// segments of a heap that was created for one of them (runtime/heap/published_heap.hpp). They have the interface of
+/// `heap_ref`, so that kernels can take either type as a template argument.
 
 #include "device/heap_ref.cuh"
 #include "device/published/allocate.cuh"
@@ -12,17 +12,17 @@
 
 namespace orchard {
 
-/// The device's view of a heap whose small requests a published algorithm serves; larger ones are as in `heap_ref`.
-/// Trivially copyable; pass it by value.
+/// The device's view of a heap whose small requests a published algorithm serves. Larger requests are served as in
+/// `heap_ref`. Trivially copyable; pass it by value.
 ///
-/// `Policy`: which algorithm that is (device/published/chosen_policy.cuh); nearly always `published_ref`, below.
+/// @tparam Policy  the algorithm (device/published/chosen_policy.cuh); most users take `published_ref`, below
 template <class Policy>
 class basic_published_ref {
 public:
     basic_published_ref() = default;
     explicit basic_published_ref(const device::heap_view& view) : plain_{view} {}
 
-    // As `heap_ref` says of each.
+    // As in `heap_ref`.
     ORCHARD_FN void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;
@@ -62,8 +62,8 @@ public:
     }
     [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const { return plain_.owns(p); }
 
-    /// The paper's GETPAGE: a page of the smallest class that holds `bytes`, 1 to 512 KiB. All else as in `malloc`.
-    /// Null with `too_large` for more.
+    /// Returns a page of the smallest class that holds `bytes`, 1 to 512 KiB (GETPAGE in the paper). More than that
+    /// returns null with the reason `too_large`. Otherwise as `malloc`.
     ORCHARD_FN void* get_page(std::uint32_t bytes) const {
         if (bytes > largest_page_bytes) {
             device::slow::record_failure(*view().self, failure_reason::too_large, bytes, chunk_class);
@@ -71,10 +71,10 @@ public:
         }
         return malloc(bytes);
     }
-    /// The paper's FREEPAGE: gives back what `get_page` returned. As `free`.
+    /// Frees a page that `get_page` returned (FREEPAGE in the paper). As `free`.
     ORCHARD_FN void free_page(void* p) const { free(p); }
 
-    /// What the library's own kernels work on.
+    /// Returns the view of the heap that the library's own kernels work on.
     [[nodiscard]] ORCHARD_INLINE const device::heap_view& view() const { return plain_.view(); }
 
 private:
@@ -93,7 +93,7 @@ private:
     heap_ref plain_;
 };
 
-/// The view of a heap of one algorithm; kernels with it contain that algorithm alone.
+/// The view of a heap with one algorithm. Kernels that use it contain only that algorithm.
 template <device::page_policy P>
 using published_ref = basic_published_ref<device::fixed_policy<P>>;
 

@@ -2,14 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The slabs of a class, with what the LockMap and runs of units need beside their bitmaps
+/// The slabs of a class as a space, with the bitmaps that the LockMap and runs of units need
 /// (device/published/published_view.cuh).
 
 #include "device/published/slab_space.cuh"
 
 namespace orchard::device::random_walk {
 
-/// With a lock bit for each bitmap word. A lock belongs to the word, whatever becomes of the slab.
+/// The slabs with a lock bit for each bitmap word. A lock belongs to the word, also after the slab is retired.
 class locked_slab_space : public slab_space {
 public:
     using slab_space::slab_space;
@@ -19,7 +19,7 @@ public:
 };
 static_assert(lock_words == bitmap_words / 32);
 
-/// With bits for where blocks begin and end. Runs do not leave their slab.
+/// The slabs with bits where blocks begin and end. A run lies within one slab.
 class run_slab_space : public slab_space {
 public:
     ORCHARD_INLINE explicit run_slab_space(const heap_view& h) : slab_space(h, h.published.unit_class) {}
@@ -33,7 +33,7 @@ public:
     }
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t unit_bytes() const { return class_bytes(class_); }
-    /// The unit that begins at `p`, which lies in a slab of this space; none where `p` is inside a unit.
+    /// Returns the unit that begins at `p`, which lies in a slab of this space; none if `p` is inside a unit.
     [[nodiscard]] ORCHARD_INLINE page_number unit_at(const void* p) const {
         const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - h_->base);
         const std::uint64_t inside = offset & (segment_bytes - 1);

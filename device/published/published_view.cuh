@@ -2,13 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What a heap keeps for the policies that are not its own: which one it has, and the bitmaps that only some need.
+/// The part of a heap's state for policies other than the default: which policy it has, and the bitmaps that only some
+/// policies need.
 ///
 ///     corw_locked    locks     [segment][64]                  one bit a bitmap word: 0.01 % of the memory
 ///     rw_malloc      begins    [segment][words of a slab]     one bit a unit: a block begins there
 ///                    ends      as begins                      a block ends there; both together 0.4 % at units of 64 B
 ///
-/// All are zero while nothing is allocated or looked for in the segment.
+/// All are zero for a segment in which nothing is allocated and no lane searches.
 
 #include <cstdint>
 
@@ -17,16 +18,16 @@
 
 namespace orchard::device {
 
-/// Part of a `heap_view`; null pointers where the heap's policy does not need them.
+/// Part of a `heap_view`. Pointers that the heap's policy does not need are null.
 struct published_view {
     page_policy policy = page_policy::default_walk;
-    std::uint32_t unit_class = 0;  ///< rw_malloc: the class of all slabs; its pages are the units
+    std::uint32_t unit_class = 0;  ///< rw_malloc: the class of all slabs, whose pages are the units
     simt::device_word<std::uint32_t>* locks = nullptr;
     simt::device_word<std::uint64_t>* begins = nullptr;
     simt::device_word<std::uint64_t>* ends = nullptr;
 };
 
-/// Words of `published_view::locks` for a segment.
+/// The number of words of `published_view::locks` for a segment.
 inline constexpr std::uint32_t lock_words = 64;
 
 }  // namespace orchard::device

@@ -2,17 +2,18 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// New slabs for the published walks: when a sweep saw none of a class's pages free, one group adds one slab to it.
+/// Creates slabs for the published walks: if a sweep saw no free page of a class, one group adds one slab to it.
 ///
-/// `slab_table_head::grown` counts the slabs that were added. A group reads it before it walks; where it has changed
-/// when the group has reserved a place, there are pages that it has not seen, and it walks again instead.
+/// `slab_table_head::grown` counts the slabs that were added. A group reads it before it walks. If it has changed by
+/// the time that the group has reserved an index, there are pages that the group has not seen, and it walks again
+/// instead.
 
 #include "device/small/slab_growth.cuh"
 
 namespace orchard::device {
 
-/// The lowest place of a class's table that is not a slab, `count` where all of [0, count) are. All lanes of a
-/// converged group. Looks at the newest value of what seems empty.
+/// Returns the lowest index of a class's table that holds no slab; `count` if all of [0, count) hold one. Reads the
+/// newest value of an entry that seems to be empty. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE std::uint32_t first_open_index(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                        std::uint32_t count) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
@@ -21,7 +22,7 @@ inline ORCHARD_NOINLINE std::uint32_t first_open_index(const heap_view& h, lane_
         bool open = false;
         if (i + rank < count) {
             auto& entry = h.table(page_class)[i + rank];
-            // Acquire: pairs with the publication of the slab. An OR of nothing reads the newest value.
+            // Acquire: pairs with `slab_publish`. An OR with 0 reads the newest value.
             open = !is_slab_entry(entry.load<order::acquire>()) && !is_slab_entry(entry.fetch_or<order::acquire>(0));
         }
         const lane_mask seen = simt::ballot(mask, open);
@@ -29,16 +30,17 @@ inline ORCHARD_NOINLINE std::uint32_t first_open_index(const heap_view& h, lane_
             return i + static_cast<std::uint32_t>(simt::popcount(((seen & (~seen + 1)) - 1) & mask));
         }
     }
-    simt::sync(mask);  // what one lane has acquired is so for all
+    simt::sync(mask);  // what one lane has acquired holds for all lanes
     return count;
 }
 
-/// Gets a segment for a place that the leader has reserved, or notes for those that wait why there is none.
+/// Gets a segment for an index that the leader has reserved. On failure, empties the index and notes the reason for the
+/// waiting groups. All lanes of the group call it.
 inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                  std::uint32_t place) {
     segment_run run;
     const failure_reason why = acquire_segments(h, mask, 1, &run);
-    simt::sync(mask);  // the leader has acquired the segment: what others did with it is behind that for all lanes
+    simt::sync(mask);  // the leader acquired the segment; the barrier orders the other lanes after its last use
     if (why == failure_reason::none) {
         clear_new_words(h, mask, page_class, to_underlying(run.first));
         simt::sync(mask);
@@ -46,13 +48,13 @@ inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask m
     if (is_leader(mask)) {
         auto& head = h.state->slabs[page_class];
         if (why == failure_reason::none) {
-            // Before the slab can be seen: a group that has counted it waits for it.
+            // Counted before the slab is visible: a group that reads the new count waits for the slab.
             head.grown.fetch_add<order::relaxed>(1);
             slab_publish(h, page_class, place, to_underlying(run.first));
         } else {
             const std::uint32_t before = head.refusal.load<order::relaxed>() / 256;
             head.refusal.store<order::relaxed>((before + 1) * 256 + static_cast<std::uint32_t>(why));
-            // Release: pairs with the acquire of those that wait for the place.
+            // Release: pairs with the acquire in `await_growth`.
             h.table(page_class)[place].store<order::release>(0);
         }
     }
@@ -60,12 +62,13 @@ inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask m
     return why;
 }
 
-/// Waits for the slab that another group is about to put to a place; until the deadline, from now on.
+/// Waits, until a deadline, for the slab that another group is creating at an index. Returns none, or why it was not
+/// created. All lanes of the group call it.
 inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                     std::uint32_t place, std::uint32_t refused) {
     const std::uint64_t began = from_leader(mask, simt::clock_ns());
     for (;;) {
-        // Acquire, by all lanes: pairs with the group that has published the slab, or given the place up.
+        // Acquire, by all lanes: pairs with the release of the group that published the slab or emptied the index.
         const std::uint32_t entry = h.table(page_class)[place].load<order::acquire>();
         if (from_leader(mask, entry) != growing_entry) {
             break;
@@ -79,13 +82,13 @@ inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mas
     return now == refused ? failure_reason::none : static_cast<failure_reason>(now % 256);
 }
 
-/// Adds a slab to a class, or waits for the one that another group adds. All lanes of a converged group; the same
-/// result in all. None: it is worth walking again. `seen`: `grown` before the walk that found nothing.
-/// Errors: those of `acquire_segments`, also those that the other group got.
+/// Adds a slab to a class, or waits for one that another group adds. Returns none if walking again is worthwhile.
+/// `seen` is the value of `grown` before the walk that found nothing. All lanes of a converged group call it; the
+/// result is the same in all. Errors: those of `acquire_segments`, also those that the other group got.
 inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                       std::uint32_t seen) {
     auto& head = h.state->slabs[page_class];
-    // Adds nothing, reads what is newest.
+    // Adds 0: a read-modify-write reads the newest value.
     const std::uint32_t count = from_leader(mask, is_leader(mask) ? head.count.fetch_add<order::acquire>(0) : 0);
     const std::uint32_t place = first_open_index(h, mask, page_class, count);
     if (place >= h.max_slabs) {
@@ -97,7 +100,7 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_m
         return await_growth(h, mask, page_class, place, refused);
     }
     if (found != 0) {
-        return failure_reason::none;  // it has come meanwhile
+        return failure_reason::none;  // the slab has been created meanwhile
     }
     if (from_leader(mask, is_leader(mask) ? head.grown.fetch_add<order::acquire>(0) : 0) != seen) {
         if (is_leader(mask)) {

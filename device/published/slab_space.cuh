@@ -2,12 +2,12 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The slabs of one size class of a heap as a space: slabs are published and retired while lanes walk.
+/// The slabs of one size class of a heap as a space. Slabs are published and retired while lanes walk.
 ///
-///     slot     place in the class's slab table * words of a slab + word of the slab
-///     word     segment * words of a segment's bitmap + word of the slab: lasts, whatever becomes of the table
+///     slot     slab index * words of a slab + word of the slab
+///     word     segment * words of a segment's bitmap + word of the slab: stays valid when the table changes
 ///
-/// A slab may be retired between a draw and a claim. So the claim is followed by a look at the descriptor
+/// A slab may be retired between a draw and a claim. Therefore the claim is followed by a check of the descriptor
 /// (`still_valid`), as device/small/slab.cuh explains.
 
 #include "device/published/space.cuh"
@@ -46,13 +46,15 @@ public:
     [[nodiscard]] ORCHARD_INLINE word page_bits(std::uint32_t w) const {
         return class_word_mask(class_, w % bitmap_words);
     }
-    /// Acquire: pairs with the release of the change of the descriptor.
+    /// Returns whether the word still belongs to a slab of the class. Acquire: pairs with the release that changes the
+    /// descriptor (`slab_publish`, `slab_end`).
     [[nodiscard]] ORCHARD_INLINE bool still_valid(std::uint32_t w) const {
         return descriptor::is_slab_of(h_->descriptors[w / bitmap_words].load<order::acquire>(), class_);
     }
 
 private:
-    /// Segment + 1, or 0. Acquire: pairs with the release of the slab's publication; the bitmap was cleared before.
+    /// Returns segment + 1, or 0 if there is no slab. Acquire: pairs with the release in `slab_publish`; the bitmap was
+    /// cleared before that.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t entry(std::uint32_t place) const {
         const std::uint32_t found = h_->table(class_)[place].load<order::acquire>();
         return is_slab_entry(found) ? found : 0;

@@ -2,15 +2,18 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the published algorithms walk over: pages, with one *used* bit each in the words of a bitmap (1 = taken).
+/// A space: what the published algorithms search. It is a set of pages with one *used* bit each, in the words of a
+/// bitmap (1 = taken).
 ///
 ///     word numbers   0                 1                        any others: a space may have gaps
 ///     bits           |0 1 ... w - 1|   |0 1 ... w - 1|
 ///     page numbers    0 1 ... w - 1     w ... 2 w - 1           = word number * w + bit
 ///
 /// A space is a small value with pointers: a flat pool (page_pool.cuh), or the slabs of one class of a heap, which come
-/// and go (slab_space.cuh). Source of the algorithms: M. Pham et al., Dynamic Memory Management in Massively Parallel
-/// Systems: A Case on GPUs, ICS 2022; called "the paper" in this folder.
+/// and go (slab_space.cuh).
+///
+/// Source of the algorithms: M. Pham et al., Dynamic Memory Management in Massively Parallel Systems: A Case on GPUs,
+/// ICS 2022; called "the paper" in this folder.
 
 #include <concepts>
 #include <cstdint>
@@ -21,9 +24,9 @@
 
 namespace orchard::device::random_walk {
 
-/// A page of a space.
+/// The number of a page in a space.
 enum class page_number : std::uint64_t {};
-/// No page.
+/// Stands for "no page".
 inline constexpr page_number no_page{~std::uint64_t{0}};
 /// No word: a gap between the words of a space.
 inline constexpr std::uint32_t no_word = 0xffffffffu;
@@ -44,14 +47,14 @@ ORCHARD_INLINE page_place place_of(page_number page) {
     return {static_cast<std::uint32_t>(n / width_of<Word>), static_cast<std::uint32_t>(n % width_of<Word>)};
 }
 
-/// What get_page needs of a space.
+/// The functions of a space that get_page needs.
 ///
-/// `draw_page`, `draw_word`: one at random, all as likely; `no_word` where the draw met a gap.
-/// `slots`, `word_at`: all words in order, for sweeps; `no_word` for a gap.
-/// `bits`: the word: a `device_word<word>&`, or a value with its `load`, `fetch_or` and `fetch_and`.
-/// `page_bits`: which bits of a word stand for pages.
-/// `still_valid`: asked *after* bits were claimed: whether the word still belongs to the space. Where not, they are
-/// given back at once.
+/// - `draw_page`, `draw_word`: one at random, all with the same probability; `no_word` if the draw met a gap.
+/// - `slots`, `word_at`: all words in order, for sweeps; `no_word` for a gap.
+/// - `bits`: the word: a `device_word<word>&`, or a value with its `load`, `fetch_or` and `fetch_and`.
+/// - `page_bits`: the bits of a word that stand for pages.
+/// - `still_valid`: called *after* bits were claimed: returns whether the word still belongs to the space. If not, the
+///   claim is undone at once.
 template <class S>
 concept page_space = requires(const S& s, std::uint32_t i, random_bits& random) {
     typename S::word;
@@ -64,22 +67,22 @@ concept page_space = requires(const S& s, std::uint32_t i, random_bits& random) 
     { s.still_valid(i) } -> std::same_as<bool>;
 };
 
-/// A space with a LockMap: one bit a word, bit `i % 32` of `locks(i)`.
+/// A space with a LockMap: one bit for each word, bit `i % 32` of `locks(i)`.
 template <class S>
 concept locked_space = page_space<S> && requires(const S& s, std::uint32_t i) {
     { s.locks(i) } -> std::same_as<device_word<std::uint32_t>&>;
 };
 
-/// A space in which runs of pages can be had: `ends(i)` is a second bitmap, which says where allocations end;
-/// `joins(i)`: the pages of word i + 1 lie behind those of word i, so that a run may cross from one to the other.
+/// A space in which runs of pages can be allocated. `ends(i)` is a second bitmap, which says where allocations end.
+/// `joins(i)` returns whether the pages of word i + 1 follow those of word i, so that a run may cross the border.
 template <class S>
 concept run_space = page_space<S> && requires(const S& s, std::uint32_t i) {
     { s.ends(i).template load<order::relaxed>() } -> std::same_as<typename S::word>;
     { s.joins(i) } -> std::same_as<bool>;
 };
 
-/// One half of a 64-bit word as a word of 32 bits. Every access is one of the whole word: atomics of two sizes on the
-/// same bytes have no defined order among each other, neither in C++ nor in PTX.
+/// One half of a 64-bit word as a 32-bit word. Every access covers the whole 64-bit word, because neither C++ nor PTX
+/// defines the order of atomics of two sizes on the same bytes.
 class half_word {
 public:
     ORCHARD_INLINE half_word(device_word<std::uint64_t>& whole, std::uint32_t half)
@@ -106,7 +109,7 @@ private:
     std::uint32_t shift_;
 };
 
-/// A space of 64-bit words, walked 32 pages at a time. Page numbers are the same in both.
+/// A space of 64-bit words, searched 32 pages at a time. Page numbers are the same in both.
 template <page_space Whole>
 requires std::same_as<typename Whole::word, std::uint64_t>
 struct halves {
@@ -117,7 +120,7 @@ struct halves {
         const page_place p = whole.draw_page(random);
         return {p.word == no_word ? no_word : p.word * 2 + p.bit / 32, p.bit % 32};
     }
-    /// A half without pages (of a last word) is drawn as often as any other, and found full.
+    /// A half without pages (of a last word) is drawn as often as any other half, and found to be full.
     ORCHARD_INLINE std::uint32_t draw_word(random_bits& random) const {
         const std::uint32_t w = whole.draw_word(random);
         return w == no_word ? no_word : w * 2 + random.below(2);

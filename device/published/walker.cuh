@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What one lane brings to a random walk: its random numbers, its bound, and where asked for its count of steps.
+/// The state of one lane in a random walk: its random numbers, its bound and, if wanted, its count of steps.
 
 #include <cstdint>
 
@@ -10,8 +10,8 @@
 
 namespace orchard::device::random_walk {
 
-/// Pseudo-random numbers of one lane: a mixed counter, so that a number costs no memory access. Lanes of different
-/// seeds draw unrelated sequences.
+/// The pseudo-random numbers of one lane: a mixed counter, so that a number costs no memory access. Lanes with
+/// different seeds draw unrelated sequences.
 class random_bits {
 public:
     random_bits() = default;
@@ -22,7 +22,7 @@ public:
         count_ += 0x9e3779b9u;
         return mix(mix(count_) ^ key_);
     }
-    /// 0 to n - 1; `n` at least 1.
+    /// Returns a number from 0 to n - 1; `n` is at least 1.
     ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
         return static_cast<std::uint32_t>(std::uint64_t{next()} * n >> 32);
     }
@@ -32,37 +32,37 @@ private:
     std::uint32_t count_ = 0;
 };
 
-/// Counts nothing and costs nothing.
+/// Counts nothing, at no cost.
 struct uncounted {
     ORCHARD_INLINE void step() {}
     ORCHARD_INLINE void lost() {}
 };
 
-/// Counts what one lane does. TAS is the mean of `steps` over all lanes, WAS the mean over warps of the greatest
-/// `steps` of their lanes (section 3.2.1 of the paper). A sweep is no step.
+/// Counts the steps of one lane. TAS is the mean of `steps` over all lanes. WAS is the mean, over all warps, of the
+/// greatest `steps` of their lanes (section 3.2.1 of the paper). A sweep is not a step.
 struct counted {
-    std::uint32_t steps = 0;   ///< places looked at: pages (RW), words (RW-BM, CoRW), regions (RW_malloc)
-    std::uint32_t losses = 0;  ///< claims of what was seen free that somebody else had taken meanwhile
+    std::uint32_t steps = 0;   ///< number of pages (RW), words (RW-BM, CoRW) or regions (RW_malloc) looked at
+    std::uint32_t losses = 0;  ///< claims of free pages that another lane took first
     ORCHARD_INLINE void step() { ++steps; }
     ORCHARD_INLINE void lost() { ++losses; }
 };
 
-/// One lane's walk. `Count` is `uncounted` or `counted`.
+/// The walk of one lane. `Count` is `uncounted` or `counted`.
 template <class Count = uncounted>
 struct walker {
     random_bits random;
-    std::uint32_t max_steps = 0;  ///< after which a sweep decides; 0: `steps_before_sweep`
+    std::uint32_t max_steps = 0;  ///< number of steps after which a sweep decides; 0: `steps_before_sweep`
     Count count;
 
-    /// For a space of so many words: a sweep by a warp reads them in this time, so that a longer walk would cost more
-    /// than knowing.
+    /// Returns the number of steps after which a sweep decides, for a space of `words` words. In that many steps' time,
+    /// a warp could sweep the whole space, so that a longer walk would cost more than certainty.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t steps_before_sweep(std::uint32_t words) const {
         return max_steps != 0 ? max_steps : words / simt::warp_size + simt::warp_size;
     }
 };
 
-/// Sweeps that a request makes at most. Each but the last has seen free pages that another lane was quicker to take,
-/// so that only a request that loses so often in a row ends although pages were free.
+/// The most sweeps of a request. Each sweep except the last has seen free pages that another lane took first. Hence
+/// only a request that loses this often in a row fails although pages were free.
 inline constexpr int max_sweeps = 64;
 
 }  // namespace orchard::device::random_walk
