@@ -3,10 +3,10 @@
 #pragma once
 
 /// Small requests of a heap whose `page_policy` is one of the published algorithms: the walk over the slabs of the
-/// request's class, and another slab where a sweep has seen all of them full.
+/// request's class, and a new slab if a sweep has found all of them full.
 ///
-/// Kernels that use `heap_ref` contain nothing of it: a kernel's registers are the sum of those of the functions that
-/// call each other, and these algorithms were written for what they do, not for registers.
+/// Kernels that use `heap_ref` contain no code of this. A kernel needs the sum of the registers of functions that call
+/// each other, and these algorithms are written to follow the paper, not to save registers.
 
 #include <type_traits>
 
@@ -17,14 +17,14 @@
 
 namespace orchard::device {
 
-/// One group's request.
+/// The request of one group.
 struct published_request {
     lane_mask group = 0;
     std::uint32_t slab_class = 0;
-    std::uint32_t units = 1;  ///< of this lane
+    std::uint32_t units = 1;  ///< units that this lane wants
 };
 
-/// The paper's GETPAGE over the slabs of a class. All lanes of a converged group.
+/// Searches a page in the slabs of a class (GETPAGE in the paper). All lanes of a converged group call it.
 template <page_policy P>
 ORCHARD_NOINLINE random_walk::page_number walk_slabs(const heap_view& h, const published_request& r) {
     random_walk::walker<> w;
@@ -38,7 +38,7 @@ ORCHARD_NOINLINE random_walk::page_number walk_slabs(const heap_view& h, const p
     }
 }
 
-/// The walk of the heap's policy. With a fixed one nothing of the others is compiled.
+/// Searches with the heap's policy. With a fixed policy, the other algorithms are not compiled.
 template <class Policy>
 ORCHARD_INLINE random_walk::page_number walk_by_policy(const heap_view& h, const published_request& r) {
     random_walk::page_number page = random_walk::no_page;
@@ -58,7 +58,8 @@ ORCHARD_INLINE random_walk::page_number walk_by_policy(const heap_view& h, const
     return page;
 }
 
-/// A page (or run of units) for every lane of the request's group, or none and why. All lanes of a converged group.
+/// Returns a page (or run of units) for each lane of the request's group; none, with the reason, if there is none. All
+/// lanes of a converged group call it.
 template <class Policy>
 ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, published_request& r,
                                                          failure_reason* why) {
@@ -85,15 +86,15 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, pub
         }
         const bool late = simt::clock_ns() - began > 4 * h.mailboxes[0].timeout_ns;
         if (*why == failure_reason::none && from_leader(r.group, late ? 1u : 0u) != 0) {
-            *why = failure_reason::service_not_answering;  // others are always quicker
+            *why = failure_reason::service_not_answering;  // other groups always take the pages first
         }
-        refused = *why != failure_reason::none;  // then one walk more
+        refused = *why != failure_reason::none;  // after a failure, one walk more
     }
 }
 
-/// A block for each lane that asks this heap, or null and why; up to `largest_page_bytes`. Any lanes; those
-/// that come together, and ask for the same class, are served together. With `rw_malloc` all sizes are, and a block is
-/// aligned to its units, or to `alignment` where that is more.
+/// Returns a block of up to `largest_page_bytes` for the calling lane, or null with the reason. Any lanes call it.
+/// Converged lanes that ask for the same class are served together. With `rw_malloc`, all sizes are served together,
+/// and a block is aligned to its units, or to `alignment` if that is greater.
 template <class Policy>
 ORCHARD_NOINLINE void* allocate_published(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
                                           std::uint32_t page_class, failure_reason* why) {
@@ -121,7 +122,7 @@ ORCHARD_NOINLINE void* allocate_published(const heap_view& h, std::uint64_t byte
         page = trim_units(space, page, r.units, bytes, alignment);
     }
     mark_begin(space, page);
-    // The count of the group is for one unit a lane.
+    // `page_counts` counts one unit for each lane of the group; this adds the rest.
     h.add(counter::allocated_bytes, (units_for(space.unit_bytes(), bytes, 0) - 1) * space.unit_bytes());
     return space.address(page);
 }

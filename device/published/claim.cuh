@@ -2,15 +2,16 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How pages are taken and given back, whatever way they were found; and the sweep that decides before "none".
+/// How pages are claimed and given back, whichever algorithm found them; and the sweep that decides that there is no
+/// page.
 
 #include "device/host_rpc/client.cuh"
 #include "device/published/space.cuh"
 
 namespace orchard::device::random_walk {
 
-/// Tries to take the pages `bits` of a word. Any lane, alone. The bits won: those that nobody else had.
-/// Cost: one atomic.
+/// Tries to claim the pages `bits` of a word. Returns the bits that no other lane had. One lane calls it alone. Cost:
+/// one atomic.
 template <page_space Space>
 ORCHARD_INLINE typename Space::word claim(const Space& s, std::uint32_t word, typename Space::word bits) {
     auto&& at = s.bits(word);
@@ -18,35 +19,36 @@ ORCHARD_INLINE typename Space::word claim(const Space& s, std::uint32_t word, ty
     simt::mutation::weaken_next(fault::claim_acquire);
     const typename Space::word won = bits & ~at.template fetch_or<order::acquire>(bits);
     if (won != 0 && !s.still_valid(word) && !simt::mutation::is(fault::claim_check)) {
-        // Release: pairs with the acquire of whoever claims these bits next, who then also sees what we have acquired.
+        // Release: pairs with the acquire of the next lane that claims these bits; that lane then also sees what this
+        // one has acquired.
         at.template fetch_and<order::release>(~won);
         return 0;
     }
     return won;
 }
 
-/// Gives pages of a word back, which the caller owns. Any lane, alone; never waits. The bits that were taken.
-/// Cost: one atomic.
+/// Gives back pages of a word, which the caller owns. Returns the bits that were taken. One lane calls it alone; it
+/// never waits. Cost: one atomic.
 template <page_space Space>
 ORCHARD_INLINE typename Space::word give_up(const Space& s, std::uint32_t word, typename Space::word bits) {
-    // Release: pairs with the acquire in `claim`. An atomic of just these bits: a store of the whole word would undo
-    // what others claim or free at the same time.
+    // Release: pairs with the acquire in `claim`. An atomic on only these bits: a store of the whole word would undo
+    // concurrent claims and frees.
     simt::mutation::weaken_next(fault::free_release);
     return bits & s.bits(word).template fetch_and<order::release>(static_cast<typename Space::word>(~bits));
 }
 
-/// The paper's FREEPAGE, for pages of any of the algorithms but RW_malloc. Any lane, alone, of any kernel: the release
-/// covers what this lane did to the page, and what it was ordered after. False: the page was not taken.
-/// Cost: one atomic.
+/// Frees a page (FREEPAGE in the paper) of any of the algorithms except RW_malloc. Returns false if the page was not
+/// taken. One lane of any kernel calls it alone: the release covers this lane's accesses to the page, and all that is
+/// ordered before them. Cost: one atomic.
 template <page_space Space>
 ORCHARD_INLINE bool free_page(const Space& s, page_number page) {
     const page_place at = place_of<typename Space::word>(page);
     return give_up(s, at.word, ones<typename Space::word>(1, at.bit)) != 0;
 }
 
-/// Looks at every word and takes a page for each lane of `mask` whose `page` is none; all lanes of a converged group.
-/// Returns whether a free page was seen: where not, the lanes that are still without are right to give up.
-/// Cost: a load for each word, over the lanes of the group.
+/// Reads every word, and claims a page for each lane of `mask` whose `page` is none. Returns whether it saw a free
+/// page; if it did not, the lanes without a page may give up. All lanes of a converged group call it. Cost: a load for
+/// each word, divided among the lanes of the group.
 template <page_space Space>
 inline ORCHARD_NOINLINE bool sweep(const Space& s, lane_mask mask, page_number* page) {
     using word = typename Space::word;
@@ -57,7 +59,7 @@ inline ORCHARD_NOINLINE bool sweep(const Space& s, lane_mask mask, page_number* 
     bool seen_free = false;
     for (std::uint32_t i = 0; i < slots && without != 0; i += width) {
         const std::uint32_t at = i + rank < slots ? s.word_at(i + rank) : no_word;
-        // Relaxed: a claim follows before anything is believed.
+        // Relaxed: a claim follows before the value is relied on.
         const word free =
             at == no_word ? word{0} : static_cast<word>(~s.bits(at).template load<order::relaxed>() & s.page_bits(at));
         lane_mask givers = simt::ballot(mask, free != 0);
@@ -77,13 +79,13 @@ inline ORCHARD_NOINLINE bool sweep(const Space& s, lane_mask mask, page_number* 
             without = simt::ballot(mask, *page == no_page);
         }
     }
-    simt::sync(mask);  // what a giver acquired with its claim is so for the lanes that it gave to
+    simt::sync(mask);  // what a giver acquired with its claim holds for the lanes that it gave to
     return seen_free;
 }
 
 /// Walks step by step, each lane for itself, and sweeps together with the other lanes of `mask` that have found
-/// nothing. All lanes of a converged group. `step` returns a page or none.
-/// None: the last sweep saw no free page (or 64 sweeps in a row lost against others).
+/// nothing. `step` returns a page or none. Returns none if the last sweep saw no free page (or if 64 sweeps in a row
+/// lost to other lanes). All lanes of a converged group call it.
 template <page_space Space, class Count, class Step>
 ORCHARD_FN page_number walk_alone(const Space& s, lane_mask mask, walker<Count>& w, Step step) {
     page_number page = no_page;
@@ -92,7 +94,7 @@ ORCHARD_FN page_number walk_alone(const Space& s, lane_mask mask, walker<Count>&
             w.count.step();
             page = step();
         }
-        // Not `converge`: lanes may meet there that walk another space.
+        // Not `converge`: lanes that walk another space may be converged there, too.
         mask = simt::ballot(mask, page == no_page);
         if (page != no_page) {
             break;

@@ -3,53 +3,53 @@
 #pragma once
 
 /// The collaborative random walk, CoRW. Source: the paper, section 4.2, Algorithm 2 (Collaborative GETPAGE within a
-/// warp); its line numbers are named below.
+/// warp); comments below name its lines.
 ///
 /// All lanes of a group draw a word each and share the pages they see, until every lane has one:
 ///
 ///     lane            0    1          2    3          4        5
 ///     free pages      -    P1 P2 P3   -    P4 P5      P6       -
-///     first round     P1   P4         P6                             who needs one, by rank <- who has some, by rank
-///     second round                         P2         P5
+///     first round     P1   P4         P6                             lanes that need one, by rank <- lanes that have
+///     second round                         P2         P5             some, by rank
 ///     third round                                              P3
 ///
-/// Different from the paper:
-/// - The rounds only plan, in registers; then each lane that gives claims what was planned with one atomic OR, and a
-///   lane that was promised a page asks whether its bit was won. So a page has one owner also without a lock, and a
-///   page freed meanwhile is not lost, as it is where a lane writes its copy of the word back. Bits that nobody needs
-///   stay clear.
-/// - `Locked`: with the LockMap. Without it two lanes may plan the same pages; those promised to the loser's receivers
-///   are asked for again. So that this is rare, a lane offers its pages from a random bit on, not from the lowest.
-/// - Any group of lanes, not only full warps. Bounded, with a sweep at the end: the published loop has no other exit.
+/// Differences from the paper:
+/// - The rounds only plan, in registers. Then each giving lane claims all planned pages with one atomic OR, and each
+///   receiving lane checks whether its bit was won. A page thus has one owner also without a lock. A page that is freed
+///   meanwhile is not lost, as it is if a lane writes its copy of the word back. Bits that no lane needs stay clear.
+/// - `Locked`: with the LockMap. Without it, two lanes may plan the same pages; the receivers of the loser then need
+///   another page. To make that rare, a lane offers its pages from a random bit on, not from the lowest.
+/// - Any group of lanes is supported, not only full warps. The loop is bounded, with a sweep at the end; the published
+///   loop has no other exit.
 
 #include "device/published/claim.cuh"
 
 namespace orchard::device::random_walk::corw {
 
-/// Tries to lock a word (line 6), and returns false if another lane has locked it. No lane waits for a lock.
+/// Tries to lock a word (line 6). Returns false if another lane holds the lock. No lane waits for a lock.
 template <locked_space Space>
 ORCHARD_INLINE bool try_lock(const Space& s, std::uint32_t word) {
     const std::uint32_t bit = 1u << (word % 32);
     // Acquire: pairs with the release in `unlock`; the bits that the last holder claimed are then seen as taken.
     return (s.locks(word).template fetch_or<order::acquire>(bit) & bit) == 0;
 }
-/// Line 18.
+/// Unlocks a word (line 18).
 template <locked_space Space>
 ORCHARD_INLINE void unlock(const Space& s, std::uint32_t word) {
     // Release: pairs with the acquire in `try_lock`.
     s.locks(word).template fetch_and<order::release>(~(1u << (word % 32)));
 }
 
-/// What one lane gives and is promised in a step.
+/// The pages that one lane gives and is promised in a step.
 template <class Word>
 struct plan {
-    Word give = 0;   ///< bits of this lane's word that others are promised
-    int giver = -1;  ///< who promises this lane a page
-    Word bit = 0;    ///< in the giver's word
+    Word give = 0;   ///< bits of this lane's word that are promised to lanes
+    int giver = -1;  ///< the lane that promises this lane a page; negative: none
+    Word bit = 0;    ///< the promised bit of the giver's word
 };
 
-/// Lines 8 to 17: shares the pages that the lanes have seen, each its `free`, among the lanes of `need`; each offers
-/// its own from bit `start` on. All lanes of `mask`.
+/// Shares the free pages that the lanes saw (`free`) among the lanes of `need` (lines 8 to 17). Each lane offers its
+/// pages from bit `start` on. All lanes of `mask` call it.
 template <class Word>
 ORCHARD_FN plan<Word> share_out(lane_mask mask, lane_mask need, Word free, std::uint32_t start) {
     plan<Word> p;
@@ -66,7 +66,7 @@ ORCHARD_FN plan<Word> share_out(lane_mask mask, lane_mask need, Word free, std::
             p.bit = offered;
         }
         if (free != 0 && simt::rank_in(has) < simt::popcount(need)) {
-            p.give |= offer;  // somebody has taken it
+            p.give |= offer;  // a lane has taken it
         }
         free &= ~offer;
         need = simt::ballot(mask, (need >> lane & 1) != 0 && !served);  // line 15
@@ -75,7 +75,8 @@ ORCHARD_FN plan<Word> share_out(lane_mask mask, lane_mask need, Word free, std::
     return p;
 }
 
-/// One iteration of Algorithm 2: lines 5 to 18. All lanes of `mask`; `need` are those whose `page` is none.
+/// Performs one iteration of Algorithm 2: lines 5 to 18. `need` are the lanes whose `page` is none. All lanes of `mask`
+/// call it.
 template <bool Locked, page_space Space, class Count>
 ORCHARD_FN void step(const Space& s, lane_mask mask, lane_mask need, walker<Count>& w, page_number* page) {
     using word = typename Space::word;
@@ -84,7 +85,7 @@ ORCHARD_FN void step(const Space& s, lane_mask mask, lane_mask need, walker<Coun
     if constexpr (Locked) {
         usable = usable && try_lock(s, at);
     }
-    // Relaxed: only the claim counts.
+    // Relaxed: the claim decides, and acquires.
     const word free =
         usable ? static_cast<word>(~s.bits(at).template load<order::relaxed>() & s.page_bits(at)) : word{0};
     const plan<word> p = share_out(mask, need, free, Locked ? 0 : w.random.below(width_of<word>));
@@ -108,9 +109,9 @@ ORCHARD_FN void step(const Space& s, lane_mask mask, lane_mask need, walker<Coun
     }
 }
 
-/// A page for every lane of `mask`, or none for those that a full space left without. All lanes of a converged group,
-/// any mask. `Locked`: with the LockMap.
-/// Cost: a step is one load a lane, one atomic a lane that gives, and with the LockMap two more a lane.
+/// Returns a page for the calling lane, or none if the space is full. `Locked`: with the LockMap. All lanes of a
+/// converged group call it; any mask. Cost of a step: one load a lane, one atomic for each giving lane, and with the
+/// LockMap two more a lane.
 template <bool Locked, page_space Space, class Count>
 requires(!Locked || locked_space<Space>) ORCHARD_FN page_number
     get_page(const Space& s, lane_mask mask, walker<Count>& w) {
@@ -123,7 +124,7 @@ requires(!Locked || locked_space<Space>) ORCHARD_FN page_number
             step<Locked>(s, mask, need, w, &page);
             need = simt::ballot(mask, page == no_page);
         }
-        simt::sync(mask);  // what a giver acquired with its claim is so for the lanes that it gave to
+        simt::sync(mask);  // what a giver acquired with its claim holds for the lanes that it gave to
         if (need == 0 || !sweep(s, mask, &page) || simt::ballot(mask, page == no_page) == 0) {
             break;
         }

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Runs of free pages in consecutive bitmap words: found by a group that reads a word a lane, at any bit and across
-/// any number of words, and claimed as a whole or not at all.
+/// The search for runs of free pages in consecutive bitmap words. A group reads a word a lane, finds runs at any bit
+/// and across any number of words, and claims a run as a whole or not at all.
 ///
 ///     lane        0                1                2              3
 ///     word    |##..#...........|................|.....###..#####|...#....########|
@@ -14,14 +14,14 @@
 
 namespace orchard::device::random_walk {
 
-/// What a search saw.
+/// The result of a search.
 struct search_result {
-    page_number first = no_page;  ///< of the run, which is claimed
-    bool lost = false;            ///< a run was seen, and somebody else was quicker
-    std::uint32_t longest = 0;    ///< length of the longest run seen; only where asked for
+    page_number first = no_page;  ///< first page of the run, which is claimed
+    bool lost = false;            ///< a run was seen, but another group claimed pages of it first
+    std::uint32_t longest = 0;    ///< length of the longest run seen, if `measure` was set
 };
 
-/// The part of the run of `n` pages from bit `first` of word 0 that lies in word `k`.
+/// Returns the bits in word `k` of the run of `n` pages that begins at bit `first` of word 0.
 template <class Word>
 ORCHARD_INLINE Word run_bits(std::uint32_t first, std::uint32_t n, std::uint32_t k) {
     constexpr std::uint32_t width = width_of<Word>;
@@ -31,14 +31,14 @@ ORCHARD_INLINE Word run_bits(std::uint32_t first, std::uint32_t n, std::uint32_t
     return ones<Word>(left < width - from ? left : width - from, from);
 }
 
-/// Words that a run of `n` pages from bit `first` on lies in.
+/// Returns the number of words in which a run of `n` pages from bit `first` on lies.
 template <class Word>
 ORCHARD_INLINE std::uint32_t run_words(std::uint32_t first, std::uint32_t n) {
     return (first + n + width_of<Word> - 1) / width_of<Word>;
 }
 
-/// Claims `n` pages from `first` on, or changes nothing; all lanes of a converged group, the same arguments.
-/// Cost: one atomic for each word, over the lanes of the group.
+/// Claims `n` pages from `first` on and returns true, or changes nothing and returns false. All lanes of a converged
+/// group call it with the same arguments. Cost: one atomic for each word, divided among the lanes of the group.
 template <run_space Space>
 ORCHARD_FN bool claim_run(const Space& s, lane_mask mask, page_number first, std::uint32_t n) {
     using word = typename Space::word;
@@ -46,7 +46,7 @@ ORCHARD_FN bool claim_run(const Space& s, lane_mask mask, page_number first, std
     const std::uint32_t words = run_words<word>(at.bit, n);
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
-    std::uint32_t mine = 0;  // words that this lane has claimed: those that it came to first
+    std::uint32_t mine = 0;  // words that this lane has claimed: the first of those it tried
     bool all = true;
     for (std::uint32_t i = 0; i < words && all; i += width) {
         const std::uint32_t k = i + rank;
@@ -67,17 +67,18 @@ ORCHARD_FN bool claim_run(const Space& s, lane_mask mask, page_number first, std
         const std::uint32_t k = i * width + rank;
         give_up(s, at.word + k, run_bits<word>(at.bit, n, k));
     }
-    simt::sync(mask);  // what one lane has acquired with its word is so for all
+    simt::sync(mask);  // what one lane acquired with its word holds for all lanes
     return all;
 }
 
-/// Free pages right below this lane's word, in the words of the lanes below and in `carry`: those right below the
-/// lowest lane's word. `top`: free pages at the upper end of this lane's word. `breaks`: its word does not continue
-/// the one before. All lanes of a converged group.
+/// Returns the number of free pages right below this lane's word. They lie in the words of lower lanes, and in `carry`:
+/// the free pages right below the lowest lane's word. All lanes of a converged group call it.
+/// @param top     free pages at the upper end of this lane's word
+/// @param breaks  this lane's word does not continue the word of the lane below
 template <class Word>
 ORCHARD_INLINE std::uint32_t free_below(lane_mask mask, std::uint32_t top, bool breaks, std::uint32_t carry) {
     constexpr std::uint32_t width = width_of<Word>;
-    // A run from below does not get past a word that is not all free, or that breaks it.
+    // A run from below ends at a word that is not entirely free, or that does not continue its predecessor.
     const lane_mask below = simt::lanes_below(mask);
     const lane_mask stops = simt::ballot(mask, top != width || breaks) & below;
     const int stop = stops == 0 ? simt::lane_id() : simt::highest_bit(stops);
@@ -87,11 +88,11 @@ ORCHARD_INLINE std::uint32_t free_below(lane_mask mask, std::uint32_t top, bool 
     return breaks ? 0 : from + static_cast<std::uint32_t>(simt::popcount(past)) * width;
 }
 
-/// One word's part of a search for `n` free pages in a row.
-/// `below`: free pages right below the word. Returns where a run begins that ends in this word; `no_page` without one.
+/// Returns where a run of `n` free pages begins that ends in this word; `no_page` if there is none.
+/// @param below  free pages right below the word
 template <class Word>
 ORCHARD_INLINE page_number run_ending_in(std::uint32_t word, Word free, std::uint32_t below, std::uint32_t n) {
-    // Where `below` is enough, the run ends in a word before.
+    // If `below` is at least n, the run ends in an earlier word.
     if (below < n && below + ones_at_bottom(free) >= n) {
         return page_number{std::uint64_t{word} * width_of<Word> - below};
     }
@@ -104,9 +105,9 @@ ORCHARD_INLINE page_number run_ending_in(std::uint32_t word, Word free, std::uin
     return no_page;
 }
 
-/// Finds and claims `n` >= 1 pages in a row among `count` slots from `slot` on; all lanes of a converged group, the
-/// same arguments. With `measure` it also says how long the longest run was.
-/// Cost: a load for each slot, over the lanes of the group; a `claim_run` for each run that is tried.
+/// Finds and claims `n` >= 1 consecutive pages among `count` slots from `slot` on. With `measure`, it also returns the
+/// length of the longest run. All lanes of a converged group call it with the same arguments. Cost: a load for each
+/// slot, divided among the lanes of the group; a `claim_run` for each run tried.
 template <run_space Space>
 ORCHARD_FN search_result search_run(const Space& s, lane_mask mask, std::uint32_t slot, std::uint32_t count,
                                     std::uint32_t n, bool measure) {
@@ -120,7 +121,7 @@ ORCHARD_FN search_result search_run(const Space& s, lane_mask mask, std::uint32_
         const std::uint32_t at = i + rank < count ? s.word_at(slot + i + rank) : no_word;
         word free = 0;
         if (at != no_word) {
-            // Relaxed: only the claim counts.
+            // Relaxed: the claim decides, and acquires.
             free = static_cast<word>(~s.bits(at).template load<order::relaxed>() & s.page_bits(at));
         }
         const bool breaks = at == no_word || at == 0 || !s.joins(at - 1);

@@ -2,32 +2,34 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Any number of consecutive units by a random walk. Source: the paper, section 4.3, Algorithm 3 (RW_MALLOC).
+/// Runs of any number of consecutive units by a random walk. Source: the paper, section 4.3, Algorithm 3 (RW_MALLOC).
 ///
-/// A group draws a place in the bitmap and reads a region of consecutive words there, a word a lane; a run of n free
-/// units anywhere in it is claimed. The lanes' small requests are added up, found as one run, and shared out:
+/// A group draws a position in the bitmap, reads a region of consecutive words from there, a word a lane, and claims a
+/// run of n free units anywhere in it. The small requests of the lanes are added up, found as one run, and shared out:
 ///
 ///     lanes ask for      3       1   2           4        units
 ///     one run of 10    |...|    |.| |..|        |....|
 ///     end bits         |..1|    |1| |.1|        |...1|    so that each lane frees its own
 ///
-/// Different from the paper:
-/// - Runs cross any number of words, begin at any bit, and may be longer than a warp's words together; the published
-///   code finds runs at bit 0 only. The lanes compute with ballots and one shuffle what 64 shuffles a round tell there.
-/// - All words of a run are claimed at once by as many lanes, and given back where one of them was lost.
+/// Differences from the paper:
+/// - Runs cross any number of words, begin at any bit, and may be longer than all words of a warp together. The
+///   published code finds runs at bit 0 only. Ballots and one shuffle here compute what takes 64 shuffles a round
+///   there.
+/// - All words of a run are claimed at once, one word a lane, and given back if one of the words was lost.
 /// - The paper does not say how a free knows the length. Here a second bitmap has a one for the last unit of each
-///   allocation: two bits a unit. (Heads instead of ends would not do: behind a run, units that are claimed but do
-///   not have their head yet would count as part of it.)
-/// - Bounded, with a sweep at the end. Lanes whose sum is not found are served by ever smaller groups.
+///   allocation: two bits a unit. (First units instead of last ones would not do: units behind a run that are claimed,
+///   but have no mark yet, would count as part of the run.)
+/// - The loop is bounded, with a sweep at the end. If the sum of several lanes is not found, smaller groups try.
 
 #include "device/published/run_search.cuh"
 
 namespace orchard::device::random_walk::rw_malloc {
 
-/// Steps that lanes look for one run for all of them before they look for shorter ones.
+/// Steps in which lanes search one run for all of them before they search shorter ones.
 inline constexpr std::uint32_t steps_together = 8;
 
-/// Words that a step looks at for `n` units: as many as lanes, or as many as twice the run needs.
+/// Returns the number of words that a step reads for `n` units: one a lane, but at least twice as many as the run
+/// needs.
 template <run_space Space>
 ORCHARD_INLINE std::uint32_t region_words(lane_mask mask, std::uint32_t n) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
@@ -35,7 +37,8 @@ ORCHARD_INLINE std::uint32_t region_words(lane_mask mask, std::uint32_t n) {
     return width < need ? need : width;
 }
 
-/// The walk: lines 4 to 23 of Algorithm 3, at most so many times; all lanes of a converged group, the same arguments.
+/// Walks: lines 4 to 23 of Algorithm 3, for at most `steps` steps. Returns the first unit of a claimed run, or none.
+/// All lanes of a converged group call it with the same arguments.
 template <run_space Space, class Count>
 ORCHARD_FN page_number walk(const Space& s, lane_mask mask, std::uint32_t n, std::uint32_t steps, walker<Count>& w) {
     const std::uint32_t slots = from_leader(mask, s.slots());
@@ -57,14 +60,15 @@ ORCHARD_FN page_number walk(const Space& s, lane_mask mask, std::uint32_t n, std
     return no_page;
 }
 
-/// `n` units for the whole group: walks, then sweeps; all lanes of a converged group, the same `n` >= 1. None: no run
-/// of `n` was free when the last sweep looked, and `longest` was (or 64 sweeps in a row lost against others).
+/// Returns `n` units for the whole group: walks, then sweeps, in turns. All lanes of a converged group call it with the
+/// same `n` >= 1. Returns none if no run of `n` was free in the last sweep (or if 64 sweeps in a row lost to other
+/// groups), and sets `*longest` to the longest run that it saw.
 template <run_space Space, class Count>
 ORCHARD_NOINLINE page_number get_run(const Space& s, lane_mask mask, std::uint32_t n, walker<Count>& w,
                                      std::uint32_t* longest) {
     for (int round = 0; round < max_sweeps; ++round) {
         const std::uint32_t slots = from_leader(mask, s.slots());
-        // So that the walk reads as many words as the sweep does.
+        // With this number, the walk reads as many words as the sweep does.
         const std::uint32_t steps = w.max_steps != 0 ? w.max_steps : slots / region_words<Space>(mask, n) + 1;
         const page_number first = walk(s, mask, n, from_leader(mask, steps), w);
         if (first != no_page) {
@@ -81,16 +85,16 @@ ORCHARD_NOINLINE page_number get_run(const Space& s, lane_mask mask, std::uint32
     return no_page;
 }
 
-/// Marks where an allocation ends, for its free. Any lane, alone.
+/// Marks the last unit of an allocation, for its free. One lane calls it alone.
 template <run_space Space>
 ORCHARD_INLINE void mark_end(const Space& s, page_number last) {
     const page_place at = place_of<typename Space::word>(last);
-    // Relaxed: the lane that frees was handed the allocation, and so comes behind this. Behind the last owner's
-    // clearing of the bit it comes by the claim's acquire and the sync after it.
+    // Relaxed: the lane that frees got the allocation from this lane, and is thereby ordered after this. The claim's
+    // acquire and the barrier after it order this after the last owner cleared the bit.
     s.ends(at.word).template fetch_or<order::relaxed>(ones<typename Space::word>(1, at.bit));
 }
 
-/// The sum of `value` over the lanes of `mask` below this one.
+/// Returns the sum of `value` over the lanes of `mask` below this one. All lanes of `mask` call it.
 ORCHARD_INLINE std::uint32_t sum_below(lane_mask mask, std::uint32_t value) {
     const int width = simt::popcount(mask);
     const int rank = simt::rank_in(mask);
@@ -103,11 +107,12 @@ ORCHARD_INLINE std::uint32_t sum_below(lane_mask mask, std::uint32_t value) {
     return sum - value;
 }
 
-/// `n` consecutive units for every lane of `mask`, each its own number: the first unit, or none where no such run is
-/// free or `n` is 0. All lanes of a converged group, any mask.
+/// Returns the first of `n` consecutive units for each lane of `mask`, each lane with its own `n`; none if no such run
+/// is free, or `n` is 0. All lanes of a converged group call it; any mask.
 ///
-/// `together`: requests are added up as long as their sum is at most so many units.
-/// Cost, where there is room: a few loads and one atomic for all lanes, and one for each lane's end bit.
+/// @param together  requests are added up as long as their sum is at most this number of units
+///
+/// Cost, if there is room: a few loads and one atomic for all lanes, and one atomic for each lane's end bit.
 template <run_space Space, class Count>
 ORCHARD_FN page_number get_units(const Space& s, lane_mask mask, std::uint32_t n, walker<Count>& w,
                                  std::uint32_t together = width_of<typename Space::word> * 2) {
@@ -115,10 +120,10 @@ ORCHARD_FN page_number get_units(const Space& s, lane_mask mask, std::uint32_t n
     lane_mask needing = simt::ballot(mask, n != 0);
     std::uint32_t limit = together;
     while (needing != 0) {
-        // The lowest lane, and those behind it as long as the sum allows.
+        // The lowest lane, and those after it as long as the sum allows.
         const int first_lane = simt::lowest_bit(needing);
         const bool asks = (needing >> simt::lane_id() & 1) != 0;
-        const std::uint32_t size = !asks ? 0 : n < limit ? n : limit + 1;  // so that sums do not overflow
+        const std::uint32_t size = !asks ? 0 : n < limit ? n : limit + 1;  // limited, so that sums do not overflow
         const std::uint32_t before = sum_below(mask, size);
         const lane_mask batch = simt::ballot(mask, asks && before + size <= limit) | lane_mask{1} << first_lane;
         const bool alone = (batch & (batch - 1)) == 0;
@@ -133,7 +138,7 @@ ORCHARD_FN page_number get_units(const Space& s, lane_mask mask, std::uint32_t n
             }
             needing &= ~batch;
         } else if (alone) {
-            // A lane that wants more than the longest run need not look again.
+            // A lane that wants more than the longest run need not search again.
             needing = simt::ballot(mask, asks && n <= longest) & ~batch;
         } else {
             limit = total / 2;
@@ -142,9 +147,9 @@ ORCHARD_FN page_number get_units(const Space& s, lane_mask mask, std::uint32_t n
     return mine;
 }
 
-/// Gives back what begins at `first`. Any lane, alone, of any kernel; never waits. False: no allocation begins there,
-/// as far as the bitmaps tell; nothing has changed then.
-/// Cost: a load of both bitmaps for each word of the run, an atomic for the end bit and one for each word.
+/// Frees the allocation that begins at `first`. Returns false, and changes nothing, if the bitmaps show no allocation
+/// there. One lane of any kernel calls it alone; it never waits. Cost: a load of both bitmaps for each word of the run,
+/// an atomic for the end bit, and one for each word.
 template <run_space Space>
 ORCHARD_FN bool free_units(const Space& s, page_number first) {
     using word = typename Space::word;
@@ -153,7 +158,8 @@ ORCHARD_FN bool free_units(const Space& s, page_number first) {
     word end = 0;
     for (;; ++last) {
         const word from = last == at.word ? static_cast<word>(~ones<word>(at.bit)) : static_cast<word>(~word{0});
-        // Relaxed: between `first` and its end only this allocation's bits stand, which the caller comes behind.
+        // Relaxed: between `first` and its end there are only bits of this allocation, and the caller is ordered after
+        // their writes.
         end = lowest_one(static_cast<word>(s.ends(last).template load<order::relaxed>() & from));
         const word ours = end == 0 ? from : static_cast<word>(from & (end | (end - 1)));
         if ((~s.bits(last).template load<order::relaxed>() & ours) != 0 || (end == 0 && !s.joins(last))) {
@@ -163,7 +169,8 @@ ORCHARD_FN bool free_units(const Space& s, page_number first) {
             break;
         }
     }
-    // Relaxed, and before the used bits: their release covers it. Of two frees at once only one finds the bit.
+    // Relaxed: this comes before the used bits are cleared, whose release covers it. If two lanes free the same
+    // allocation, only one of them finds the bit.
     if ((s.ends(last).template fetch_and<order::relaxed>(static_cast<word>(~end)) & end) == 0) {
         return false;
     }
@@ -174,22 +181,23 @@ ORCHARD_FN bool free_units(const Space& s, page_number first) {
     return true;
 }
 
-/// Units of a pool that hold so many bytes; 0 where the pool does not have as many at all.
+/// Returns the number of units of a pool that hold `bytes`; 0 if the pool has fewer.
 template <class Pool>
 ORCHARD_INLINE std::uint32_t units_for(const Pool& pool, std::uint64_t bytes) {
     const std::uint64_t n = bytes == 0 ? 1 : (bytes - 1) / pool.page_bytes() + 1;
     return n <= pool.pages() ? static_cast<std::uint32_t>(n) : 0;
 }
 
-/// Memory of at least `bytes` for every lane of `mask`, each its own size, or null; aligned to the pool's units.
-/// All lanes of a converged group, any mask. No bytes count as one.
+/// Returns memory of at least `bytes` for each lane of `mask`, each lane with its own size, or null. It is aligned to
+/// the pool's units. 0 bytes count as one. All lanes of a converged group call it; any mask.
 template <class Pool, class Count>
 ORCHARD_FN void* allocate(const Pool& pool, lane_mask mask, std::uint64_t bytes, walker<Count>& w) {
     const page_number first = get_units(pool, mask, units_for(pool, bytes), w);
     return first == no_page ? nullptr : pool.address(first);
 }
 
-/// Gives back what `allocate` returned. Any lane, alone, of any kernel. False: nothing begins at `p`; see `free_units`.
+/// Frees what `allocate` returned. Returns false if no allocation begins at `p`; see `free_units`. One lane of any
+/// kernel calls it alone.
 template <class Pool>
 ORCHARD_FN bool free(const Pool& pool, void* p) {
     const page_number first = pool.page_of(p);

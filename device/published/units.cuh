@@ -2,14 +2,15 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Blocks of a heap whose policy is `rw_malloc`: runs of units, told by where they begin and end.
+/// Blocks of a heap whose policy is `rw_malloc`: runs of units, with marks where they begin and end.
 ///
 ///     units      |....|########|##|###############|....|
 ///     begins           1        1  1
 ///     ends                    1  1               1
 ///
-/// The begin bit decides a free: the lane that clears it owns the block. So a block is freed once, and a pointer into
-/// it is refused; in the flat pool (random_walk/rw_malloc.cuh), which has no such bits, it would free the block's tail.
+/// The begin bit decides a free: the lane that clears it owns the block. A block is thus freed only once, and a pointer
+/// into a block is rejected. In the flat pool (rw_malloc.cuh), which has no begin bits, such a pointer would free the
+/// block's tail.
 
 #include "device/free_alone.cuh"
 #include "device/published/published_spaces.cuh"
@@ -17,13 +18,13 @@
 
 namespace orchard::device {
 
-/// Units of `unit` bytes for a block of so many bytes that can be aligned anywhere in them.
+/// Returns the number of units of `unit` bytes in which a block of `bytes` fits with any `alignment`.
 ORCHARD_INLINE std::uint32_t units_for(std::uint64_t unit, std::uint64_t bytes, std::uint64_t alignment) {
     const std::uint64_t slack = alignment > unit ? alignment - unit : 0;
     return static_cast<std::uint32_t>((bytes + slack + unit - 1) / unit);
 }
 
-/// Gives back `n` units from `first` on, which are the caller's and of one slab. Any lane, alone.
+/// Gives back `n` units from `first` on, which the caller owns and which lie in one slab. One lane calls it alone.
 ORCHARD_INLINE void give_up_units(const random_walk::run_slab_space& s, random_walk::page_number first,
                                   std::uint32_t n) {
     const random_walk::page_place at = random_walk::place_of<std::uint64_t>(first);
@@ -32,8 +33,8 @@ ORCHARD_INLINE void give_up_units(const random_walk::run_slab_space& s, random_w
     }
 }
 
-/// Keeps of the `have` units from `first` on, whose end is marked, those for a block of `bytes` aligned to
-/// `alignment`, and gives back the others. Any lane, alone. The first unit that is kept.
+/// Trims the `have` units from `first` on, whose end is marked, to those that a block of `bytes` aligned to `alignment`
+/// needs; gives back the others. Returns the first unit kept. One lane calls it alone.
 inline ORCHARD_NOINLINE random_walk::page_number trim_units(const random_walk::run_slab_space& s,
                                                             random_walk::page_number first, std::uint32_t have,
                                                             std::uint64_t bytes, std::uint64_t alignment) {
@@ -46,7 +47,7 @@ inline ORCHARD_NOINLINE random_walk::page_number trim_units(const random_walk::r
     if (tail != 0) {
         random_walk::rw_malloc::mark_end(s, page_number{number + head + keep - 1});
         const random_walk::page_place last = random_walk::place_of<std::uint64_t>(page_number{number + have - 1});
-        // Relaxed, and before the units are given back, whose release covers it.
+        // Relaxed: this comes before the units are given back, whose release covers it.
         s.ends(last.word).fetch_and<order::relaxed>(~ones<std::uint64_t>(1, last.bit));
         give_up_units(s, page_number{number + head + keep}, tail);
     }
@@ -54,27 +55,27 @@ inline ORCHARD_NOINLINE random_walk::page_number trim_units(const random_walk::r
     return page_number{number + head};
 }
 
-/// Marks where a block begins. Any lane, alone.
+/// Marks where a block begins. One lane calls it alone.
 ORCHARD_INLINE void mark_begin(const random_walk::run_slab_space& s, random_walk::page_number first) {
     const random_walk::page_place at = random_walk::place_of<std::uint64_t>(first);
-    // Relaxed, as in `mark_end`: the lane that frees was handed the block.
+    // Relaxed, as in `mark_end`: the lane that frees got the block from this lane.
     s.begins(at.word).fetch_or<order::relaxed>(ones<std::uint64_t>(1, at.bit));
 }
 
-/// The block that begins at `p`, as its first unit; none where no slab of units, or no block, begins there.
+/// Returns the first unit of the block at `p`; none if `p` lies in no slab, or at no begin of a unit.
 inline ORCHARD_FN random_walk::page_number block_at(const heap_view& h, const random_walk::run_slab_space& s,
                                                     const void* p) {
     if (!h.owns(p)) {
         return random_walk::no_page;
     }
-    // Relaxed: a lane that was handed the block knows of the slab, which cannot change while the block is not free.
+    // Relaxed: a lane that got the block knows of the slab, which cannot change while the block is in use.
     const std::uint64_t d =
         h.descriptors[(static_cast<const char*>(p) - h.base) >> segment_shift].load<order::relaxed>();
     return descriptor::kind(d) == segment_kind::slab ? s.unit_at(p) : random_walk::no_page;
 }
 
-/// Frees the block at `p`; false where none begins there. Any lane, alone; never waits.
-/// Cost: three atomics, and one more for each further 64 units.
+/// Frees the block at `p`; returns false if none begins there. One lane calls it alone; it never waits. Cost: three
+/// atomics, and one more for each further 64 units.
 inline ORCHARD_NOINLINE bool free_block_of_units(const heap_view& h, const void* p) {
     const random_walk::run_slab_space s(h);
     const random_walk::page_number first = block_at(h, s, p);
@@ -83,12 +84,13 @@ inline ORCHARD_NOINLINE bool free_block_of_units(const heap_view& h, const void*
     }
     const random_walk::page_place at = random_walk::place_of<std::uint64_t>(first);
     const auto bit = ones<std::uint64_t>(1, at.bit);
-    // Relaxed, and before the units are given back, whose release covers it. Of two frees at once only one finds it.
+    // Relaxed: this comes before the units are given back, whose release covers it. If two lanes free the same block,
+    // only one of them finds the bit.
     return (s.begins(at.word).fetch_and<order::relaxed>(~bit) & bit) != 0 &&
            random_walk::rw_malloc::free_units(s, first);
 }
 
-/// Bytes of the block at `p`; 0 where none begins there. Cost: a load for each 64 units, and three.
+/// Returns the size of the block at `p` in bytes; 0 if none begins there. Cost: three loads, and one for each 64 units.
 inline ORCHARD_NOINLINE std::uint64_t block_bytes(const heap_view& h, const void* p) {
     const random_walk::run_slab_space s(h);
     const random_walk::page_number first = block_at(h, s, p);
@@ -104,7 +106,7 @@ inline ORCHARD_NOINLINE std::uint64_t block_bytes(const heap_view& h, const void
     while (end == 0 && s.joins(word)) {
         end = s.ends(++word).load<order::relaxed>();
     }
-    // A block without an end is being freed.
+    // A block without an end bit is being freed.
     return end == 0
                ? 0
                : (std::uint64_t{word - at.word} * 64 + static_cast<std::uint32_t>(simt::lowest_bit(end)) + 1 - at.bit) *
@@ -120,7 +122,7 @@ inline ORCHARD_FN bool is_in_slab(const heap_view& h, const void* p) {
     return descriptor::kind(h.descriptors[segment].load<order::acquire>()) == segment_kind::slab;
 }
 
-/// Frees a block where blocks are runs of units. Any lane, alone.
+/// Frees a block of a heap whose blocks are runs of units. One lane calls it alone.
 inline ORCHARD_NOINLINE void free_by_units(const heap_view& h, const void* p) {
     if (!free_block_of_units(h, p)) {
         free_other(h, p);

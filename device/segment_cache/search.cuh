@@ -39,7 +39,7 @@ inline ORCHARD_FN std::uint64_t random_run(std::uint64_t bits, std::uint32_t k, 
 /// Returns the lowest run of ones in `bits`, which must not be 0.
 ORCHARD_INLINE std::uint64_t lowest_run(std::uint64_t bits) {
     const std::uint64_t above =
-        bits + (bits & (~bits + 1));  // the carry runs to behind it; lost where it ends the word
+        bits + (bits & (~bits + 1));  // the carry sets the bit after the run; lost if the run ends the word
     return bits & ~above;
 }
 

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The SIMT seam: what the arithmetic of addresses needs of the machine. No function accesses memory.
+/// The SIMT seam: machine instructions for address arithmetic. No function accesses memory.
 
 #include <cstdint>
 #include <type_traits>
@@ -11,8 +11,8 @@
 
 namespace orchard::simt {
 
-/// `a` * `b` + `c`, the product of 32 by 32 bits in 64. One instruction on CUDA, also where the compiler has moved the
-/// conversion of one factor out of a loop, which would make it four.
+/// Returns `a` * `b` + `c`, with a 64-bit product of 32-bit factors. One instruction on CUDA, also if the compiler has
+/// hoisted the conversion of one factor out of a loop, after which a plain expression would take four.
 ORCHARD_INLINE std::uint64_t multiply_add_wide(std::int32_t a, std::int32_t b, std::uint64_t c) {
 #if ORCHARD_CUDA_PASS
     std::uint64_t result;
@@ -32,7 +32,7 @@ ORCHARD_INLINE std::uint64_t multiply_add_wide(std::uint32_t a, std::uint32_t b,
 #endif
 }
 
-/// `count` < 32 bits set, from bit `position` mod 32 on; those beyond bit 31 are dropped.
+/// Returns `count` < 32 ones from bit `position` mod 32 on; those beyond bit 31 are dropped.
 ORCHARD_INLINE std::uint32_t bit_range(std::uint32_t position, std::uint32_t count) {
 #if ORCHARD_CUDA_PASS
     std::uint32_t result;
@@ -43,8 +43,8 @@ ORCHARD_INLINE std::uint32_t bit_range(std::uint32_t position, std::uint32_t cou
 #endif
 }
 
-/// The pointer with this address, which lies in global memory: the compiler then need not ask which kind of memory it
-/// is.
+/// Returns the pointer with this address in global memory, so that the compiler need not determine the address space at
+/// each access.
 template <class T>
 ORCHARD_INLINE T* global_pointer(std::uint64_t address) {
 #if ORCHARD_CUDA_PASS

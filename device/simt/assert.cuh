@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Assertions of the checked build (`ORCHARD_CHECKED=1`): for what a caller may get wrong and a release build cannot
-/// afford to look at.
+/// Assertions of the checked build (`ORCHARD_CHECKED=1`). They check what a caller may get wrong, but what a release
+/// build cannot afford to check.
 
 #include "device/simt/config.cuh"
 #include "device/simt/lane.cuh"
@@ -14,13 +14,13 @@
 
 namespace orchard::simt {
 
-/// Whether `ORCHARD_ASSERT` looks at anything.
+/// True if `ORCHARD_ASSERT` checks its condition.
 inline constexpr bool checked = ORCHARD_CHECKED != 0;
 
 }  // namespace orchard::simt
 
-/// In a checked build ends the kernel with the text `why` where `condition` does not hold (on a host thread, which has
-/// no kernel: an exception); in all others it costs nothing, and `condition` is compiled but not evaluated.
+/// In a checked build, ends the kernel with the text `why` if `condition` is false; on a host thread, which has no
+/// kernel, it throws an exception. In any other build it costs nothing: `condition` is compiled, but not evaluated.
 #define ORCHARD_ASSERT(condition, why)                                                                                 \
     do {                                                                                                               \
         if (::orchard::simt::checked && !(condition)) {                                                                \

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The SIMT seam, part 2: shared data. A word that more than one thread may touch has type `atomic` (or `plain`, where
-/// something else orders its accesses), so that the emulated device sees every access.
+/// The SIMT seam, part 2: shared data. A word that several threads may access has type `atomic`, or `plain` if
+/// something else orders its accesses. The emulated device thereby sees every access.
 
 #include <atomic>
 #include <cstdint>
@@ -44,25 +44,25 @@ constexpr std::memory_order host_order() {
     }
 }
 
-/// The order of a failed compare-and-swap: `O` without its release half.
+/// The order of a failed compare-and-swap: `O` without its release part.
 template <order O>
 inline constexpr order failure_order = (O == order::acquire || O == order::acq_rel) ? order::acquire : order::relaxed;
 
 }  // namespace detail
 
-/// A shared word of 32 or 64 bits. Every access states its order. Trivially copyable, so that the host can copy whole
-/// arrays of them between memories; zero bytes are the value 0.
+/// A shared word of 32 or 64 bits. Every access states its order. It is trivially copyable, so that the host can copy
+/// whole arrays between memories; zero bytes have the value 0.
 ///
-/// On CUDA the word must lie in global memory (device memory, or host memory that the device reaches): neither in
-/// shared memory nor on a thread's stack.
-/// Cost on CUDA: one instruction each; what returns a value and is not used becomes a reduction (no round trip).
+/// On CUDA, the word must lie in global memory (device memory, or host memory that the device can access), neither in
+/// shared memory nor on a thread's stack. Cost on CUDA: one instruction for each access. An atomic whose result is not
+/// used becomes a reduction, without a round trip.
 template <class T, scope S>
 class atomic {
     static_assert(std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>);
     static_assert(S == scope::device || S == scope::system || !ORCHARD_CUDA_PASS);
 
 public:
-    using records_itself = void;  // touch.cuh
+    using records_itself = void;  // see touch.cuh
 
     atomic() = default;
     ORCHARD_FN explicit constexpr atomic(T value) : value_{value} {}
@@ -116,7 +116,7 @@ public:
     ORCHARD_ATOMIC_FETCH(exchange, exchange)
 #undef ORCHARD_ATOMIC_FETCH
 
-    /// The word becomes `value` where it is less (`raise`) or greater (`lower`).
+    /// Sets the word to `value` if the word is less (`raise`) or greater (`lower`).
     template <order O>
     ORCHARD_INLINE void raise(T value, [[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
@@ -138,7 +138,8 @@ public:
 #endif
     }
 
-    /// Stores `desired` where the value is `expected`; otherwise writes the value found to `expected`.
+    /// Stores `desired` and returns true if the value is `expected`; otherwise stores the value found in `expected` and
+    /// returns false.
     template <order O>
     ORCHARD_INLINE bool compare_exchange(T& expected, T desired, [[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
@@ -156,8 +157,8 @@ public:
 #endif
     }
 
-    /// Where `wanted`, as `compare_exchange`; otherwise nothing. The value that was found; `expected` where not
-    /// `wanted`. Cost on CUDA: several in a row are under way at once, as long as none of their results is looked at.
+    /// Performs a compare-and-swap if `wanted`. Returns the value found; `expected` if not `wanted`. Cost on CUDA:
+    /// several calls in a row overlap, as long as no result is used.
     template <order O>
     ORCHARD_INLINE T compare_exchange_if(bool wanted, T expected, T desired,
                                          [[maybe_unused]] site where = site::here()) {
@@ -172,7 +173,7 @@ public:
 #endif
     }
 
-    /// Host threads only: waits until the value is not `old`, as `std::atomic::wait`.
+    /// Waits until the value is not `old`, as `std::atomic::wait`. Host threads only.
     void wait(T old, site where = site::here()) const {
 #if !ORCHARD_CUDA_PASS
         if (simulated()) {
@@ -182,7 +183,7 @@ public:
         }
 #endif
     }
-    /// Host threads only: wakes those that wait for this word.
+    /// Wakes the threads that wait for this word. Host threads only.
     void notify_all() {
 #if !ORCHARD_CUDA_PASS
         if (simulated()) {
@@ -219,11 +220,11 @@ private:
 template <class T>
 using device_word = atomic<T, scope::device>;
 
-/// A word of host-visible memory that host and device share. The device never reads-modifies-writes one.
+/// A word of host-visible memory that host and device share. The device never performs a read-modify-write on it.
 template <class T>
 using host_word = atomic<T, scope::system>;
 
-/// A value whose accesses are ordered by something else (a sync of the mask, an acquire of another word).
+/// A value whose accesses something else orders: a barrier of the mask, or an acquire of another word.
 template <class T>
 class plain {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -258,13 +259,13 @@ private:
     T value_;
 };
 
-/// The orders of accesses that `fence` makes acquiring or releasing: relaxed. The thread sanitizer does not follow
-/// fences; for it the accesses say themselves what the fence says for them.
+/// The order of accesses to which `fence` gives acquire or release semantics: relaxed. The thread sanitizer does not
+/// support fences; for it, the accesses themselves have these semantics.
 inline constexpr order load_before_fence = ORCHARD_THREAD_SANITIZER != 0 ? order::acquire : order::relaxed;
 inline constexpr order store_after_fence = ORCHARD_THREAD_SANITIZER != 0 ? order::release : order::relaxed;
 
-/// Orders this thread's accesses before it with those after it, at scope `S`: one instruction for many words, where an
-/// acquiring load or a releasing store would each wait for itself.
+/// Orders this thread's accesses before it before those after it, at scope `S`. One instruction suffices for many
+/// words, while acquiring loads or releasing stores would each wait separately.
 template <scope S>
 ORCHARD_INLINE void fence([[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS

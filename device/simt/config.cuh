@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The seam's macros. `__CUDACC__` and `__CUDA_ARCH__` are looked at in `device/simt` and nowhere else.
+/// The SIMT seam's macros and basic types. Only `device/simt` uses `__CUDACC__` and `__CUDA_ARCH__`.
 ///
 /// | macro                 | meaning                                                                    |
 /// |-----------------------|----------------------------------------------------------------------------|
@@ -40,48 +40,48 @@
 
 namespace orchard::simt {
 
-/// One bit per lane of a warp; bit i is lane i.
+/// One bit for each lane of a warp; bit i is lane i.
 using lane_mask = std::uint32_t;
 
-/// Lanes of a warp, on both devices.
+/// The number of lanes of a warp, on both devices.
 inline constexpr int warp_size = 32;
 
-/// A place in the source, recorded for the emulated device's reports of which lanes wait where. Free on CUDA.
+/// A source location, which the emulated device records to report which lanes wait where. Free on CUDA.
 struct site {
     const char* file;
     int line;
 
-    /// The place where it is written as a default argument.
+    /// Returns the location of the call in which it is a default argument.
     static ORCHARD_FN constexpr site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
         return {file, line};
     }
 };
 
-/// Where a thread stands in its grid. One-dimensional: what Orchard's kernels need.
+/// The position of a thread in its grid. Grids are one-dimensional, which is all that Orchard's kernels need.
 struct thread_position {
     std::uint32_t block;              ///< index of the block in the grid
     std::uint32_t thread;             ///< index of the thread in its block
     std::uint32_t threads_per_block;  ///< threads of one block
     std::uint32_t blocks;             ///< blocks of the grid
 
-    /// Index of the thread in the grid.
+    /// Returns the index of the thread in the grid.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t global_thread() const {
         return std::uint64_t{block} * threads_per_block + thread;
     }
-    /// Threads of the grid.
+    /// Returns the number of threads of the grid.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t threads() const {
         return std::uint64_t{blocks} * threads_per_block;
     }
-    /// Index of the warp in the grid; blocks are counted as whole warps.
+    /// Returns the index of the warp in the grid. A partial warp at the end of a block counts as a whole one.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t global_warp() const {
         return std::uint64_t{block} * ((threads_per_block + warp_size - 1) / warp_size) + thread / warp_size;
     }
 };
 
-/// Memory order of an atomic access; C++ meaning.
+/// The memory order of an atomic access, as in C++.
 enum class order : int { relaxed, acquire, release, acq_rel };
 
-/// Which threads an atomic access is ordered for.
+/// The threads for which an atomic access is ordered.
 enum class scope : int {
     block,   ///< threads of one block
     device,  ///< all threads of one device; the word is in device memory

@@ -2,14 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which GPU the calls of a thread act on. In builds with CUDA only.
+/// The GPU on which CUDA calls of a thread act. Only for builds with CUDA.
 
 #include <cuda_runtime_api.h>
 
 namespace orchard::simt {
 
-/// Makes a GPU current for the calling thread, and afterwards the one that was: the caller may be the application.
-/// A negative number: whichever is current stays so.
+/// Makes a GPU current for the calling thread, and restores the previous one at the end, since the thread may belong to
+/// the application. A negative number leaves the current GPU as it is.
 class current_device {
 public:
     explicit current_device(int device) : device_{device}, before_{device} {

@@ -2,11 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The SIMT seam, part 1: what a lane knows and what the lanes of a warp do together.
+/// The SIMT seam, part 1: properties of a lane, and the collectives of a warp.
 ///
-/// Every collective takes the mask of the lanes that take part; every lane named in it must call the same collective
-/// with the same mask. On CUDA these are the `*_sync` intrinsics; on the emulated device the lanes meet, and a lane
-/// that is named but does not come is reported as an error of the launch.
+/// Every collective takes the mask of the participating lanes; each lane in the mask must call the same collective with
+/// the same mask. On CUDA, collectives are the `*_sync` intrinsics. On the emulated device, the lanes meet; if a lane
+/// of the mask does not come, the launch fails with an error that says so.
 
 #include <bit>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace orchard::simt {
 
-/// Number of bits set.
+/// Returns the number of bits set.
 ORCHARD_INLINE int popcount(std::uint32_t x) {
 #if ORCHARD_CUDA_PASS
     return __popc(x);
@@ -34,7 +34,7 @@ ORCHARD_INLINE int popcount(std::uint64_t x) {
 #endif
 }
 
-/// Index of the lowest bit set; `x` must not be 0.
+/// Returns the index of the lowest bit set; `x` must not be 0.
 ORCHARD_INLINE int lowest_bit(std::uint32_t x) {
 #if ORCHARD_CUDA_PASS
     return __ffs(static_cast<int>(x)) - 1;
@@ -50,7 +50,7 @@ ORCHARD_INLINE int lowest_bit(std::uint64_t x) {
 #endif
 }
 
-/// Index of the highest bit set; `x` must not be 0.
+/// Returns the index of the highest bit set; `x` must not be 0.
 ORCHARD_INLINE int highest_bit(std::uint32_t x) {
 #if ORCHARD_CUDA_PASS
     return 31 - __clz(static_cast<int>(x));
@@ -59,7 +59,7 @@ ORCHARD_INLINE int highest_bit(std::uint32_t x) {
 #endif
 }
 
-/// This lane's index in its warp, 0 to 31.
+/// Returns this lane's index in its warp, 0 to 31.
 ORCHARD_INLINE int lane_id() {
 #if ORCHARD_CUDA_PASS
     unsigned id;
@@ -70,7 +70,7 @@ ORCHARD_INLINE int lane_id() {
 #endif
 }
 
-/// Where this thread stands in its grid.
+/// Returns the position of this thread in its grid.
 ORCHARD_INLINE thread_position position() {
 #if ORCHARD_CUDA_PASS
     return {blockIdx.x, threadIdx.x, blockDim.x, gridDim.x};
@@ -79,7 +79,8 @@ ORCHARD_INLINE thread_position position() {
 #endif
 }
 
-/// Nanoseconds of a clock that never goes back, comparable between all threads of one device. Resolution up to 1 us.
+/// Returns the time in nanoseconds, from a clock that never goes back and that all threads of one device share. Its
+/// resolution is up to 1 us.
 ORCHARD_INLINE std::uint64_t clock_ns() {
 #if ORCHARD_CUDA_PASS
     std::uint64_t t;
@@ -90,7 +91,7 @@ ORCHARD_INLINE std::uint64_t clock_ns() {
 #endif
 }
 
-/// A number that differs from call to call, and means nothing: to begin a random walk with. Cheap, unlike the clock.
+/// Returns an arbitrary number that differs from call to call, to begin a random walk with. Cheap, unlike the clock.
 ORCHARD_INLINE std::uint32_t noise() {
 #if ORCHARD_CUDA_PASS
     std::uint32_t cycles;
@@ -101,13 +102,13 @@ ORCHARD_INLINE std::uint32_t noise() {
 #endif
 }
 
-/// The lanes of this warp that are here together: any subset of the lanes that execute this call, the caller in it.
-/// All lanes of the subset get the same mask.
+/// Returns the lanes of this warp that are converged here: a subset, with the caller in it, of the lanes that execute
+/// this call. All lanes of the subset get the same mask.
 ///
-/// On CUDA the caller's own bit is set once more, from a special register. That changes no value; but without it
-/// ptxas (13.0, sm_90) knows the mask for that of the active threads, takes it for granted that they stay the only
-/// ones, and then lets a later VOTE count lanes of another group that have come to the same place meanwhile (seen: a
-/// count of lanes freed that was too high). With it the collectives are compiled as exclusive to their mask.
+/// On CUDA, the caller's own bit is set once more, from a special register. This changes no value. Without it, ptxas
+/// (13.0, sm_90) recognizes the mask as that of the active threads, and assumes that these stay the only ones. A later
+/// VOTE may then count lanes of another group that have come to the same place meanwhile (observed: a count of freed
+/// lanes that was too high). With it, the collectives are compiled as exclusive to their mask.
 ORCHARD_INLINE lane_mask converge(site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -119,7 +120,7 @@ ORCHARD_INLINE lane_mask converge(site where = site::here()) {
 #endif
 }
 
-/// Waits for all lanes of `mask`; orders their memory accesses before it with those after it.
+/// Waits for all lanes of `mask` (a barrier), and orders their memory accesses before it before those after it.
 ORCHARD_INLINE void sync(lane_mask mask, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -129,7 +130,7 @@ ORCHARD_INLINE void sync(lane_mask mask, site where = site::here()) {
 #endif
 }
 
-/// The lanes of `mask` whose predicate is true.
+/// Returns the lanes of `mask` whose predicate is true.
 ORCHARD_INLINE lane_mask ballot(lane_mask mask, bool predicate, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -139,7 +140,7 @@ ORCHARD_INLINE lane_mask ballot(lane_mask mask, bool predicate, site where = sit
 #endif
 }
 
-/// The value that lane `source` (which must be in `mask`) passed. `T`: an integer of 32 or 64 bits.
+/// Returns the value that lane `source`, which must be in `mask`, passed. `T`: a 32-bit or 64-bit integer.
 template <class T>
 ORCHARD_INLINE T shuffle(lane_mask mask, T value, int source, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
@@ -150,7 +151,7 @@ ORCHARD_INLINE T shuffle(lane_mask mask, T value, int source, site where = site:
 #endif
 }
 
-/// The lanes of `mask` that passed the same value as this lane.
+/// Returns the lanes of `mask` that passed the same value as this lane.
 template <class T>
 ORCHARD_INLINE lane_mask match(lane_mask mask, T value, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
@@ -161,7 +162,7 @@ ORCHARD_INLINE lane_mask match(lane_mask mask, T value, site where = site::here(
 #endif
 }
 
-/// The sum over the lanes of `mask`, in every lane; modulo 2^32.
+/// Returns the sum over the lanes of `mask`, modulo 2^32, in every lane.
 ORCHARD_INLINE std::uint32_t reduce_add(lane_mask mask, std::uint32_t value, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -171,7 +172,7 @@ ORCHARD_INLINE std::uint32_t reduce_add(lane_mask mask, std::uint32_t value, sit
 #endif
 }
 
-/// The greatest value over the lanes of `mask`, in every lane.
+/// Returns the greatest value over the lanes of `mask`, in every lane.
 ORCHARD_INLINE std::uint32_t reduce_max(lane_mask mask, std::uint32_t value, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -181,7 +182,7 @@ ORCHARD_INLINE std::uint32_t reduce_max(lane_mask mask, std::uint32_t value, sit
 #endif
 }
 
-/// The OR over the lanes of `mask`, in every lane.
+/// Returns the OR over the lanes of `mask`, in every lane.
 ORCHARD_INLINE std::uint32_t reduce_or(lane_mask mask, std::uint32_t value, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -191,7 +192,8 @@ ORCHARD_INLINE std::uint32_t reduce_or(lane_mask mask, std::uint32_t value, site
 #endif
 }
 
-/// To be called in every loop that waits: lets others run. `nanoseconds` is a hint of how long nothing will happen.
+/// Lets other threads run; every loop that waits must call it. `nanoseconds` is a hint for how long nothing will
+/// happen.
 ORCHARD_INLINE void pause(std::uint32_t nanoseconds, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -201,8 +203,8 @@ ORCHARD_INLINE void pause(std::uint32_t nanoseconds, site where = site::here()) 
 #endif
 }
 
-/// Ends the kernel with an error: a trap on CUDA (its launch fails, and so does every later call in the process), an
-/// error of the launch that says `why` on the emulated device.
+/// Ends the kernel with an error. On CUDA this is a trap: the launch fails, and so does every later call of the
+/// process. On the emulated device, the launch fails with the text `why`.
 ORCHARD_INLINE void stop_kernel(const char* why) {
 #if ORCHARD_CUDA_PASS
     (void)why;
@@ -212,8 +214,9 @@ ORCHARD_INLINE void stop_kernel(const char* why) {
 #endif
 }
 
-/// `act(mask)`. On CUDA compiled once more for a whole warp: with a mask that is not a constant each collective is
-/// preceded by instructions that look whether all lanes have the same one, which cost more than the collective.
+/// Calls `act(mask)`. On CUDA, `act` is compiled a second time for a full warp: if the mask is no constant, each
+/// collective is preceded by instructions that check whether all lanes have the same mask, which cost more than the
+/// collective.
 template <class Act>
 ORCHARD_INLINE auto by_mask(lane_mask mask, Act act) {
 #if ORCHARD_CUDA_PASS
@@ -225,13 +228,13 @@ ORCHARD_INLINE auto by_mask(lane_mask mask, Act act) {
     return act(mask);
 }
 
-/// The lanes of `mask` below this one.
+/// Returns the lanes of `mask` below this one.
 ORCHARD_INLINE lane_mask lanes_below(lane_mask mask) { return mask & ((lane_mask{1} << lane_id()) - 1); }
 
-/// This lane's position among the lanes of `mask`, from 0.
+/// Returns this lane's rank among the lanes of `mask`, from 0.
 ORCHARD_INLINE int rank_in(lane_mask mask) { return popcount(lanes_below(mask)); }
 
-/// The lowest lane of `mask`: the one that acts for all.
+/// Returns the lowest lane of `mask`, which acts for all.
 ORCHARD_INLINE int leader_of(lane_mask mask) { return lowest_bit(mask); }
 
 }  // namespace orchard::simt

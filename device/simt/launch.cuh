@@ -2,13 +2,13 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The SIMT seam, part 3: how a kernel is launched, on either device, by one function.
+/// The SIMT seam, part 3: the launch of a kernel, by one function for both devices.
 ///
-/// A kernel is a trivially copyable function object with
-/// `ORCHARD_FN void operator()(simt::thread_position at) const`; its members are its arguments.
+/// A kernel is a trivially copyable function object with `ORCHARD_FN void operator()(simt::thread_position at) const`;
+/// its members are its arguments.
 ///
-/// When a launch fails on the emulated device, its lanes leave their kernels by an exception, thrown by the function of
-/// the seam that they wait in: what waits in a kernel must not be `noexcept`, nor be called by a destructor.
+/// If a launch fails on the emulated device, its lanes leave their kernels by an exception, which the waiting function
+/// of the seam throws. Code that waits in a kernel must therefore not be `noexcept`, and no destructor may call it.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@
 
 namespace orchard::simt {
 
-/// Which device runs a kernel.
+/// The device that runs a kernel.
 enum class device_kind : int { emulated, cuda };
 
 /// The shape of a launch. Both numbers are at least 1; `threads_per_block` at most 1024.
@@ -34,18 +34,19 @@ struct grid {
     std::uint32_t threads_per_block = 256;
 };
 
-/// The grid that gives each of `threads` threads one index; the kernel checks the ragged end.
+/// Returns the grid with at least one thread for each of `threads` indices; the kernel must check for the excess
+/// threads.
 constexpr grid grid_for(std::uint64_t threads, std::uint32_t threads_per_block = 256) {
     const std::uint64_t blocks = (threads + threads_per_block - 1) / threads_per_block;
     return {static_cast<std::uint32_t>(blocks == 0 ? 1 : blocks), threads_per_block};
 }
 
-/// What became of a launch.
+/// The result of a launch.
 struct launch_result {
     bool ok = true;
-    std::string error;        ///< empty when ok; otherwise what failed, on one or more lines (who waits where)
+    std::string error;        ///< empty if `ok`; otherwise what failed, on one or more lines, with the lanes that wait
     emulated::costs costs{};  ///< what it cost; zero on CUDA
-    double microseconds = 0;  ///< how long the kernel ran, where the executor is `timed`: by events on CUDA
+    double microseconds = 0;  ///< run time of the kernel, if the executor is `timed`; on CUDA by events
 };
 
 namespace emulated {
@@ -53,28 +54,29 @@ namespace emulated {
 /// The body of a kernel, type-erased: called once by each lane.
 using kernel_body = void (*)(const void* kernel, thread_position at);
 
-/// Runs a grid on the pool of host threads and returns when every lane has returned, or when no lane can go on.
-/// @param workers host threads that run blocks; 0: as many as the machine has.
-/// @param recorder what records the lanes' accesses; null: nothing does
+/// Runs a grid on the pool of host threads. Returns when every lane has returned, or when no lane can continue.
+/// @param workers   number of host threads that run blocks; 0: as many as the machine has
+/// @param recorder  records the lanes' accesses; null: none are recorded
 launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers,
                        access_recorder* recorder = nullptr);
 
 }  // namespace emulated
 
-/// Where kernels run. Copyable and cheap.
+/// Where kernels run. Cheap to copy.
 struct executor {
     device_kind kind = device_kind::emulated;
     unsigned workers = 0;    ///< emulated: host threads that run blocks; 0: as many as the machine has
     int device = -1;         ///< CUDA: the ordinal of the GPU; negative: the calling thread's current one
     void* stream = nullptr;  ///< CUDA: the `cudaStream_t` to launch on, of that GPU
-    bool timed = false;      ///< take the kernel's time; costs some microseconds on the host
-    emulated::access_recorder* recorder = nullptr;  ///< emulated: what records the lanes' accesses, or null
+    bool timed = false;      ///< measure the kernel's time; costs some microseconds on the host
+    emulated::access_recorder* recorder = nullptr;  ///< emulated: records the lanes' accesses; may be null
 };
 
 #if ORCHARD_CUDA_SOURCE
 namespace detail {
 
-/// The registers that a kernel may use: its own wish, so that more of its warps run at once, or all there are.
+/// Returns the most registers that a kernel may use: the number that it declares, so that more of its warps run at
+/// once, else the maximum.
 template <class Kernel>
 constexpr int max_registers() {
     if constexpr (requires { Kernel::max_registers; }) {
@@ -89,7 +91,7 @@ __global__ void __maxnreg__(max_registers<Kernel>()) entry(const __grid_constant
     kernel(position());
 }
 
-/// The driver's own text of an error, or ok.
+/// Returns a failed result with the driver's text of the error, or a successful one.
 inline launch_result to_result(cudaError_t error) {
     launch_result result;
     if (error != cudaSuccess) {
@@ -99,7 +101,7 @@ inline launch_result to_result(cudaError_t error) {
     return result;
 }
 
-/// Two events around a launch; none where no time is asked for.
+/// Two events around a launch; none if no time is wanted.
 class event_pair {
 public:
     event_pair(bool wanted, cudaStream_t stream) : stream_{stream} {
@@ -152,11 +154,11 @@ launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kerne
 }  // namespace detail
 #endif
 
-/// Launches `kernel` and waits until it has ended.
+/// Launches `kernel`, and waits until it has ended.
 ///
-/// Errors come back in the result: on the emulated device a collective whose lanes do not arrive, or a grid in which
-/// nobody can go on; on CUDA the driver's own text. Without CUDA support in this build an executor of kind `cuda` is
-/// refused. On CUDA the launch is asynchronous to other streams.
+/// Errors are returned in the result. On the emulated device: a collective whose lanes do not arrive, or a grid in
+/// which no lane can continue. On CUDA: the driver's text. If the build has no CUDA support, an executor of kind `cuda`
+/// fails. On CUDA, the launch is asynchronous to other streams.
 template <class Kernel>
 launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
     static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is passed by value to the device");
@@ -178,8 +180,8 @@ launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
 #endif
 }
 
-/// Loads `Kernel` on the executor's GPU now, so that its first launch does not wait for kernels that run
-/// (the driver loads lazily). Nothing to do on the emulated device.
+/// Loads `Kernel` on the executor's GPU now, so that its first launch does not wait for running kernels (the driver
+/// loads lazily). Does nothing on the emulated device.
 template <class Kernel>
 launch_result preload(const executor& on) {
 #if ORCHARD_CUDA_SOURCE

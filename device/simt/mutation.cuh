@@ -2,11 +2,10 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Deliberate faults in the real code, to prove that the exploring scheduler would find them. They exist only in
-/// sources that are compiled with ORCHARD_MUTATIONS=1 (a test program of its own); everywhere else all of this is
-/// empty and costs nothing.
+/// Deliberate faults in the real code, to prove that the exploring scheduler finds them. They exist only in sources
+/// compiled with ORCHARD_MUTATIONS=1 (a separate test program); everywhere else they are empty and cost nothing.
 ///
-///     if (!mutation::is(fault::no_sync)) simt::sync(mask);         // leaves the sync out
+///     if (!mutation::is(fault::no_sync)) simt::sync(mask);         // omits the barrier
 ///     mutation::weaken_next(fault::claim_acquire);                  // makes the next atomic access relaxed
 ///     word.fetch_or<order::acquire>(bits);
 
@@ -18,7 +17,7 @@
 
 namespace orchard::simt::mutation {
 
-/// X(name, what is wrong with it)
+/// X(name, the fault)
 #define ORCHARD_FAULTS(X)                                                                                              \
     X(none, "nothing")                                                                                                 \
     X(claim_acquire, "a page is claimed without acquiring what its last owner released")                               \
@@ -56,7 +55,7 @@ enum class fault : int {
 
 #if ORCHARD_MUTATIONS && !ORCHARD_CUDA_PASS
 
-/// The fault that this host thread's simulation runs with.
+/// The fault with which the simulation of this host thread runs.
 inline constinit thread_local fault chosen = fault::none;
 inline constinit thread_local bool weaken = false;
 

@@ -2,11 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The accesses of `atomic` on CUDA, written as PTX on `.global` addresses.
+/// The accesses of `atomic` on CUDA, written in PTX for `.global` addresses.
 ///
-/// `cuda::atomic_ref` works on generic addresses: each access asks whether the word lies in shared memory, and carries
-/// a second way for that. Here an access is one instruction (LDG, STG, ATOMG), and an atomic whose result is not used
-/// becomes a reduction (REDG), which nobody waits for: ptxas sees that the result is dead.
+/// `cuda::atomic_ref` uses generic addresses: each access checks whether the word lies in shared memory, and includes a
+/// second path for that case. Here an access is one instruction (LDG, STG, ATOMG). ptxas turns an atomic whose result
+/// is not used into a reduction (REDG), for which no thread waits.
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@
 
 namespace orchard::simt::ptx {
 
-// Calls X with the texts that PTX has for an order and a scope.
+// Calls X with the PTX texts of an order and a scope.
 #define ORCHARD_PTX_ORDER(O, scope_text, X)                                                                            \
     if constexpr ((O) == order::relaxed) {                                                                             \
         X("relaxed", scope_text);                                                                                      \
@@ -72,7 +72,7 @@ __device__ __forceinline__ void store(std::uint64_t* word, std::uint64_t value) 
 #undef ORCHARD_PTX
 }
 
-// One read-modify-write: its old value. `type` is u or b.
+// Defines one read-modify-write, which returns the old value. `type` is u or b.
 #define ORCHARD_PTX_OLD(what, o, s, type, constraint)                                                                  \
     asm volatile("atom." o "." s ".global." what "." type " %0, [%1], %2;"                                             \
                  : "=" constraint(old)                                                                                 \
@@ -130,7 +130,7 @@ __device__ __forceinline__ T fetch_sub(T* word, T value) {
     return fetch_add<S, O>(word, T{0} - value);
 }
 
-/// Stores `desired` where the word is `expected`; the old value.
+/// Stores `desired` if the word is `expected`; returns the old value.
 template <scope S, order O>
 __device__ __forceinline__ std::uint32_t compare_exchange(std::uint32_t* word, std::uint32_t expected,
                                                           std::uint32_t desired) {
@@ -158,8 +158,8 @@ __device__ __forceinline__ std::uint64_t compare_exchange(std::uint64_t* word, s
     return old;
 }
 
-/// The same where `wanted`, else nothing, and the old value is `expected`. No branch, so that several in a row are
-/// under way at once.
+/// The same if `wanted`; otherwise does nothing, and returns `expected`. It has no branch, so that several calls in a
+/// row overlap.
 template <scope S, order O>
 __device__ __forceinline__ std::uint64_t compare_exchange_if(bool wanted, std::uint64_t* word, std::uint64_t expected,
                                                              std::uint64_t desired) {

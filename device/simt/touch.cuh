@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The SIMT seam: elements of user memory that a kernel is given a reference to, so that the emulated device can record
-/// them. Nothing at all on CUDA.
+/// The SIMT seam: accesses to elements of user memory, by a reference that a kernel gets, are recorded on the emulated
+/// device. On CUDA this code is empty.
 
 #include <type_traits>
 
@@ -14,14 +14,15 @@
 
 namespace orchard::simt {
 
-/// Whether the accesses of a `T` are recorded by itself, as those of the seam's types are: then following a pointer to
-/// one is none. A type whose members are of such types says so: `using records_itself = void;`.
+/// True if accesses to a `T` record themselves, as those to the seam's types do; taking a reference to such an element
+/// then counts as no access. A type whose members have such types declares `using records_itself = void;`.
 template <class T>
 inline constexpr bool records_itself = requires {
     typename std::remove_cv_t<T>::records_itself;
 };
 
-/// `element`, which is about to be accessed. Cost on the emulated device: a look at a thread's variable; on CUDA: none.
+/// Records a reference to `element` as an access, and returns it. Cost: one check of a thread-local variable on the
+/// emulated device; none on CUDA.
 template <class T>
 ORCHARD_INLINE T& touched(T& element) {
 #if !ORCHARD_CUDA_PASS
