@@ -17,12 +17,12 @@ namespace orchard::simt::emulated {
 
 namespace {
 
-/// What takes a lane out of its kernel when the launch stops. Not a std::exception, so that a kernel's own handler
-/// does not take it for one of its errors.
+/// Thrown to make a lane leave its kernel when the launch stops. Not a std::exception, so that a handler in the kernel
+/// does not catch it as an error of its own.
 struct lane_stopped {};
 
 constexpr std::uint32_t no_hint = std::numeric_limits<std::uint32_t>::max();
-// Rounds of pauses between two searches for lanes that are stuck while others pause.
+// Rounds of pauses between two searches for lanes that are stuck while other lanes pause.
 constexpr std::uint32_t rounds_between_searches = 64;
 
 std::uint64_t writes_in(const costs& c) {
@@ -126,8 +126,8 @@ void block_runner::run_lane(lane& l) {
     current_lane = nullptr;
 }
 
-/// Lanes that pause together go on together, so that the next `converge` gathers them. They stay where they are in the
-/// queue.
+/// Ends the pause of all pausing lanes of a warp, so that the next `converge` gathers them. They keep their places in
+/// the queue.
 void block_runner::unpause_warp(warp& of) {
     const lane_mask paused = of.paused();
     scheduler_.unpaused(static_cast<std::uint32_t>(std::popcount(paused)));
@@ -137,7 +137,7 @@ void block_runner::unpause_warp(warp& of) {
 void block_runner::between_rounds() {
     const std::uint64_t work = writes_in(costs_) + (launch_->shape().threads_per_block - live_);
     backoff_.wait(work != std::exchange(work_before_, work), std::exchange(pause_ns_, no_hint));
-    // Lanes that pause may wait for lanes that are stuck, in a loop without end.
+    // Pausing lanes may wait in an endless loop for lanes that are stuck.
     if (++rounds_ % rounds_between_searches == 0 && any_stuck()) {
         launch_->fail(describe_stuck(warps(), block_));
     }
@@ -161,7 +161,7 @@ void block_runner::lane_main(void* argument) noexcept {
     };
     try {
         runner.launch_->call_kernel(runner.position_of(l));
-    } catch (const lane_stopped&) {  // the launch has its error already
+    } catch (const lane_stopped&) {  // the launch has recorded its error already
     } catch (const std::exception& error) {
         report(error.what());
     } catch (...) {
@@ -194,7 +194,7 @@ std::uint64_t block_runner::meet(lane& l, const meeting& at, std::uint64_t opera
     if (released != 0) {
         ++costs_.collectives;
         record_meeting(*l.group, released);
-        make_runnable(*l.group, released & ~(lane_mask{1} << l.id));  // the last to come goes on at once
+        make_runnable(*l.group, released & ~(lane_mask{1} << l.id));  // the last lane to arrive continues at once
     } else {
         release_converging(*l.group);
         suspend(l);
@@ -261,7 +261,7 @@ lane_mask block_runner::converge_by_site(warp& of) {
     return released;
 }
 
-/// Lanes that have met go on together.
+/// Records that lanes have met.
 void block_runner::record_meeting(const warp& of, lane_mask lanes) {
     if (current_recorder != nullptr) {
         const auto first = static_cast<std::uint32_t>(&of - warps_.data()) * warp_size;
@@ -269,8 +269,8 @@ void block_runner::record_meeting(const warp& of, lane_mask lanes) {
     }
 }
 
-/// Whether this call is made by a destructor while an exception leaves the kernel: then the lane must not wait, and
-/// the launch has failed anyway.
+/// Returns whether a destructor makes this call while an exception leaves the kernel. The lane must not wait then; the
+/// launch has failed anyway.
 bool block_runner::acts_alone() const {
     if (std::uncaught_exceptions() != 0) {
         return true;

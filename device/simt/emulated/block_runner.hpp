@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Runs the blocks of a grid, one after another, on the thread that calls it.
+/// Runs the blocks of a grid, one after another, on the calling thread.
 
 #include <array>
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace orchard::simt::emulated {
 
-/// One launch, shared by the host threads that work on it.
+/// One launch; the host threads that work on it share this object.
 class launch_state {
 public:
     launch_state(grid shape, kernel_body body, const void* kernel, access_recorder* recorder)
@@ -29,19 +29,19 @@ public:
 
     [[nodiscard]] grid shape() const { return shape_; }
     void call_kernel(thread_position at) const { body_(kernel_, at); }
-    /// Null where nothing is recorded.
+    /// Returns the recorder; null if nothing is recorded.
     [[nodiscard]] access_recorder* recorder() const { return recorder_; }
 
-    /// Takes the next block. @returns its index, or `shape().blocks` or more when there is none
+    /// Takes the next block. @returns its index; `shape().blocks` or more if there is none left
     std::uint64_t take_block() { return next_block_.fetch_add(1, std::memory_order_relaxed); }
 
-    /// Records an error, unless there is one, and stops the launch.
+    /// Records an error, unless there is one already, and stops the launch.
     void fail(std::string error);
-    /// Whether all blocks are to stop because one has failed.
+    /// Returns whether all blocks must stop because one has failed.
     [[nodiscard]] bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
     void add_costs(const costs& of_worker);
-    /// Precondition: nobody works on the launch any more.
+    /// Returns the result. No thread may still work on the launch.
     [[nodiscard]] launch_result result();
 
 private:
@@ -51,14 +51,14 @@ private:
     access_recorder* const recorder_;
     alignas(64) std::atomic<std::uint64_t> next_block_{0};
     alignas(64) std::atomic<bool> stopping_{false};
-    std::mutex mutex_;  // guards what follows
+    std::mutex mutex_;  // guards the members below
     std::string error_;
     costs costs_;
 };
 
 class block_runner;
 
-/// One thread of the block that a runner is at.
+/// One thread of the block that a runner executes.
 struct lane {
     block_runner* runner = nullptr;
     warp* group = nullptr;
@@ -70,15 +70,15 @@ struct lane {
 
 /// The lanes of one block at a time, with their stacks, which are kept from block to block.
 ///
-/// A lane runs until it waits or ends, on its own stack; `run` then picks the next. The functions that lanes call
-/// change the state (in `warp`) and hand lanes that became runnable to the scheduler; only `run` and the scheduler
-/// decide which lane goes on.
+/// A lane runs on its own stack until it waits or ends; `run` then picks the next lane. The functions that lanes call
+/// change the state (in `warp`), and pass lanes that became runnable to the scheduler. Only `run` and the scheduler
+/// decide which lane continues.
 class block_runner {
 public:
-    /// Works off blocks of `launch` until none is left or the launch stops.
+    /// Runs blocks of `launch` until none is left or the launch stops.
     void work_off(launch_state& launch);
 
-    // Called by lanes, on their stacks. Each throws the runner's own exception when the launch stops.
+    // Lanes call these functions, on their stacks. Each throws the runner's own exception if the launch stops.
 
     /// @returns the lane's result of the collective
     std::uint64_t meet(lane& l, const meeting& at, std::uint64_t operand, int source);
@@ -110,15 +110,15 @@ private:
 
     launch_state* launch_ = nullptr;
     std::uint32_t block_ = 0;
-    std::uint32_t live_ = 0;         // lanes of the block that have not ended
-    std::uint32_t rounds_ = 0;       // of pauses, in this block
+    std::uint32_t live_ = 0;         // number of lanes of the block that have not ended
+    std::uint32_t rounds_ = 0;       // number of rounds of pauses in this block
     std::uint32_t pause_ns_ = 0;     // shortest hint of the current round
-    std::uint64_t work_before_ = 0;  // writes counted and lanes ended when the round began
-    costs costs_;                    // of all blocks run for this launch
+    std::uint64_t work_before_ = 0;  // number of writes and ended lanes when the round began
+    costs costs_;                    // costs of all blocks run for this launch
     fast_scheduler scheduler_;
     idle_backoff backoff_;
     std::array<warp, max_threads_per_block / warp_size> warps_;
-    std::vector<lane> lanes_;  // both grow to the largest block seen
+    std::vector<lane> lanes_;  // this and the stacks grow to the largest block seen
     std::vector<std::unique_ptr<lane_fiber>> fibers_;
 };
 

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which lane runs next, for use (as against searching for faults): first come, first served.
+/// The scheduler for normal use, as opposed to the search for faults: first come, first served.
 
 #include <algorithm>
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace orchard::simt::emulated {
 
-/// Most threads of a block, as on CUDA.
+/// The most threads of a block, as on CUDA.
 inline constexpr std::uint32_t max_threads_per_block = 1024;
 
 /// A queue of the lanes of one block that can run, by thread index. A lane that pauses goes to its end like all others;
-/// it is only counted apart, so that a queue of nothing but pausing lanes is noticed. Nothing is allocated.
+/// it is also counted, so that a queue of only pausing lanes is noticed. Nothing is allocated.
 class fast_scheduler {
 public:
     void reset() {
@@ -30,7 +30,7 @@ public:
     }
     [[nodiscard]] bool empty() const { return first_ == last_; }
 
-    /// True once a round, where nobody waits to run but lanes in `pause`: time to let other host threads run.
+    /// Returns true once a round if all lanes that can run are in `pause`: it is time to let other host threads run.
     bool begins_round_of_pauses() {
         if (paused_ != last_ - first_ || round_left_ != 0) {
             return false;
@@ -43,7 +43,7 @@ public:
         round_left_ -= round_left_ != 0 ? 1 : 0;
         return queue_[first_++ % capacity];
     }
-    /// `count` lanes that were added by `add_paused`, the one last taken among them, pause no longer.
+    /// Notes that `count` lanes added by `add_paused`, among them the one taken last, no longer pause.
     void unpaused(std::uint32_t count) { paused_ -= count; }
 
 private:
@@ -55,12 +55,12 @@ private:
     std::uint32_t round_left_ = 0;
 };
 
-/// Gives the processor away when all lanes of a block only wait, so that whom they wait for can run.
+/// Yields the processor if all lanes of a block only wait, so that the threads that they wait for can run.
 class idle_backoff {
 public:
-    /// To be called between two rounds of pauses.
-    /// @param worked whether the last round did more than look: it wrote, or a lane ended
-    /// @param hint_ns the shortest hint that the lanes gave, in nanoseconds
+    /// Call this between two rounds of pauses.
+    /// @param worked   the last round wrote something, or a lane ended
+    /// @param hint_ns  the shortest hint that the lanes gave, in nanoseconds
     void wait(bool worked, std::uint32_t hint_ns) {
         idle_rounds_ = worked ? 0 : std::min(idle_rounds_ + 1, max_rounds);
         if (idle_rounds_ <= yielding_rounds) {
@@ -75,10 +75,10 @@ public:
     void reset() { idle_rounds_ = 0; }
 
 private:
-    static constexpr std::uint32_t yielding_rounds = 256;  // some 100 us: longer than an answer takes
+    static constexpr std::uint32_t yielding_rounds = 256;  // about 100 us: longer than a response takes
     static constexpr std::uint32_t shortest_sleep_ns = 20'000;
     static constexpr std::uint32_t longest_sleep_ns = 1'000'000;
-    static constexpr std::uint32_t max_rounds = 2'000;  // where sleeps have reached their longest
+    static constexpr std::uint32_t max_rounds = 2'000;  // from here on, sleeps have their greatest length
     std::uint32_t idle_rounds_ = 0;
 };
 

@@ -17,11 +17,11 @@ constinit thread_local simulation_hooks* current_simulation = nullptr;
 
 namespace {
 
-// Hints below this are answered by a yield: a sleep takes longer than that whatever it is asked for.
+// Shorter hints only yield the processor: a sleep takes longer than this, whatever its argument.
 constexpr std::uint32_t shortest_sleep_ns = 50'000;
 constexpr std::uint32_t longest_sleep_ns = 1'000'000;
 
-/// A collective of the current lane, or of a host thread, whose result is then `alone`.
+/// Executes a collective of the current lane. On a host thread that is no lane, returns `alone`.
 std::uint64_t meet(wait_kind kind, lane_mask mask, std::uint64_t operand, site where, std::uint64_t alone,
                    int source = 0) {
     if (current_simulation != nullptr) {

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the seam calls when code runs on the host: by a lane of the emulated device, or by a host thread (the service,
-/// a test), for which `current_lane` is null.
+/// The functions that the seam calls when code runs on the host. The caller is a lane of the emulated device, or a host
+/// thread (the service, a test), for which `current_lane` is null.
 
 #include <cstdint>
 
@@ -11,10 +11,10 @@
 
 namespace orchard::simt::emulated {
 
-/// What an access to shared memory is, for the cost counters.
+/// The kind of an access to shared memory, for the cost counters.
 enum class access : int { load, store, read_modify_write };
 
-/// What one launch cost, summed over its lanes. Counted always: tests assert costs by count.
+/// The costs of one launch, summed over its lanes. They are always counted, so that tests can assert costs.
 struct costs {
     std::uint64_t device_loads = 0;        ///< atomic loads of device memory
     std::uint64_t device_stores = 0;       ///< atomic stores to device memory
@@ -22,8 +22,8 @@ struct costs {
     std::uint64_t host_words_read = 0;     ///< 64-bit (or smaller) words of host-visible memory read by lanes
     std::uint64_t host_words_written = 0;  ///< words of host-visible memory written by lanes
     std::uint64_t host_atomics = 0;        ///< read-modify-writes of host-visible memory; must stay 0
-    std::uint64_t collectives = 0;         ///< collectives completed, once a group; `converge` is none
-    std::uint64_t pauses = 0;              ///< calls of `pause`, by lane
+    std::uint64_t collectives = 0;         ///< collectives completed, one for each group; `converge` does not count
+    std::uint64_t pauses = 0;              ///< calls of `pause`, one for each lane
 
     costs& operator+=(const costs& other) {
         device_loads += other.device_loads;
@@ -40,24 +40,23 @@ struct costs {
 
 struct lane;  // one emulated lane: a fiber; defined by the engine
 
-/// What one access to a shared word is, for a simulation.
+/// One access to a shared word, for a simulation.
 struct shared_access {
     const volatile void* word;
     std::uint8_t bytes;  ///< 4 or 8
     order ordered;
     scope within;
-    bool is_plain;  ///< no atomic access: something else must order it
+    bool is_plain;  ///< not an atomic access: something else must order it
     site where;
 };
 
-/// What a read-modify-write does to its word.
+/// The operation of a read-modify-write.
 enum class modification : std::uint8_t { add, subtract, bit_or, bit_and, exchange };
 
 enum class wait_kind : std::uint8_t;
 
-/// What takes the place of memory, clock and scheduler for the thread that sets `current_simulation`: the exploring
-/// scheduler (`device/simt/explore`). Its functions are called by lanes and by host code alike. Values are those of the
-/// word, zero-extended.
+/// The interface that replaces memory, clock and scheduler for a thread with `current_simulation` set: the exploring
+/// scheduler (`device/simt/explore`). Lanes and host code call it alike. Values are zero-extended.
 class simulation_hooks {
 public:
     simulation_hooks() = default;
@@ -70,7 +69,7 @@ public:
     virtual bool compare_exchange(const shared_access& a, order on_failure, std::uint64_t& expected,
                                   std::uint64_t desired) = 0;
     virtual void fence(scope within, site where) = 0;
-    /// As `std::atomic::wait` and `notify_all`: returns once the word was seen to differ from `old`.
+    /// As `std::atomic::wait` and `notify_all`: `wait_while` returns once the word was seen to differ from `old`.
     virtual void wait_while(const shared_access& a, std::uint64_t old) = 0;
     virtual void notify(const volatile void* word) = 0;
 
@@ -85,13 +84,13 @@ protected:
     ~simulation_hooks() = default;
 };
 
-/// The simulation that runs on this host thread now; null on all others.
+/// The simulation that runs on this host thread; null on all other threads.
 extern constinit thread_local simulation_hooks* current_simulation;
 
-/// The lane that runs on this host thread now; null on a thread that is no lane.
+/// The lane that runs on this host thread; null if the thread runs no lane.
 extern constinit thread_local lane* current_lane;
 
-/// The counters of the block that `current_lane` belongs to; null when `current_lane` is.
+/// The counters of the block of `current_lane`; null if `current_lane` is null.
 extern constinit thread_local costs* current_costs;
 
 int lane_id();
@@ -107,21 +106,21 @@ std::uint64_t reduce_add(lane_mask mask, std::uint64_t value, site where);
 std::uint64_t reduce_or(lane_mask mask, std::uint64_t value, site where);
 std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where);
 
-/// Called by a lane or by a host thread that waits. A lane lets the other lanes of its block go on.
+/// Waits for a moment. A lane lets the other lanes of its block run meanwhile. Lanes and host threads call it.
 void pause(std::uint32_t nanoseconds, site where);
 
 class access_recorder;  // recorder.hpp
 
-/// What records the launch that this host thread works on; null where nothing does.
+/// The recorder of the launch that this host thread works on; null if nothing is recorded.
 extern constinit thread_local access_recorder* current_recorder;
 
-/// Has an access of the current lane recorded, if it is one of what is to be. Precondition: there is a recorder.
+/// Records an access of the current lane, if it lies in the recorded range. There must be a recorder.
 void record(const volatile void* word, access kind);
 
 /// Ends the launch with the error `why`.
 [[noreturn]] void stop_kernel(const char* why);
 
-/// Counts an access of a lane, and has it recorded; every shared access goes through here.
+/// Counts and records an access of a lane. Every shared access calls it.
 inline void on_access(access kind, scope where, const volatile void* word) {
     costs* c = current_costs;
     if (c == nullptr) {

@@ -15,28 +15,28 @@ namespace orchard::simt::emulated {
 
 namespace {
 
-/// Bytes of the guard: one page, which is 64 KiB on some ARM machines.
+/// Returns the size of the guard: one page, which is 64 KiB on some ARM machines.
 std::size_t guard_bytes() {
     static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     return page;
 }
 
-// Stacks that all start at a multiple of 64 KiB would share a few cache sets: each switch would miss. 32 start points,
-// five lines apart, spread the warm frames of a warp over the first-level cache.
+// If all stacks began at a multiple of 64 KiB, they would share a few cache sets, and each switch would miss. 32 start
+// points, five lines apart, spread the warm frames of a warp over the first-level cache.
 constexpr std::size_t start_points = 32;
 constexpr std::size_t start_point_bytes = 5 * 64;
 constexpr std::size_t start_area_bytes = 12u << 10;
 static_assert(start_points * start_point_bytes <= start_area_bytes);
 
-/// Hands Boost.Context a stack that someone else owns.
+/// Passes a stack with another owner to Boost.Context.
 struct borrowed_stack {
     boost::context::stack_context context;
     boost::context::stack_context allocate() { return context; }
     void deallocate(boost::context::stack_context&) noexcept {}
 };
 
-/// The one place where stacks are left. Not inlined, so that each side counts its entry and its exit to the same
-/// shadow call stack of the thread sanitizer, however it was optimized.
+/// Switches stacks; no other code does. Not inlined, so that the thread sanitizer's shadow call stack sees matching
+/// entries and exits on both sides, however the code is optimized.
 [[gnu::noinline]] void jump(boost::context::fiber& to) { to = std::move(to).resume(); }
 
 }  // namespace
@@ -70,7 +70,7 @@ boost::context::stack_context guarded_stack::context() const {
 }
 
 lane_fiber::lane_fiber(unsigned index) : stack_{index}, switch_{stack_.bottom(), stack_.size()} {
-    // Boost runs the fiber's first steps in its constructor already: they count as the lane's.
+    // Boost's constructor already runs the fiber's first steps, on the lane's stack.
     switch_.to_lane();
     switch_.in_lane();
     self_ = boost::context::fiber(std::allocator_arg, borrowed_stack{stack_.context()},

@@ -28,7 +28,7 @@ void access_recorder::begin_launch(std::uint64_t warps) {
 
 void access_recorder::end_launch() {
     for (warp_record& w : warps_) {
-        // By step and lane: a lane has one access in a step.
+        // Sorted by step and lane: a lane has one access in a step.
         std::sort(w.accesses.begin() + static_cast<std::ptrdiff_t>(w.sorted), w.accesses.end(),
                   [](const recorded_access& a, const recorded_access& b) {
                       return a.step != b.step ? a.step < b.step : a.lane < b.lane;

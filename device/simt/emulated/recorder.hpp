@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What a kernel accesses, lane by lane: the emulated device's record of one range of memory.
+/// The emulated device's record of a kernel's accesses to one range of memory, lane by lane.
 
 #include <array>
 #include <cstddef>
@@ -17,67 +17,68 @@ namespace orchard::simt::emulated {
 
 /// One access of one lane.
 struct recorded_access {
-    std::uint64_t offset;  ///< bytes from the beginning of the range
-    std::uint32_t step;    ///< of the lane's warp, from 0
+    std::uint64_t offset;  ///< bytes from the begin of the range
+    std::uint32_t step;    ///< step of the lane's warp, from 0
     std::uint8_t lane;     ///< 0 to 31
     access kind;
     friend constexpr bool operator==(const recorded_access&, const recorded_access&) = default;
 };
 
-/// Records what launches access in the range of memory that it is made for, and nothing else. To be named in the
-/// `executor` of a launch on the emulated device:
+/// Records the accesses of launches to one range of memory, and nothing else. Name it in the `executor` of a launch on
+/// the emulated device:
 ///
 ///     access_recorder recorder(view.base, bytes);
 ///     simt::executor on = heap.executor();
 ///     on.recorder = &recorder;
 ///     simt::launch(on, shape, kernel);
 ///
-/// **What is seen**: every access through `simt::atomic` and `simt::plain`, and every element that `lane_ptr`,
-/// `lane_array` and `tile_span` give a reference to. What is done with that reference is not: it counts as one read,
-/// also where the element is written or only its address taken. Elements of the seam's types count as what is done with
-/// them. Plain C++ pointers are not seen.
+/// **What is recorded.** Every access through `simt::atomic` and `simt::plain`, and every element to which `lane_ptr`,
+/// `lane_array` and `tile_span` give a reference. Accesses through that reference are not visible: it counts as one
+/// read, even if the element is written or only its address is taken. Elements of the seam's types count by their own
+/// accesses. Accesses through plain C++ pointers are not recorded.
 ///
-/// **Steps.** The lanes of an emulated warp run one after another until they meet. So the accesses of each lane are
-/// numbered, and the lanes that meet (in a collective, or as a group in `converge`) go on with one number, the greatest
-/// of theirs: between two meetings the k-th accesses of all lanes are one step. A lane that is not in a meeting's mask
-/// keeps its own number. That is the order of a warp whose lanes execute the same loads together; where they diverge
-/// without meeting it runs both sides at once. Every step from 0 to the last has an access; no lane has two in one.
+/// **Steps.** The lanes of an emulated warp run one after another until they meet. Each lane's accesses are therefore
+/// numbered. Lanes that meet (in a collective, or as a group in `converge`) continue with one number, the greatest of
+/// theirs. Between two meetings, the k-th accesses of all lanes thus form one step. A lane outside a meeting's mask
+/// keeps its own number. This is the order of a warp whose lanes execute the same loads together; if lanes diverge
+/// without meeting, it runs both sides at once. Every step from 0 to the last has an access; no lane has two in one
+/// step.
 ///
-/// **Launches.** A further launch goes on where each warp ended: what a warp is, is its index in the grid. That all
-/// warps end before the next launch begins is not recorded.
+/// **Launches.** A further launch continues where each warp ended; a warp is identified by its index in the grid. The
+/// record does not show that all warps end before the next launch begins.
 ///
-/// One launch at a time; its blocks may run on several host threads. What is recorded is the same for all of those,
-/// where the kernel's accesses are. 16 bytes an access; a launch that finds no memory for them fails.
+/// Record one launch at a time; its blocks may run on several host threads. If the kernel's accesses are the same for
+/// any number of threads, so is the record. 16 bytes an access; a launch fails if it finds no memory for them.
 class access_recorder {
 public:
-    /// Nothing recorded yet of `bytes` bytes from `begin` on.
+    /// Creates an empty record of the `bytes` bytes from `begin` on.
     access_recorder(const void* begin, std::uint64_t bytes)
         : begin_{reinterpret_cast<std::uint64_t>(begin)}, bytes_{bytes} {}
     access_recorder(const access_recorder&) = delete;
     access_recorder& operator=(const access_recorder&) = delete;
 
-    /// Where the range begins.
+    /// Returns where the range begins.
     [[nodiscard]] std::uint64_t begin() const { return begin_; }
-    /// Bytes of the range.
+    /// Returns the bytes of the range.
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-    /// Warps of the largest launch; those that accessed nothing included.
+    /// Returns the number of warps of the largest launch, including those that accessed nothing.
     [[nodiscard]] std::uint32_t warps() const { return static_cast<std::uint32_t>(warps_.size()); }
-    /// What a warp accessed, by step and lane. No launch runs.
+    /// Returns the accesses of a warp, by step and lane. No launch may run.
     [[nodiscard]] std::span<const recorded_access> of(std::uint32_t warp) const { return warps_[warp].accesses; }
 
-    // For the engine.
+    // The functions below are for the emulated device.
 
     void begin_launch(std::uint64_t warps);
     void end_launch();
-    /// A lane's access; from the thread that runs its block.
+    /// Records a lane's access. The thread that runs its block calls it.
     void add(std::uint64_t warp, std::uint32_t lane, const volatile void* word, access kind);
-    /// `lanes` of a warp have met; likewise.
+    /// Notes that `lanes` of a warp have met. The thread that runs their block calls it.
     void meet(std::uint64_t warp, lane_mask lanes);
 
 private:
     struct warp_record {
         std::vector<recorded_access> accesses;
-        std::size_t sorted = 0;                       // of earlier launches: they come before all others
+        std::size_t sorted = 0;                       // accesses of earlier launches, which come before all others
         std::array<std::uint32_t, warp_size> next{};  // each lane's next step
     };
 

@@ -11,21 +11,22 @@ namespace orchard::simt::emulated {
 
 namespace {
 
-// Lines of waits in one error: a block of 1024 lanes that is stuck in pieces must stay readable.
+// The most lines about waits in one error, so that the error of a block of 1024 lanes that is stuck in many groups
+// stays readable.
 constexpr int max_lines = 64;
 
 std::string describe_site(const meeting& at) {
     return absl::StrFormat("%s (%s:%d)", name_of(at.kind), at.where.file, at.where.line);
 }
 
-/// The lanes of `among` that wait as `lane` does.
+/// Returns the lanes of `among` that wait in the same way as `lane`.
 lane_mask same_wait(const warp& of, int lane, lane_mask among) {
     lane_mask result = 0;
     for_each_lane(among, [&](int l) { result |= of.wait_of(l).at == of.wait_of(lane).at ? lane_mask{1} << l : 0; });
     return result;
 }
 
-/// Where the lanes of `lanes` are: "0x00000004 ended, 0x00000008 at sync (f:3) for mask 0x0000000c".
+/// Returns where the lanes of `lanes` are: "0x00000004 ended, 0x00000008 at sync (f:3) for mask 0x0000000c".
 std::string describe_whereabouts(const warp& of, lane_mask lanes) {
     std::string text;
     const auto add = [&text](lane_mask group, std::string_view where) {

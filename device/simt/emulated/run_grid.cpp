@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `run_grid` and the host threads behind it.
+/// `run_grid`, and the host threads that it uses.
 
 #include <absl/strings/str_format.h>
 
@@ -24,10 +24,10 @@ namespace orchard::simt::emulated {
 namespace {
 
 constexpr unsigned max_workers = 1024;
-// Runners kept between launches; each holds the stacks of the largest block that it ran.
+// The most runners kept between launches; each holds the stacks of the largest block that it ran.
 constexpr std::size_t kept_runners = 32;
 
-/// Block runners that nobody uses now. Stacks are costly to map, so that launches hand them on.
+/// Idle block runners. Launches reuse them, because mapping stacks is expensive.
 class runner_cache {
 public:
     std::unique_ptr<block_runner> take() {
@@ -53,7 +53,7 @@ private:
     std::vector<std::unique_ptr<block_runner>> idle_;
 };
 
-/// Never destroyed, as are the parked threads: a launch from a static destructor still works.
+/// The cache is never destroyed, nor are the parked threads, so that a launch from a static destructor still works.
 runner_cache& runners() {
     static auto* const cache = new runner_cache;
     return *cache;
@@ -72,7 +72,7 @@ void work_off(launch_state& launch) noexcept {
 /// A host thread that is parked between launches.
 class helper {
 public:
-    /// @throws std::system_error when the thread cannot be started
+    /// @throws std::system_error if the thread cannot be started
     helper() {
         std::thread([this] { loop(); }).detach();
     }
@@ -83,7 +83,7 @@ public:
         state_ = state::asked;
         changed_.notify_all();
     }
-    /// Waits until the helper is done; one that has not begun yet is not needed any more.
+    /// Waits until the helper is done. If the helper has not begun yet, it is no longer needed.
     void finish() {
         std::unique_lock lock(mutex_);
         if (state_ == state::asked) {
@@ -114,10 +114,10 @@ private:
     launch_state* launch_ = nullptr;
 };
 
-/// The parked helpers. As many exist as the launches that ran at once have needed.
+/// The parked helpers: as many as concurrent launches have ever needed.
 class helper_cache {
 public:
-    /// @throws std::system_error when a thread cannot be started
+    /// @throws std::system_error if a thread cannot be started
     std::vector<helper*> take(std::size_t count) {
         std::vector<helper*> taken;
         taken.reserve(count);
@@ -145,7 +145,7 @@ helper_cache& helpers() {
     return *cache;
 }
 
-/// What is wrong with a launch's arguments; empty when nothing is.
+/// Returns what is wrong with a launch's arguments; empty if they are valid.
 std::string complaint_about(grid shape, unsigned workers) {
     if (current_lane != nullptr) {
         return "a kernel cannot launch a kernel: launch from a host thread";
@@ -177,7 +177,7 @@ launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigne
             recorder->begin_launch(std::uint64_t{shape.blocks} *
                                    ((shape.threads_per_block + warp_size - 1) / warp_size));
         }
-        // The calling thread works too: a grid of one block involves no other.
+        // The calling thread works as well, so that a grid of one block needs no other thread.
         const std::vector<helper*> hired = helpers().take(wanted - 1);
         launch_state launch(shape, body, kernel, recorder);
         for (helper* h : hired) {

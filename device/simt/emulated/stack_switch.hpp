@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the sanitizers must be told when a thread leaves one stack for another. Without a sanitizer all of it is empty.
-/// Source: the interfaces `sanitizer/common_interface_defs.h` and `sanitizer/tsan_interface.h`.
+/// What the sanitizers must be told when a thread switches from one stack to another. Without a sanitizer, all of it is
+/// empty. Source: the interfaces `sanitizer/common_interface_defs.h` and `sanitizer/tsan_interface.h`.
 
 #include <cstddef>
 
@@ -27,7 +27,7 @@
 
 namespace orchard::simt::emulated {
 
-/// True where stack frames are larger than usual, because a sanitizer adds to them.
+/// True if stack frames are larger than usual because a sanitizer adds to them.
 inline constexpr bool large_frames = ORCHARD_FIBERS_ASAN != 0 || ORCHARD_FIBERS_TSAN != 0;
 
 /// The switches between one lane's stack and the stack of whichever thread resumes it. Each jump is announced before
@@ -36,7 +36,7 @@ inline constexpr bool large_frames = ORCHARD_FIBERS_ASAN != 0 || ORCHARD_FIBERS_
 ///     scheduler: to_lane()      | jump |  lane:      in_lane()
 ///     lane:      to_scheduler() | jump |  scheduler: in_scheduler()
 ///
-/// The pairs may also be called without a jump, to act as the lane for a moment (construction).
+/// The pairs may also be called without a jump, in order to act as the lane for a moment (at construction).
 class stack_switch {
 public:
     /// @param bottom lowest address of the lane's stack, of `size` bytes
@@ -80,14 +80,14 @@ public:
 #endif
     }
 
-    /// Instead of `to_scheduler` before the lane's last jump. Boost still returns from functions of its own on the
-    /// lane's stack then: their frames end where they began, and the lane's fake stack must outlive them.
+    /// Call this instead of `to_scheduler` before the lane's last jump. Boost still returns from its own functions on
+    /// the lane's stack afterwards. Their frames end where they began, and the lane's fake stack must outlive them.
     void to_scheduler_for_good() {
 #if ORCHARD_FIBERS_ASAN
         __sanitizer_start_switch_fiber(&lane_fake_, scheduler_bottom_, scheduler_size_);
 #endif
     }
-    /// Instead of `in_scheduler` after the lane's last jump: frees what the sanitizers hold for the lane.
+    /// Call this instead of `in_scheduler` after the lane's last jump. It frees what the sanitizers hold for the lane.
     void in_scheduler_for_good() {
 #if ORCHARD_FIBERS_ASAN
         __sanitizer_finish_switch_fiber(scheduler_fake_, nullptr, nullptr);

@@ -30,7 +30,7 @@ const char* name_of(wait_kind kind) {
 }
 
 bool same_site(site a, site b) {
-    // One header gives one file name per translation unit: pointers may differ where names are equal.
+    // A header's file name may have a different address in each translation unit; hence the comparison of the texts.
     return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
@@ -59,7 +59,7 @@ refusal warp::check(int lane, const meeting& at, int source) const {
 lane_mask warp::arrive(int lane, const meeting& at, std::uint64_t operand, int source) {
     slot(lane) = {at, operand, source, 0};
     const lane_mask here = meeting_ | bit(lane);
-    // First the masks, which rarely agree too early; only then what each lane of the mask is waiting at.
+    // Checks the masks first, since they rarely agree too early; then the calls at which the lanes of the mask wait.
     bool all_here = (at.mask & ~here) == 0;
     for (lane_mask rest = at.mask; all_here && rest != 0; rest &= rest - 1) {
         all_here = slot(std::countr_zero(rest)).at == at;
@@ -76,7 +76,7 @@ lane_mask warp::arrive(int lane, const meeting& at, std::uint64_t operand, int s
 }
 
 void warp::complete(const meeting& at) {
-    std::uint64_t common = 0;  // the result where it is the same for all lanes
+    std::uint64_t common = 0;  // the result, if it is the same for all lanes
     for_each_lane(at.mask, [&](int l) {
         const std::uint64_t operand = slot(l).operand;
         switch (at.kind) {
@@ -152,7 +152,7 @@ lane_mask warp::companions_of(int lane) const {
 }
 
 lane_mask warp::stuck() const {
-    // Starts from all lanes and takes away those that wait only for lanes that can still come.
+    // Starts with all lanes that wait, and removes those that wait only for lanes that can still come.
     lane_mask stuck = meeting_;
     for (bool changed = true; changed;) {
         changed = false;

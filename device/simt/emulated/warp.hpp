@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The state of one emulated warp and what its collectives compute. Knows neither stacks nor schedulers: which lane
-/// runs when is decided elsewhere, so that every scheduler shares this.
+/// The state of one emulated warp, and the results of its collectives. This code knows neither stacks nor schedulers:
+/// other code decides which lane runs when, so that all schedulers can share it.
 
 #include <array>
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace orchard::simt::emulated {
 
-/// What a lane can wait in.
+/// The functions in which a lane can wait.
 enum class wait_kind : std::uint8_t {
     none,
     converge,
@@ -27,16 +27,16 @@ enum class wait_kind : std::uint8_t {
     pause
 };
 
-/// The name of `kind` as kernels write it.
+/// Returns the name of `kind` in kernel code.
 const char* name_of(wait_kind kind);
 
-/// Two sites are the same where file and line are.
+/// Returns whether two sites have the same file and line.
 bool same_site(site a, site b);
 
-/// What the lanes that meet must agree on.
+/// What lanes that meet must agree on.
 struct meeting {
     wait_kind kind = wait_kind::none;
-    lane_mask mask = 0;  ///< who takes part; unused by `converge` and `pause`
+    lane_mask mask = 0;  ///< the participating lanes; unused by `converge` and `pause`
     site where{"", 0};
 
     friend bool operator==(const meeting& a, const meeting& b) {
@@ -44,11 +44,11 @@ struct meeting {
     }
 };
 
-/// What one lane brings to a collective and takes from it.
+/// The input and the result of one lane in a collective.
 struct lane_wait {
     meeting at;
     std::uint64_t operand = 0;
-    int source = 0;            ///< `shuffle`: the lane whose operand is wanted
+    int source = 0;            ///< `shuffle`: the lane whose operand this lane wants
     std::uint64_t result = 0;  ///< set when the lane is released
 };
 
@@ -60,10 +60,10 @@ void for_each_lane(lane_mask mask, Action action) {
     }
 }
 
-/// Why a call of a collective is refused at once.
+/// The reasons for which a call of a collective fails at once.
 enum class refusal : std::uint8_t { none, caller_not_in_mask, source_not_in_mask, lane_absent, lane_ended };
 
-/// Up to 32 lanes. Each lane that is present is in exactly one state: runnable, paused, meeting, converging or ended.
+/// Up to 32 lanes. Each present lane is in exactly one state: runnable, paused, meeting, converging or ended.
 class warp {
 public:
     /// Makes lanes 0 to `lanes - 1` present and runnable. @param lanes 1 to 32
@@ -72,40 +72,41 @@ public:
     [[nodiscard]] lane_mask present() const { return present_; }
     [[nodiscard]] lane_mask runnable() const { return runnable_; }      ///< may run now
     [[nodiscard]] lane_mask paused() const { return paused_; }          ///< in `pause`
-    [[nodiscard]] lane_mask meeting_lanes() const { return meeting_; }  ///< in a collective that has a mask
+    [[nodiscard]] lane_mask meeting_lanes() const { return meeting_; }  ///< in a collective with a mask
     [[nodiscard]] lane_mask converging() const { return converging_; }  ///< in `converge`
     [[nodiscard]] lane_mask ended() const { return ended_; }
     [[nodiscard]] const lane_wait& wait_of(int lane) const { return waits_[static_cast<std::size_t>(lane)]; }
     [[nodiscard]] std::uint64_t result_of(int lane) const { return wait_of(lane).result; }
 
-    /// Whether `lane` may call a collective so at all.
+    /// Returns why `lane` may not call this collective; `none` if it may.
     [[nodiscard]] refusal check(int lane, const meeting& at, int source) const;
 
-    /// A runnable `lane` arrives at a collective. When it is the last of its mask, all of them get their results,
-    /// become runnable and are returned; otherwise it waits, and 0 is returned.
+    /// Lets a runnable `lane` arrive at a collective. If it is the last of its mask, all lanes of the mask get their
+    /// results and become runnable; returns these lanes. Otherwise the lane waits; returns 0.
     lane_mask arrive(int lane, const meeting& at, std::uint64_t operand, int source);
 
-    /// A runnable `lane` arrives at a `converge` and waits.
+    /// Lets a runnable `lane` arrive at a `converge`, and wait there.
     void arrive_at_converge(int lane, site where);
 
-    /// Releases lanes that wait in the same `converge`: they find each other there.
+    /// Releases lanes that wait in the same `converge`, as one group.
     void converge_as(lane_mask group);
 
-    /// Releases every lane in `converge`, grouped by site: the fast scheduler's rule. @returns the lanes released
+    /// Releases every lane in `converge`, one group for each site: the rule of the fast scheduler. @returns the lanes
+    /// released
     lane_mask converge_by_site();
 
     void pause(int lane, site where);
     void unpause(int lane);
     void end(int lane);
 
-    /// The lanes that wait for an ended lane.
+    /// Returns the lanes that wait for an ended lane.
     [[nodiscard]] lane_mask waiting_for_ended() const;
 
-    /// The lanes in collectives that nothing can release any more: each waits for a lane that has ended or is itself
+    /// Returns the lanes in collectives that can never be released: each waits for a lane that has ended or is itself
     /// stuck. Cost: O(lanes^2); not for the common path.
     [[nodiscard]] lane_mask stuck() const;
 
-    /// The lanes that wait at the same collective as `lane`, with it.
+    /// Returns the lanes that wait at the same collective as `lane`, including `lane`.
     [[nodiscard]] lane_mask companions_of(int lane) const;
 
 private:

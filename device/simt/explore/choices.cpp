@@ -11,8 +11,8 @@ namespace orchard::simt::explore {
 
 namespace {
 
-/// How often the machine surprises: drawn once a run, so that some runs are calm in one respect and wild in another.
-/// Each is "once in so many"; 0: never.
+/// The rates of surprises. They are drawn once a run, so that a run may have few surprises of one kind and many of
+/// another. Each is "once in n"; 0: never.
 struct temper {
     std::uint32_t switch_;
     std::uint32_t version;
@@ -66,7 +66,7 @@ class choices_by_priority final : public random_choices {
 public:
     explicit choices_by_priority(std::uint64_t seed) : random_choices{seed} {
         constexpr std::uint32_t max_changes = 5;
-        // Runs are of some hundred to some thousand points; a change beyond the end changes nothing.
+        // Runs have some hundred to some thousand points; a change after the end has no effect.
         const std::uint32_t horizon = one_of(random_, {300, 1000, 4000});
         draw_changes(random_.below(max_changes + 1), horizon);
     }
@@ -81,8 +81,8 @@ protected:
         std::uint32_t best = highest(eligible);
         const auto change = std::ranges::find(changes_, points_++);
         if (change != changes_.end()) {
-            // By its number, not by when it comes: an actor that was left later may go on earlier, or the other way
-            // round.
+            // The new priority depends on the number of the change, not on the time at which it takes effect. An actor
+            // of an earlier change may thus run before one of a later change, or after it.
             priority(eligible[best]) = -1 - (change - changes_.begin());
             best = highest(eligible);
         }
@@ -110,7 +110,7 @@ private:
         return priorities_[who];
     }
 
-    std::vector<std::uint32_t> changes_;  // points; the place in here is the number of the change
+    std::vector<std::uint32_t> changes_;  // points, by the number of the change
     std::vector<std::int64_t> priorities_;
     std::int64_t lowest_ = 0;
     std::uint32_t points_ = 0;
@@ -164,14 +164,14 @@ std::unique_ptr<choices> recorded_choices(std::vector<std::uint32_t> record) {
     return std::make_unique<replayed_choices>(std::move(record));
 }
 
-/// Follows the path, then takes 0 and lengthens it.
+/// Follows the path to its end, then chooses 0 and extends the path.
 class bounded_search::run final : public choices {
 public:
     explicit run(bounded_search& search) : search_{search} {}
 
 protected:
     std::uint32_t pick(decision what, std::uint32_t n) override {
-        // What a scenario asks for is none of the machine's surprises.
+        // The choices of a scenario are no surprises.
         return what == decision::delay ? 0 : step(n, what == decision::scenario);
     }
     std::uint32_t pick_actor(std::span<const actor_id> eligible, bool can_go_on) override {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t stretches[] = {1, 8, 64};
 
-/// The scenario itself: its checks and ranges are nobody's.
+/// The name of code outside of actors: the scenario itself makes checks and owns ranges, too.
 constexpr const char* outside = "the scenario";
 
 }  // namespace
@@ -30,7 +30,8 @@ simulation::simulation(choices& from, const settings& how) : choices_{from}, set
 
 simulation::~simulation() { unwind(); }
 
-/// Of all that is not const and not an operation of an actor.
+/// Throws unless the simulation's own thread calls it. All functions call it that are neither const nor operations of
+/// actors.
 void simulation::must_be_own_thread() const {
     if (std::this_thread::get_id() != owner_) {
         throw std::logic_error("a simulation is used by a thread that did not make it");

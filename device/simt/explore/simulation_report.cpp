@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a simulation says: where each actor is when it ends early, and the events of its timeline.
+/// The texts of a simulation: where each actor is if a run ends early, and the events of the timeline.
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -27,7 +27,7 @@ const char* name_of(order o) {
 
 const char* name_of(scope s) { return s == scope::block ? "block" : s == scope::device ? "device" : "system"; }
 
-/// Tells operations apart in the hash.
+/// Distinguishes operations in the hash.
 std::uint32_t sum_of(const char* what) {
     std::uint32_t sum = 0;
     for (; *what != 0; ++what) {
@@ -99,7 +99,7 @@ std::string simulation::view_text() {
     if (seen.from_writer && seen.acquired && seen.writer != current_) {
         add(absl::StrCat("acquires ", actors_[seen.writer]->name));
     }
-    // Only what is new: with many actors the whole view would fill lines.
+    // Only new knowledge: with many actors, the whole view would fill lines.
     std::string learnt;
     actor& a = me();
     a.shown.resize(actors_.size());

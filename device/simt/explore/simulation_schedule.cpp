@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Which actor goes on.
+/// The choice of the actor that continues.
 
 #include <absl/strings/str_cat.h>
 #include <cxxabi.h>
@@ -22,18 +22,20 @@ namespace orchard::simt::explore {
 
 namespace {
 
-/// How long actors stand still: logical time, and scheduling points after which they go on whatever the time is. Where
-/// all others wait for each other, each round of theirs is short, and there would be no end of rounds.
+/// The length of a delay: a logical time, and a number of scheduling points after which the actor continues in any
+/// case. If all other actors wait for each other, each of their rounds is short, and the time alone would take too many
+/// rounds.
 struct stillness {
     std::uint64_t ns;
     std::uint64_t points;
 };
 constexpr stillness delays[] = {{5'000, 100}, {200'000, 1'000}, {10'000'000, 5'000}};
 
-/// Calls of the seam by destructors, when the run is over. Beyond these, one of them waits for what cannot come.
+/// The most calls of the seam by destructors after a run. If there are more, a destructor waits for something that
+/// cannot happen.
 constexpr std::uint64_t max_calls_when_over = 1'000'000;
 
-/// Stacks kept between runs: mapping them is dear.
+/// Stacks kept between runs, because mapping them is expensive.
 using fiber_store = std::vector<std::unique_ptr<emulated::lane_fiber>>;
 fiber_store& idle_fibers() {
     static thread_local fiber_store store;
@@ -53,9 +55,9 @@ std::unique_ptr<emulated::lane_fiber> take_fiber() {
 
 }  // namespace
 
-/// Gives the actor's exceptions to the thread, and the thread's to the actor, or the other way round. The runtime keeps
-/// them for each thread (Itanium C++ ABI, exception handling, 2.2.2), but actors share one: an actor that is switched
-/// away in a handler must find its own exception again.
+/// Swaps the exceptions of the actor and of the thread. The runtime keeps exceptions for each thread (Itanium C++ ABI,
+/// exception handling, 2.2.2), but several actors share a thread. An actor that is switched away inside a handler must
+/// find its own exception again.
 void simulation::swap_exceptions(actor& a) {
     void* const of_thread = abi::__cxa_get_globals();
     exceptions_of_thread found;
@@ -66,7 +68,7 @@ void simulation::swap_exceptions(actor& a) {
 
 bool simulation::exception_in_flight() { return std::uncaught_exceptions() != 0; }
 
-/// Runs an actor until it is switched away or has ended.
+/// Runs an actor until it is switched away or ends.
 void simulation::resume(actor& a) {
     if (!a.started) {
         a.fiber = take_fiber();
@@ -89,7 +91,7 @@ void simulation::actor_main(void* argument) noexcept {
     simulation& s = *a.in;
     try {
         a.body();
-    } catch (const run_is_over&) {  // the verdict is known
+    } catch (const run_is_over&) {  // the verdict is set already
     } catch (const std::exception& error) {
         s.note_violation(absl::StrCat(a.name, " threw an exception: ", error.what()));
     } catch (...) {
@@ -98,8 +100,8 @@ void simulation::actor_main(void* argument) noexcept {
     s.end(a);
 }
 
-/// What a call of the seam does once the run is over: leaves the actor's body; from a destructor that runs because of
-/// another exception it does nothing. @returns false
+/// Ends a call of the seam after the run is over: leaves the actor's body by an exception. In a destructor that runs
+/// because of another exception, does nothing. @returns false
 bool simulation::leave() {
     if (++calls_when_over_ > max_calls_when_over) {
         std::fprintf(stderr,
@@ -114,7 +116,7 @@ bool simulation::leave() {
     return false;
 }
 
-/// A violation that the running actor has shown. Leaves its body, where that is possible.
+/// Reports a violation by the running actor, and leaves its body if that is possible.
 void simulation::give_up(std::string what) {
     note_violation(std::move(what));
     leave();
@@ -134,7 +136,7 @@ void simulation::point(const char* doing, site where) {
     ++verdict_.points;
     check_length();
     if (exception_in_flight()) {
-        return;  // its destructor may not be left by another exception, should the run end meanwhile
+        return;  // no further exception may leave its destructor if the run ends meanwhile
     }
     if (delays_ < settings_.delays && choices_.choose(decision::delay, 2) == 1) {
         ++delays_;
@@ -175,7 +177,7 @@ bool simulation::can_run(const actor& a) const {
     }
 }
 
-/// Whether another lane of the warp could come to a `converge`, too, without anything that it would wait for.
+/// Returns whether another lane of the warp could still come to this `converge` without waiting for anything.
 bool simulation::others_of_warp_run(const actor& a) const {
     bool any = false;
     emulated::for_each_lane(a.warp->lanes.runnable(), [&](int l) {
@@ -185,12 +187,13 @@ bool simulation::others_of_warp_run(const actor& a) const {
     return any;
 }
 
-/// Finds the actors that can go on, the one that ran last first. @returns whether any actor is waited for at all
+/// Collects the actors that can continue, beginning with the one that ran last. @returns whether the run waits for any
+/// actor
 bool simulation::collect_eligible() {
     eligible_.clear();
     first_wake_ = never;
     bool live = false;
-    bool can_go_on = false;  // not all are in collectives, out of which only another of them could help
+    bool can_go_on = false;  // not all of them wait in collectives that only another one of them could complete
     if (current_ != none && can_run(me())) {
         eligible_.push_back(current_);
     }
@@ -216,7 +219,7 @@ bool simulation::collect_eligible() {
     return live;
 }
 
-/// Chooses the actor that goes on and makes it ready; `none` where the run is over.
+/// Chooses the actor that continues, and makes it ready. Returns `none` if the run is over.
 actor_id simulation::pick_next() {
     if (!verdict_.ok() || unwinding_ || !collect_eligible()) {
         return none;
@@ -237,7 +240,7 @@ actor_id simulation::pick_next() {
     return chosen.id;
 }
 
-/// The lane and some of those that wait at the same place find each other.
+/// Releases the lane together with some of the lanes that wait at the same place, as one group.
 void simulation::leave_converge(const actor& a) {
     emulated::warp& w = a.warp->lanes;
     const site where = w.wait_of(a.lane).at.where;
@@ -257,7 +260,7 @@ void simulation::leave_converge(const actor& a) {
     note_lanes(a, "converge", group, where);
 }
 
-/// Whether a lane waits in a collective for one that was stopped, or for one that does.
+/// Returns whether a lane waits in a collective for a stopped lane, or for a lane that does so.
 bool simulation::held_by_stopped(const actor& a) const {
     if (!any_stopped_) {
         return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What the seam calls: each operation of an actor is a scheduling point, and then happens.
+/// The functions of the seam: each operation of an actor is a scheduling point, and is then executed.
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -47,7 +47,7 @@ void simulation::count(emulated::access kind, scope within) {
     }
 }
 
-/// An operation on memory; what it shows to be wrong ends the run.
+/// Executes an operation on memory. A violation that it throws ends the run.
 template <class Operation>
 auto simulation::in_memory(Operation operation) -> decltype(operation()) {
     try {
@@ -120,8 +120,8 @@ void simulation::fence(scope within, site where) {
     note_event(me(), fence_of(within), 0);
 }
 
-/// As a futex: the word is read as any load would, and an actor that found it unchanged sleeps only if its newest value
-/// is the old one, too; between that look and the sleep nothing happens.
+/// Waits as a futex does. The word is read like by any load. An actor that found it unchanged sleeps only if the newest
+/// value is unchanged, too; nothing happens between that check and the sleep.
 void simulation::wait_while(const shared_access& a, std::uint64_t old) {
     if (!simulated()) {
         return;
@@ -169,7 +169,7 @@ thread_position simulation::position() { return me().at; }
 
 std::uint64_t simulation::clock_ns() {
     if (simulated()) {
-        // Time passes, so that an actor that looks at nothing but the clock gets on.
+        // Time advances, so that an actor that only reads the clock makes progress.
         now_ns_ += point_ns;
         ++clock_reads_;
         me().doing = "clock_ns";
@@ -223,7 +223,7 @@ std::uint64_t simulation::meet(wait_kind kind, lane_mask mask, std::uint64_t ope
     return w.result_of(a.lane);
 }
 
-/// The last lane of a mask has come: all of them go on.
+/// Completes a collective after the last lane of its mask has arrived: all its lanes continue.
 void simulation::complete_meeting(wait_kind kind, lane_mask released, site where) {
     const actor& a = me();
     ++verdict_.lane_costs.collectives;

@@ -24,7 +24,7 @@ void name_table::add(const void* first, std::size_t bytes, std::string name, std
 }
 
 const name_table::range* name_table::find(std::uintptr_t at) const {
-    // The last one counts: a part may be named after the whole.
+    // The last match counts: a part may be named after the whole range was.
     for (auto r = ranges_.rbegin(); r != ranges_.rend(); ++r) {
         if (at - r->first < r->bytes) {
             return &*r;
@@ -61,7 +61,7 @@ std::string trace::text() const {
     constexpr std::uint64_t ns_per_us = 1000;
     std::string text;
     for (const event& e : events_) {
-        // In whole numbers, so that no machine rounds otherwise. The view comes last: it may be long.
+        // Printed as integers, so that all machines round alike. The view comes last, because it may be long.
         std::string line = absl::StrFormat("%6d %6d.%02dus %-9s %-31s %-18s %-24s %-26s %s", e.point,
                                            e.time_ns / ns_per_us, e.time_ns % ns_per_us / 10, e.actor, e.operation,
                                            e.place, e.value, text_of(e.where), e.view);

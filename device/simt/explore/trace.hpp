@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What happened in a run, as a hash and, where asked for, as a timeline that people read. Both are the same on every
-/// machine: words and addresses appear under names, files without their folders.
+/// The record of a run: a hash and, if wanted, a timeline for people to read. Both are the same on every machine: words
+/// and addresses appear by name, files without their folders.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,20 +14,20 @@
 
 namespace orchard::simt::explore {
 
-/// "mailbox_client_impl.cuh:34": without folders, which differ between machines.
+/// Returns a location such as "client.cuh:34", without folders, which differ between machines.
 std::string text_of(site where);
 
-/// Names for words and addresses.
+/// Names of words and addresses.
 class name_table {
 public:
-    /// Word i of `stride` bytes is called `name[i]`; with a stride of 0 all of it is one, `name`.
+    /// Names words: word i of `stride` bytes is `name[i]`. With a stride of 0, the whole range is `name`.
     void add(const void* first, std::size_t bytes, std::string name, std::size_t stride);
 
-    /// The name of the word at `at`; "word N" where it has none.
+    /// Returns the name of the word at `at`; "word N" if it has none.
     [[nodiscard]] std::string name_of(const volatile void* at, std::uint32_t number) const;
-    /// A value: hexadecimal, or name and offset where it is an address in a named range.
+    /// Returns a value as text: hexadecimal, or as name and offset if it is an address in a named range.
     [[nodiscard]] std::string text_of_value(std::uint64_t value) const;
-    /// A value as the hash takes it: an address in a named range by range and offset.
+    /// Returns a value for the hash: an address in a named range is replaced by range and offset.
     [[nodiscard]] std::uint64_t portable(std::uint64_t value) const;
 
 private:
@@ -41,7 +41,7 @@ private:
     std::vector<range> ranges_;
 };
 
-/// One operation.
+/// One operation in the timeline.
 struct event {
     std::uint64_t point = 0;
     std::uint64_t time_ns = 0;
@@ -49,7 +49,7 @@ struct event {
     std::string operation;  ///< "fetch_or acquire"
     std::string place;      ///< the word's name, or what the lanes do together
     std::string value;      ///< "0x1 -> 0x3"
-    std::string view;       ///< how old what it saw is, and what its actor has learnt of the others since
+    std::string view;       ///< how old the value seen is, and what the actor has learnt of the others since
     site where{"", 0};
 };
 
@@ -57,7 +57,7 @@ class trace {
 public:
     name_table names;
 
-    /// Takes a number into the hash.
+    /// Adds a number to the hash.
     void mix(std::uint64_t value) {
         hash_ ^= value + 0x9e3779b97f4a7c15u + (hash_ << 6) + (hash_ >> 2);
         hash_ *= 0xff51afd7ed558ccdu;
@@ -67,8 +67,8 @@ public:
 
     void add(event e) { events_.push_back(std::move(e)); }
     [[nodiscard]] const std::vector<event>& events() const { return events_; }
-    /// A line for each event, in columns, each ended by a newline: point, logical time, actor, operation, word, value,
-    /// place in the source, view.
+    /// Returns one line for each event, in columns, each line ended by a newline: point, logical time, actor,
+    /// operation, word, value, source location, view.
     [[nodiscard]] std::string text() const;
 
 private:

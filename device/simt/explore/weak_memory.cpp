@@ -13,9 +13,9 @@ namespace orchard::simt::explore {
 
 namespace {
 
-// Between the times of two versions that follow each other: room for stores that come in between.
+// Distance of the times of consecutive versions: room for stores that are placed between them.
 constexpr std::uint32_t time_step = 1024;
-// Versions are forgotten in batches, from so many on.
+// The number of versions from which on old ones are forgotten, in batches.
 constexpr std::size_t versions_before_forgetting = 64;
 
 std::uint64_t read_memory(const volatile void* at, std::uint8_t bytes) {
@@ -43,7 +43,7 @@ std::uint64_t applied(modification what, std::uint64_t old, std::uint64_t operan
     return operand;
 }
 
-/// The bits that a word of so many bytes keeps.
+/// Returns the bits of a value that a word of `bytes` bytes keeps.
 std::uint64_t cut(std::uint8_t bytes, std::uint64_t value) {
     return bytes == 4 ? static_cast<std::uint32_t>(value) : value;
 }
@@ -138,7 +138,7 @@ std::uint64_t weak_memory::read(actor_id who, const shared_access& a, order o, w
     return v.value;
 }
 
-/// In front of which version a store comes; the number of versions where behind all.
+/// Returns the version before which a store is placed; the number of versions if it comes last.
 std::size_t weak_memory::place_for(actor_id who, const shared_access& a, const word& w) {
     const std::size_t end = w.versions.size();
     const std::uint32_t passed = std::max(actors_[who].now.at(w.index), w.arrived);
@@ -154,7 +154,7 @@ bool weak_memory::has_room_before(const word& w, std::size_t i) {
     return w.versions[i].time - w.versions[i - 1].time >= 2;
 }
 
-/// Puts a new version at `place`. @param modified for a read-modify-write, the version in front of it, which it took
+/// Adds a version at `place`. @param modified  for a read-modify-write, the version that it took
 void weak_memory::insert(actor_id who, const shared_access& a, word& w, std::uint64_t value, std::size_t place,
                          const version* modified) {
     actor& me = actors_[who];
@@ -223,8 +223,8 @@ void weak_memory::store(actor_id who, const shared_access& a, std::uint64_t valu
     insert(who, a, w, value, place_for(who, a, w), nullptr);
 }
 
-/// Which version a read-modify-write takes and comes behind: the newest, where that one's scope and its own reach each
-/// other; otherwise any readable one such that nothing lies behind it that they must be atomic with.
+/// Returns the version that a read-modify-write takes and follows: the newest one, if it and the read-modify-write are
+/// morally strong. Otherwise any readable version that is followed by no version with which atomicity is required.
 std::size_t weak_memory::taken_by(actor_id who, const shared_access& a, const word& w) {
     if (a.within == scope::system && !actors_[who].of.host) {
         throw violation{
@@ -293,8 +293,8 @@ void weak_memory::promise(actor_id who, const shared_access& a, std::uint64_t va
     ++promises_;
 }
 
-/// Whether the store is one that its actor has promised. A fence in between, or a look at the promised version or a
-/// later one, would order it otherwise than was promised: such a promise stays open.
+/// Returns whether the store keeps a promise of its actor. A fence in between, or a read of the promised version or a
+/// later one, would order the store differently than promised; such a promise stays open.
 bool weak_memory::keep_promise(actor_id who, const shared_access& a, word& w, std::uint64_t value) {
     actor& me = actors_[who];
     const auto v = std::ranges::find_if(w.versions, [who](const version& p) { return p.promised && p.writer == who; });

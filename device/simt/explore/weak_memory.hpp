@@ -2,43 +2,49 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A machine with weak memory: every word keeps its past versions, and each actor a view of which it has surely passed.
+/// A machine with weak memory. Every word keeps its past versions. Every actor has a view of each word: the oldest
+/// version that the actor may still read.
 ///
 ///     word x:   v0 --- v1 --- v2 --- v3        its versions in modification order
 ///                      ^             ^
 ///          A's view of x             newest: a load of A may return v1, v2 or v3
 ///
 /// Modelled:
-/// - A load returns any version that its reader's view does not lie behind, and moves the view of that word there.
-/// - A store appends a version; it may also come in front of versions that its writer has not seen.
-/// - A read-modify-write takes the newest version, and nothing comes between the two. So does a compare-and-swap that
-///   fails, other than in C++: the hardware's does not fail on an old value.
-/// - A release puts a copy of the writer's view beside the version; an acquire that reads it joins that view to its
-///   own. Fences do the same for the relaxed accesses around them. What an actor has read, it passes on with its next
-///   release (cumulativity). A read-modify-write hands on what the version that it took released.
-/// - Scopes. An access and the store it reads from are coherent, and ordered, only where each names a scope that holds
-///   both actors (PTX: morally strong). A release orders an acquire only where these two hold each other so, as does
-///   every link of the chain of read-modify-writes between them. A read-modify-write is atomic only with those.
+/// - A load returns any version from its reader's view on, and moves the view of that word to that version.
+/// - A store adds a version. It may be placed before versions that its writer has not seen.
+/// - A read-modify-write takes the newest version, and no version is ever placed between that one and its own. A
+///   compare-and-swap that fails also reads the newest version, unlike in C++: the hardware's does not fail on an old
+///   value.
+/// - A release stores a copy of the writer's view with the version. An acquire that reads the version joins that copy
+///   to the reader's view. Fences do the same for the relaxed accesses around them. An actor passes on what it has read
+///   with its next release (cumulativity). A read-modify-write passes on what the version that it took released.
+/// - Scopes. An access and the store that it reads from are coherent, and ordered, only if each names a scope that
+///   includes both actors (PTX: morally strong). A release orders an acquire only if these two include each other, and
+///   so does every link in the chain of read-modify-writes between them. A read-modify-write is atomic only relative to
+///   accesses that it is morally strong with.
 /// - A sync of a mask orders its lanes. No other collective orders anything.
-/// - Plain accesses: a violation where a conflicting access, plain or atomic, that came before is not ordered before;
-///   or, where races are no violations, loads that may be stale and order nothing.
-/// - A load that sees a later store (load buffering), by `promise`: only where a driver of the runs asks for it.
-/// - A store is seen by all some time (`set_patience`).
-/// - What a host thread has read of a word is in the host's memory, where words of system scope have their one place:
-///   whatever is stored from then on comes behind it, although nothing orders the two for C++. (A post is written at
-///   a ticket that its writer got only because the host had read the post before.)
+/// - Plain accesses. An access that conflicts with an earlier one, plain or atomic, which is not ordered before it, is
+///   a violation if one of the two is plain. If races are no violations, plain loads may return old versions and order
+///   nothing.
+/// - A load that sees a later store (load buffering), by `promise`, only if the driver of a run asks for it.
+/// - Every store eventually becomes visible to all actors (`set_patience`).
+/// - What a host thread has read of a word is in host memory, the only place of a word of system scope. Every later
+///   store is placed after that version, even if nothing orders the two in C++. (A request is written at a ticket that
+///   its writer got only because the host had read the request before.)
 ///
-/// Not modelled, so that a program may still be wrong:
+/// Not modelled, so that a faulty program may pass:
 /// - load buffering in ordinary runs;
-/// - plain stores that come in front of others, and words torn in parts (they are 32 or 64 bits and aligned);
-/// - two words at one address; proxies; the L1 cache as such, whose stale lines are old versions here;
-/// - a race where the later access ends before the earlier begins and others store in between: other runs show it.
+/// - plain stores that are placed before other stores, and torn words (words have 32 or 64 bits and are aligned);
+/// - two words at one address; proxies; the L1 cache itself, whose stale lines are old versions here;
+/// - a race in which the later access ends before the earlier one begins and other actors store in between: other runs
+///   show it.
 ///
-/// Not modelled, so that a right program of the hardware may fail (the meaning is that of C++20, which is weaker):
-/// - fences of sequential consistency (the seam has none);
+/// Not modelled, so that a program that is right on the hardware may fail (the meaning is that of C++20, which is
+/// weaker):
+/// - sequentially consistent fences (the seam has none);
 /// - data and control dependencies, which order nothing;
-/// - a store of a thread that released the same word by an earlier store, which in PTX still releases that;
-/// - host threads are in one scope only by `system`.
+/// - a store of a thread that released the same word by an earlier store; in PTX, the later store still releases that;
+/// - scopes of host threads other than `system`.
 ///
 /// Sources: the view machines of Kang et al., A Promising Semantics for Relaxed-Memory Concurrency, POPL 2017; scopes
 /// and moral strength: Lustig et al., A Formal Analysis of the NVIDIA PTX Memory Consistency Model, ASPLOS 2019, and
@@ -63,20 +69,20 @@ namespace orchard::simt::explore {
 using emulated::modification;
 using emulated::shared_access;
 
-/// What is wrong with the program under test; thrown through the actor that has shown it.
+/// An error of the program under test; thrown through the actor that has shown it.
 struct violation {
     std::string what;
 };
 
-/// Which threads an actor shares a scope with.
+/// The scopes that an actor belongs to.
 struct party {
     bool host = false;
-    std::uint32_t block = 0;  ///< of the device; 0 for the host
+    std::uint32_t block = 0;  ///< block of the device; 0 for the host
     bool operator==(const party&) const = default;
 };
 
-/// How far an actor has surely come: with each word (the time of a version) and with each other actor (its count of
-/// accesses).
+/// An actor's knowledge: for each word, the time of the oldest version that it may read; for each other actor, the
+/// number of that actor's accesses that it is ordered after.
 class view {
 public:
     [[nodiscard]] std::uint32_t at(std::uint32_t index) const { return index < at_.size() ? at_[index] : 0; }
@@ -101,14 +107,14 @@ private:
 
 /// What an access saw, for the trace.
 struct sighting {
-    std::uint32_t word = 0;      ///< index of the word, in the order of first accesses
-    std::uint64_t before = 0;    ///< value read, or newest value before a store
-    std::uint64_t after = 0;     ///< value of the word as this access leaves it
-    std::uint32_t versions = 0;  ///< how many the access could have seen
-    std::uint32_t back = 0;      ///< how many newer ones than the one seen there are
-    actor_id writer = 0;         ///< of the version read
-    bool from_writer = false;    ///< whether it was written by an actor at all
-    bool acquired = false;       ///< whether the reader's view was joined with the writer's
+    std::uint32_t word = 0;      ///< number of the word, in the order of first accesses
+    std::uint64_t before = 0;    ///< value read; for a store, the newest value before it
+    std::uint64_t after = 0;     ///< value of the word after this access
+    std::uint32_t versions = 0;  ///< number of versions that the access could have seen
+    std::uint32_t back = 0;      ///< number of versions newer than the one seen
+    actor_id writer = 0;         ///< writer of the version read
+    bool from_writer = false;    ///< an actor has written that version
+    bool acquired = false;       ///< the reader's view was joined with the writer's
 };
 
 /// The memory of one run. Not thread-safe.
@@ -116,15 +122,16 @@ class weak_memory {
 public:
     explicit weak_memory(choices& from) : choices_{from} {}
 
-    /// Versions that were replaced so many accesses ago are read no more: what is stored becomes visible some time.
+    /// Sets after how many accesses a replaced version is no longer read, so that every store becomes visible
+    /// eventually.
     void set_patience(std::uint64_t accesses) { patience_ = accesses; }
-    /// Whether a race of plain accesses is a violation (the default), or a load that may return old versions.
+    /// Sets whether a race of plain accesses is a violation (the default), or a load that may return old versions.
     void set_races_are_violations(bool yes) { races_are_violations_ = yes; }
 
-    /// Takes up what was written to words while no actor ran, as if everybody knew of it.
+    /// Takes over values that were written to words while no actor ran; every actor knows of them.
     void take_up_outside_changes();
 
-    /// A new actor. It begins behind everything that the actors of `after` have done.
+    /// Adds an actor. It is ordered after everything that the actors of `after` have done.
     actor_id add_actor(party of, std::span<const actor_id> after = {});
 
     std::uint64_t load(actor_id who, const shared_access& a);
@@ -133,22 +140,22 @@ public:
     bool compare_exchange(actor_id who, const shared_access& a, order on_failure, std::uint64_t& expected,
                           std::uint64_t desired);
     void fence(actor_id who, scope within);
-    /// Orders what each of them did before with what each does after: a barrier of their mask.
+    /// Orders what each actor of the group did before after what each does later: a barrier of their mask.
     void join(std::span<const actor_id> group);
 
-    /// Adds what `who` will store later, for others to see now: loads that see later stores (load buffering). `a`: a
-    /// relaxed atomic store. The store that keeps the promise makes no other version. The caller has to show before
-    /// that `who`, alone, would store this, and again at each step until it is kept: otherwise values come out of thin
-    /// air. A run that ends with open promises is no execution.
+    /// Adds a value that `who` will store later, so that other actors can see it now (load buffering). `a` is a relaxed
+    /// atomic store. The store that keeps the promise adds no other version. The caller must show, before the call and
+    /// at each step until the promise is kept, that `who` alone would store this value; otherwise values come out of
+    /// thin air. A run that ends with open promises is no execution.
     void promise(actor_id who, const shared_access& a, std::uint64_t value);
     [[nodiscard]] bool promises_kept() const { return promises_ == 0; }
 
-    /// The newest version of a word, without ordering anything.
+    /// Returns the newest value of a word, and orders nothing.
     [[nodiscard]] std::uint64_t newest(const shared_access& a) { return find(a).versions.back().value; }
 
-    /// What the last access saw.
+    /// Returns what the last access saw.
     [[nodiscard]] const sighting& last() const { return last_; }
-    /// How much of what `other` did `who` is behind of, in accesses of `other`.
+    /// Returns the number of accesses of `other` that `who` is ordered after.
     [[nodiscard]] std::uint32_t knows(actor_id who, actor_id other) const {
         return actors_[who].now.at(actors_[other].index);
     }
@@ -158,21 +165,21 @@ private:
     static constexpr std::size_t levels = 3;  // block, device, system
     using snapshot = std::shared_ptr<const view>;
 
-    /// What a version passes on to those that acquire it.
+    /// What a version passes on to actors that acquire it.
     struct release {
-        party by;      // a release orders those who are in its scope, as those that acquire it are to name one
-        scope within;  // that holds who released; however many read-modify-writes lie between the two
+        party by;      // the actor that releases; an acquire must name a scope that includes it
+        scope within;  // the scope that the release names, also if read-modify-writes lie between the two
         snapshot known;
     };
     using releases_of_version = absl::InlinedVector<release, 1>;
 
     struct actor {
         party of;
-        std::uint32_t index = 0;  // in views
+        std::uint32_t index = 0;  // index in views
         std::uint32_t clock = 0;
         view now;
-        std::array<view, levels> pending;     // what a fence will acquire
-        std::array<snapshot, levels> fenced;  // what the last fences released
+        std::array<view, levels> pending;     // what the next fence will acquire, by scope
+        std::array<snapshot, levels> fenced;  // what the last fences released, by scope
     };
     struct version {
         std::uint64_t value = 0;
@@ -180,13 +187,13 @@ private:
         releases_of_version released;
         site where{"", 0};
         std::uint32_t time = 0;
-        std::uint32_t clock = 0;  // of the writer
+        std::uint32_t clock = 0;  // clock of the writer
         actor_id writer = 0;
         scope within = scope::system;
         bool initial = false;
         bool is_plain = false;
-        bool promised = false;  // its writer has yet to store it
-        bool glued = false;     // nothing may come between this and the version before it
+        bool promised = false;  // its writer has not stored it yet
+        bool glued = false;     // no version may be placed between this one and the one before
     };
     struct reading {
         actor_id who;
@@ -196,9 +203,9 @@ private:
     struct word {
         const volatile void* address;
         std::uint8_t bytes;
-        std::uint32_t number;       // in the order of first accesses
-        std::uint32_t index;        // in views
-        std::uint32_t arrived = 0;  // the time of the latest version that the host has read
+        std::uint32_t number;       // number in the order of first accesses
+        std::uint32_t index;        // index in views
+        std::uint32_t arrived = 0;  // time of the latest version that the host has read
         std::vector<version> versions;
         std::vector<reading> plain_reads;  // since the last store
     };
@@ -229,7 +236,7 @@ private:
     bool races_are_violations_ = true;
     std::uint64_t accesses_ = 0;
     std::uint32_t indices_ = 0;
-    std::uint32_t promises_ = 0;  // not yet kept
+    std::uint32_t promises_ = 0;  // number of promises that are not kept yet
     std::vector<actor> actors_;
     absl::flat_hash_map<const volatile void*, std::uint32_t> numbers_;
     std::vector<std::unique_ptr<word>> words_;

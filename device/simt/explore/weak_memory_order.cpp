@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Which access is ordered after which: releases and acquires, fences, barriers, and the races that they leave.
+/// The order of accesses: releases and acquires, fences, barriers, and the races that they leave.
 
 #include <absl/strings/str_format.h>
 
@@ -36,8 +36,8 @@ std::shared_ptr<const view> both(const std::shared_ptr<const view>& a, const std
 
 }  // namespace
 
-/// Whether the access and the version's store are morally strong: ordered by their thread, or both atomic and each
-/// of a scope that holds both actors.
+/// Returns whether the access and the version's store are morally strong: ordered within one thread, or both atomic,
+/// each with a scope that includes both actors.
 bool weak_memory::reaches(actor_id who, const shared_access& a, const version& v) const {
     if (v.initial || v.writer == who) {
         return true;
@@ -46,7 +46,7 @@ bool weak_memory::reaches(actor_id who, const shared_access& a, const version& v
     return !a.is_plain && !v.is_plain && level(a.within) >= need && level(v.within) >= need;
 }
 
-/// Whether what wrote the version is ordered before what the actor does now.
+/// Returns whether the store of the version is ordered before what the actor does now.
 bool weak_memory::is_before(actor_id who, const version& v) const {
     return v.initial || actors_[who].now.at(actors_[v.writer].index) >= v.clock;
 }
@@ -74,7 +74,8 @@ void weak_memory::observe(actor_id who, const shared_access& a, order o, const w
     }
 }
 
-/// What a store of the actor itself releases: what it knows now, for a releasing one; what its fences released.
+/// Returns what a store of the actor releases by itself: a releasing store, all that the actor knows now; any store,
+/// what the actor's fences released.
 weak_memory::releases_of_version weak_memory::own_releases(const actor& me, const shared_access& a) {
     releases_of_version made;
     for (std::size_t l = levels; l-- != 0 && !a.is_plain;) {
@@ -83,14 +84,14 @@ weak_memory::releases_of_version weak_memory::own_releases(const actor& me, cons
         if (known != nullptr && (made.empty() || made.back().known != known)) {
             made.push_back({me.of, static_cast<scope>(l), known});
         }
-        if (by_itself) {  // it knows more than any fence before it
+        if (by_itself) {  // it includes what any earlier fence released
             break;
         }
     }
     return made;
 }
 
-/// A read-modify-write hands on what the version that it took released.
+/// Adds what a read-modify-write passes on: the releases of the version that it took.
 void weak_memory::hand_on(const actor& me, const shared_access& a, const version& taken, releases_of_version& to) {
     for (const release& r : taken.released) {
         const bool known_already =
@@ -134,7 +135,8 @@ void weak_memory::join(std::span<const actor_id> group) {
     }
 }
 
-/// A violation where the access conflicts with an earlier one that it is not ordered after, and one of them is plain.
+/// Throws a violation if the access conflicts with an earlier one that is not ordered before it, and one of the two is
+/// plain.
 void weak_memory::check_race(actor_id who, const shared_access& a, const word& w, const char* what) {
     const bool writes = what[0] == 's';
     const version& newest = w.versions.back();
