@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// `heap_ref`, the interface of a heap in kernels.
+
 #include <cstdint>
 #include <type_traits>
 

@@ -137,6 +137,7 @@ inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
         return 0;
     }
     const auto segment = static_cast<std::uint32_t>((static_cast<const char*>(p) - view_.base) >> segment_shift);
+    // Acquire: pairs with the release that set the descriptor; a chunk's record was written before that.
     const std::uint64_t d = view_.descriptors[segment].load<simt::order::acquire>();
     switch (device::descriptor::kind(d)) {
         case device::segment_kind::slab:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The slow paths of a heap, compiled once for the host build; see slow_paths.cuh.
+
 #include "device/slow_paths.cuh"
 
 #include "device/arrays/array_path.cuh"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The classes of the members of a set; see class_index.hpp.
+
 #include "host/class_index.hpp"
 
 #include <algorithm>

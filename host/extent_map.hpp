@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The committed extents of a shard, by which the service decides what to decommit.
+
 #include <bit>
 #include <cstdint>
 #include <optional>

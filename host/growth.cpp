@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The growth thread; see growth.hpp.
+
 #include "host/growth.hpp"
 
 #include <algorithm>
@@ -219,7 +221,8 @@ bool growth::commit_wanted(std::size_t shard) {
     }
     if (done.ok()) {
         (void)line.ready.push({{taken.first, count}, done.tier});
-        line.committed.store<simt::order::release>(have + count);  // pairs with the service's acquire
+        line.committed.store<simt::order::release>(
+            have + count);  // pairs with the acquire of a host thread that waits for memory
     } else {
         note_failure(line, done);
     }
@@ -299,6 +302,7 @@ void growth::run() {
 
 void growth::stop() {
     if (thread_.joinable()) {
+        // Release: pairs with the acquire in `run`.
         stopping_.store<simt::order::release>(1);
         wake();
         thread_.join();

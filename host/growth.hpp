@@ -2,6 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The growth thread, which commits and decommits memory, and the words by which the services of the shards talk to
+/// it.
+
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The host's side of the mailbox.
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The OR-tree of free segments; see or_tree.hpp.
+
 #include "host/or_tree.hpp"
 
 #include <algorithm>

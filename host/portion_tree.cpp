@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The portion space and its tree; see portion_tree.hpp.
+
 #include "host/portion_tree.hpp"
 
 #include <algorithm>

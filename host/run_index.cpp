@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The run summaries of an OR-tree; see run_index.hpp.
+
 #include "host/run_index.hpp"
 
 #include <absl/strings/str_format.h>

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// Extents, and the ring that carries them between a shard's service and the growth thread.
+
 #include <cstdint>
 #include <optional>
 

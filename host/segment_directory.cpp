@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The states of segments; see segment_directory.hpp.
+
 #include "host/segment_directory.hpp"
 
 #include <algorithm>

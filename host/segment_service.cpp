@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The requests of one shard; see segment_service.hpp. segment_service_parking.cpp has the requests that wait.
+
 #include "host/segment_service.hpp"
 
 #include <algorithm>

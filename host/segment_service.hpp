@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The service of one shard: it answers the requests of kernels from the host's structures.
+
 #include <atomic>
 #include <cstdint>
 #include <optional>

@@ -81,6 +81,7 @@ void segment_service::note_blocked(const parked_request& p) {
 }
 
 void segment_service::reject_grant(const parked_request& p) {
+    // Acquire: pairs with the release in `growth::note_failure`.
     const auto failed = static_cast<failure_reason>(line_.failed.load<simt::order::acquire>());
     response_status why = response_status::out_of_memory;
     if (is_closing()) {

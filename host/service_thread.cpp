@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The thread of a service; see service_thread.hpp.
+
 #include "host/service_thread.hpp"
 
 #include <pthread.h>

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The thread that runs a service.
+
 #include <atomic>
 #include <cstdint>
 #include <functional>

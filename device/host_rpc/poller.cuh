@@ -57,6 +57,7 @@ inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
     const bool waits = e.turn.own_slot != poller_turn::no_slot;
     const std::uint64_t own = waits ? box.device->slots()[e.turn.own_slot].load<simt::order::relaxed>() : 0;
     if (e.turn.deep == 1) {
+        // Acquire: pairs with the service's release (`mailbox_server::send`).
         e.turn.words[0] = ring[at & end].load<simt::order::acquire>();
     } else {
         std::uint64_t words[depth];

@@ -133,6 +133,7 @@ ORCHARD_INLINE std::uint64_t leaves_refused(const segment_request& d) {
 inline ORCHARD_NOINLINE void note_exhaustion(const segment_request& d) {
     const std::uint64_t leaves = leaves_refused(d);
     if (is_leader(d.mask) && leaves <= exhaustion::max_leaves) {
+        // Release: pairs with the acquire in `known_exhaustion`.
         d.h.state->exhausted.word.raise<order::release>(exhaustion{d.reclaim, leaves, d.why}.pack());
     }
 }

@@ -47,6 +47,7 @@ inline ORCHARD_NOINLINE bool has_record(const block_search& s) {
     if (is_portion(s.chunk)) {
         return first == s.offset >> segment_shift;
     }
+    // Acquire: pairs with the release in `write_owners`.
     const std::uint64_t d = s.h.descriptors[first].load<order::acquire>();
     return descriptor::kind(d) == segment_kind::chunk && descriptor::extent(d) == first;
 }

@@ -94,6 +94,7 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_m
     if (place >= h.max_slabs) {
         return failure_reason::out_of_memory_device_budget;
     }
+    // Acquire, so that the entry is read after this count.
     const std::uint32_t refused = from_leader(mask, head.refusal.load<order::acquire>());
     const std::uint32_t found = from_leader(mask, is_leader(mask) ? reserve_index(h, page_class, place) : 0);
     if (found == growing_entry) {
@@ -102,8 +103,10 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_m
     if (found != 0) {
         return failure_reason::none;  // the slab has been created meanwhile
     }
+    // Adds 0: a read-modify-write reads the newest value.
     if (from_leader(mask, is_leader(mask) ? head.grown.fetch_add<order::acquire>(0) : 0) != seen) {
         if (is_leader(mask)) {
+            // Release: pairs with the acquire in `await_growth`.
             h.table(page_class)[place].store<order::release>(0);
         }
         return failure_reason::none;

@@ -119,6 +119,7 @@ inline ORCHARD_FN bool is_in_slab(const heap_view& h, const void* p) {
         return false;
     }
     const auto segment = static_cast<std::uint32_t>((static_cast<const char*>(p) - h.base) >> segment_shift);
+    // Acquire: pairs with the release in `slab_publish`.
     return descriptor::kind(h.descriptors[segment].load<order::acquire>()) == segment_kind::slab;
 }
 

@@ -141,6 +141,7 @@ inline ORCHARD_NOINLINE bool slab_claim_all(const slab_retiring& r) {
         bool won = true;
         if (word < words) {
             std::uint64_t expected = 0;
+            // Acquires the frees of the pages' last owners (`free_page`).
             won = simt::mutation::is(fault::retire_claim)
                       ? bitmap[word].load<order::acquire>() == 0
                       : bitmap[word].compare_exchange<order::acquire>(expected, class_word_mask(page_class, word));
@@ -155,6 +156,7 @@ inline ORCHARD_NOINLINE bool slab_claim_all(const slab_retiring& r) {
     ORCHARD_NO_UNROLL
     for (std::uint32_t i = 0; i < mine; ++i) {
         const std::uint32_t word = i * width + rank;
+        // Releases what this lane acquired, to the next lane that claims these pages.
         bitmap[word].fetch_and<order::release>(~class_word_mask(page_class, word));
     }
     return false;

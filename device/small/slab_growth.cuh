@@ -21,6 +21,7 @@ inline ORCHARD_FN std::uint32_t reserve_index(const heap_view& h, std::uint32_t 
         // Raised before the entry is written, so that a scan covers the index. An index that stays empty costs a scan
         // one load.
         h.state->slabs[page_class].count.raise<order::relaxed>(index + 1);
+        // On success, acquires the release of the group that emptied the index.
         entry.compare_exchange<order::acquire>(found, growing_entry);
     }
     return found;
@@ -51,6 +52,7 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
     const lane_mask alone = lane_mask{1} << simt::lane_id();
     segment_run run;
     if (!cache_take(h, alone, 1, &run)) {
+        // Release: pairs with the acquires in `reserve_index` and `await_slab`.
         h.table(page_class)[index].store<order::release>(0);
         return;
     }
@@ -105,6 +107,7 @@ inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
             }
         } else {
             refusal.store<order::relaxed>((before / 256 + 1) * 256 + static_cast<std::uint32_t>(o.why));
+            // Release: pairs with the acquires in `reserve_index` and `await_slab`.
             o.h.table(o.page_class)[o.index].store<order::release>(0);
         }
     }
@@ -140,6 +143,7 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
         if (is_known_unserved(o)) {
             return false;
         }
+        // Acquire, so that the entry is read after this count.
         o.rejections = from_leader(o.group, refusal.load<order::acquire>()) / 256;
         o.entry = from_leader(o.group, is_leader(o.group) ? reserve_index(o.h, o.page_class, o.index) : 0);
         if (o.entry == 0) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The execution of blocks on the emulated device; see block_runner.hpp.
+
 #include "device/simt/emulated/block_runner.hpp"
 
 #include <absl/strings/str_format.h>

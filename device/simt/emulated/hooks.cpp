@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The functions of the seam on the host: they call the simulation, the block runner, or act for a lone host thread.
+
 #include "device/simt/emulated/hooks.hpp"
 
 #include <algorithm>

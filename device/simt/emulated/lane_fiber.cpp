@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// Stacks and fibers of lanes; see lane_fiber.hpp.
+
 #include "device/simt/emulated/lane_fiber.hpp"
 
 #include <sys/mman.h>

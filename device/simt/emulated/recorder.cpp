@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The record of a kernel's accesses; see recorder.hpp.
+
 #include "device/simt/emulated/recorder.hpp"
 
 #include <algorithm>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The texts of a launch's errors; see report.hpp.
+
 #include "device/simt/emulated/report.hpp"
 
 #include <absl/strings/str_cat.h>

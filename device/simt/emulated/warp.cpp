@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The collectives of an emulated warp; see warp.hpp.
+
 #include "device/simt/emulated/warp.hpp"
 
 #include <algorithm>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The sources of choices; see choices.hpp.
+
 #include "device/simt/explore/choices.hpp"
 
 #include <algorithm>

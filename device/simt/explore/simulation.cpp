@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The life of a simulation: its actors, its checks, its end. simulation_schedule.cpp chooses actors;
+/// simulation_seam.cpp executes their operations.
+
 #include "device/simt/explore/simulation.hpp"
 
 #include <absl/strings/str_cat.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// Names and texts of a timeline; see trace.hpp.
+
 #include "device/simt/explore/trace.hpp"
 
 #include <absl/strings/ascii.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// Loads and stores of the weak memory; see weak_memory.hpp. weak_memory_order.cpp decides what is ordered.
+
 #include "device/simt/explore/weak_memory.hpp"
 
 #include <absl/strings/str_format.h>
