@@ -134,8 +134,7 @@ static_assert(descriptor::kind_field::holds(static_cast<std::uint64_t>(segment_k
 struct alignas(128) slab_table_head {
     // Read by every request, seldom written.
     device_word<std::uint32_t> count;    ///< all indices ever used are below it; a scan covers [0, count)
-    device_word<std::uint32_t> spread;   ///< all slabs are at indices below it, as a hint; retiring the last slab
-                                         ///< lowers it
+    device_word<std::uint32_t> spread;   ///< all slabs lie below it; a hint that falls with the last slab
     device_word<std::uint32_t> refusal;  ///< the last failure to open a slab: a count, and the reason in the low 8 bits
     device_word<std::uint32_t> grown;    ///< slabs that the walks of a published policy have added
     // Written by every search, hence on a cache line of its own: a request that finds a page at its hint does not wait
@@ -233,6 +232,7 @@ struct alignas(128) granted_end {
 /// The state of the portion bitmaps of one line of segments (`segments_a_line`): whether they are cleared.
 enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
 
+/// The part of a heap's metadata that exists once. Each hot word lies on a cache line of its own.
 struct heap_state {
     slab_table_head slabs[class_count];
     padded_atomic cache_level;                        ///< segments in the segment cache
@@ -260,8 +260,7 @@ struct heap_view {
     std::uint32_t max_slabs = 0;  ///< length of a class's slab table: as many slabs as memory may ever be committed for
     std::uint32_t shards = 1;     ///< number of mailboxes in use
     std::uint32_t segments_per_shard = 0;
-    std::uint32_t cache_target = 64;  ///< segments that the segment cache should hold; 0: every request goes to the
-                                      ///< host
+    std::uint32_t cache_target = 64;  ///< segments to keep cached; 0: every request goes to the host
     std::uint32_t cache_max = 128;    ///< segments above which some are returned to the host
     std::uint32_t refill_batch = 16;  ///< the least number of segments that a refill asks for
     bool hardened = false;            ///< an invalid free ends the kernel
@@ -271,21 +270,16 @@ struct heap_view {
     std::uint16_t stamp = 0;  ///< marks the portion records that this heap has written
     portion_policy portions_by = portion_policy::packed;
     std::uint8_t log_chunk_lanes = 5;                   ///< log2 of the number of lanes that may share a chunk
-    layout arrays = layout::automatic();                ///< the layout of arrays whose call leaves the choice to the
-                                                        ///< heap
+    layout arrays = layout::automatic();                ///< layout of arrays whose call leaves it to the heap
     lane_order order_of_lanes = lane_order::ascending;  ///< the order of lanes in rows of interleaved arrays
-    std::uint64_t reclaim_patience_ns = 100'000'000;    ///< time after which a reclaim under way is no longer waited
-                                                        ///< for
+    std::uint64_t reclaim_patience_ns = 100'000'000;    ///< after which a reclaim under way is waited for no longer
     heap_state* state = nullptr;
     const heap_view* self = nullptr;                      ///< a copy of this view in memory that kernels read
-    device_word<std::uint32_t>* slab_table = nullptr;     ///< [class_count][max_slabs]: segment + 1, 0, or
-                                                          ///< `growing_entry`
+    device_word<std::uint32_t>* slab_table = nullptr;     ///< [class_count][max_slabs]: segment + 1, 0 or growing
     device_word<std::uint64_t>* descriptors = nullptr;    ///< [segments]
-    device_word<std::uint64_t>* cache = nullptr;          ///< [(segments + 63) / 64]: 1 = the segment is in the segment
-                                                          ///< cache
+    device_word<std::uint64_t>* cache = nullptr;          ///< [(segments + 63) / 64]: 1 = the segment is cached
     device_word<std::uint64_t>* cache_summary = nullptr;  ///< a bit for each word of `cache` that may be nonzero
-    device_word<std::uint32_t>* cleared_words = nullptr;  ///< [segments]: how many words of the segment's bitmap, from
-                                                          ///< the first, were ever cleared
+    device_word<std::uint32_t>* cleared_words = nullptr;  ///< [segments]: first words of its bitmap ever cleared
     device_word<std::uint32_t>* cleared_lines = nullptr;  ///< [portion_lines()]: a `line_state`
     device_word<std::uint64_t>* bitmaps = nullptr;        ///< [segments][bitmap_words]
     /// [portion_lines()][31][words_a_line]: 1 = a portion in the segment cache begins here

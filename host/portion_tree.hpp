@@ -27,8 +27,7 @@ enum class portion_release : std::uint8_t {
 
 /// The parameters of a portion tree. The defaults are a heap's.
 struct portion_shape {
-    std::uint32_t segments = 0;                       ///< number of segments that may be in the space, 0 to
-                                                      ///< `max_segments`
+    std::uint32_t segments = 0;                       ///< segments that may be in the space; at most `max_segments`
     portion_policy policy = portion_policy::packed;   ///< cannot change later
     std::uint32_t block_leaves = leaves_per_segment;  ///< a power of two, 2 to 32; fewer than 32 only in tests
 };

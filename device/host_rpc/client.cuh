@@ -88,8 +88,7 @@ struct poller_turn {
     std::uint32_t for_others;
     bool last;
     std::uint32_t at;                    ///< index in `words` of the response that this lane delivers
-    std::uint32_t others;                ///< a bit for each response of the current pair, from `at` on, that found no
-                                         ///< waiter
+    std::uint32_t others;                ///< a bit for each response from `at` on without a waiter
     std::uint64_t handed;                ///< the response that goes to the completion
     std::uint64_t asked;                 ///< the slot's word, which says what the request asked for
     mailbox::grant granted;              ///< what the response grants to that request

@@ -38,8 +38,7 @@ inline ORCHARD_NOINLINE void set_result(segment_request& d) {
 struct request_of_memory {
     std::uint32_t k;           ///< whole segments
     std::uint32_t leaves = 0;  ///< leaves of the tail behind them; `k` or `leaves` may be 0
-    std::uint64_t bytes = 0;   ///< sum of the lanes' blocks, if the request is for a chunk, which is then counted; 0:
-                               ///< it is for no chunk
+    std::uint64_t bytes = 0;   ///< sum of the lanes' blocks in a chunk, to be counted; 0: no chunk
     /// The reclaim after which a failure is final. 0: no reclaim is needed, and a failure only says that no memory was
     /// found at once.
     std::uint64_t reclaim = 0;

@@ -70,8 +70,7 @@ struct hint_claim {
 
     std::uint32_t unit = nothing;  ///< numbered across all segments; or `closing` if the heap is being closed
     std::uint32_t won = 0;         ///< claimed pages of the unit, one bit for each lane's own hint
-    std::uint64_t spare = 0;       ///< further claimed pages of the same bitmap word, for lanes whose own page was
-                                   ///< taken
+    std::uint64_t spare = 0;       ///< further claimed pages of that word, for lanes whose own page was taken
 };
 
 /// Claims the pages `wanted` of a unit of a slab. For pages that are taken, claims other pages of the same bitmap word,

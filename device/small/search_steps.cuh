@@ -176,8 +176,7 @@ inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     auto& there = s.slabs.table[at / parts()];
     std::uint32_t entry = there.load<order::relaxed>();
     if (entry == 0) {
-        entry = there.fetch_or<order::acquire>(0);  // a read-modify-write reads the newest value, so that the scan
-                                                    // misses no slab
+        entry = there.fetch_or<order::acquire>(0);  // reads the newest value: misses no slab
     }
     growing = entry == growing_entry;
     if (!is_slab_entry(entry)) {
