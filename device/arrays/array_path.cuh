@@ -4,7 +4,7 @@
 
 /// Allocation and freeing of one lane's interleaved array.
 
-#include "device/arrays/lane_chunks.cuh"
+#include "device/arrays/array_layout.cuh"
 #include "device/large/large_path.cuh"
 
 namespace orchard::device {

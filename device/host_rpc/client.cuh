@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "device/group/leader.cuh"
+#include "device/host_rpc/poller_settings.cuh"
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
 #include "uvm/geometry/failure_reason.hpp"
@@ -28,19 +29,6 @@ using mailbox::poller_word;
 using mailbox::response;
 using mailbox::response_status;
 using mailbox::slot_word;
-
-namespace poller {
-/// Words that each lane of a poller reads at once while there is traffic: 128 responses for a full warp.
-inline constexpr std::uint32_t depth = 4;
-/// Responses that a lane delivers at once: as many as registers allow.
-inline constexpr std::uint32_t at_once = 2;
-/// Rounds for which a poller serves other groups after its own response has arrived.
-inline constexpr std::uint32_t rounds_for_others = 8;
-/// Rounds after which a poller gives up its lease, so that its word changes even while no response arrives.
-inline constexpr std::uint32_t longest_turn = 64;
-/// If a poller word has not changed for this long, its poller is taken for stopped.
-inline constexpr std::uint64_t lost_after_ns = 5'000'000;
-}  // namespace poller
 
 /// What a group keeps of a request that it sent.
 struct ticket {

@@ -9,7 +9,7 @@
 /// 2. *Reserving.* A reservation (an atomic add on the class's high-water mark) names the next pages of the class's
 ///    sequence of slabs. Demand thereby determines which slabs are missing. The first group that reaches a missing slab
 ///    gets a segment for it; the other groups wait for it.
-/// 3. *Sweeping* (a scan). If no segment can be got, the lanes look at all words of the class. If they see no free
+/// 3. *Scaning* (a scan). If no segment can be got, the lanes look at all words of the class. If they see no free
 ///    page, the group needs a reclaim that begins afterwards, and then asks for a segment once more. If that fails too,
 ///    the request fails.
 ///
@@ -29,7 +29,7 @@ inline ORCHARD_FN void page_search::advance_reserved() {
     if (why != failure_reason::none) {
         left = 0;
     } else if (!missing) {
-        swept = false;
+        scanned = false;
         opening.reclaim = 0;
         const std::uint64_t next = (position >> log_pages()) + 1;
         if (!served && next < entries && is_leader(s.group)) {
@@ -41,7 +41,7 @@ inline ORCHARD_FN void page_search::advance_reserved() {
     }
 }
 
-inline ORCHARD_FN void page_search::advance_sweep() {
+inline ORCHARD_FN void page_search::advance_scan() {
     if (!served) {  // if a lane was served, there may be more pages at the same position
         const auto width = static_cast<std::uint32_t>(simt::popcount(s.group));
         const std::uint32_t total = entries * parts();
@@ -64,7 +64,7 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
             }
             break;
         case search_stage::reserving: advance_reserved(); break;
-        case search_stage::sweeping: advance_sweep(); break;
+        case search_stage::scanning: advance_scan(); break;
         case search_stage::ended: break;
     }
     if (s.without() == 0) {
@@ -127,25 +127,25 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
     if (why == failure_reason::closing) {
         return search_stage::ended;
     }
-    if (stage == search_stage::sweeping) {
+    if (stage == search_stage::scanning) {
         if (contested && !late) {
-            return search_stage::sweeping;
+            return search_stage::scanning;
         }
         if (opening.reclaim != 0 || (why != failure_reason::none && !is_shortage(why))) {
             return search_stage::ended;
         }
         why = failure_reason::none;
-        swept = true;
+        scanned = true;
         return search_stage::reserving;
     }
     if (why != failure_reason::none) {
-        return search_stage::sweeping;
+        return search_stage::scanning;
     }
     if (stage == search_stage::reserving && (known & facts::may_probe) != 0 && spread != 0) {
         return search_stage::probing;
     }
-    if ((known & facts::is_exhausted) != 0 && !swept) {
-        return search_stage::sweeping;
+    if ((known & facts::is_exhausted) != 0 && !scanned) {
+        return search_stage::scanning;
     }
     constexpr std::uint32_t max_again = 4;
     if (stage == search_stage::probing && (known & facts::has_room) != 0 && again < max_again) {
@@ -171,7 +171,7 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
         spread = agreed_spread;
         stage = next_stage(known);
     }
-    return simt::ballot(s.here, on && stage == search_stage::sweeping) != 0;
+    return simt::ballot(s.here, on && stage == search_stage::scanning) != 0;
 }
 
 /// Reserves as many pages as the group lacks.
@@ -190,9 +190,9 @@ inline ORCHARD_FN void page_search::reserve_pages(bool on) {
 }
 
 /// Begins a scan of all words. Each warp begins at a different word. Each lane calls it for itself.
-inline ORCHARD_FN void page_search::begin_sweep() {
+inline ORCHARD_FN void page_search::begin_scan() {
     if (is_leader(s.group)) {
-        opening.h.add(counter::sweeps, 1);
+        opening.h.add(counter::scans, 1);
     }
     if (contested) {
         simt::pause(500);
@@ -227,14 +227,14 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
     const bool on = left == 0;
     const bool reserves = on && stage == search_stage::reserving;
     if (simt::ballot(s.here, reserves) != 0) {
-        reserve_pages(reserves && !swept);
-        choose_hole(reserves && swept);
+        reserve_pages(reserves && !scanned);
+        choose_hole(reserves && scanned);
     }
     if (on && stage == search_stage::probing) {
         left = 2;
     }
-    if (on && stage == search_stage::sweeping) {
-        begin_sweep();
+    if (on && stage == search_stage::scanning) {
+        begin_scan();
     }
     return simt::ballot(s.here, stage != search_stage::ended) == 0;
 }
@@ -312,7 +312,7 @@ ORCHARD_INLINE void open_slabs(page_search& p) {
 }
 
 /// Frees blocks that the host has freed, so that scans find their pages.
-ORCHARD_INLINE void free_before_sweeps(page_search& p) {
+ORCHARD_INLINE void free_before_scans(page_search& p) {
     std::uint64_t freed = 0;
     (void)free_for_host(p.opening.h, &freed);
     simt::sync(p.s.here);
@@ -327,7 +327,7 @@ inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, la
     ORCHARD_NO_UNROLL
     for (;;) {
         if (p.plan()) {
-            free_before_sweeps(p);
+            free_before_scans(p);
         }
         if (p.begin()) {
             break;

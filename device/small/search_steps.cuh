@@ -12,8 +12,8 @@
 
 namespace orchard::device {
 
-/// The stages of a search. Docs and comments call `sweeping` a scan.
-enum class search_stage : std::uint32_t { probing, reserving, sweeping, ended };
+/// The stages of a search. Docs and comments call `scanning` a scan.
+enum class search_stage : std::uint32_t { probing, reserving, scanning, ended };
 
 /// What a leader has read in the head of a class's slab table, one bit for each fact.
 namespace facts {
@@ -27,7 +27,7 @@ inline constexpr std::uint32_t has_room = 8;      ///< a reservation would creat
 inline constexpr std::uint32_t no_index = 0xffffffffu;
 
 /// Bitmap words that a lane of a scan reads at once.
-inline constexpr std::uint32_t swept_at_once = 4;
+inline constexpr std::uint32_t scanned_at_once = 4;
 
 /// If a slab has at least this many bitmap words, a search first probes other words of the slab at the lanes' hint.
 inline constexpr std::uint32_t least_words_nearby = 4;
@@ -49,7 +49,7 @@ struct page_search {
     bool missing = false;           ///< no slab exists yet at the next reserved index
     bool served = false;            ///< the last step gave a lane of the group a page
     bool contested = false;         ///< a scan saw a free page, or an index at which a slab is being created
-    bool swept = false;             ///< a scan saw no free page, and no slab has been added since
+    bool scanned = false;           ///< a scan saw no free page, and no slab has been added since
     std::uint32_t hole = no_index;  ///< an empty index that this lane saw in a scan
     bool tight = false;             ///< this lane saw only words that are nearly full
     std::uint32_t again = 0;        ///< number of additional probes made because the class has room
@@ -73,7 +73,9 @@ struct page_search {
     [[nodiscard]] ORCHARD_INLINE slab_table_head& head() const { return opening.h.state->slabs[s.page_class]; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t log_pages() const { return shape_of(s.page_class).log_pages(); }
     /// Returns the number of parts of a slab in a scan.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const { return (s.words() + swept_at_once - 1) / swept_at_once; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const {
+        return (s.words() + scanned_at_once - 1) / scanned_at_once;
+    }
     /// Returns the page of its slab at which the next reserved position lies; the position may be void.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t reserved_page() const {
         return static_cast<std::uint32_t>(position) & ((1u << log_pages()) - 1);
@@ -87,7 +89,7 @@ struct page_search {
     ORCHARD_FN std::uint32_t reach() const;
     ORCHARD_FN void advance(bool saw);
     ORCHARD_FN void advance_reserved();
-    ORCHARD_FN void advance_sweep();
+    ORCHARD_FN void advance_scan();
     ORCHARD_FN bool plan();
     ORCHARD_FN search_stage next_stage(std::uint32_t known);
     ORCHARD_FN bool is_late();
@@ -95,7 +97,7 @@ struct page_search {
     ORCHARD_FN std::uint32_t read_head();
     ORCHARD_FN bool begin();
     ORCHARD_FN void reserve_pages(bool on);
-    ORCHARD_FN void begin_sweep();
+    ORCHARD_FN void begin_scan();
     ORCHARD_FN bool begin_opening();
     ORCHARD_FN void end_opening();
     ORCHARD_FN void choose_hole(bool on);
@@ -185,8 +187,8 @@ inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     }
     s.seen.segment = entry - 1;
     ORCHARD_UNROLL
-    for (std::uint32_t i = 0; i < swept_at_once; ++i) {
-        const std::uint32_t word = at % parts() * swept_at_once + i;
+    for (std::uint32_t i = 0; i < scanned_at_once; ++i) {
+        const std::uint32_t word = at % parts() * scanned_at_once + i;
         const std::uint64_t bits = word < s.words() ? s.free_in(entry - 1, word) : 0;
         if (simt::popcount(bits) > simt::popcount(s.seen.bits)) {
             s.seen.word = word;
@@ -209,7 +211,7 @@ inline ORCHARD_NOINLINE bool page_search::look() {
                 look_at_reserved();
             }
             break;
-        case search_stage::sweeping: scan_four_words(growing); break;
+        case search_stage::scanning: scan_four_words(growing); break;
         case search_stage::ended: break;
     }
     const bool comes = (s.group & simt::ballot(s.here, growing)) != 0;

@@ -16,6 +16,7 @@
 
 #include "device/group/bits.cuh"
 #include "device/heap_state.cuh"
+#include "device/small/fill_sample.cuh"
 
 namespace orchard::device {
 

@@ -15,7 +15,7 @@ absl::Status path_counts::add_to(nlohmann::ordered_json& row, heap& h) {
     using device::counter;
     constexpr std::pair<const char*, counter> counted[] = {
         {"searches", counter::searches}, {"probes", counter::probes},   {"reservations", counter::reservations},
-        {"sweeps", counter::sweeps},     {"posts", counter::posts},     {"slabs_published", counter::slabs_published},
+        {"scans", counter::scans},       {"posts", counter::posts},     {"slabs_published", counter::slabs_published},
         {"refills", counter::refills},   {"returns", counter::returns}, {"abandoned", counter::abandoned}};
     const auto stats = h.stats();
     if (!stats.ok()) {

@@ -14,7 +14,7 @@ namespace orchard::bench {
 /// What the kernels of a heap did, from one look to the next: where time goes that their times do not explain.
 class path_counts {
 public:
-    /// Adds to `row` how many groups, searches, steps of them (`probes`), tickets, sweeps, slabs, posts, refills,
+    /// Adds to `row` how many groups, searches, steps of them (`probes`), tickets, scans, slabs, posts, refills,
     /// returns and posts given up there were since the call before. Errors: those of the copy from the device. Cost: a
     /// copy of the heap's state.
     absl::Status add_to(nlohmann::ordered_json& row, heap& h);

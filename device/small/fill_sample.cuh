@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// How full a size class is, and so whether a search opens another slab: the numbers of that rule stand here, the rule
+/// itself in search.cuh (`read_head`, `next_stage`).
+
+#include <cstdint>
+
+#include "device/simt/config.cuh"
+
+namespace orchard::device {
+
+/// An estimate of how full a class is, taken from random probes of its bitmaps. One word in the head of the class's
+/// slab table holds it.
+///
+///     63         32 31        0
+///     |   words    |   free    |   words that were probed, and the free pages in them
+///
+/// Old probes lose weight: a search that finds `max_words` or more halves both numbers. Without this estimate, a search
+/// that meets only full words cannot tell whether the class needs another slab or the search was unlucky. A class whose
+/// blocks are freed and allocated again would then grow a little each time.
+struct fill_sample {
+    static constexpr std::uint32_t least_words = 128;  ///< a smaller sample decides nothing
+    static constexpr std::uint32_t max_words = 512;
+
+    std::uint32_t words;
+    std::uint32_t free;
+
+    static ORCHARD_INLINE std::uint64_t pack(std::uint32_t words, std::uint32_t free) {
+        return std::uint64_t{words} << 32 | free;
+    }
+    static ORCHARD_INLINE fill_sample unpack(std::uint64_t word) {
+        return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word)};
+    }
+    /// Returns whether the sample says that more than a ninth of the class's pages are free.
+    /// @param pages  the number of pages of a slab
+    [[nodiscard]] ORCHARD_INLINE bool is_roomy(std::uint32_t pages) const {
+        const std::uint32_t each = pages < 64 ? pages : 64;
+        return words >= least_words && free * 9 > words * each;
+    }
+    /// Returns whether the sample is large enough and says that at most a ninth of the pages are free.
+    [[nodiscard]] ORCHARD_INLINE bool is_tight(std::uint32_t pages) const {
+        return words >= least_words && !is_roomy(pages);
+    }
+};
+
+}  // namespace orchard::device
