@@ -2,17 +2,17 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The subcommands that belong to runtime/ itself. Called by name, not by a registrar, because runtime/ may be linked
-/// from a static library.
+/// The subcommands that runtime/ itself provides. The program calls them by name instead of registering them, because
+/// runtime/ may be linked from a static library.
 
 #include "runtime/cli/command_line.hpp"
 
 namespace orchard::command_line {
 
-/// `orchard info`: what was found on this machine, and which device `auto` takes.
+/// `orchard info`: reports what this machine has, and which device `auto` chooses.
 subcommand info_command();
 
-/// `orchard options`: the table of options.
+/// `orchard options`: prints the table of options.
 subcommand options_command();
 
 }  // namespace orchard::command_line

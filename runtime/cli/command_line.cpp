@@ -28,11 +28,11 @@ constexpr int bad_input = 2;
 constexpr int failed = 1;
 
 std::vector<subcommand>& registered() {
-    static std::vector<subcommand> all;  // a function's, so that it exists before any registrar
+    static std::vector<subcommand> all;  // local to a function, so that it exists before any registrar
     return all;
 }
 
-/// Static objects of several files come in any order; names are unique.
+/// Sorted by name, because the static objects of several files are created in an unspecified order. Names are unique.
 std::vector<subcommand> sorted_subcommands() {
     std::vector<subcommand> all = registered();
     all.push_back(info_command());
@@ -41,7 +41,7 @@ std::vector<subcommand> sorted_subcommands() {
     return all;
 }
 
-/// `text` on one line: what a user typed or a library says may contain any character.
+/// Returns `text` on one line. Text that a user typed or that a library reports may contain any character.
 std::string one_line(absl::string_view text) {
     std::string line;
     for (const char c : text) {
@@ -76,7 +76,7 @@ std::vector<std::string> subcommands_of(const CLI::App& app) {
     return names;
 }
 
-/// What to say about an argument that nothing takes.
+/// Returns the message about an argument that no subcommand takes.
 std::string describe_extra(const CLI::App& app, const std::string& argument) {
     if (is_flag(argument)) {
         const std::string name = argument.substr(0, argument.find('='));
@@ -90,7 +90,7 @@ std::string describe_extra(const CLI::App& app, const std::string& argument) {
                            argument);
 }
 
-/// The subcommand that was being parsed, or the program itself.
+/// Returns the subcommand that was being parsed, or the program itself.
 CLI::App& current(CLI::App& app) {
     const std::vector<CLI::App*> parsed = app.get_subcommands();
     return parsed.empty() ? app : *parsed.front();
@@ -100,7 +100,8 @@ std::string command_of(const CLI::App& app) {
     return app.get_parent() == nullptr ? "orchard" : absl::StrCat("orchard ", app.get_name());
 }
 
-/// One line for a parse error. An unknown flag is the cause where it is also said that something is missing.
+/// Prints one line for a parse error. If an unknown flag is reported together with something missing, the flag is the
+/// cause.
 int report(CLI::App& app, const CLI::ParseError& error) {
     const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
     const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
@@ -118,7 +119,7 @@ bool asks_for_help(int argc, const char* const* argv) {
                        [](const std::string_view argument) { return argument == "--help" || argument == "-h"; });
 }
 
-/// Parses; returns the exit code where there is nothing to run, or -1.
+/// Parses the command line. Returns -1 if a subcommand is to run, otherwise the exit code.
 int parse(CLI::App& app, int argc, const char* const* argv) {
     try {
         app.parse(argc, argv);
@@ -130,7 +131,7 @@ int parse(CLI::App& app, int argc, const char* const* argv) {
         std::cout << version.what() << '\n';
         return 0;
     } catch (const CLI::ParseError& error) {
-        // CLI11 looks at values before it looks at --help; a user that asks for help gets it nonetheless.
+        // CLI11 checks values before it handles --help; --help takes precedence here.
         if (asks_for_help(argc, argv) && dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
             std::cout << app.help();
             return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard info`: what was found on this machine, and which device `auto` takes.
+/// `orchard info`: reports what this machine has, and which device `auto` chooses.
 
 #include <CLI/CLI.hpp>
 #include <iostream>

@@ -10,8 +10,8 @@
 namespace orchard {
 namespace {
 
-// CLI11 takes errors of a callback as exceptions; command_line::run turns them into one line. Not a ValidationError, to
-// which CLI11 would add the flag's name again.
+// Throws an error as CLI11 expects it of a callback; command_line::run turns it into one line. It is no
+// ValidationError, because CLI11 would add the flag's name to that a second time.
 void check(const absl::Status& status) {
     if (!status.ok()) {
         throw CLI::ConversionError(std::string(status.message()), CLI::ExitCodes::ConversionError);
@@ -25,7 +25,7 @@ CLI::Option* add_value(CLI::App& app, const option_info& info, const std::functi
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
-// CLI11 hands "true" where the flag stands alone, "false" for the name with "!", else the text after "=".
+// CLI11 passes "true" if the flag stands alone, "false" for the name with "!", and otherwise the text after "=".
 CLI::Option* add_switch(CLI::App& app, const option_info& info, const std::function<void(const std::string&)>& set) {
     CLI::Option* flag = app.add_flag(absl::StrCat(info.flag, ",!--no-", info.flag.substr(2)), info.help);
     return flag->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->each(set);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard options`: the table of options.
+/// `orchard options`: prints the table of options.
 
 #include <CLI/CLI.hpp>
 #include <iostream>

@@ -6,7 +6,7 @@
 
 namespace orchard {
 
-/// The version of this source. The build system states the same one; a test compares them.
+/// The version of this source. The build system states it again; a test compares the two.
 inline constexpr std::string_view version_text = "0.1.0";
 
 }  // namespace orchard

@@ -81,7 +81,7 @@ private:
                                                        name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
         }
         for (std::uint32_t i = 0; i < lanes; ++i) {
-            // Lanes of one interleaved sub-array begin together.
+            // Lanes that share an interleaved sub-array begin at the same offset.
             const bool may_be_same = blocks.interleaved() && i + 1 < lanes;
             if (blocks.offset(i) > blocks.offset(i + 1) || (blocks.offset(i) == blocks.offset(i + 1) && !may_be_same)) {
                 return absl::InternalError(absl::StrFormat("%s: block %d is empty", name_of(c), i));
@@ -94,7 +94,7 @@ private:
         return absl::OkStatus();
     }
 
-    /// That the segment, or the leaf, in which a block begins says whose it is.
+    /// Checks that the segment or the leaf in which a block begins names the right owner.
     absl::Status check_owner(chunk_id c, const chunk_blocks& blocks, std::uint32_t block, std::uint32_t leaf) {
         const std::uint32_t segment = leaf / leaves_per_segment;
         bool says_so = segment < view_.segments;

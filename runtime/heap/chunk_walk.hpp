@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The warp chunks of a heap, one after another, read by the host.
+/// Reads the warp chunks of a heap on the host, one after another.
 
 #include <cstdint>
 #include <vector>
@@ -14,10 +14,10 @@
 
 namespace orchard {
 
-/// Calls `visit(chunk_id, const chunk_blocks&)`, which returns an `absl::Status`, for each chunk that a lane has not
-/// freed, in the order of addresses; ends with the first error.
+/// Calls `visit(chunk_id, const chunk_blocks&)`, which returns an `absl::Status`, for each chunk that has a lane's
+/// block which is not freed, in the order of addresses. Ends at the first error.
 /// @param descriptors  of all segments
-/// Errors: those of `visit`; the device's own. Cost: copies the records, one segment's at a time.
+/// Errors: those of `visit`; the device's own. Cost: copies the records, those of one segment at a time.
 template <class Visit>
 absl::Status for_each_chunk(const device::heap_view& view, backing& memory,
                             const std::vector<std::uint64_t>& descriptors, Visit visit) {

@@ -10,7 +10,7 @@
 namespace orchard::detail {
 namespace {
 
-/// One warp for each class: retires its empty slabs.
+/// One warp for each class: retires the empty slabs of the class.
 struct retire_kernel {
     device::heap_view heap;
 
@@ -19,7 +19,7 @@ struct retire_kernel {
     }
 };
 
-/// One warp: drains the segment cache (if asked to) and delivers answers until nothing is under way.
+/// One warp: drains the segment cache (if requested) and delivers responses until no request is outstanding.
 struct settle_kernel {
     device::heap_view heap;
     bool drain;

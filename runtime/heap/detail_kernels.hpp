@@ -11,10 +11,10 @@ namespace orchard::detail {
 /// Loads the library's own kernels.
 absl::Status preload_own_kernels(const simt::executor& on);
 
-/// Retires empty slabs and hands the segment cache back, then waits until every post is answered.
+/// Retires empty slabs, returns the segment cache to the host, and waits until every request is answered.
 absl::Status run_trim(const simt::executor& on, const device::heap_view& view);
 
-/// Waits until every post is answered and delivered, so that nothing is under way.
+/// Waits until every request is answered and its response delivered.
 absl::Status run_settle(const simt::executor& on, const device::heap_view& view);
 
 }  // namespace orchard::detail

@@ -51,7 +51,7 @@ absl::StatusOr<void*> cuda_allocate(const simt::executor& on, std::uint64_t byte
     }
     return memory;
 }
-void cuda_free(void* memory) { cudaFree(memory); }  // whichever GPU it is of
+void cuda_free(void* memory) { cudaFree(memory); }  // the current GPU does not matter
 absl::Status cuda_zero(const simt::executor& on, void* device, std::uint64_t bytes) {
     const simt::current_device here(on.device);
     return finish(on, cudaMemsetAsync(device, 0, bytes, stream_of(on)), "cudaMemset", bytes);

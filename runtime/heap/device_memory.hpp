@@ -5,9 +5,9 @@
 /// Plain memory of the device that an executor runs on, for an application's own arrays: `cudaMalloc` on CUDA, ordinary
 /// memory on the emulated device. Not part of any heap.
 ///
-/// Errors of all functions: `ResourceExhausted` where memory is short, `Internal` with the driver's own text,
-/// `Unimplemented` for a CUDA executor in a build without CUDA. On CUDA they act on the executor's GPU and stream, and
-/// return when the work is done; allocating and freeing wait for kernels that run there.
+/// Errors of all functions: `ResourceExhausted` if memory is short, `Internal` with the driver's own text,
+/// `Unimplemented` for a CUDA executor in a build without CUDA. On CUDA the functions use the executor's GPU and
+/// stream, and return when the work is done. Allocating and freeing wait for kernels that run on that GPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +21,10 @@
 
 namespace orchard {
 
-/// `bytes` of device memory, aligned to 64 B, content unspecified; null for 0.
+/// Returns `bytes` of device memory, aligned to 64 B, with unspecified content; null for 0 bytes.
 absl::StatusOr<void*> allocate_device_memory(const simt::executor& on, std::uint64_t bytes);
 
-/// Gives back what `allocate_device_memory` gave; null is nothing.
+/// Frees memory from `allocate_device_memory`; does nothing for null.
 void free_device_memory(const simt::executor& on, void* memory);
 
 /// Sets `bytes` at `device` to zero.
@@ -36,16 +36,16 @@ absl::Status copy_to_device(const simt::executor& on, void* device, const void* 
 /// Copies `bytes` from device memory to host memory. `device` may lie in a heap.
 absl::Status copy_to_host(const simt::executor& on, void* host, const void* device, std::uint64_t bytes);
 
-/// An array in device memory; owns it. `T` is copied as bytes: trivially copyable, and zero bytes are a valid value.
+/// Owns an array in device memory. `T` is copied as bytes: it is trivially copyable, and zero bytes are a valid value.
 template <class T>
 class device_array {
     static_assert(std::is_trivially_copyable_v<T>);
 
 public:
-    /// No elements.
+    /// An empty array.
     device_array() = default;
 
-    /// `count` elements, all zero bytes.
+    /// Returns an array of `count` elements, all zero bytes.
     static absl::StatusOr<device_array> create(const simt::executor& on, std::uint64_t count) {
         device_array result;
         result.on_ = on;
@@ -62,7 +62,7 @@ public:
     }
     ~device_array() { free_device_memory(on_, data_); }
 
-    /// Makes it `count` elements, all zero bytes: the old ones are lost. Unchanged on error.
+    /// Replaces the array by one of `count` elements, all zero bytes; the old elements are lost. Unchanged on error.
     absl::Status resize(std::uint64_t count) {
         if (count > ~std::uint64_t{0} / sizeof(T)) {
             return absl::ResourceExhaustedError("a device array of more than 2^64 bytes");
@@ -83,7 +83,7 @@ public:
     /// Sets all elements to zero bytes.
     absl::Status zero() { return zero_device_memory(on_, data_, size_ * sizeof(T)); }
 
-    /// Copies `from` to the elements at `first` on. Errors: `OutOfRange` where they do not fit.
+    /// Copies `from` to the elements from `first` on. Errors: `OutOfRange` if they do not fit.
     absl::Status upload(std::span<const T> from, std::uint64_t first = 0) {
         if (absl::Status s = check(first, from.size()); !s.ok()) {
             return s;
@@ -91,7 +91,7 @@ public:
         return copy_to_device(on_, data_ + first, from.data(), from.size_bytes());
     }
 
-    /// Copies the elements at `first` on to `into`. Errors: `OutOfRange` where there are not as many.
+    /// Copies the elements from `first` on to `into`. Errors: `OutOfRange` if the array has fewer.
     absl::Status download(std::span<T> into, std::uint64_t first = 0) const {
         if (absl::Status s = check(first, into.size()); !s.ok()) {
             return s;
@@ -99,7 +99,7 @@ public:
         return copy_to_host(on_, into.data(), data_ + first, into.size_bytes());
     }
 
-    /// For kernels; null when empty.
+    /// Returns the address for kernels; null if the array is empty.
     [[nodiscard]] T* data() const { return data_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }
 

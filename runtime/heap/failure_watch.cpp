@@ -15,10 +15,10 @@ namespace {
 constexpr absl::Duration between_looks = absl::Milliseconds(5);
 constexpr absl::Duration between_reports = absl::Seconds(1);
 
-/// What was reported of one reason.
+/// The reports so far for one reason.
 struct reported {
     std::uint64_t number = 0;
-    absl::Time again = absl::InfinitePast();  ///< not before
+    absl::Time again = absl::InfinitePast();  ///< the earliest time of the next report
 
     [[nodiscard]] bool is_due(std::uint64_t newest) const { return newest > number && absl::Now() >= again; }
 };

@@ -11,21 +11,21 @@
 
 namespace orchard {
 
-/// A failure, and which one of its reason it is.
+/// A failure and its number among the failures for the same reason.
 struct numbered_failure {
     std::uint64_t number = 0;
     failure what{};
 };
 
-/// Calls a function of the user's when requests have failed, in a thread of its own: the function may take its time.
+/// Calls a user's function when requests have failed. It does so in a thread of its own, because the function may take
+/// long.
 class failure_watch {
 public:
     using callback = std::function<void(const failure&)>;
     using look = std::function<std::vector<numbered_failure>()>;
 
-    /// @param board  where failures are recorded; looked at every 5 ms
-    /// @param now    the newest failure of each reason as they are known now; asked for where there are newer ones than
-    ///               were reported
+    /// @param board  where failures are recorded; read every 5 ms
+    /// @param now    returns the newest failure of each reason; called if there are failures that were not yet reported
     failure_watch(const device::failure_board& board, look now, callback report);
 
 private:

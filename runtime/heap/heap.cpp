@@ -87,7 +87,8 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
     result->memory_ = *std::move(memory);
     result->values.layout = automatic_layout(result->values);
     absl::Status status = result->lay_out_metadata();
-    // Before any thread starts: loading a kernel later could wait for kernels that wait for a service.
+    // Kernels are loaded before any thread starts. Loading one later could wait for a kernel that in turn waits for a
+    // service.
     if (status.ok()) {
         status = detail::preload_own_kernels(result->executor);
     }
@@ -114,29 +115,31 @@ simt::executor heap::impl::own_executor() const {
     return own;
 }
 
-/// A number that this process's last 65,534 heaps did not have, and other processes' heaps hardly; never 0, as memory
-/// that was cleared has that.
+/// Returns a number that the last 65,534 heaps of this process did not have, and that heaps of other processes are
+/// unlikely to have. It is never 0, because cleared memory contains 0.
 std::uint16_t heap::impl::next_stamp() {
     static std::atomic<std::uint32_t> next{std::random_device{}()};
     return static_cast<std::uint16_t>(next.fetch_add(1, std::memory_order_relaxed) % 0xffff + 1);
 }
 
 absl::Status heap::impl::lay_out_metadata() {
-    // One less than the mailbox's count field can say, so that a request for the whole heap fits it.
+    // One less than the largest count that a request of the mailbox can hold, so that a request for the whole heap
+    // fits.
     const std::uint32_t segments = std::min(memory_->segments(), max_segments - 1);
     view.base = memory_->base();
     view.segments = segments;
     view.max_slabs = most_segments(values, *memory_).segments;
     view.shards = std::min<std::uint32_t>(static_cast<std::uint32_t>(values.shards), (segments + 63) / 64);
-    // Whole segment cache words, so that no word of it has two owners.
+    // A multiple of 64 segments, so that no word of the segment cache has two owners.
     view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
     view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
     view.cache_target = std::min(static_cast<std::uint32_t>(values.cached_segments), view.max_slabs / 8);
-    // What was freed at once will often be asked for at once: half of the heap may lie in the segment cache for long.
-    // On shortage all of it goes back. Not of memory whose contents would be moved about meanwhile.
+    // Memory that was freed together is often requested together again, so the segment cache may hold half of the heap
+    // for long. On shortage all of it returns to the host. The cache is small if memory is decommitted at once, because
+    // the driver would move the contents of cached memory.
     const std::uint32_t max_cached = memory_->decommits_at_once() ? 0 : view.max_slabs / 2;
     view.cache_max = view.cache_target == 0 ? 0 : std::max(2 * view.cache_target, max_cached);
-    // A refill of more than the target would keep from others what the segment cache then gives back.
+    // A refill that exceeds the target would occupy segments which the segment cache then returns unused.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.cache_target, 1u));
     view.hardened = values.hardened;
     view.clears_metadata = !memory_->zeroes_all();
@@ -190,7 +193,7 @@ absl::Status heap::impl::write_views() {
     return status;
 }
 
-/// So that every warp sees it.
+/// Sets the closing flags in device memory, where every warp reads them.
 absl::Status heap::impl::write_closing(device::heap_state* state) {
     device::padded_atomic flags[device::flag_shards]{};
     for (device::padded_atomic& f : flags) {
@@ -208,7 +211,8 @@ absl::Status heap::impl::start_shards() {
         const std::uint32_t first = s * view.segments_per_shard;
         ranges.push_back({segment_index{first}, std::min(view.segments_per_shard, view.segments - first)});
     }
-    // For the first request too, which would wait for it; for what is committed later, the growth thread does so.
+    // The metadata is also needed by the first request, which would wait for it. The growth thread prepares the
+    // metadata of memory that is committed later.
     const std::uint32_t committed = std::max(memory_->committed_at_start(), 1u);
     if (absl::Status s = partial_.prepare(*memory_, {segment_index{0}, committed}); !s.ok()) {
         return s;
@@ -237,7 +241,7 @@ absl::Status heap::impl::start_shards() {
         view.mailboxes[s].shape = shape;
         view.mailboxes[s].timeout_ns = patience_ns;
     }
-    // The view is complete; from here on it does not change.
+    // The view is complete and does not change from here on.
     if (absl::Status status = write_views(); !status.ok()) {
         return status;
     }
@@ -279,7 +283,7 @@ absl::StatusOr<std::vector<heap::impl::post_counts>> heap::impl::count_posts() {
     return all;
 }
 
-/// Whether as many posts were answered and delivered as there were `before`.
+/// Returns OK if as many requests were answered and delivered as there were `before`.
 absl::Status heap::impl::check_settled(const std::vector<post_counts>& before) {
     const auto now = count_posts();
     if (!now.ok()) {
@@ -304,7 +308,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
     using device::counter;
     const auto sum = [&](counter c) { return sum_of(**state, c); };
     statistics s;
-    // What the list says is counted under the same name; the others follow.
+    // Counters that the list marks as counted have the statistic's name; the others are computed below.
 #define ORCHARD_STATISTIC(source, name, ...) ORCHARD_STATISTIC_##source(name)
 #define ORCHARD_STATISTIC_device(name) s.name = sum(counter::name);
 #define ORCHARD_STATISTIC_service(name)                                                                                \
@@ -337,7 +341,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.groups = requests.groups;
     s.multi_lane_groups = requests.multi_lane_groups;
     s.chunk_allocations = sum(counter::chunk_allocations) + host.chunks;
-    // Beside a kernel the end of something may be counted whose beginning was not yet: no less than none.
+    // While a kernel runs, the end of an event may be counted before its beginning is seen; the difference is then 0.
     const auto not_negative = [](std::uint64_t n) { return static_cast<std::int64_t>(n) < 0 ? 0 : n; };
     s.live_chunks = not_negative(sum(counter::live_chunks) + host.chunks);
     s.slabs_in_use = not_negative(s.slabs_published - s.slabs_retired);

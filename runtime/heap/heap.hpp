@@ -28,135 +28,142 @@ struct published_settings;
 
 /// A heap for kernels: owns the memory, the mailbox, the service and growth threads. Move-only.
 ///
-/// Create one, pass `ref()` to kernels, destroy it when no kernel uses it any more. Several may live in one process.
-/// All functions may be called from any thread, one call at a time.
+/// Create a heap, pass `ref()` to kernels, and destroy the heap when no kernel uses it any more. Several heaps may live
+/// in one process. All functions may be called from any thread, but by one thread at a time.
 class heap {
 public:
-    /// Makes a heap as `values` say; on CUDA, of the GPU that is the calling thread's current one. Kernels of the
-    /// library are loaded before any thread of it starts.
+    /// Returns a heap with the options `values`; on CUDA, a heap of the calling thread's current GPU. The library's
+    /// kernels are loaded before the heap starts any thread.
     ///
-    /// Errors: those of `validate(options)`; FailedPrecondition where the device is not there; ResourceExhausted with
-    /// the numbers where memory is short. Cost: addresses, and metadata for what is committed: 0.93 % of it.
+    /// Errors: those of `validate(options)`; FailedPrecondition if the device is not available; ResourceExhausted, with
+    /// the numbers, if memory is short. Cost: virtual addresses, and metadata of 0.93 % of the committed memory.
     static absl::StatusOr<heap> create(const options& values);
 
-    /// The same in memory that the caller supplies: `bytes` at `memory`, of which the segments (2 MiB, aligned so) that
-    /// lie in it whole are used. Device memory, or other memory that kernels of this device reach, such as pinned
-    /// memory of the host at its device address; on the emulated device ordinary memory. It must outlive the heap, and
-    /// stays the caller's. `backing`, `capacity` and `range` are not asked for.
+    /// Returns a heap in memory that the caller supplies: `bytes` bytes at `memory`. The heap uses the segments (2 MiB,
+    /// aligned to 2 MiB) that lie entirely in it. On CUDA the memory is device memory, or other memory that kernels of
+    /// this device can access, such as pinned host memory at its device address. On the emulated device it is ordinary
+    /// memory. It must outlive the heap and remains the caller's. The options `backing`, `capacity` and `range` are
+    /// ignored.
     ///
-    /// Errors: as `create`; InvalidArgument where there is no whole segment. Cost: metadata of 0.93 % of the memory,
-    /// which comes from the device's.
+    /// Errors: those of `create`; InvalidArgument if the memory contains no whole segment. Cost: metadata of 0.93 % of
+    /// the memory, taken from the device's memory.
     static absl::StatusOr<heap> create_in(void* memory, std::uint64_t bytes, const options& values);
 
     heap(heap&&) noexcept;
     heap& operator=(heap&&) noexcept;
-    /// Ends the heap's threads and gives its memory back. No kernel may use the heap any more.
+    /// Ends the heap's threads and releases its memory. No kernel may use the heap any more.
     ~heap();
 
-    /// The view for kernels; valid while this object (or what it was moved to) lives. Of a heap that was created for a
-    /// published algorithm (runtime/heap/published_heap.hpp) this is a view that refuses every request (null), as if
-    /// the heap were being closed.
+    /// Returns the view for kernels; valid as long as this object, or the object that it was moved to, lives. For a
+    /// heap that was created for a published algorithm (runtime/heap/published_heap.hpp), the view refuses every
+    /// request with null, as if the heap were closing.
     [[nodiscard]] heap_ref ref() const;
 
-    /// What the library's own kernels work on, and allocators of their own over this heap's segments.
+    /// Returns the view that the library's own kernels use, and that user-defined allocators over this heap's segments
+    /// use.
     [[nodiscard]] const device::heap_view& view() const;
 
-    /// Where this heap's kernels run, and on which GPU: to be passed to `simt::launch`.
+    /// Returns the device, and the GPU, on which this heap's kernels run; pass it to `simt::launch`.
     [[nodiscard]] const simt::executor& executor() const;
 
-    /// The options that the heap was made with.
+    /// Returns the options of the heap, with the values that the heap chose.
     [[nodiscard]] const options& configuration() const;
 
-    /// Returns true if CUDA loads all kernels when the program starts (`CUDA_MODULE_LOADING=EAGER`); otherwise each is
-    /// loaded at its first launch, or by `preload`. True on the emulated device.
+    /// Returns true if CUDA loads all kernels when the program starts (`CUDA_MODULE_LOADING=EAGER`); otherwise each
+    /// kernel is loaded at its first launch, or by `preload`. Returns true on the emulated device.
     [[nodiscard]] bool loads_kernels_eagerly() const;
 
-    /// Returns what will not work as expected with this heap on this machine: one line each, with the remedy; empty
-    /// where all is well. For the program to print once; the library prints nothing. Waits for no kernel.
+    /// Returns the known problems of this heap on this machine: one line each, with the remedy; empty if there are
+    /// none. The program should print them once; the library prints nothing. Waits for no kernel.
     [[nodiscard]] std::vector<std::string> warnings() const;
 
-    /// Numbers so far. Exact when no kernel runs and nothing is under way in the mailbox, as after `validate` or
-    /// `trim`. Errors: the device's own.
-    /// Cost: a copy of 0.6 MiB, and the bitmaps of slabs in use: pages are counted there, class by class, not when
-    /// they are allocated and freed.
+    /// Returns the heap's counters. They are exact if no kernel runs and no request is outstanding in the mailbox, as
+    /// after `validate` or `trim`. Errors: the device's own. Cost: copies 0.6 MiB and the bitmaps of the slabs in use.
+    /// The pages of each class are counted in these bitmaps, because allocation and free do not count them.
     absl::StatusOr<statistics> stats();
 
-    /// What the warp chunks of large blocks and of interleaved arrays hold, and how much of that is in use. Exact when
-    /// no kernel runs. Errors: the device's own. Cost: a copy of the records of chunks.
+    /// Returns how much memory the warp chunks of large blocks and of interleaved arrays hold, and how much of it is in
+    /// use. Exact if no kernel runs. Errors: the device's own. Cost: copies the records of chunks.
     absl::StatusOr<chunk_usage> chunks();
 
-    /// Checks every structure of the heap against the others: each granted segment has one owner, bitmaps and tables
-    /// agree, nothing is lost in the mailbox. No kernel may run. Errors: Internal with the first fault found.
-    /// Cost: a copy of all metadata.
+    /// Checks all structures of the heap against each other: each segment that was handed out has one owner, bitmaps
+    /// and tables agree, and the mailbox has lost nothing. No kernel may run. Errors: Internal with the first fault
+    /// found. Cost: copies all metadata.
     absl::Status validate();
 
-    /// Gives back what lies unused: slabs without a page in use and the segment cache go to the host, and of an elastic
-    /// heap every extent of which nothing is in use then goes to the machine. Runs a kernel; others may run beside it,
-    /// and take up again what it finds. Errors: DeadlineExceeded where posts stay unanswered or memory is not given
-    /// back in time; the device's own.
+    /// Releases unused memory: slabs without a page in use and the segment cache return to the host; an elastic heap
+    /// then decommits every extent that is entirely unused. Launches a kernel. Other kernels may run at the same time,
+    /// and may take the memory again. Errors: DeadlineExceeded if requests remain unanswered or memory is not released
+    /// in time; the device's own.
     absl::Status trim();
 
-    /// Has `bytes` of memory committed now, those that are committed already included, so that kernels which need them
-    /// do not wait. Kernels may run. Errors: ResourceExhausted for more than the budgets; DeadlineExceeded after
-    /// `request_timeout`; the system's own. Cost: on a GPU about 0.1 ms for 1 GiB.
+    /// Commits memory until `bytes` are committed in total, so that kernels do not wait for commits. Kernels may run.
+    /// Errors: ResourceExhausted if `bytes` exceed the budgets; DeadlineExceeded after `request_timeout`; the system's
+    /// own. Cost: on a GPU about 0.1 ms for 1 GiB.
     absl::Status reserve(std::uint64_t bytes);
 
-    /// A block of at least `bytes` for the host to hand to kernels, at a multiple of 256 B; null for 0. Kernels may
-    /// run, also such as fill the GPU: nothing is launched. Any thread may free it, of the device or of the host.
+    /// Returns a block of at least `bytes` bytes that the host can pass to kernels, at a multiple of 256 B; null for 0
+    /// bytes. Kernels may run, even kernels that fill the GPU, because nothing is launched. Any thread of the device or
+    /// of the host may free the block.
     ///
-    /// It is an address of the device. What the host may do with it: docs/backings.md.
+    /// The result is a device address. docs/backings.md says how the host may use it.
     ///
-    /// Errors: InvalidArgument for more than one service's share; ResourceExhausted with the numbers where there is no
-    /// such piece; FailedPrecondition where a published algorithm serves the heap; the device's own. From several
-    /// threads at once. Cost: every 32nd block, or fewer of 64 KiB and more, a turn of the service and five small
-    /// copies, some 50 us; a block takes at least 2 KiB.
+    /// Errors: InvalidArgument if `bytes` exceed the share of one service; ResourceExhausted, with the numbers, if no
+    /// such piece is free; FailedPrecondition if a published algorithm serves the heap; the device's own. Several
+    /// threads may call this at the same time. Cost: one turn of the service and five small copies, about 50 us, for
+    /// every 32 blocks; for fewer blocks if they are 64 KiB or larger. A block occupies at least 2 KiB.
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
 
-    /// Frees a block of this heap, allocated by the host or by a device thread; nothing for null. Kernels may run: it
-    /// is queued, and device threads free it when they next ask for a large block, for a segment of pages, or are short
-    /// of memory; so do `trim`, `validate`. What is no block is counted (`statistics::invalid_frees`).
+    /// Frees a block of this heap that the host or a device thread allocated; does nothing for null. Kernels may run.
+    /// The block is queued, and device threads free it when they next request a large block or a segment for a slab, or
+    /// when memory is short. `trim` and `validate` also free it. An address that is no block is counted
+    /// (`statistics::invalid_frees`).
     ///
-    /// Errors: InvalidArgument for an address outside the heap; FailedPrecondition where a published
-    /// algorithm serves the heap; the device's own. From several threads at once. Cost: two small copies, some 20 us.
+    /// Errors: InvalidArgument for an address outside the heap; FailedPrecondition if a published algorithm serves the
+    /// heap; the device's own. Several threads may call this at the same time. Cost: two small copies, about 20 us.
     absl::Status free_on_host(void* p);
 
-    /// Moves `bytes` of a managed heap's memory at `at` to the GPU or to the host, and waits for it. Kernels may run.
-    /// Errors: OutOfRange for what does not lie in the heap; FailedPrecondition where the backing is not managed; the
-    /// driver's. Cost: as a copy of what is not there yet.
+    /// Moves `bytes` bytes of a managed heap's memory at `at` to the GPU or to the host, and waits for completion.
+    /// Kernels may run. Errors: OutOfRange if the range is not inside the heap; FailedPrecondition if the backing is
+    /// not managed; the driver's own. Cost: a copy of the memory that is not at the destination yet.
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
 
     /// Returns the newest request that failed, with its reason; nothing if none did. If several requests fail at the
     /// same time, one of them is recorded; all of them are counted. Kernels may run.
     ///
-    /// The numbers of memory (`failure::now`) are of the heap when this is called, not when the request failed. They do
-    /// not depend on a service that answers: after a second without one they are what it said last
-    /// (`memory_levels::is_late`). Cost: a copy of 0.2 KiB, and up to 1 ms until an idle service looks.
+    /// The memory levels (`failure::now`) are those of the heap at the time of this call, not when the request failed.
+    /// This call does not depend on a responsive service: after one second without an answer it uses the service's last
+    /// report (`memory_levels::is_late`). Cost: copies 0.2 KiB, and waits up to 1 ms for an idle service.
     std::optional<failure> last_failure();
 
-    /// As `last_failure`, the first of all that failed.
+    /// Returns the first request that failed, otherwise as `last_failure`.
     std::optional<failure> first_failure();
 
-    /// As `last_failure`, the newest of each reason that any failed for, in the order of the enumeration.
+    /// Returns the newest failure of each reason, in the order of the enumeration; otherwise as `last_failure`.
     std::vector<failure> failures();
 
-    /// Has `report` called with what `failures` says, for each reason apart: soon after the first request has failed
-    /// for it, and while more of them fail once a second, each time with the newest one that was not reported before.
-    /// What had failed before this call is reported too. Called in a thread of the heap's, also while a service does
-    /// not answer; it may take its time and use the heap, but neither destroy it nor call this. A later call takes the
-    /// place of an earlier one; an empty function ends it. Cost: a look at memory of the host every 5 ms.
+    /// Registers `report`, which is called for each reason separately with the failure that `failures` returns. It is
+    /// called soon after the first request fails for a reason, and then once a second while more requests fail, each
+    /// time with the newest failure that was not reported before. Failures before this call are reported too.
+    ///
+    /// `report` runs in a thread of the heap, even while a service does not answer. It may take long and may use the
+    /// heap, but may neither destroy it nor call `on_failure`. A later call replaces an earlier one; an empty function
+    /// ends the reports. Cost: a read of host memory every 5 ms.
     void on_failure(std::function<void(const failure&)> report);
 
-    /// The address of the first free of what was not allocated (from nowhere, twice, from the middle of a block, of
-    /// another heap); 0 while there was none. How many there were: `statistics::invalid_frees`.
+    /// Returns the address of the first invalid free: an address outside the heap, in the middle of a block or of
+    /// another heap, or a block that was already free. Returns 0 if there was none. `statistics::invalid_frees` counts
+    /// them.
     [[nodiscard]] std::uintptr_t first_invalid_free();
 
-    /// From now on requests are answered with null and reason `closing`, also those that wait; frees are taken.
-    /// Kernels may run. Closing twice is fine. Errors: the device's own.
+    /// Closes the heap: from now on requests return null with reason `closing`, including requests that already wait.
+    /// Frees still work. Kernels may run. Closing twice is allowed. Errors: the device's own.
     absl::Status close();
 
-    /// Loads kernels that are function objects (those of `simt::launch`) now. On CUDA the first launch of a kernel that
-    /// is not loaded may wait until all running kernels have ended: call this, while none runs, for kernels that have
-    /// to run beside others (docs/programs.md). Nothing to do on the emulated device. Errors: the runtime's own.
+    /// Loads kernels that are function objects (those of `simt::launch`). On CUDA, the first launch of a kernel that is
+    /// not loaded may wait until all running kernels have ended. Call this, while no kernel runs, for kernels that must
+    /// run at the same time as others (docs/programs.md). Does nothing on the emulated device. Errors: the runtime's
+    /// own.
     template <class... Kernels>
     absl::Status preload() {
         absl::Status status;
@@ -164,10 +171,10 @@ public:
         return status;
     }
 
-    /// The same for ordinary `__global__` functions of any signature: `heap.preload(fill, sum<float>)`.
+    /// Loads ordinary `__global__` functions of any signature: `heap.preload(fill, sum<float>)`.
     ///
-    /// Errors name the place of the kernel in the list, and the kernels behind it are not loaded: FailedPrecondition
-    /// for what is no kernel of the CUDA runtime that Orchard is linked with, or has no code for this GPU; the
+    /// Errors name the position of the kernel in the list; the kernels after it are not loaded. FailedPrecondition if
+    /// the function is no kernel of the CUDA runtime that Orchard is linked with, or has no code for this GPU; the
     /// runtime's own.
     template <class Kernel, class... Kernels>
     absl::Status preload(Kernel* kernel, Kernels*... kernels) {

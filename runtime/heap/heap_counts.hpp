@@ -8,7 +8,7 @@
 
 namespace orchard {
 
-/// What one of the device's counters says in all.
+/// Returns the total of one of the device's counters.
 inline std::uint64_t sum_of(const device::heap_state& state, device::counter c) {
     std::uint64_t total = 0;
     for (const auto& counts : state.counts) {
@@ -17,7 +17,7 @@ inline std::uint64_t sum_of(const device::heap_state& state, device::counter c) 
     return total;
 }
 
-/// What kernels asked a class of pages for so far.
+/// The requests of kernels to one page class so far.
 struct class_requests {
     std::uint64_t lanes = 0;  ///< answered with a page
     std::uint64_t nulls = 0;  ///< lanes that got none
@@ -37,12 +37,12 @@ inline class_requests count_class_requests(const device::heap_state& state, std:
         }
         r.nulls += counts.nulls.load<simt::order::relaxed>();
     }
-    // A copy made while kernels run may have a group's nulls and not yet the group.
+    // A copy that is made while kernels run may contain a group's nulls but not yet the group.
     r.lanes -= r.nulls < r.lanes ? r.nulls : r.lanes;
     return r;
 }
 
-/// What was asked for and handed out so far, pages and chunks together.
+/// All requests and blocks so far, pages and chunks together.
 struct request_counts {
     std::uint64_t allocations = 0;
     std::uint64_t allocated_bytes = 0;
@@ -51,7 +51,7 @@ struct request_counts {
     std::uint64_t frees = 0;
 };
 
-/// @param pages_in_use  that are allocated now: the pages that were handed out and are not in use were freed
+/// @param pages_in_use  pages that are allocated now; all other pages that were handed out have been freed
 inline request_counts count_requests(const device::heap_state& state, std::uint64_t pages_in_use) {
     using device::counter;
     request_counts r{sum_of(state, counter::allocations), sum_of(state, counter::allocated_bytes),
@@ -66,7 +66,7 @@ inline request_counts count_requests(const device::heap_state& state, std::uint6
         pages += of_class.lanes;
     }
     r.allocations += pages;
-    // Less than was handed out, but for claims of a kernel that runs.
+    // Pages in use exceed those handed out only because of claims by a running kernel.
     r.frees += pages > pages_in_use ? pages - pages_in_use : 0;
     return r;
 }

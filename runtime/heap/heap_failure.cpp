@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a heap knows of requests and frees that failed.
+/// The functions of a heap that report failed requests and invalid frees.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ std::array<std::uint64_t, failure_reasons> heap::impl::count_failures() {
         std::transform(std::begin(found.of_reason), std::end(found.of_reason), counts.begin(),
                        [](const auto& n) { return n.template load<simt::order::relaxed>(); });
     }
-    // Where the device answers no more, what is on the board.
+    // If the device no longer responds, the failure board is read instead.
     for (std::uint32_t i = 0; i < failure_reasons; ++i) {
         if (const auto newest = view.failures->newest_of(static_cast<failure_reason>(i))) {
             counts[i] = std::max(counts[i], newest->number);
@@ -98,7 +98,7 @@ std::uintptr_t heap::impl::first_invalid_free() {
 }
 
 memory_levels heap::impl::levels() {
-    // A service that is held up, or that runs no more, does not hold up a caller that asks what has failed.
+    // A service that is delayed or has stopped must not delay a caller that queries failures.
     constexpr absl::Duration patience = absl::Seconds(1);
     memory_levels now;
     std::uint64_t largest = 0;

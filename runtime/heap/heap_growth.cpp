@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a heap has committed: ahead of demand, and given back.
+/// The functions of a heap that commit memory ahead of demand and release it.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@
 namespace orchard {
 namespace {
 
-/// Looks every now and then whether `done`; false at the deadline.
+/// Checks repeatedly whether `done` is true; returns false at the deadline.
 template <class Done>
 bool wait_until(absl::Duration timeout, Done done) {
     const absl::Time deadline = absl::Now() + timeout;
@@ -28,13 +28,14 @@ bool wait_until(absl::Duration timeout, Done done) {
 
 }  // namespace
 
-/// Has a shard's service commit until it has `target` segments, `longest` of the new ones in one piece, or it cannot;
-/// `failed` says whether a commit did. Whatever it answers, `end_want` of the service is to follow.
+/// Lets a shard's service commit until it has `target` segments, with `longest` of the new ones contiguous, or until it
+/// cannot. `failed` is set if a commit failed. The caller must call the service's `end_want` afterwards, whatever the
+/// result.
 absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t longest, bool* failed) {
     shard& s = shards_[i];
     const growth_line& line = growth_->line(i);
-    // So far, ever: what is committed now may be given back again before this thread looks; and the failure may have
-    // been forgotten by then for a request that asks again.
+    // These counters never decrease, unlike the current state. Memory that is committed now may be released before this
+    // thread reads it, and a failure may be cleared by another request.
     const std::uint32_t failures = line.failures.load<simt::order::acquire>();
     std::uint64_t goal = 0;
     s.thread->run([&] { goal = s.service->begin_want(target, longest); });
@@ -52,10 +53,10 @@ absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t
     return absl::OkStatus();
 }
 
-/// Has a service take up what was committed.
+/// Lets a service take over the memory that was committed.
 void heap::impl::take_turns(shard& s) {
     for (int turn = 0; turn < 2; ++turn) {
-        s.thread->run([] {});  // between two there is a turn of the service
+        s.thread->run([] {});  // one turn of the service takes place between two calls
     }
 }
 
@@ -75,13 +76,13 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
         return sum;
     };
     bool failed = false;
-    // Services divide the addresses; the range of one may be too short for its part.
+    // The services divide the addresses, and the range of one service may be too small for its part.
     for (std::uint64_t before = ~std::uint64_t{0}; committed() < wanted && committed() != before && !failed;) {
         before = committed();
         for (std::size_t i = 0; i < shards_.size() && committed() < wanted && !failed; ++i) {
             const shard& s = shards_[i];
             const std::uint64_t own = s.service->counters().segments_committed.get();
-            // Those before this one may have got more than theirs.
+            // Services before this one may have committed more than their part.
             const std::uint64_t missing = wanted - std::min(wanted, committed());
             const std::uint64_t part = (missing + shards_.size() - i - 1) / (shards_.size() - i);
             const auto target =
@@ -106,13 +107,13 @@ absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to)
     return bytes == 0 ? absl::OkStatus() : memory_->prefetch(at, bytes, to);
 }
 
-/// Gives back all extents that nobody has, and waits until they are given back.
+/// Releases all extents without an owner, and waits until they are released.
 absl::Status heap::impl::release_unused() {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         shard& s = shards_[i];
         const growth_line& line = growth_->line(i);
         const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
-        // The commit under way comes first, and no other after it, except for a request that waits.
+        // The commit in progress completes first. No other follows, except for a waiting request.
         s.thread->run([&] { s.service->want_no_more(); });
         const std::uint64_t begun = line.begun.load<simt::order::acquire>();
         bool over = wait_until(values.request_timeout, [&] {
@@ -120,11 +121,10 @@ absl::Status heap::impl::release_unused() {
                    line.begun.load<simt::order::acquire>() < begun;
         });
         take_turns(s);
-        // As many at once as may be under way; beside kernels there can always be more.
+        // One round releases as many extents as may be in progress at once. Running kernels may always return more.
         std::uint64_t left = s.service->counters().segments_committed.get();
         for (std::uint64_t some = 1; some != 0; left -= std::min(left, some)) {
-            // First, since so much may be under way already, given up when it came back, that there is no room for
-            // more.
+            // Read first: extents that were returned earlier may already be in release, which leaves no room for more.
             const std::uint64_t released = s.service->counters().segments_released.get();
             over = over && wait_until(values.request_timeout, [&] { return s.service->has_released(released); });
             if (!over) {
@@ -156,7 +156,7 @@ absl::Status heap::impl::trim() {
         status = detail::run_trim(own_executor(), view);
     }
     for (const shard& s : shards_) {
-        s.thread->run([] {});  // behind the service's turn under way: it counts at the end of it
+        s.thread->run([] {});  // after the service's current turn, which updates its counts at its end
     }
     if (status.ok()) {
         status = check_settled(*posts);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a heap does for blocks that the host allocates and frees.
+/// The functions of a heap for blocks that the host allocates and frees.
 
 #include "absl/strings/str_format.h"
 #include "device/large/chunk_path.cuh"
@@ -19,7 +19,7 @@ void heap::impl::make_host_blocks() {
         });
 }
 
-/// From the service that has such a place, else from the first that can commit one.
+/// Takes a place from a service that has one, otherwise from the first service that can commit one.
 absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments, leaf_count leaves) {
     const std::uint32_t most = segments + (to_underlying(leaves) != 0 ? 1 : 0);
     std::optional<mailbox::grant> got;
@@ -32,7 +32,8 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
         const auto committed = [&] {
             return static_cast<std::uint32_t>(s.service->counters().segments_committed.get());
         };
-        // Others may be faster to take what has been committed; and what is committed ahead may be all there is.
+        // Other threads may take the committed memory first, and memory that was committed ahead of demand may be all
+        // there is.
         bool failed = false;
         for (bool grows = true; !got && grows && !failed;) {
             const std::uint32_t have = committed();
@@ -92,7 +93,7 @@ absl::Status heap::impl::free_on_host(void* p) {
     return !s.ok() || p == nullptr ? s : host_blocks_->free(p);
 }
 
-/// Waits until nothing is under way, and everything that the host has freed is free.
+/// Waits until no request is outstanding and every block that the host has queued is freed.
 absl::Status heap::impl::settle() {
     for (;;) {
         const auto waiting = host_blocks_->flush();

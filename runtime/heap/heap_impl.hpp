@@ -19,10 +19,10 @@
 
 namespace orchard {
 
-/// The machinery of a heap. Members are destroyed in reverse order: threads first, memory last.
+/// The implementation of a heap. Members are destroyed in reverse order: threads first, memory last.
 class heap::impl {
 public:
-    /// Everything in `create` after the options were checked.
+    /// Does all work of `create` after the options were checked.
     static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory,
                                                       std::unique_ptr<memory_driver> driver = nullptr,
                                                       const published_settings& walk = {});
@@ -49,7 +49,7 @@ public:
     simt::executor executor;
     device::heap_view view;
     device::heap_view
-        refusing;  ///< what `heap::ref` gives where a published algorithm serves the heap; null pointers otherwise
+        refusing;  ///< the result of `heap::ref` if a published algorithm serves the heap; otherwise null pointers
 
 private:
     friend struct heap_service_peer;
@@ -58,7 +58,7 @@ private:
     absl::Status write_views();
     absl::Status write_closing(device::heap_state* state);
     absl::Status start_shards();
-    /// Of one mailbox.
+    /// The counts of one mailbox.
     struct post_counts {
         std::uint64_t posted = 0;
         std::uint64_t delivered = 0;
@@ -95,11 +95,12 @@ private:
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
     static void take_turns(shard& s);
 
-    backing_option asked_backing_ = backing_option::automatic;  ///< `values` say what it became
+    backing_option asked_backing_ = backing_option::automatic;  ///< the option as requested; `values` hold the backing
+                                                                ///< that was chosen
     published_settings walk_;
     std::unique_ptr<backing> memory_;
-    device::heap_view* view_in_memory_ = nullptr;      ///< a copy of `view` for kernels
-    device::heap_view* refusing_in_memory_ = nullptr;  ///< of `refusing`
+    device::heap_view* view_in_memory_ = nullptr;      ///< copy of `view` for kernels
+    device::heap_view* refusing_in_memory_ = nullptr;  ///< copy of `refusing` for kernels
     partial_metadata partial_;
     std::unique_ptr<growth> growth_;
     std::vector<shard> shards_;

@@ -13,12 +13,12 @@ namespace {
 constexpr std::uint64_t emulated_capacity = std::uint64_t{1} << 30;
 constexpr std::uint64_t least_range = std::uint64_t{1} << 40;
 
-/// `amount` in whole segments that a heap can have.
+/// Returns `amount` rounded to whole segments, within the limits of a heap.
 std::uint64_t rounded(std::uint64_t amount) {
     return std::min(amount, std::uint64_t{max_segments - 1} << segment_shift) / segment_bytes * segment_bytes;
 }
 
-/// At least the budgets.
+/// Returns the range of addresses, which is at least as large as the budgets.
 std::uint64_t range_for(const options& values, std::uint64_t wanted) {
     const std::uint64_t budgets = values.capacity + values.host_budget;
     return rounded(std::max(wanted, budgets));
@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed(options& values, std::uniq
                                                       std::unique_ptr<managed_memory> memory) {
     values.range = values.capacity = rounded(values.capacity);
     values.host_budget = 0;
-    // Each extent is moved and given up by itself; ahead of demand nothing is moved.
+    // Each extent is moved and released separately; nothing is moved ahead of demand.
     values.extent = values.max_extent = segment_bytes;
     values.commit_ahead = 0;
     return make_managed_backing(

@@ -48,7 +48,8 @@ public:
     }
 
 private:
-    // Every slab is in its class's table, where its descriptor says, and nothing else is.
+    // Checks that every slab is in its class's table at the index in its descriptor, and that the table has no other
+    // entries.
     absl::Status check_tables() {
         auto state = copy_of(memory_, view_.state, 1);
         if (!state.ok()) {
@@ -122,7 +123,8 @@ private:
         return absl::OkStatus();
     }
 
-    /// Takes the copied words of portions for zero where no thread has cleared them yet: they may hold anything.
+    /// Treats the copied words of portions as zero if no thread has cleared them yet, because such words hold arbitrary
+    /// values.
     absl::Status blank_raw_lines() {
         constexpr std::size_t words = std::size_t{leaves_per_segment - 1} * heap_view::words_a_line;
         const auto lines = copy_of(memory_, view_.cleared_lines, view_.portion_lines());
@@ -139,8 +141,8 @@ private:
         return absl::OkStatus();
     }
 
-    /// The words of one bitmap of the segment cache. Those of portions lie line by line among those of all lengths,
-    /// which are copied once.
+    /// Returns the words of one bitmap of the segment cache. The words of portions of all lengths are interleaved line
+    /// by line, and are copied once.
     absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::cache_bitmap& from) {
         const word64* begin = from.leaves != 0 ? view_.portions : from.words;
         std::vector<word64>& all = from.leaves != 0 ? portions_ : segments_;
@@ -166,7 +168,8 @@ private:
         return words;
     }
 
-    /// Words, summary and level of one bitmap of the segment cache; `each(place)` for each bit that is set.
+    /// Checks words, summary and level of one bitmap of the segment cache; calls `each(place)` for each bit that is
+    /// set.
     absl::Status check_cache_bitmap(const device::cache_bitmap& from, const std::string& name,
                                     const std::function<absl::Status(std::uint32_t)>& each) {
         auto words = words_of(from);
@@ -245,8 +248,8 @@ private:
     backing& memory_;
     ownership owners_;
     std::vector<std::uint64_t> descriptors_;
-    std::vector<word64> segments_;  ///< in the segment cache
-    std::vector<word64> portions_;  ///< likewise, of all lengths
+    std::vector<word64> segments_;  ///< words of whole segments in the segment cache
+    std::vector<word64> portions_;  ///< words of portions of all lengths in the segment cache
 };
 
 }  // namespace

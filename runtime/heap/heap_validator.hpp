@@ -11,8 +11,8 @@
 
 namespace orchard {
 
-/// Checks a heap's device side on a copy of it: descriptors, slab tables, bitmaps, chunk records, segment cache and
-/// slots against each other and against what the host handed out. Nothing may be under way.
+/// Checks the device side of a heap on a copy. Descriptors, slab tables, bitmaps, chunk records, segment cache and
+/// slots are checked against each other and against the memory that the host handed out. No call may be in progress.
 ///
 /// Errors: Internal names the first fault; the device's own. Cost: copies all metadata, a few segments at a time.
 absl::Status validate_device_side(const device::heap_view& view, backing& memory, const granted_memory& granted);

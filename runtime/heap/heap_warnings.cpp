@@ -13,7 +13,7 @@ namespace orchard {
 namespace detail {
 namespace {
 
-/// Returns true if granting or returning a segment of a managed heap makes an operation on a stream.
+/// Returns true if handing out or returning a segment of a managed heap issues an operation on a stream.
 bool moves_memory(const options& values) {
     return values.discard || (values.prefetch && values.advice != managed_advice::cpu_resident);
 }

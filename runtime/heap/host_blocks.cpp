@@ -15,9 +15,9 @@ using device::descriptor;
 using device::segment_kind;
 using simt::order;
 
-/// Under this a block takes as much: a chunk has at most 32 of them, and at least a leaf of 64 KiB.
+/// A smaller block occupies this much, because a chunk has at most 32 blocks and at least one leaf of 64 KiB.
 constexpr std::uint64_t least_block = big_page_bytes / simt::warp_size;
-/// Above this a block is a chunk of its own.
+/// A larger block is a chunk of its own.
 constexpr std::uint64_t max_shared = 256 << 10;
 
 constexpr std::uint64_t rounded_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
@@ -45,7 +45,7 @@ absl::Status host_free_queue::flush() {
         if (room == 0) {
             return absl::OkStatus();
         }
-        // In one copy: to the ring's end, and as much as a copy may have.
+        // Written in one copy: up to the ring's end, and at most as much as one copy may have.
         constexpr std::uint64_t most = 4096 / sizeof(std::uint64_t);
         const std::uint64_t count =
             std::min({room, static_cast<std::uint64_t>(waiting_.size()), capacity - posted_ % capacity, most});
@@ -73,7 +73,8 @@ absl::Status host_free_queue::write_some(std::uint64_t count) {
     return s;
 }
 
-/// A chunk of as few leaves as waste little. Sizes are those of page classes, so that few chunks are open at a time.
+/// Returns a chunk with as few leaves as keep the waste small. Block sizes are those of page classes, so that few
+/// chunks are open at a time.
 host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
     cut c;
     if (bytes > max_shared) {
@@ -90,7 +91,7 @@ host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
     for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
         c.leaves = portion_leaves(view_.portions_by, leaf_count{leaves});
         if (to_underlying(c.leaves) == 0) {
-            break;  // no portion has so many
+            break;  // no portion has so many leaves
         }
         const std::uint64_t room = to_underlying(c.leaves) * big_page_bytes;
         c.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(room / c.bytes, simt::warp_size));
@@ -101,7 +102,7 @@ host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
     return c;
 }
 
-/// Makes a segment what its owner says. Owners of other portions of it that say the same at the same time write the
+/// Sets the descriptor of a segment. Owners of other portions of the segment may write at the same time; they write the
 /// same word.
 absl::Status host_blocks::change_descriptor(std::uint32_t segment, segment_kind kind, std::uint32_t extent) {
     device::device_word<std::uint64_t> word{0};
@@ -133,7 +134,7 @@ absl::Status host_blocks::describe_portion(const cut& c, const mailbox::grant& g
         s = change_descriptor(segment, segment_kind::portions, 0);
     }
     const std::uint32_t all = c.blocks == simt::warp_size ? ~0u : (1u << c.blocks) - 1;
-    // Last: what is live is described.
+    // Written last, so that a block is described before it is live.
     return s.ok() ? write(&view_.portion_records[first].live, simt::device_word<std::uint32_t>(all)) : s;
 }
 
@@ -152,7 +153,7 @@ absl::Status host_blocks::describe_segments(const cut& c, const mailbox::grant& 
     return s.ok() ? write(&view_.records[segment].live, simt::device_word<std::uint32_t>(1)) : s;
 }
 
-/// Has device threads that search the segment cache reach as far as this grant.
+/// Extends the search range of the segment cache on the device to include this grant.
 absl::Status host_blocks::note_grant(const mailbox::grant& g) {
     const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + 1;
     if (end <= end_) {
@@ -177,13 +178,13 @@ absl::StatusOr<host_blocks::remainder> host_blocks::take_chunk(const cut& c) {
     }
     if (auto s = describe(c, *place); !s.ok()) {
         if (absl::IsDeadlineExceeded(s)) {
-            late_.push_back(*place);  // what was to be written may yet be, so that nobody else may have the place
+            late_.push_back(*place);  // the delayed write may still happen, so the place must not be reused
         } else {
             to_(*place);
         }
         return s;
     }
-    // Writes are made one after the other: those that were late have ended.
+    // Writes are made one after the other, so the delayed ones have ended.
     for (const mailbox::grant& g : late_) {
         to_(g);
     }

@@ -2,12 +2,12 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Blocks of a heap that the host allocates and frees beside running kernels, without launching anything.
+/// Blocks of a heap that the host allocates and frees while kernels run, without launching anything.
 ///
-/// The host takes chunks as a warp does, and hands out their blocks one by one. What it has handed out is a block of a
-/// chunk like any other: the thread that frees the last one gives the chunk back. A block that the host frees, also
-/// one that a device thread allocated, is queued for the device, which clears its bit: the host changes no word that
-/// device threads change.
+/// The host takes chunks as a warp does, and hands out their blocks one by one. Such a block is like any other block of
+/// a chunk: the thread that frees the last one returns the chunk. A block that the host frees, even one that a device
+/// thread allocated, is queued for the device, which clears its bit. The host therefore changes no word that device
+/// threads change.
 
 #include <cstdint>
 #include <deque>
@@ -24,16 +24,17 @@
 
 namespace orchard {
 
-/// Frees on their way to the device.
+/// The queue of frees from the host to the device.
 class host_free_queue {
 public:
     host_free_queue(const device::heap_view& view, backing& memory) : view_{view}, memory_{memory} {}
 
-    /// Queues the block at `offset` from the heap's first byte. Errors: the device's own; it is queued all the same.
+    /// Queues the block at `offset` from the heap's first byte. Errors: the device's own; the block is queued even
+    /// then.
     absl::Status push(std::uint64_t offset);
-    /// Writes as many to the ring as there is room for. Errors: the device's own.
+    /// Writes as many frees to the ring as there is room for. Errors: the device's own.
     absl::Status flush();
-    /// Blocks that found no room in the ring.
+    /// Returns the number of blocks that found no room in the ring.
     [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
 
 private:
@@ -43,47 +44,49 @@ private:
     backing& memory_;
     std::deque<std::uint64_t> waiting_;
     std::uint64_t posted_ = 0;
-    std::uint64_t taken_ = 0;  ///< as last read
+    std::uint64_t taken_ = 0;  ///< frees taken by the device, as last read
 };
 
-/// What the host has counted, to be added to what the device has.
+/// The host's counts, to be added to those of the device.
 struct host_block_counts {
-    std::uint64_t blocks = 0;  ///< handed out so far, or given up
-    std::uint64_t bytes = 0;   ///< of these
-    std::uint64_t chunks = 0;  ///< taken so far
+    std::uint64_t blocks = 0;  ///< blocks handed out or given up so far
+    std::uint64_t bytes = 0;   ///< bytes of these blocks
+    std::uint64_t chunks = 0;  ///< chunks taken so far
 };
 
-/// Any thread.
+/// Any thread may call these functions.
 class host_blocks {
 public:
-    /// Gets segments and a tail for a chunk, or says why not.
+    /// Returns segments and a tail for a chunk, or an error.
     using source = std::function<absl::StatusOr<mailbox::grant>(std::uint32_t segments, leaf_count leaves)>;
-    /// Takes back what `source` gave.
+    /// Takes back a grant that `source` returned.
     using completion = std::function<void(const mailbox::grant&)>;
 
     host_blocks(const device::heap_view& view, backing& memory, source from, completion to)
         : view_{view}, memory_{memory}, frees_{view, memory}, from_{std::move(from)}, to_{std::move(to)} {}
 
-    /// A block of at least `bytes` (not 0), at a multiple of 256 B. Errors: the source's; the device's own.
+    /// Returns a block of at least `bytes` bytes (not 0), at a multiple of 256 B. Errors: the source's; the device's
+    /// own.
     absl::StatusOr<void*> allocate(std::uint64_t bytes);
-    /// Queues a block of the heap for the device to free. Errors: InvalidArgument for what lies outside the heap; the
+    /// Queues a block of the heap for the device to free. Errors: InvalidArgument for an address outside the heap; the
     /// device's own.
     absl::Status free(void* p);
-    /// Queues what was never handed out.
+    /// Queues the blocks that were never handed out.
     absl::Status give_up();
-    /// Hands on what is queued; how much of it found no room, as the device has not taken what came before.
+    /// Passes queued frees on. Returns the number of frees that found no room because the device has not taken earlier
+    /// ones.
     absl::StatusOr<std::size_t> flush();
     [[nodiscard]] host_block_counts counts() const;
 
 private:
-    /// Blocks of one size that a chunk is cut into.
+    /// The way a chunk is cut into blocks of one size.
     struct cut {
-        std::uint64_t bytes = 0;  ///< of a block
+        std::uint64_t bytes = 0;  ///< of one block
         std::uint32_t blocks = 0;
         std::uint32_t segments = 0;
         leaf_count leaves{0};
     };
-    /// What is left of a chunk.
+    /// The part of a chunk that is not handed out yet.
     struct remainder {
         std::uint64_t offset = 0;  ///< of the next block
         std::uint32_t blocks = 0;
@@ -107,9 +110,10 @@ private:
     host_free_queue frees_;
     source from_;
     completion to_;
-    std::map<std::uint64_t, remainder> open_;  ///< by the blocks' size
-    std::uint64_t end_ = 0;                    ///< behind the highest segment that was taken
-    std::vector<mailbox::grant> late_;         ///< places whose description came too late: taken, and not in use
+    std::map<std::uint64_t, remainder> open_;  ///< keyed by the size of the blocks
+    std::uint64_t end_ = 0;                    ///< the segment after the highest one that was taken
+    std::vector<mailbox::grant> late_;         ///< places that are taken but unused, because their description was
+                                               ///< written too late
     host_block_counts counts_;
 };
 

@@ -23,7 +23,7 @@ absl::Status heap::load(std::span<const void* const> kernels) { return detail::l
 namespace orchard::detail {
 namespace {
 
-/// The error of the kernel at `index`, with the runtime's words and the remedy.
+/// Returns the error for the kernel at `index`, with the runtime's text and the remedy.
 absl::Status explain(cudaError_t error, std::size_t index, std::size_t count) {
     const std::string what = absl::StrFormat("preload: kernel %d of %d: CUDA: cudaFuncGetAttributes: %s: %s", index + 1,
                                              count, cudaGetErrorName(error), cudaGetErrorString(error));
@@ -46,7 +46,7 @@ absl::Status load_kernels(const simt::executor& on, std::span<const void* const>
     for (std::size_t i = 0; i < kernels.size(); ++i) {
         cudaFuncAttributes attributes{};
         if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernels[i]); error != cudaSuccess) {
-            (void)cudaGetLastError();  // it is reported here, not by the next call
+            (void)cudaGetLastError();  // the error is reported here and must not be reported again by the next call
             return explain(error, i, kernels.size());
         }
     }

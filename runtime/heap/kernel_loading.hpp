@@ -9,10 +9,10 @@
 
 namespace orchard::detail {
 
-/// What `heap::preload` does for `__global__` functions, whose types the library does not know: loads each of them now
-/// on the executor's GPU. Nothing on the emulated device.
+/// Loads each of `kernels`, which are `__global__` functions, on the executor's GPU. Implements `heap::preload` for
+/// functions whose types the library does not know. Does nothing on the emulated device.
 ///
-/// Errors: as `heap::preload`; the rest of the list is not loaded then. Cost: the runtime loads each kernel once.
+/// Errors: those of `heap::preload`; the rest of the list is not loaded then. Cost: the runtime loads each kernel once.
 absl::Status load_kernels(const simt::executor& on, std::span<const void* const> kernels);
 
 }  // namespace orchard::detail

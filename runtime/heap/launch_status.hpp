@@ -7,7 +7,7 @@
 
 namespace orchard {
 
-/// What became of a launch: `OkStatus`, or InternalError with the launch's own text.
+/// Returns the status of a launch: `OkStatus`, or InternalError with the launch's own text.
 inline absl::Status to_status(const simt::launch_result& result) {
     return result.ok ? absl::OkStatus() : absl::InternalError(result.error);
 }

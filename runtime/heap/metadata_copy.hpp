@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Copies of a heap's metadata, for the host to look at. Errors: the device's own.
+/// Copies of a heap's metadata for the host to read. Errors: the device's own.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace orchard {
 
-/// `count` values of device memory.
+/// Returns a copy of `count` values of device memory.
 template <class T>
 absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint64_t count) {
     std::vector<T> result(count);
@@ -27,12 +27,12 @@ absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint
     return result;
 }
 
-/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, unless these are 0, or the
-/// bitmap is not committed.
+/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap. Skips a bitmap if that number
+/// is 0 or the bitmap is not committed.
 inline absl::Status for_each_bitmap(
     const device::heap_view& view, backing& memory, const std::function<std::uint64_t(std::uint32_t)>& wanted,
     const std::function<absl::Status(std::uint32_t, std::span<const device::device_word<std::uint64_t>>)>& visit) {
-    // Several at once: each copy costs some 10 us, whatever its size.
+    // Several bitmaps are copied at once, because each copy costs about 10 us whatever its size.
     constexpr std::uint32_t max_at_once = 64;
     const auto is_wanted = [&](std::uint32_t i) { return wanted(i) != 0 && memory.has_metadata(view.bitmap(i)); };
     for (std::uint32_t first = 0, count = 0; first < view.segments; first += std::max(count, 1u)) {

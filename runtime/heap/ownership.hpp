@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The owner of each segment and each portion: as the host says, and as the device says.
+/// The owner of each segment and each portion, according to the host and according to the device.
 
 #include <cstdint>
 #include <vector>
@@ -12,25 +12,26 @@
 
 namespace orchard {
 
-/// What the services have handed out. To be filled while they stand still.
+/// The memory that the services have handed out. Fill it while the services are paused.
 struct granted_memory {
     explicit granted_memory(std::uint32_t count) : segments(count, false) {}
     void add(const segment_service& service);
 
-    std::vector<bool> segments;     ///< those that hold portions too
-    std::vector<portion> portions;  ///< in the order of their places
+    std::vector<bool> segments;     ///< includes segments that hold portions
+    std::vector<portion> portions;  ///< in the order of their addresses
 };
 
-/// The owners on the device, as its structures are gone through.
+/// The owners on the device, collected while its structures are read.
 class ownership {
 public:
     explicit ownership(std::uint32_t segments) : owner_(segments, nullptr) {}
 
-    /// Notes `who` as the owner of a whole segment. Errors: Internal if another owner has it, or it does not exist.
+    /// Records `who` as the owner of a whole segment. Errors: Internal if the segment has another owner or does not
+    /// exist.
     absl::Status take(std::uint32_t segment, const char* who);
-    /// Notes `who` as the owner of a portion, which begins at leaf `leaf` of the heap.
+    /// Records `who` as the owner of a portion, which begins at leaf `leaf` of the heap.
     void take_portion(std::uint32_t leaf, std::uint32_t leaves, const char* who);
-    /// Whether that is what was granted; Internal names the first difference.
+    /// Returns OK if the recorded memory is the memory that was handed out; Internal names the first difference.
     absl::Status compare(const granted_memory& granted);
 
 private:

@@ -14,7 +14,7 @@ namespace {
 using device::heap_view;
 using simt::order;
 
-/// The words at `from` as numbers.
+/// Returns the words at `from` as numbers.
 template <class T>
 absl::StatusOr<std::vector<T>> words_of(backing& memory, const simt::device_word<T>* from, std::uint64_t count) {
     std::vector<simt::device_word<T>> words(count);
@@ -50,7 +50,7 @@ struct unit_words {
     std::vector<std::uint64_t> begins;
     std::vector<std::uint64_t> ends;
 
-    /// Whether the units taken are those of whole blocks.
+    /// Checks that the taken units are those of whole blocks.
     [[nodiscard]] absl::Status check(std::uint32_t segment) const {
         bool inside = false;
         for (std::size_t unit = 0; unit < used.size() * 64; ++unit) {

@@ -11,13 +11,13 @@
 
 namespace orchard {
 
-/// Checks what only some policies have: that no lock of the LockMap is held, and that under `rw_malloc` the units taken
-/// are exactly those from where a block begins to where it ends. Nothing may be under way.
+/// Checks structures that only some policies have. No lock of the LockMap may be held. Under `rw_malloc`, the taken
+/// units must be exactly those from the begin of a block to its end. No call may be in progress.
 ///
 /// Errors: Internal names the first fault; the device's own. Cost: copies those bitmaps.
 absl::Status validate_policy_side(const device::heap_view& view, backing& memory);
 
-/// Blocks that are allocated under `rw_malloc`. Cost: copies one bitmap of each slab.
+/// Returns the number of blocks that are allocated under `rw_malloc`. Cost: copies one bitmap of each slab.
 absl::StatusOr<std::uint64_t> blocks_in_use(const device::heap_view& view, backing& memory);
 
 }  // namespace orchard

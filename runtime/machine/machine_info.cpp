@@ -20,7 +20,7 @@
 #include <cuda_runtime_api.h>
 #endif
 
-// Given by the build where it compiles for other architectures than the usual ones.
+// The build defines this if it compiles for architectures other than the usual ones.
 #ifndef ORCHARD_MINIMUM_ARCHITECTURE
 #define ORCHARD_MINIMUM_ARCHITECTURE 80
 #endif
@@ -28,7 +28,7 @@
 namespace orchard {
 namespace {
 
-/// The text after the first "key : value" line of a file of such lines; empty where there is none.
+/// Returns the text after the first "key : value" line of a file of such lines; empty if there is none.
 std::string line_value(const char* path, absl::string_view key) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
@@ -40,7 +40,8 @@ std::string line_value(const char* path, absl::string_view key) {
     return {};
 }
 
-/// Bytes of a line of /proc/meminfo ("MemTotal:  24675276 kB"), whose kB are KiB (proc(5)); 0 where it is missing.
+/// Returns a value of /proc/meminfo ("MemTotal:  24675276 kB") in bytes; its kB are KiB (proc(5)). Returns 0 if
+/// missing.
 std::uint64_t memory_value(absl::string_view key) {
     const std::string text = line_value("/proc/meminfo", key);
     std::uint64_t count = 0;
@@ -67,7 +68,7 @@ std::string text_of(cudaError_t error) {
     return absl::StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
-/// Notes the first query that failed, and clears it, so that a later launch does not report it.
+/// Records the first query that failed and clears the error, so that a later launch does not report it.
 bool ok(gpu_info& gpu, const char* what, cudaError_t error) {
     if (error == cudaSuccess) {
         return true;
@@ -84,7 +85,8 @@ int attribute(gpu_info& gpu, int ordinal, cudaDeviceAttr which) {
     return ok(gpu, "cudaDeviceGetAttribute", cudaDeviceGetAttribute(&value, which, ordinal)) ? value : 0;
 }
 
-/// The runtime has no name for this attribute; its own entry to the driver keeps the program free of libcuda.
+/// The runtime has no name for this attribute. The query goes through the runtime's entry point to the driver, so that
+/// the program does not need libcuda.
 bool maps_virtual_memory(gpu_info& gpu, int ordinal) {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -98,7 +100,7 @@ bool maps_virtual_memory(gpu_info& gpu, int ordinal) {
         return false;
     }
     int value = 0;
-    // A CUdevice is the ordinal (cuDeviceGet), as the runtime numbers it too.
+    // A CUdevice is the ordinal (cuDeviceGet), in the same order as the runtime's.
     const CUresult result = reinterpret_cast<decltype(&cuDeviceGetAttribute)>(function)(
         &value, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, ordinal);
     return result == CUDA_SUCCESS && value != 0;

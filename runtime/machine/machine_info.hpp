@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What this machine has, and which device a heap takes on it.
+/// Describes this machine, and chooses the device of a heap on it.
 
 #include <cstdint>
 #include <optional>
@@ -15,36 +15,36 @@
 
 namespace orchard {
 
-/// One GPU, as the CUDA runtime and driver describe it.
+/// One GPU as the CUDA runtime and driver describe it.
 struct gpu_info {
-    std::string error;  ///< where a query failed: which, and the runtime's text; the other fields may be unset then
+    std::string error;  ///< the query that failed, and the runtime's text; the other fields may then be unset
     std::string name;
     int compute_major = 0;
     int compute_minor = 0;
     std::uint64_t memory_bytes = 0;
-    std::optional<std::uint64_t> memory_free_bytes;  ///< asked for only by `describe_machine`
+    std::optional<std::uint64_t> memory_free_bytes;  ///< set only by `describe_machine`
     std::uint64_t l2_bytes = 0;
     int multiprocessors = 0;
-    bool compute_prohibited = false;         ///< the administrator allows no context on it
+    bool compute_prohibited = false;         ///< the administrator forbids contexts on it
     bool managed_memory = false;             ///< `cudaMallocManaged` works
-    bool concurrent_managed_access = false;  ///< host and device may touch managed memory at the same time
-    bool host_native_atomics = false;        ///< atomics on host memory are done by the link
+    bool concurrent_managed_access = false;  ///< host and device may access managed memory at the same time
+    bool host_native_atomics = false;        ///< the link performs atomics on host memory
     bool virtual_memory_management = false;  ///< the driver can map memory into a reserved range
 };
 
-/// What was found. Versions as CUDA numbers them: 13000 is 13.0; 0 is none.
+/// The machine. Versions are numbered as in CUDA: 13000 is 13.0; 0 is none.
 struct machine_info {
-    std::string cpu;                           ///< model, "unknown" where the system does not say
-    int cores = 0;                             ///< online
-    int usable_cores = 0;                      ///< that this process may run on
-    std::uint64_t memory_bytes = 0;            ///< of the host; 0 where the system does not say
-    std::uint64_t memory_available_bytes = 0;  ///< likewise
+    std::string cpu;                           ///< model; "unknown" if the system does not report it
+    int cores = 0;                             ///< cores online
+    int usable_cores = 0;                      ///< cores that this process may use
+    std::uint64_t memory_bytes = 0;            ///< of the host; 0 if the system does not report it
+    std::uint64_t memory_available_bytes = 0;  ///< of the host; 0 if the system does not report it
     bool cuda_in_build = false;
     int minimum_architecture = 0;  ///< least compute capability that this build has code for: 80 is 8.0
-    int runtime_version = 0;       ///< of the CUDA runtime in this build
-    int driver_version = 0;        ///< of CUDA that the installed driver supports
-    std::string cuda_error;        ///< why no GPU could be asked for, in the runtime's words; empty if it could
-    int current_gpu = 0;           ///< the calling thread's, index into `gpus`
+    int runtime_version = 0;       ///< version of the CUDA runtime in this build
+    int driver_version = 0;        ///< version of CUDA that the installed driver supports
+    std::string cuda_error;        ///< the reason why no GPU could be queried, in the runtime's words; otherwise empty
+    int current_gpu = 0;           ///< the calling thread's current GPU, as an index into `gpus`
     std::vector<gpu_info> gpus;
 };
 
@@ -55,28 +55,29 @@ struct device_choice {
     int gpu = -1;  ///< of kind `cuda`: the calling thread's current GPU
 };
 
-/// Everything in `machine_info`. Free memory is known only within a CUDA context, so that this makes one on each GPU
-/// (some 100 MB of its memory, some 100 ms); a missing GPU or driver is no error but recorded.
+/// Returns all of `machine_info`. Free memory is known only within a CUDA context, so this creates one on each GPU
+/// (about 100 MB of its memory, about 100 ms). A missing GPU or driver is no error; it is recorded in the result.
 machine_info describe_machine();
 
-/// The device for a heap: `automatic` is CUDA where this build has it and the calling thread's current GPU is usable,
-/// else the emulated device. Usable: the driver works, the compute capability is one that this build has code for (8.0
-/// and up unless configured otherwise), and contexts are allowed. Makes no CUDA context.
+/// Returns the device for a heap. `automatic` means CUDA if this build has it and the calling thread's current GPU is
+/// usable, and otherwise the emulated device. A GPU is usable if the driver works, this build has code for its compute
+/// capability (8.0 and up unless configured otherwise), and contexts are allowed. Creates no CUDA context.
 ///
-/// Errors (FailedPrecondition): `cuda` was asked for and is not to be had; the message says what is missing, in the
-/// driver's words where it has some, and the remedy.
+/// Errors: FailedPrecondition if `cuda` was requested and is not available. The message names the missing part, in the
+/// driver's words if it gives any, and the remedy.
 absl::StatusOr<device_choice> choose_device(device_option wanted);
 
-/// The same on a machine that was described before.
+/// Returns the device for a heap on a machine that was described before.
 absl::StatusOr<device_choice> choose_device(device_option wanted, const machine_info& machine);
 
-/// What this build supports: "CUDA 13.0, compute capability 8.0 and up" or "no CUDA, emulated device only".
+/// Returns what this build supports: "CUDA 13.0, compute capability 8.0 and up" or "no CUDA, emulated device only".
 std::string cuda_support();
 
-/// For people: one line a fact.
+/// Returns a report for people: one fact a line.
 std::string to_text(const machine_info& machine);
 
-/// A JSON object: "version" (of the program), "host", "cuda", "gpus", "device" (what `automatic` takes, and why).
+/// Returns a JSON object: "version" (of the program), "host", "cuda", "gpus", "device" (the choice of `automatic` and
+/// its reason).
 std::string to_json(const machine_info& machine);
 
 }  // namespace orchard

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What follows from what was found: the choice of the device, and the two reports. No call to CUDA here, so that the
-/// tests show it machines that they do not run on.
+/// The choice of the device and the two reports, computed from a `machine_info`. This file makes no CUDA call, so that
+/// tests can pass it machines other than their own.
 
 #include <nlohmann/json.hpp>
 
@@ -20,7 +20,7 @@ std::string version_of(int number) {
     return number == 0 ? "none" : absl::StrFormat("%d.%d", number / 1000, number % 1000 / 10);
 }
 
-/// Why CUDA cannot be used here and what to do; both empty where it can.
+/// The reason why CUDA cannot be used, and the remedy; both empty if it can.
 struct obstacle {
     std::string what;
     std::string remedy;

@@ -38,7 +38,7 @@ absl::Status refusal(absl::string_view text, absl::string_view why) {
         absl::CEscape(text), why));
 }
 
-/// A decimal number as an exact fraction. Nine fractional digits decide a byte of a GiB; later ones are dropped.
+/// A decimal number as an exact fraction. Nine fractional digits determine a byte of a GiB; later digits are dropped.
 struct decimal {
     absl::uint128 numerator = 0;
     std::uint64_t denominator = 1;

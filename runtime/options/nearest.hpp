@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// "Did you mean ...": the known name nearest to a misspelt one.
+/// "Did you mean ...": finds the known name nearest to a misspelt one.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,8 @@
 
 namespace orchard::detail {
 
-/// Insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1966). Cost: the product of the lengths.
+/// Returns the number of insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1966). Cost: the
+/// product of the lengths.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
@@ -30,7 +31,7 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row[b.size()];
 }
 
-/// The name in `known` that is nearest to `word`, the first of equals; empty where `known` is.
+/// Returns the name in `known` that is nearest to `word`, the first of equals; empty if `known` is empty.
 inline std::string nearest(std::string_view word, std::span<const std::string> known) {
     const auto found =
         std::ranges::min_element(known, {}, [&](const std::string& name) { return edit_distance(word, name); });

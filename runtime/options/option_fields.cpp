@@ -20,7 +20,7 @@
 namespace orchard::detail {
 namespace {
 
-// The macro's words for kinds, rules and what a kind has no use for.
+// The macro's words for kinds and rules, and for the columns that a kind does not use.
 constexpr int not_used = 0;
 constexpr auto bytes(std::uint64_t options::*field, std::uint64_t low, std::uint64_t high, option_rule rule) {
     return ranged_field<std::uint64_t>{field, low, high, rule};
@@ -48,7 +48,7 @@ const std::array fields = {
 #undef ORCHARD_OPTION
 };
 
-// ---- what may be chosen, indexed by the choice, and what it is a choice of
+// ---- the possible choices of an option, indexed by the choice, and their description
 
 struct choices {
     const char* what;
@@ -66,7 +66,8 @@ choices choices_of(access_pattern) {
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
 std::string quoted(std::string_view text) { return absl::StrCat("\"", absl::CEscape(view(text)), "\""); }
 
-// ---- text of a value; bytes that are no whole number of a unit are printed as they are, to be read back the same
+// ---- values as text; bytes that are no whole number of a unit are printed as plain bytes, so that they are read back
+// exactly
 
 std::string show(std::uint64_t value) {
     const std::string text = format_bytes(value);
@@ -83,7 +84,7 @@ requires std::is_enum_v<E> std::string show(E value) {
     return index < all.names.size() ? std::string(all.names[index]) : absl::StrCat(static_cast<int>(value));
 }
 
-// ---- what is allowed
+// ---- allowed values
 
 template <class T>
 std::string allowed(const ranged_field<T>& f) {
@@ -110,7 +111,7 @@ std::string allowed(choice_field<E>) {
     return text;
 }
 
-// ---- what is wrong with a value, to be read after it; nothing where it is right
+// ---- the fault of a value, as text that follows the value; empty if the value is valid
 
 template <class T>
 bool breaks(const ranged_field<T>& f, T value) {
@@ -157,7 +158,7 @@ std::optional<std::string> problem(choice_field<E> f, E value) {
     return absl::StrCat("is not ", all.what, "; give ", allowed(f));
 }
 
-// ---- from text
+// ---- values from text
 
 absl::StatusOr<std::uint64_t> read(const ranged_field<std::uint64_t>&, std::string_view text) {
     return parse_bytes(text);

@@ -14,7 +14,7 @@
 
 namespace orchard::detail {
 
-/// What a number must be, beside its range.
+/// The requirement on a number in addition to its range.
 enum class option_rule { any, power_of_two, whole_segments, or_automatic };
 
 /// A field with a range; `T` is std::uint64_t (bytes), int or absl::Duration.
@@ -29,7 +29,7 @@ struct ranged_field {
 using flag_field = bool options::*;
 using layout_field = layout options::*;
 
-/// A field that is one of a few: `E` counts from 0, and its names are `names_of(E{})`.
+/// A field with a few possible values: `E` counts from 0, and its names are `names_of(E{})`.
 template <class E>
 struct choice_field {
     E options::*field;
@@ -46,27 +46,27 @@ struct option_field {
         access;
 };
 
-/// All options, in the order of the struct.
+/// Returns all options, in the order of the struct.
 std::span<const option_field> option_fields();
 
-/// The option called `name`, with `_` or `-` between words; null where there is none.
+/// Returns the option called `name`, with `_` or `-` between words; null if there is none.
 const option_field* find_option(std::string_view name);
 
-/// "ORCHARD_REQUEST_TIMEOUT" and "--request-timeout" for "request_timeout".
+/// Return "ORCHARD_REQUEST_TIMEOUT" and "--request-timeout" for "request_timeout".
 std::string variable_of(const option_field& option);
 std::string flag_of(const option_field& option);
 
-/// Sets the field from text; `label` is what the user wrote the value after, for the error.
-/// Errors: as `orchard::set`.
+/// Sets the field from text. `label` is the flag or variable that the user wrote, for the error message. Errors: those
+/// of `orchard::set`.
 absl::Status set_field(options& values, const option_field& option, std::string_view label, std::string_view text);
 
-/// Checks the field's value. Errors (OutOfRange): as `orchard::validate`.
+/// Checks the field's value. Errors (OutOfRange): those of `orchard::validate`.
 absl::Status check_field(const options& values, const option_field& option);
 
-/// The field's value as text that `set_field` reads back.
+/// Returns the field's value as text that `set_field` reads back.
 std::string text_of(const options& values, const option_field& option);
 
-/// What is allowed: "1ms to 1h".
+/// Returns the allowed values as text: "1ms to 1h".
 std::string allowed_of(const option_field& option);
 
 }  // namespace orchard::detail

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view prefix = "ORCHARD_";
 
-// Set for build systems and for the launcher, not meant for a heap.
+// Variables for build systems and for the launcher; they do not concern a heap.
 constexpr std::array<std::string_view, 5> ignored_variables = {
     "ORCHARD_HAS_CUDA", "ORCHARD_SOURCE_DIR", "ORCHARD_CHECKED", "ORCHARD_CUDA_ARCHITECTURES", "ORCHARD_NO_PACKAGES"};
 

@@ -2,9 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The options of a heap. One table, runtime/options/options.def, makes the struct, the variables `ORCHARD_<NAME>`, the
-/// flags
-/// `--<name>` (runtime/cli/options_cli.hpp), their help and docs/options.md.
+/// The options of a heap. One table, runtime/options/options.def, generates the struct, the variables `ORCHARD_<NAME>`,
+/// the flags `--<name>` (runtime/cli/options_cli.hpp), their help and docs/options.md.
 
 #include <cstdint>
 #include <span>
@@ -24,10 +23,10 @@
 
 namespace orchard {
 
-/// Which device is asked for. In text: `auto`, `cuda`, `emulated`.
+/// The requested device. In text: `auto`, `cuda`, `emulated`.
 enum class device_option : int { automatic, cuda, emulated };
 
-/// Where memory is to come from. In text: `auto`, `elastic`, `fixed`, `managed`.
+/// The requested source of memory. In text: `auto`, `elastic`, `fixed`, `managed`.
 enum class backing_option : int { automatic, elastic, fixed, managed };
 
 namespace detail::option_type {
@@ -44,15 +43,15 @@ using order = orchard::lane_order;
 using pattern = orchard::access_pattern;
 }  // namespace detail::option_type
 
-/// What a heap is created with. A default-constructed value is valid; the fields, their ranges and their meaning:
-/// runtime/options/options.def, or docs/options.md for readers.
+/// The options with which a heap is created. A default-constructed value is valid. runtime/options/options.def and
+/// docs/options.md describe the fields, their ranges and their meaning.
 struct options {
 #define ORCHARD_OPTION(kind, name, default_value, minimum, maximum, rule, unit, help)                                  \
     detail::option_type::kind name = default_value;
 #include "runtime/options/options.def"
 #undef ORCHARD_OPTION
 
-    /// The defaults, then what the environment says: `apply_environment` on a default-constructed value.
+    /// Returns the defaults, changed by the environment: `apply_environment` on a default-constructed value.
     static absl::StatusOr<options> from_environment();
 
     friend bool operator==(const options&, const options&) = default;
@@ -60,7 +59,7 @@ struct options {
 
 /// Checks each field against its range and its rule.
 ///
-/// Errors (OutOfRange): the first field that breaks them, with its value and what is allowed.
+/// Errors: OutOfRange for the first field that violates them, with its value and the allowed values.
 absl::Status validate(const options& values);
 
 /// Sets the field `name` (`request_timeout`, or `request-timeout` as in the flag) from text; unchanged on error.
@@ -68,37 +67,38 @@ absl::Status validate(const options& values);
 /// Bytes: see `parse_bytes`. Durations: a number and a unit as `absl::ParseDuration` reads them ("500ms", "10s").
 /// Switches: true, false, yes, no, 1, 0.
 ///
-/// Errors: NotFound for an unknown name, with the nearest known one; InvalidArgument where the text is no value of the
-/// field's type; OutOfRange where `validate` would refuse it. Each quotes the text and says what is allowed.
+/// Errors: NotFound for an unknown name, with the nearest known one; InvalidArgument if the text is no value of the
+/// field's type; OutOfRange if `validate` would reject the value. Each message quotes the text and lists the allowed
+/// values.
 absl::Status set(options& values, std::string_view name, std::string_view text);
 
-/// Sets each field whose variable `ORCHARD_<NAME>` (upper case) is in the process's environment; unchanged on error.
+/// Sets each field whose variable `ORCHARD_<NAME>` (upper case) is in the process's environment; unchanged on error. No
+/// other thread may change the environment during this call.
 ///
-/// Errors: as `set`, naming the variable; NotFound also for any other variable that starts with `ORCHARD_`, so that a
-/// misspelt one is not ignored in silence. Not looked at, because build systems and the launcher use them:
+/// Errors: those of `set`, naming the variable; NotFound also for any other variable that starts with `ORCHARD_`, so
+/// that a misspelt variable is reported. Some variables are ignored because build systems and the launcher use them:
 /// `ORCHARD_HAS_CUDA`, `ORCHARD_SOURCE_DIR`, `ORCHARD_CHECKED`, `ORCHARD_CUDA_ARCHITECTURES`, `ORCHARD_NO_PACKAGES`.
-/// As with every use of the environment, no thread may change it meanwhile.
 absl::Status apply_environment(options& values);
 
 /// One line of the table of options, as text.
 struct option_info {
-    std::string name;      ///< field of `options`: "request_timeout"
+    std::string name;      ///< the field of `options`: "request_timeout"
     std::string variable;  ///< "ORCHARD_REQUEST_TIMEOUT"
     std::string flag;      ///< "--request-timeout"
     std::string value;     ///< the default: "10s"
     std::string allowed;   ///< "1ms to 1h"
-    std::string unit;      ///< what a number counts: "time"
+    std::string unit;      ///< the unit of a number: "time"
     std::string help;
-    bool is_switch = false;  ///< the flag needs no value
+    bool is_switch = false;  ///< the flag takes an optional value
 };
 
-/// All options, in the order of the struct; `value` is that of `values`.
+/// Returns all options, in the order of the struct; `value` is that of `values`.
 std::vector<option_info> option_table(const options& values = {});
 
-/// The values as lines "name = value", which `set` reads back (the value), in the order of the struct.
+/// Returns the values as lines "name = value", in the order of the struct. `set` reads each value back.
 std::string to_text(const options& values);
 
-/// The text of docs/options.md.
+/// Returns the text of docs/options.md.
 std::string options_markdown();
 
 }  // namespace orchard

@@ -17,7 +17,7 @@ absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_vie
     if (!descriptors.ok()) {
         return descriptors.status();
     }
-    // The class of a slab; `class_count` where a segment is none.
+    // Returns the class of a slab; `class_count` if the segment is no slab.
     const auto class_at = [&](std::uint32_t i) {
         const std::uint64_t d = (*descriptors)[i].load<simt::order::relaxed>();
         return device::descriptor::kind(d) == device::segment_kind::slab ? device::descriptor::page_class(d)
@@ -59,7 +59,7 @@ std::array<class_statistics, class_count> statistics_of_classes(const device::he
     for (std::uint32_t c = 0; c < class_count; ++c) {
         const class_requests requests = count_class_requests(state, c);
         const std::uint64_t pages = usage[c].slabs * class_pages(c);
-        // More bits than pages can be seen while a kernel claims and takes back.
+        // More bits than pages may be set while a kernel claims and takes back a page.
         const std::uint64_t used = std::min(pages, usage[c].pages_in_use);
         class_statistics& one = classes[c];
         one.page_bytes = class_bytes(c);

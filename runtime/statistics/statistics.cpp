@@ -28,21 +28,21 @@ constexpr std::array class_table = {
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string value_of(const statistic_info& info, std::uint64_t value) {
-    // Below 1 KiB the plain number says it all.
+    // Below 1 KiB the plain number suffices.
     if (info.unit == "bytes" && value >= kib) {
         return absl::StrFormat("%d (%s)", value, format_bytes(value));
     }
     return absl::StrCat(value);
 }
 
-/// Room for a page's bytes, or for counts of billions.
+/// Leaves room for a page's bytes, or for counts of billions.
 int class_column_width(const class_statistic_info& info) {
     constexpr std::size_t counts = 12;
     return static_cast<int>(info.unit == "bytes" ? info.name.size() : std::max(counts, info.name.size()));
 }
 const char* end_of(const class_statistic_info& info) { return &info == &class_table.back() ? "\n" : "  "; }
 
-/// The classes in use, a line each, under a line of names; nothing where there are none.
+/// Returns the classes in use, one line each, under a line of names; empty if there are none.
 std::string class_lines(const statistics& values) {
     std::string rows;
     for (const class_statistics& one : values.classes) {

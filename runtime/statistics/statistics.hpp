@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What a heap counted, as numbers, as text and as JSON.
+/// The counters of a heap, as numbers, as text and as JSON.
 
 #include <array>
 #include <cstdint>
@@ -14,22 +14,23 @@
 
 namespace orchard {
 
-/// The counters of one class of pages. The fields, their units and their meaning:
-/// runtime/statistics/class_statistics.def.
+/// The counters of one page class. runtime/statistics/class_statistics.def describes the fields, their units and their
+/// meaning.
 struct class_statistics {
 #define ORCHARD_CLASS_STATISTIC(name, unit, help) std::uint64_t name = 0;
 #include "runtime/statistics/class_statistics.def"
 #undef ORCHARD_CLASS_STATISTIC
 
-    /// Whether the class has slabs, or was ever asked for.
+    /// Returns true if the class has slabs or has ever received a request.
     [[nodiscard]] constexpr bool in_use() const { return slabs != 0 || groups != 0 || nulls != 0; }
     friend constexpr bool operator==(const class_statistics&, const class_statistics&) = default;
 };
 
-/// A snapshot of a heap's counters. The fields, their units and their meaning: runtime/statistics/statistics.def.
+/// A snapshot of a heap's counters. runtime/statistics/statistics.def describes the fields, their units and their
+/// meaning.
 ///
-/// The counters are read one after another while kernels may run: a sum of several is exact only when none runs.
-/// Fields are added at the end of their group; a field is removed or changes its meaning only with a new `version`.
+/// The counters are read one after another while kernels may run, so a sum of several is exact only if no kernel runs.
+/// Fields are added at the end of their group. A field is removed, or changes its meaning, only with a new `version`.
 struct statistics {
     static constexpr int version = 2;
 
@@ -42,7 +43,7 @@ struct statistics {
     friend constexpr bool operator==(const statistics&, const statistics&) = default;
 };
 
-/// Which field of `statistics`.
+/// Identifies a field of `statistics`.
 using statistic_field = std::uint64_t statistics::*;
 
 /// One line of the table of statistics.
@@ -53,10 +54,10 @@ struct statistic_info {
     statistic_field field;
 };
 
-/// All statistics, in the order of the struct.
+/// Returns all statistics, in the order of the struct.
 std::span<const statistic_info> statistic_table();
 
-/// Which field of `class_statistics`.
+/// Identifies a field of `class_statistics`.
 using class_statistic_field = std::uint64_t class_statistics::*;
 
 /// One line of the table of a class's statistics.
@@ -67,15 +68,15 @@ struct class_statistic_info {
     class_statistic_field field;
 };
 
-/// All statistics of a class, in the order of the struct.
+/// Returns all statistics of a class, in the order of the struct.
 std::span<const class_statistic_info> class_statistic_table();
 
-/// A table for people, one line for each statistic: name, value (bytes also in binary units), unit, meaning. Where
-/// classes of pages are in use, a second table follows after an empty line: one line for each such class.
+/// Returns a table for people, one line for each statistic: name, value (bytes also in binary units), unit, meaning. If
+/// page classes are in use, a second table follows after an empty line, with one line for each such class.
 std::string to_text(const statistics& values);
 
-/// A JSON object: "version", then each statistic by name, in the order of the struct; last "classes", an array with an
-/// object for each class in use, by size of page. Indented by two blanks, without a final newline.
+/// Returns a JSON object: "version", then each statistic by name, in the order of the struct, then "classes", an array
+/// with an object for each class in use, by size of page. Indented by two blanks, without a final newline.
 std::string to_json(const statistics& values);
 
 }  // namespace orchard

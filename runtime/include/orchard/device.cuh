@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What kernels use of Orchard: `orchard::heap_ref` and the SIMT seam.
+/// The device side of Orchard: `orchard::heap_ref` and the SIMT seam.
 
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"

@@ -2,6 +2,6 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The host's side of Orchard: `orchard::heap`, its options, statistics and failures, and `simt::launch`.
+/// The host side of Orchard: `orchard::heap`, its options, statistics and failures, and `simt::launch`.
 
 #include "runtime/heap/heap.hpp"
