@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t input_bytes = 256 << 10;
 constexpr unsigned char gzip_magic[2] = {0x1f, 0x8b};
-constexpr int gzip_only = 16 + MAX_WBITS;  // zlib: 16 added to the window's bits asks for the gzip format
+constexpr int gzip_only = 16 + MAX_WBITS;  // zlib: adding 16 to the window's bits selects the gzip format
 
 }  // namespace
 
@@ -35,7 +35,7 @@ struct byte_source::state {
         ::close(fd);
     }
 
-    /// Reads more of the file behind what is there.
+    /// Appends more bytes of the file to the input.
     absl::Status refill() {
         std::memmove(input.data(), input.data() + first, last - first);
         last -= std::exchange(first, 0);
@@ -64,9 +64,9 @@ struct byte_source::state {
     absl::Status begin_next_member();
 
     int fd;
-    bool at_end = false;        ///< the file has no more bytes than those in `input`
-    bool unpacking = false;     ///< `stream` is alive
-    bool member_ended = false;  ///< the gzip member's check passed; another may follow
+    bool at_end = false;        ///< the file has no bytes beyond those in `input`
+    bool unpacking = false;     ///< `stream` is initialized
+    bool member_ended = false;  ///< the check of this gzip member passed; another member may follow
     std::uint64_t file_bytes = 0;
     std::size_t first = 0;
     std::size_t last = 0;

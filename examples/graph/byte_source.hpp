@@ -13,20 +13,19 @@
 
 namespace orchard::examples {
 
-/// The bytes of a file as a stream, unpacked where the file begins like gzip (several members one after another too).
+/// Reads the bytes of a file as a stream. Unpacks a file that begins as gzip does; it may consist of several members.
 class byte_source {
 public:
-    /// Opens `path`: a file or a pipe.
-    /// Errors name the path: `NotFound` for a missing file, `InvalidArgument` for a folder, `Unknown` with the
-    /// system's text for what may not be read.
+    /// Opens `path`: a file or a pipe. Errors name the path: `NotFound` for a missing file, `InvalidArgument` for a
+    /// folder, `Unknown` with the system's text for a file that cannot be read.
     static absl::StatusOr<byte_source> open(const std::string& path);
 
     byte_source(byte_source&&) noexcept;
     byte_source& operator=(byte_source&&) noexcept;
     ~byte_source();
 
-    /// Fills `into` as far as it can and returns how many bytes that are; 0 at the end.
-    /// Errors (`DataLoss`): gzip data that ends early, is damaged, or is followed by something else.
+    /// Fills `into` as far as possible and returns the number of bytes; 0 at the end. Errors: `DataLoss` for gzip data
+    /// that ends early, is damaged, or is followed by other data.
     absl::StatusOr<std::size_t> read(std::span<char> into);
 
 private:

@@ -32,7 +32,7 @@ void sort_by_digit(const std::vector<edge>& from, std::vector<edge>& to, int shi
     }
 }
 
-/// Sorts; only the bits that a vertex number below `vertices` can have are looked at.
+/// Sorts the edges, by the bits that a vertex number below `vertices` can have.
 void sort_edges(std::vector<edge>& edges, std::uint32_t vertices) {
     if (edges.size() < radix_from) {
         std::sort(edges.begin(), edges.end());
@@ -66,7 +66,7 @@ edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges) {
 std::vector<edge> shuffled(const std::vector<edge>& edges, std::uint64_t seed) {
     std::vector<edge> result = edges;
     for (std::size_t i = result.size(); i > 1; --i) {
-        // 64-bit numbers of edges: the modulo's bias is below 2^-24 for any list that fits a machine.
+        // Random numbers have 64 bits, so the modulo's bias is below 2^-24 for any list that fits a machine.
         std::swap(result[i - 1], result[random_bits(seed, 0, i) % i]);
     }
     return result;

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A graph as a set of undirected edges: what the readers and the generator give, and the walk's device input.
+/// A graph as a set of undirected edges: the result of the readers and of the generator, and the input of the walk on
+/// the device.
 
 #include <compare>
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace orchard::examples {
 
-/// Most vertices of a graph: a vertex is a 32-bit number, and the last one is left free to mean "none".
+/// The largest number of vertices of a graph. A vertex is a 32-bit number, and the largest number means "none".
 inline constexpr std::uint64_t max_vertices = 0xffffffffull;
 
 /// An undirected edge in one word, so that a list of them is sorted as integers and copied to the device as it is.
@@ -22,7 +23,7 @@ inline constexpr std::uint64_t max_vertices = 0xffffffffull;
 struct edge {
     std::uint64_t key;
 
-    /// The edge between `a` and `b`, in either order.
+    /// Returns the edge between `a` and `b`, which may be in either order.
     static ORCHARD_FN constexpr edge between(std::uint32_t a, std::uint32_t b) {
         return a < b ? edge{(std::uint64_t{a} << 32) | b} : edge{(std::uint64_t{b} << 32) | a};
     }
@@ -31,20 +32,20 @@ struct edge {
     friend constexpr auto operator<=>(const edge&, const edge&) = default;
 };
 
-/// Vertices 0 to `vertices` - 1 and the edges between them: ascending, none twice, no self-loop.
+/// Vertices 0 to `vertices` - 1 and the edges between them: in ascending order, without duplicates and self-loops.
 struct edge_list {
     std::uint32_t vertices = 0;
     std::vector<edge> edges;
-    std::uint64_t entries = 0;     ///< edges that the input named, before the next two were dropped
+    std::uint64_t entries = 0;     ///< edges in the input, including those that are counted below
     std::uint64_t self_loops = 0;  ///< entries dropped because both ends were the same vertex
     std::uint64_t duplicates = 0;  ///< entries dropped because the edge was there already, in either direction
 };
 
-/// Makes the set of what an input named: drops self-loops and duplicates and counts them.
-/// Every end of `edges` must be below `vertices`. Cost: a radix sort; time linear in the edges, memory twice theirs.
+/// Returns the set of the edges of an input: drops self-loops and duplicates and counts them. Every end of `edges` must
+/// be below `vertices`. Cost: a radix sort; its time is linear in the edges, and it takes twice their memory.
 edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges);
 
-/// The same edges in an order that depends on `seed` alone.
+/// Returns the edges in a random order that depends on `seed` alone.
 std::vector<edge> shuffled(const std::vector<edge>& edges, std::uint64_t seed);
 
 }  // namespace orchard::examples

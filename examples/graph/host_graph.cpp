@@ -36,7 +36,8 @@ absl::StatusOr<host_graph> make_host_graph(const edge_list& list) {
     std::inclusive_scan(graph.offsets.begin(), graph.offsets.end(), graph.offsets.begin());
     graph.neighbours.resize(list.edges.size() * 2);
     std::vector<std::uint64_t> place(graph.offsets.begin(), graph.offsets.end() - 1);
-    // The edges ascend by (low, high): a vertex gets first the neighbours below it, ascending, then those above.
+    // The edges ascend by (low, high). A vertex therefore gets its smaller neighbours first, ascending, then the
+    // larger.
     for (const edge e : list.edges) {
         graph.neighbours[place[e.low()]++] = e.high();
         graph.neighbours[place[e.high()]++] = e.low();

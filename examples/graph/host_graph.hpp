@@ -25,15 +25,15 @@ struct host_graph {
     [[nodiscard]] std::span<const std::uint32_t> of(std::uint32_t v) const {
         return {neighbours.data() + offsets[v], degree(v)};
     }
-    /// Greatest degree; 0 without vertices.
+    /// Returns the greatest degree; 0 without vertices.
     [[nodiscard]] std::uint32_t max_degree() const;
 };
 
-/// The adjacency of `list`, both directions, each vertex's neighbours ascending.
-/// Errors: `ResourceExhausted` where it would not fit this machine's memory. Cost: linear.
+/// Returns the adjacency of `list` with both directions of each edge; the neighbours of each vertex ascend. Errors:
+/// `ResourceExhausted` if it would not fit this machine's memory. Cost: linear time.
 absl::StatusOr<host_graph> make_host_graph(const edge_list& list);
 
-/// Whether `a` and `b` are neighbours in a graph whose lists ascend. Cost: log2 of the degree of `a`.
+/// Returns true if `a` and `b` are neighbours in a graph whose lists ascend. Cost: log2 of the degree of `a`.
 bool has_edge(const host_graph& ascending, std::uint32_t a, std::uint32_t b);
 
 }  // namespace orchard::examples

@@ -9,11 +9,11 @@
 
 namespace orchard::examples {
 
-/// Bytes of memory that this machine has.
+/// Returns the bytes of memory that this machine has.
 std::uint64_t host_memory_bytes();
 
-/// `ResourceExhausted` where `bytes` for `purpose` are more than this machine's memory: asked before large arrays are
-/// made, since an operating system that overcommits would kill the program instead of refusing.
+/// Returns `ResourceExhausted` if `bytes` for `purpose` exceed this machine's memory. Call it before creating large
+/// arrays, because an operating system that overcommits memory would kill the program instead of failing the request.
 absl::Status check_host_memory(std::uint64_t bytes, std::string_view purpose);
 
 }  // namespace orchard::examples

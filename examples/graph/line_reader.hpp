@@ -16,25 +16,27 @@
 
 namespace orchard::examples {
 
-/// The lines of a text file, one after another, without their ends ("\n" or "\r\n"); the last may lack its end.
+/// Reads the lines of a text file one after another, without their ends ("\n" or "\r\n"). The last line may lack its
+/// end.
 class line_reader {
 public:
     /// Opens `path`, plain or gzip. Errors: those of `byte_source::open`.
     static absl::StatusOr<line_reader> open(const std::string& path);
 
-    /// The next line, valid until the next call; none at the end or on an error, which `status` then tells.
+    /// Returns the next line, which is valid until the next call. Returns none at the end or after an error; `status`
+    /// then returns the error.
     std::optional<std::string_view> next();
 
-    /// What stopped the reading: a damaged file, a line of more than 1 MiB.
+    /// Returns the error that stopped the reading: a damaged file, or a line of more than 1 MiB.
     [[nodiscard]] const absl::Status& status() const { return status_; }
 
-    /// Number of the line that `next` gave last, from 1; 0 before the first.
+    /// Returns the number of the line that `next` returned last, from 1; 0 before the first.
     [[nodiscard]] std::uint64_t line_number() const { return line_number_; }
 
-    /// `InvalidArgument` "PATH:LINE: text" about the line that `next` gave last.
+    /// Returns `InvalidArgument` "PATH:LINE: text" for the line that `next` returned last.
     [[nodiscard]] absl::Status error(std::string_view text) const;
 
-    /// The same without a line, for what concerns the file as a whole.
+    /// Returns such an error without a line number, for an error of the whole file.
     [[nodiscard]] absl::Status file_error(std::string_view text) const;
 
 private:
@@ -52,7 +54,7 @@ private:
     absl::Status status_;
 };
 
-/// `token` in quotes for an error's text: cut to 40 characters, what cannot be printed as escapes.
+/// Returns `token` in quotes for an error message: cut to 40 characters, with unprintable characters as escapes.
 std::string quoted(std::string_view token);
 
 }  // namespace orchard::examples

@@ -26,7 +26,7 @@ struct header {
     bool has_values = false;
     std::uint64_t vertices = 0;
     std::uint64_t entries = 0;
-    std::uint64_t line = 0;  ///< where the counts stand
+    std::uint64_t line = 0;  ///< the line number of the counts
 };
 
 absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
@@ -58,7 +58,7 @@ absl::Status read_banner(const line_reader& reader, std::string_view banner, hea
     return status;
 }
 
-/// The next line that is neither a comment nor blank.
+/// Returns the next line that is neither a comment nor blank.
 std::optional<std::string_view> next_content(line_reader& reader) {
     while (std::optional<std::string_view> line = reader.next()) {
         if (!line->empty() && line->front() != '%' && line->find_first_not_of(" \t") != std::string_view::npos) {
@@ -144,7 +144,7 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
     if (absl::Status s = read_sizes(reader, h); !s.ok()) {
         return s;
     }
-    std::vector<edge> edges;  // not reserved: the header may promise anything
+    std::vector<edge> edges;  // not reserved, because the header may state any count
     while (std::optional<std::string_view> line = next_content(reader)) {
         if (edges.size() == h.entries) {
             return reader.error(

@@ -68,7 +68,7 @@ absl::Status number_line::any(const char* name) {
     const char* first = text.data() + (text.front() == '+' ? 1 : 0);
     double value = 0;
     const auto [stop, problem] = std::from_chars(first, text.data() + text.size(), value);
-    // A value too large or too small for a double is still a number.
+    // A value that is too large or too small for a double is still accepted as a number.
     const bool is_number = problem != std::errc::invalid_argument && stop == text.data() + text.size();
     if (!is_number || !std::isfinite(value)) {
         return reader_.error(absl::StrFormat("%s as %s is not a number; correct or remove it", quoted(text), name));

@@ -11,21 +11,22 @@
 
 namespace orchard::examples {
 
-/// The numbers of one line, read from the left. Every error is `reader.error(...)`: it names file, line and value.
+/// Reads the numbers of one line from the left. Every error is `reader.error(...)`: it names file, line and value.
 class number_line {
 public:
     number_line(const line_reader& reader, std::string_view line) : reader_{reader}, line_{line}, rest_{line} {}
 
-    /// The next column as a whole number of at most 64 bits. `name` says in errors what it is ("the first vertex").
+    /// Reads the next column as a whole number of at most 64 bits. `name` names the column in errors ("the first
+    /// vertex").
     absl::Status whole(const char* name, std::uint64_t& value);
 
-    /// Checks that the next column is a number, with a sign and a fraction or not; it is finite.
+    /// Checks that the next column is a finite number, with optional sign and fraction.
     absl::Status any(const char* name);
 
-    /// Checks that nothing is left.
+    /// Checks that no column is left.
     absl::Status end();
 
-    /// Whether nothing but blanks is left.
+    /// Returns true if only blanks are left.
     bool at_end();
 
 private:

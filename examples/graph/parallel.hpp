@@ -10,8 +10,8 @@
 
 namespace orchard::examples {
 
-/// Calls `body(i)` for each i below `count`, on as many threads as the machine has cores, and waits. Threads take
-/// pieces in turn, so that unequal items (hubs) do not leave cores idle. `body` must not throw.
+/// Calls `body(i)` for each i below `count`, on as many threads as the machine has cores, and waits for them. Threads
+/// take pieces in turn, so that unequal items (vertices of high degree) do not leave cores idle. `body` must not throw.
 template <class Body>
 void parallel_for(std::uint64_t count, const Body& body) {
     constexpr std::uint64_t piece = 1024;

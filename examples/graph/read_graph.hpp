@@ -10,24 +10,24 @@
 
 namespace orchard::examples {
 
-/// Reads a graph from a file, plain or gzip; its format is told by its content:
+/// Reads a graph from a file, plain or gzip. The content determines the format:
 ///
-/// - MatrixMarket, where the first line begins with `%%MatrixMarket`: `matrix coordinate`, field `pattern`, `integer`
-///   or `real`, symmetry `general` or `symmetric`, square. Vertices are 1 to n in the file and 0 to n - 1 here. Values
-///   are checked to be numbers and not used: every entry is an edge, one of value 0 too.
+/// - MatrixMarket, if the first line begins with `%%MatrixMarket`: `matrix coordinate`, field `pattern`, `integer` or
+///   `real`, symmetry `general` or `symmetric`, square. Vertices are 1 to n in the file and 0 to n - 1 here. Values are
+///   checked to be numbers and then ignored: every entry is an edge, even one of value 0.
 /// - otherwise an edge list: two vertex numbers a line, separated by blanks or tabs, then optionally a weight, which is
-///   checked to be a number and not used. Lines that begin with `#` or `%` are comments. Vertices are taken as they
-///   are, from 0; the graph has (greatest number + 1) of them. A list that counts from 1 so gets a vertex 0 without
-///   edges.
+///   checked to be a number and then ignored. Lines that begin with `#` or `%` are comments. Vertices count from 0; the
+///   graph has (greatest number + 1) of them. A list that counts from 1 therefore gets a vertex 0 without edges.
 ///
-/// In both a direction is not kept, and self-loops and duplicates are dropped and counted (`edge_list`).
+/// Both formats drop the direction of edges. Self-loops and duplicates are dropped and counted (`edge_list`).
 ///
-/// Errors: one line "FILE:LINE: what is wrong with which value; what to do", where a line is to blame. `NotFound` for
-/// a missing file, `DataLoss` for damaged gzip data, `InvalidArgument` for everything that the content can have wrong:
-/// empty, no text, a header that promises other counts than there are, a number that is none, is negative, 0 (in
-/// MatrixMarket) or beyond the vertices, missing columns or surplus ones, more than 2^32 - 1 vertices.
+/// Errors: one line "FILE:LINE: fault and value; remedy", with a line number if the error is in a line. `NotFound` for
+/// a missing file, `DataLoss` for damaged gzip data, and `InvalidArgument` for any fault of the content: no content, no
+/// text, a header whose counts differ from the file, a value that is no number, a vertex that is negative, 0 (in
+/// MatrixMarket) or out of range, missing or surplus columns, more than 2^32 - 1 vertices.
 ///
-/// Cost: linear, at over 50 MB of text a second; memory grows with the edges seen, whatever a header promises.
+/// Cost: linear time, at more than 50 MB of text a second. Memory grows with the edges read, whatever count a header
+/// states.
 absl::StatusOr<edge_list> read_graph(const std::string& path);
 
 }  // namespace orchard::examples

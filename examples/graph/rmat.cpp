@@ -34,7 +34,7 @@ ends descend(ends at, std::uint32_t random) {
     return {at.from * 2 + lower, at.to * 2 + right};
 }
 
-/// Entry number `index`: `scale` choices of a quadrant, two out of one hash.
+/// Returns entry number `index`: `scale` choices of a quadrant, two from each hash.
 ends entry(const rmat_options& options, std::uint64_t index) {
     const std::uint64_t stream = mix(mix(options.seed) ^ index);
     ends at;
@@ -48,7 +48,7 @@ ends entry(const rmat_options& options, std::uint64_t index) {
     return at;
 }
 
-/// A random renaming, so that a vertex's number says nothing about its degree.
+/// Returns a random permutation of the vertices, so that a vertex's number does not depend on its degree.
 std::vector<std::uint32_t> random_names(std::uint32_t vertices, std::uint64_t seed) {
     std::vector<std::uint32_t> names(vertices);
     std::iota(names.begin(), names.end(), 0u);

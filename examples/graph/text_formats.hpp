@@ -11,7 +11,7 @@
 
 namespace orchard::examples {
 
-/// Whether a file with this first line is MatrixMarket.
+/// Returns true if a file with this first line is MatrixMarket.
 bool is_matrix_market(std::string_view first_line);
 
 /// Reads the rest of a MatrixMarket file whose first line is `banner`. Contract: `read_graph`.

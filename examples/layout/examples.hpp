@@ -2,11 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Examples of arrays of lanes: one a file, kernels and host side. docs/layouts.md lists them.
+/// Examples of arrays of lanes: each file holds the kernels and the host side of one. docs/layouts.md lists them.
 ///
-/// Each makes a heap as `values` say, and compares what its kernels computed with what is known to be right.
-/// Errors: those of `heap::create`; ResourceExhausted with the reason where the heap had no memory; Internal where a
-/// launch failed or a result is wrong. Otherwise what the heap counted, everything freed.
+/// Each example creates a heap with the options `values`, and compares the results of its kernels with the expected
+/// ones. Returns the heap's statistics after everything was freed. Errors: those of `heap::create`; ResourceExhausted,
+/// with the reason, if the heap ran out of memory; Internal if a launch failed or a result is wrong.
 
 #include <cstdint>
 #include <optional>
@@ -20,7 +20,7 @@
 
 namespace orchard::examples {
 
-/// Arrays of threads as plain blocks, and as arrays of lanes.
+/// Per-thread tables, once as plain blocks and once as arrays of lanes.
 absl::StatusOr<statistics> per_thread_arrays(const options& values);
 /// A stack for each lane.
 absl::StatusOr<statistics> lane_stack(const options& values);
@@ -29,7 +29,7 @@ absl::StatusOr<statistics> hand_over(const options& values);
 /// A matrix whose rows, of any lengths, belong to threads.
 absl::StatusOr<statistics> row_matrix(const options& values);
 
-/// Runs a kernel to its end. An error also where a request for memory failed.
+/// Runs a kernel and waits for it. Returns an error also if a request for memory failed.
 template <class Kernel>
 absl::Status run(heap& h, std::uint64_t threads, const Kernel& kernel) {
     const simt::launch_result done = simt::launch(h.executor(), simt::grid_for(threads), kernel);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a lane has made is used by lanes of another warp, within the kernel and after it. A `lane_ptr` is eight bytes,
-/// which fit into an atomic word: with them all is handed over that is needed to follow it.
+/// Lanes of another warp use the memory that a lane has allocated, within the kernel and after it. A `lane_ptr` has
+/// eight bytes, which fit into an atomic word and suffice to access the whole array.
 ///
-/// Each lane makes a list, and has a partner in a warp of another block. Whichever of the two comes second finds the
-/// other's pointer, and multiplies the lists. Nobody waits.
+/// Each lane makes a list, and has a partner in a warp of another block. The partner that arrives second finds the
+/// pointer of the first, and multiplies the lists. No thread waits.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,16 +20,16 @@
 namespace orchard::examples {
 namespace {
 
-/// Length of the list of thread `i`, and item `n` of it.
+/// Return the length of the list of thread `i`, and item `n` of that list.
 ORCHARD_FN std::uint32_t length_of(std::uint64_t i) { return 100 + static_cast<std::uint32_t>(i % 8); }
 ORCHARD_FN std::uint32_t item_of(std::uint64_t i, std::uint32_t n) { return static_cast<std::uint32_t>(i) + 3 * n; }
 
-/// Where thread `i` of `threads` meets its partner: the first meets the last, and so on.
+/// Returns the meeting point of thread `i` of `threads` with its partner: the first meets the last, and so on.
 ORCHARD_FN std::uint64_t meeting_of(std::uint64_t i, std::uint64_t threads) {
     return i < threads / 2 ? i : threads - 1 - i;
 }
 
-/// The sum of products, as far as both lists go. The first element of each is its length.
+/// Returns the sum of products over the shorter length of the two lists. The first element of each is its length.
 ORCHARD_FN std::uint64_t product_of(lane_ptr<const std::uint32_t> a, lane_ptr<const std::uint32_t> b) {
     const std::uint32_t length = a[0] < b[0] ? a[0] : b[0];
     std::uint64_t sum = 0;
@@ -104,7 +104,7 @@ absl::StatusOr<statistics> hand_over(const options& values) {
     if (!heap.ok()) {
         return heap.status();
     }
-    const std::uint64_t threads = 8 * 256;  // whole blocks, so that there are no more
+    const std::uint64_t threads = 8 * 256;  // whole blocks, so that no block has further threads
     auto lists = device_array<lane_array<std::uint32_t>>::create(heap->executor(), threads);
     auto meetings = device_array<simt::device_word<std::uint64_t>>::create(heap->executor(), threads / 2);
     auto products = device_array<std::uint64_t>::create(heap->executor(), threads / 2);

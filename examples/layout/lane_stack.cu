@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A stack for each lane, where others would recurse: in how many ways can ten queens stand on a board of 10 x 10 so
-/// that none attacks another? Each thread puts the queens of the first two rows in one of the 100 ways there are, and
-/// searches what follows depth first. What it has yet to look at is on its stack.
+/// A stack for each lane in place of recursion. The example counts the ways to place ten queens on a board of 10 x 10
+/// so that none attacks another. Each thread places the queens of the first two rows in one of 100 ways, and searches
+/// the remaining rows depth first. Its stack holds the boards that it has yet to search.
 
 #include <cstdint>
 #include <orchard/device.cuh>
@@ -23,7 +23,7 @@ public:
     ORCHARD_FN explicit stack_of_lane(const lane_array<T>& memory) : memory_{memory} {}
 
     [[nodiscard]] ORCHARD_FN bool empty() const { return size_ == 0; }
-    /// False where it is full.
+    /// Pushes `value`; returns false if the stack is full.
     [[nodiscard]] ORCHARD_FN bool push(const T& value) {
         if (size_ == memory_.size()) {
             return false;
@@ -31,7 +31,7 @@ public:
         memory_[size_++] = value;
         return true;
     }
-    /// Not of an empty one.
+    /// Removes and returns the top element. The stack must not be empty.
     ORCHARD_FN T pop() { return memory_[--size_]; }
 
 private:
@@ -42,18 +42,19 @@ private:
 constexpr std::uint32_t board_size = 10;
 constexpr std::uint32_t solutions_known = 724;
 
-/// A board whose first rows are taken; bit c of a mask is column c. 16 bytes: a power of two, as elements have to be.
+/// A board whose first rows are occupied; bit c of a mask is column c. 16 bytes, because the size of an element must be
+/// a power of two.
 struct alignas(16) board {
-    std::uint32_t row = 0;      ///< the next one
-    std::uint32_t columns = 0;  ///< in which there is a queen already
-    std::uint32_t left = 0;     ///< what queens attack in `row`, to their left
-    std::uint32_t right = 0;    ///< and to their right
+    std::uint32_t row = 0;      ///< the next row
+    std::uint32_t columns = 0;  ///< columns that have a queen already
+    std::uint32_t left = 0;     ///< columns of `row` that are attacked along diagonals towards the left
+    std::uint32_t right = 0;    ///< columns of `row` that are attacked along diagonals towards the right
 
-    /// Columns of `row` that no queen attacks.
+    /// Returns the columns of `row` that no queen attacks.
     [[nodiscard]] ORCHARD_FN std::uint32_t free_columns() const {
         return ~(columns | left | right) & ((std::uint32_t{1} << board_size) - 1);
     }
-    /// With a queen in `row` as well; `queen` is the bit of its column.
+    /// Returns the board with one more queen, in `row`; `queen` is the bit of its column.
     [[nodiscard]] ORCHARD_FN board with(std::uint32_t queen) const {
         return {row + 1, columns | queen, (left | queen) >> 1, (right | queen) << 1};
     }
@@ -64,7 +65,7 @@ struct count_solutions {
     simt::device_word<std::uint32_t>* solutions;
     simt::device_word<std::uint32_t>* refused;  ///< boards for which there was no room
 
-    /// No more boards than this wait in a stack: those of one row come from one board, which has left it.
+    /// The most boards that a stack can hold: the boards of one row come from one board, which has left the stack.
     static constexpr std::uint32_t max_boards = board_size * board_size;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -75,9 +76,9 @@ struct count_solutions {
         const board first = board{}.with(std::uint32_t{1} << i / board_size);
         const std::uint32_t second = std::uint32_t{1} << i % board_size;
         if ((first.free_columns() & second) == 0) {
-            return;  // the others of the warp ask without this lane
+            return;  // the other lanes of the warp allocate without this lane
         }
-        // A board of all lanes is one piece of memory, while they are equally deep.
+        // While all lanes have the same depth, the boards of a warp are one contiguous piece of memory.
         const auto memory = heap.allocate_array<board>(max_boards, layout::interleaved(tile::b16));
         if (memory.empty()) {
             return;
@@ -100,7 +101,7 @@ struct count_solutions {
                 lost += open.push(b.with(queen)) ? 0 : 1;
             }
         }
-        // Relaxed: the host reads them when the kernel has ended.
+        // Relaxed: the host reads the counters after the kernel has ended.
         solutions->fetch_add<simt::order::relaxed>(found);
         refused->fetch_add<simt::order::relaxed>(lost);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard layouts`: runs the examples of arrays of lanes, which check themselves.
+/// `orchard layouts`: runs the examples of arrays of lanes, which check their own results.
 
 #include <CLI/CLI.hpp>
 #include <iostream>

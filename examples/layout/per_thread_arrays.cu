@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Every thread has a table of its own and goes through it step by step, as the others of its warp do: in how many ways
-/// can an amount be paid? Once with a plain block for each thread, and once with an array of lanes.
+/// Every thread has a table of its own and computes it step by step, in step with the other threads of its warp. The
+/// table counts the ways to pay an amount of money. The example runs once with a plain block for each thread, and once
+/// with an array of lanes.
 
 #include <array>
 #include <cstdint>
@@ -17,8 +18,8 @@
 namespace orchard::examples {
 namespace {
 
-/// How many ways there are to pay `amount` pence with British coins. `ways`: `amount` + 1 elements, a plain pointer or
-/// an array of lanes.
+/// Returns the number of ways to pay `amount` pence with British coins. `ways`: `amount` + 1 elements, a plain pointer
+/// or an array of lanes.
 template <class Table>
 ORCHARD_FN constexpr std::uint32_t ways_to_pay(std::uint32_t amount, const Table& ways) {
     for (std::uint32_t sum = 0; sum <= amount; ++sum) {
@@ -39,7 +40,7 @@ constexpr std::uint32_t ways_to_pay_two_pounds() {
 }
 static_assert(ways_to_pay_two_pounds() == 73'682);
 
-/// Threads ask for different amounts, so for tables of different sizes.
+/// Threads have different amounts, and therefore tables of different sizes.
 ORCHARD_FN constexpr std::uint32_t amount_of(std::uint64_t thread) {
     return 400 + static_cast<std::uint32_t>(thread % 50);
 }
@@ -87,7 +88,7 @@ struct pay_from_arrays {
 };
 // [end of example]
 
-/// Runs one of the kernels and looks at its results.
+/// Runs one of the kernels and checks its results.
 template <class Kernel>
 absl::Status pay(heap& h, std::uint64_t threads) {
     auto results = device_array<std::uint32_t>::create(h.executor(), threads);

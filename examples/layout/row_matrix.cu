@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A matrix whose rows belong to threads, each as long as its thread wants it. Threads fill and add up their own rows
-/// in pieces that lie side by side; then there is a thread for each column, which looks into all rows.
+/// A matrix whose rows belong to threads; each row is as long as its thread requires. Threads fill and add up their own
+/// rows in pieces that are contiguous in memory. Then one thread for each column reads from all rows.
 
 #include <cstdint>
 #include <orchard/device.cuh>

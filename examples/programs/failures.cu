@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A program of docs/programs.md: a kernel asks for more than the heap may have, and the host learns why it got null.
+/// A program of docs/programs.md: a kernel requests more than the heap may have, and the host learns why it got null.
 
 // [program: failures]
 #include <cstdio>

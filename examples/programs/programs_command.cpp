@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard programs`: runs the programs that README.md and docs/programs.md show, which check themselves. Each is a
-/// file with a `main` in a namespace of its own.
+/// `orchard programs`: runs the programs that README.md and docs/programs.md show; the programs check their own
+/// results. Each is a file with a `main` in a namespace of its own.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -79,7 +79,7 @@ absl::Status unknown(const std::string& name) {
     return absl::NotFoundError(absl::StrFormat("there is no program \"%s\"; the programs are %s", name, known));
 }
 
-/// Runs one to its end. What it prints comes before the line that says how it ended.
+/// Runs one program to its end. The program's output comes before the line that reports its result.
 absl::Status run(const program& p) {
     const int code = p.main();
     std::fflush(stdout);
@@ -90,7 +90,7 @@ absl::Status run(const program& p) {
     return absl::OkStatus();
 }
 
-/// Runs those of `names`, if each of them exists and can run here.
+/// Runs the programs in `names`, if each of them exists and can run here.
 absl::Status run_named(const std::vector<std::string>& names, const absl::Status& gpu) {
     std::vector<const program*> chosen;
     for (const std::string& name : names) {
@@ -109,7 +109,7 @@ absl::Status run_named(const std::vector<std::string>& names, const absl::Status
     return status;
 }
 
-/// Runs all that can run here, and says which cannot.
+/// Runs all programs that can run here, and lists those that cannot.
 absl::Status run_all(const absl::Status& gpu) {
     absl::Status status;
     for (const program& p : programs) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A program of docs/programs.md: what a kernel of one stream allocates, a kernel of another stream frees.
+/// A program of docs/programs.md: a kernel of one stream allocates memory, and a kernel of another stream frees it.
 
 // [program: streams]
 #include <cstdio>

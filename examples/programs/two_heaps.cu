@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A program of docs/programs.md: one heap for what stays and one for what goes, and memory that is given back.
+/// A program of docs/programs.md: one heap for results, one heap for temporary memory, which is then released.
 
 // [program: two_heaps]
 #include <cstdio>

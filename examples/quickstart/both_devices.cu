@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// The second program of README.md: the same kernel as a function object, for a GPU and for the emulated device. The
-/// README shows what stands between the marks (`orchard programs both_devices` runs it).
+/// README shows the text between the marks (`orchard programs both_devices` runs it).
 
 // [program: both_devices]
 #include <cstdint>

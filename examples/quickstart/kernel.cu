@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The first program of README.md: an ordinary CUDA program. The README shows what stands between the marks; here it is
+/// The first program of README.md: an ordinary CUDA program. The README shows the text between the marks. Here it is
 /// one function of the program `orchard`, which runs it (`orchard programs kernel`).
 
 // [program: kernel]

@@ -3,8 +3,8 @@
 
 /// `orchard quickstart`: a complete use of a heap on either device, with options, errors and statistics.
 ///
-/// Create a heap; in one kernel every thread allocates a list and fills it; a second kernel sums and frees the lists;
-/// then print what the heap counted.
+/// The program creates a heap. In one kernel every thread allocates a list and fills it; a second kernel sums and frees
+/// the lists. Then the program prints the heap's statistics.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct list {
     std::uint32_t length;
 };
 
-/// Every thread allocates a list, of a length that only it knows, and fills it with 1, 2, 3, ...
+/// Every thread allocates a list, whose length only this thread knows, and fills it with 1, 2, 3, ...
 struct make_lists {
     heap_ref heap;
     list* lists;
@@ -44,7 +44,7 @@ struct make_lists {
         const auto length = static_cast<std::uint32_t>(1 + i % 100);
         auto* items = static_cast<std::uint32_t*>(heap.malloc(length * sizeof(std::uint32_t)));
         if (items == nullptr) {
-            return;  // heap::last_failure() on the host says why
+            return;  // heap::last_failure() on the host returns the reason
         }
         for (std::uint32_t n = 0; n < length; ++n) {
             items[n] = n + 1;

@@ -41,7 +41,7 @@ absl::StatusOr<atomic_file> atomic_file::open(const std::string& path) {
     }
     const mode_t mask = ::umask(0);
     ::umask(mask);
-    ::fchmod(fd, 0666 & ~mask);  // mkostemp lets the owner alone read it
+    ::fchmod(fd, 0666 & ~mask);  // mkostemp gives read access to the owner only
     return atomic_file(path, std::move(temporary), fd);
 }
 

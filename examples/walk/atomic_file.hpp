@@ -10,19 +10,19 @@
 
 namespace orchard::examples {
 
-/// A file that appears whole or not at all: written beside its place under another name, then renamed.
+/// Writes a file completely or not at all: under another name in the same folder, which is then renamed.
 class atomic_file {
 public:
-    /// Makes sure now that `path` can be written, so that a long run does not end with this error.
-    /// Errors (`InvalidArgument`, with the path and the system's text): a folder, a missing or locked parent folder.
+    /// Checks now that `path` can be written, so that a long run does not end with this error. Errors:
+    /// `InvalidArgument`, with the path and the system's text, for a folder, or for a missing or locked parent folder.
     static absl::StatusOr<atomic_file> open(const std::string& path);
 
     atomic_file(atomic_file&& other) noexcept;
     atomic_file& operator=(atomic_file&&) = delete;
-    /// Without `commit` nothing is left behind, and a file that was there before stays as it was.
+    /// Without `commit`, removes the temporary file; a file that existed before is unchanged.
     ~atomic_file();
 
-    /// Writes `text` and puts the file in its place. Errors (`Unknown`): the system's text.
+    /// Writes `text` and moves the file to its path. Errors: `Unknown` with the system's text.
     absl::Status commit(std::string_view text);
 
 private:
@@ -30,7 +30,7 @@ private:
 
     std::string path_;
     std::string temporary_;
-    int fd_;  ///< of the temporary file; -1 when there is none
+    int fd_;  ///< of the temporary file; -1 if there is none
 };
 
 }  // namespace orchard::examples

@@ -104,7 +104,7 @@ bool walk_checker::walk_again(std::uint64_t walker, std::span<const std::uint32_
             return equal && walk.size() == step;
         }
         if (vertex >= visits_.size()) {
-            return false;  // the adjacency is broken, which another check says
+            return false;  // the adjacency is broken, which another check reports
         }
     }
 }

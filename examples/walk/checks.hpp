@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What must hold after a walk, looked at by the host.
+/// Checks of the results of a walk, made by the host.
 
 #include <atomic>
 #include <cstdint>
@@ -16,24 +16,26 @@
 
 namespace orchard::examples {
 
-/// Whether each vertex's neighbours in `copied` are, as a set, those in `input` (whose lists ascend), none twice.
+/// Checks that each vertex's neighbours in `copied` are, as a set, those in `input` (whose lists ascend), without
+/// duplicates.
 check check_adjacency(const host_graph& input, const host_graph& copied);
 
-/// Checks walks one by one, and walks each again on the host. Walks may be given from several threads.
+/// Checks walks one by one, and repeats each walk on the host. Several threads may add walks at the same time.
 class walk_checker {
 public:
-    /// @param input  the graph as it was read, its lists ascending: what decides whether a step is an edge
-    /// @param copied the adjacency in the device's order: what the host's walk goes along
+    /// @param input  the graph as it was read, its lists ascending; it decides whether a step is an edge
+    /// @param copied the adjacency in the device's order, which the host's walk follows
     /// Both must outlive the checker.
     walk_checker(const host_graph& input, const host_graph& copied, const walk_rule& rule);
 
     /// `walk`: the vertices that `walker` visited on the device.
     void add(std::uint64_t walker, std::span<const std::uint32_t> walk);
 
-    /// Every step of every walk is an edge of the input (or a restart, where the rule has them, from a dead end).
+    /// Checks that every step of every walk is an edge of the input, or a restart from a dead end if the rule has them.
     [[nodiscard]] check every_step_an_edge() const;
 
-    /// The device's visit counts are those of the host's walk, and each walk's list is the host's, vertex by vertex.
+    /// Checks that the device's visit counts are those of the host's walk, and that each walk equals the host's, vertex
+    /// by vertex.
     [[nodiscard]] check visits_equal(std::span<const std::uint64_t> device_visits) const;
 
 private:
@@ -43,7 +45,7 @@ private:
     const host_graph& input_;
     const host_graph& copied_;
     walk_rule rule_;
-    std::vector<std::uint64_t> visits_;  ///< of the host's walk; through atomic_ref
+    std::vector<std::uint64_t> visits_;  ///< of the host's walk; accessed through atomic_ref
     std::atomic<std::uint64_t> walks_{0};
     std::atomic<std::uint64_t> steps_{0};
     std::atomic<std::uint64_t> wrong_steps_{0};
@@ -51,7 +53,8 @@ private:
     std::atomic<std::uint64_t> first_wrong_{~0ull};  ///< the lowest walker with a wrong step
 };
 
-/// The checks on the heap after everything was freed and trimmed: empty, valid, and every path of it taken.
+/// Checks the heap after everything was freed and trimmed: it is empty and valid, and the run has used every path of
+/// it.
 std::vector<check> check_heap(const statistics& at_end, const absl::Status& validated);
 
 }  // namespace orchard::examples

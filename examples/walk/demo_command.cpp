@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard demo`: the walk on the real graph, with an explanation of what is seen.
+/// `orchard demo`: the walk on the real graph, with an explanation of the output.
 
 #include <CLI/CLI.hpp>
 #include <checkout.hpp>
@@ -39,7 +39,7 @@ for large requests, come from a host thread through a mailbox ("posts"), many at
 
 )";
 
-/// The data file of the source tree, or of the installation that this program belongs to.
+/// Returns the path of the data file in the source tree, or in the installation that this program belongs to.
 absl::StatusOr<std::string> find_data() {
     std::error_code failed;
     const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// From lists all over the heap to ranges that the host copies at once, and back to an empty heap.
+/// Kernels that gather lists from all over the heap into ranges that the host copies at once, and kernels that free
+/// them.
 
 #include <cstdint>
 
@@ -31,9 +32,9 @@ struct pack_adjacency {
     }
 };
 
-/// Gathers the walks of walkers [first, first + count) in logs, one a warp: a walk lies in many small places of the
-/// heap, and copying each to the host would cost a transfer a walker. So each warp asks for one large range (a log, at
-/// least a whole segment) and its lanes copy `per_log` walks into it, `stride` entries each.
+/// Gathers the walks of walkers [first, first + count) in logs, one for each warp. A walk lies in many small places of
+/// the heap, and copying each to the host would cost one transfer for each walker. Therefore each warp allocates one
+/// large range (a log, at least a whole segment), and its lanes copy `per_log` walks into it, `stride` entries each.
 ///
 /// Launch with whole warps, as many as logs. `Heap`: `void* malloc(std::uint64_t) const`.
 template <class Heap>
@@ -62,7 +63,7 @@ struct gather_walks {
             logs[log].entries = reinterpret_cast<std::uint32_t*>(address);
         }
         address = simt::shuffle(all, address, 0);
-        simt::sync(all);  // what lane 0 acquired with the range covers all
+        simt::sync(all);  // lane 0 acquired the range; this makes it visible to all lanes
         if (address == 0) {
             if (lane == 0) {
                 problem->record(trouble_kind::no_memory, log);
@@ -79,7 +80,7 @@ struct gather_walks {
     }
 };
 
-/// Frees the logs that a slice was copied with.
+/// Frees the logs with which a slice was copied.
 template <class Heap>
 struct free_logs {
     Heap heap;

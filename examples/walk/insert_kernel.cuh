@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Inserting edges into lists that grow by `realloc`, by threads that know nothing of each other.
+/// Inserts edges into lists that grow by `realloc`, by threads that do not know of each other.
 
 #include <cstdint>
 
@@ -14,13 +14,13 @@ namespace orchard::examples {
 /// Entries of a vertex's first list.
 inline constexpr std::uint32_t first_capacity = 4;
 
-/// Inserts `count` edges, both directions: thread 2i inserts the upper end of edge i at its lower end, thread 2i + 1
-/// the other way round.
+/// Inserts `count` edges in both directions: thread 2i inserts the upper end of edge i at its lower end, thread 2i + 1
+/// the lower end at its upper end.
 ///
-/// Lanes of a warp that come to the same vertex together act as one: their leader claims the vertex and makes room for
-/// all, each lane writes its entry, the leader releases. A group that does not get the claim pauses and tries again, so
-/// that nobody waits inside a claim for anybody but the heap. A group gives up when the list did not change for
-/// `patience_ns`.
+/// Lanes of a warp that insert at the same vertex at the same time act as one group: their leader claims the vertex and
+/// makes room for all, each lane writes its entry, the leader releases the claim. A group that does not get the claim
+/// pauses and tries again. A group that holds a claim waits for nothing but the heap. A group gives up if the list did
+/// not change for `patience_ns`.
 ///
 /// `Heap`: `void* realloc(void*, std::uint64_t) const`.
 template <class Heap>
@@ -75,10 +75,12 @@ private:
         }
     }
 
-    /// Looks before it tries: a hub's waiters then share the word instead of taking it from each other.
+    /// Reads the word before it tries the exchange: the groups that wait for one vertex then share the word instead of
+    /// taking it from each other.
     static ORCHARD_FN bool try_claim(vertex_record& record) {
         std::uint32_t free = 0;
-        // Acquire pairs with the release in `append`: the last group's list, size, capacity and entries are seen.
+        // Acquire pairs with the release in `append`, so that the last group's list, size, capacity and entries are
+        // visible.
         return record.claim.template load<order::relaxed>() == 0 &&
                record.claim.template compare_exchange<order::acquire>(free, 1);
     }
@@ -95,11 +97,11 @@ private:
         }
         size = simt::shuffle(peers, size, leader);
         list = simt::shuffle(peers, list, leader);
-        simt::sync(peers);  // the leader's claim covers all
+        simt::sync(peers);  // the leader's claim holds for all lanes
         if (list != 0) {
             reinterpret_cast<std::uint32_t*>(list)[size + simt::rank_in(peers)] = neighbour;
         }
-        simt::sync(peers);  // the leader's release covers all
+        simt::sync(peers);  // all lanes have written before the leader releases
         if (leads) {
             if (list != 0) {
                 record.size.template store<order::relaxed>(size + added);  // ordered by the release below
@@ -108,7 +110,7 @@ private:
         }
     }
 
-    /// The list with room for `needed` entries; 0 where the heap gives none. The caller holds the claim.
+    /// Returns the list with room for `needed` entries; 0 if the heap returned null. The caller holds the claim.
     ORCHARD_FN std::uint64_t make_room(vertex_record& record, std::uint32_t vertex, std::uint32_t needed) const {
         const std::uint64_t list = record.list.template load<order::relaxed>();
         std::uint32_t capacity = record.capacity.template load<order::relaxed>();

@@ -8,17 +8,17 @@
 
 namespace orchard::examples {
 
-/// A progress bar on standard error, where that is a terminal; otherwise nothing.
+/// A progress bar on standard error, if that is a terminal; otherwise it prints nothing.
 class progress {
 public:
-    /// @param wanted false shows nothing on a terminal either.
+    /// @param wanted false: prints nothing on a terminal either
     explicit progress(bool wanted);
     ~progress() { clear(); }
     progress(const progress&) = delete;
 
     /// Starts a bar of `total` items.
     void begin(std::string what, std::uint64_t total);
-    /// `items` more are done. Drawn at most ten times a second.
+    /// Adds `items` completed items. Draws at most ten times a second.
     void add(std::uint64_t items);
     /// Removes the bar.
     void clear();

@@ -17,7 +17,7 @@ namespace {
 
 const char* name_of(dead_end d) { return d == dead_end::stop ? "stop" : "restart"; }
 
-/// A number with a prefix: "12.3 M".
+/// Returns a number with a prefix: "12.3 M".
 std::string scaled(double value) {
     for (const auto& [unit, prefix] : {std::pair{1e9, "G"}, std::pair{1e6, "M"}, std::pair{1e3, "K"}}) {
         if (value >= unit) {
@@ -135,7 +135,7 @@ std::string to_json(const walk_description& what, const walk_result& result) {
         {"statistics_before_freeing", json::parse(orchard::to_json(result.before_freeing))},
         {"statistics", json::parse(orchard::to_json(result.at_end))},
     };
-    // A path may be no UTF-8: what cannot be said is replaced rather than thrown at.
+    // A path may not be UTF-8: invalid bytes are replaced, so that they cause no exception.
     return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -49,7 +49,7 @@ absl::Status check_input(const walk_arguments& a) {
     return absl::OkStatus();
 }
 
-/// Runs with what was read; fills in what the report needs.
+/// Runs the walk on the graph that was read; fills in the description for the report.
 absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
     const stopwatch reading;
     absl::StatusOr<edge_list> graph = load(a, what.source);

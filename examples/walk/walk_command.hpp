@@ -14,13 +14,13 @@ class App;
 
 namespace orchard::examples {
 
-/// What `orchard walk` and `orchard demo` are told.
+/// The arguments of `orchard walk` and `orchard demo`.
 struct walk_arguments {
-    std::string file;    ///< the graph, or
-    int rmat_scale = 0;  ///< the scale of one to generate; 0: read `file`
+    std::string file;    ///< path of the graph; unused if `rmat_scale` is not 0
+    int rmat_scale = 0;  ///< scale of a graph to generate; 0: read `file`
     int edge_factor = 16;
-    std::string json;    ///< where the JSON goes; empty: nowhere
-    bool quiet = false;  ///< print the checks alone
+    std::string json;    ///< path of the JSON output; empty: none
+    bool quiet = false;  ///< print the checks only
     bool capacity_given = false;
     walk_options walk;
     options heap;
@@ -29,8 +29,8 @@ struct walk_arguments {
 /// Adds the flags that `walk` and `demo` share: the walk's and the heap's.
 void add_walk_flags(CLI::App& app, walk_arguments& arguments);
 
-/// Reads or generates, makes a heap, runs, prints, writes the JSON. Returns the process's exit code: 0 all checks
-/// passed, 1 a check or the run failed, 2 bad input.
+/// Reads or generates the graph, creates a heap, runs the walk, prints the report and writes the JSON. Returns the
+/// process's exit code: 0 if all checks passed, 1 if a check or the run failed, 2 for bad input.
 int run_walk_command(walk_arguments& arguments, const std::string& explanation);
 
 }  // namespace orchard::examples

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Walkers, one a thread, that append what they visit to lists that grow by `malloc`.
+/// Walkers, one for each thread, that append visited vertices to lists that grow by `malloc`.
 
 #include <cstdint>
 
@@ -14,10 +14,10 @@ namespace orchard::examples {
 /// Entries of a walker's first list.
 inline constexpr std::uint32_t first_walk_capacity = 8;
 
-/// Walks walkers [first, first + count): fills their records and adds to `visits`, one word a vertex.
+/// Runs walkers [first, first + count): fills their records and adds to `visits`, one word for each vertex.
 ///
-/// A full list is copied to one of twice the size: the lanes of a warp, which are at the same step, ask the heap
-/// together. The graph is not changed meanwhile (its words are read relaxed: an earlier kernel wrote them).
+/// A full list is copied to one of twice the size. The lanes of a warp are at the same step, so they allocate together.
+/// The graph does not change during the walk. Its words are read relaxed, because an earlier kernel wrote them.
 ///
 /// `Heap`: `void* malloc(std::uint64_t) const`, `void free(void*) const`.
 template <class Heap>

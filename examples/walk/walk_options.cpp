@@ -22,7 +22,7 @@ std::uint64_t suggested_capacity(std::uint32_t vertices, std::uint64_t edges, co
     const std::uint64_t adjacency = edges * 2 * entry_bytes * growth + std::uint64_t{vertices} * 16;
     const std::uint64_t walk = std::bit_ceil(std::uint64_t{options.steps} + 1) * entry_bytes * 2;
     const std::uint64_t logs = 64 * mib + std::uint64_t{options.steps} * entry_bytes;
-    const std::uint64_t at_hand = 512 * mib;  // the segment cache, and slabs of every class that are nearly empty
+    const std::uint64_t at_hand = 512 * mib;  // for the segment cache, and nearly empty slabs of every class
     const std::uint64_t sum = adjacency + options.walkers * walk + logs + at_hand;
     return std::max(gib, segments_for(sum) * segment_bytes);
 }

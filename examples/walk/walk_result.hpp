@@ -11,7 +11,7 @@
 
 namespace orchard::examples {
 
-/// Seconds since it was made.
+/// Measures the seconds since its construction.
 class stopwatch {
 public:
     [[nodiscard]] double seconds() const {
@@ -25,31 +25,31 @@ private:
 /// One phase of the run.
 struct phase {
     std::string name;
-    double seconds = 0;         ///< wall time, with copies and host work
-    double kernel_seconds = 0;  ///< of it, from launch to end of kernels; 0 where the phase has none
+    double seconds = 0;         ///< wall time, including copies and host work
+    double kernel_seconds = 0;  ///< the part from launch to end of kernels; 0 if the phase has no kernel
     std::uint64_t items = 0;
-    std::string unit;  ///< what an item is: "insertions"
+    std::string unit;  ///< name of the items: "insertions"
 
-    /// Items a second of kernel time, or of wall time where no kernel ran; 0 where there is neither.
+    /// Returns the items a second of kernel time, or of wall time if no kernel ran; 0 if neither was measured.
     [[nodiscard]] double rate() const {
         const double time = kernel_seconds > 0 ? kernel_seconds : seconds;
         return time > 0 ? static_cast<double>(items) / time : 0;
     }
 };
 
-/// One check: what must hold, whether it did, and the numbers.
+/// One check: the condition, its result, and the numbers.
 struct check {
     std::string name;
     bool passed = false;
     std::string detail;
 };
 
-/// What a run gave.
+/// The results of a run.
 struct walk_result {
     std::vector<phase> phases;
     std::vector<check> checks;
-    statistics before_freeing;  ///< when adjacency and walks were complete
-    statistics at_end;          ///< when all was freed and trimmed
+    statistics before_freeing;  ///< after adjacency and walks were complete
+    statistics at_end;          ///< after everything was freed and trimmed
     std::uint32_t max_degree = 0;
 
     [[nodiscard]] bool passed() const {

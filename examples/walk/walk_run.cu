@@ -18,8 +18,8 @@ namespace {
 
 using runner = walk_runner<heap_ref>;
 
-/// What the run keeps in host memory: the edges in two orders, both adjacencies, counts; and what an emulated device
-/// keeps beside the heap.
+/// Checks the host memory of the run: the edges in two orders, both adjacencies, the counts, and the memory that an
+/// emulated device uses in addition to the heap.
 absl::Status check_memory(const heap& h, const edge_list& graph, const walk_options& options) {
     const std::uint64_t edges = graph.edges.size();
     const std::uint64_t vertices = graph.vertices;
@@ -32,7 +32,7 @@ absl::Status check_memory(const heap& h, const edge_list& graph, const walk_opti
                                                     edges, options.walkers));
 }
 
-/// `status` with the heap's own words on its first failure.
+/// Returns `status` with the heap's report of its first failure appended.
 absl::Status explained(heap& h, const absl::Status& status) {
     const std::optional<failure> first = h.first_failure();
     if (status.ok() || !first) {
@@ -41,13 +41,13 @@ absl::Status explained(heap& h, const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(status.message(), "; ", to_text(*first)));
 }
 
-/// Loads the walk's kernels before memory is asked for.
+/// Loads the walk's kernels before memory is requested.
 absl::Status preload(heap& h) {
     return h.preload<insert_edges<heap_ref>, walk_graph<heap_ref>, pack_adjacency, gather_walks<heap_ref>,
                      free_logs<heap_ref>, free_walks<heap_ref>, free_adjacency<heap_ref>>();
 }
 
-/// Runs `body` as a phase that is kept in the result.
+/// Runs `body` as a phase, which is recorded in the result.
 template <class Body>
 absl::Status in_phase(walk_result& result, const char* name, const char* unit, const Body& body) {
     phase measured;
@@ -60,7 +60,7 @@ absl::Status in_phase(walk_result& result, const char* name, const char* unit, c
     return s;
 }
 
-/// Fills `value` from what `made` holds, or returns its error.
+/// Moves the value of `made` into `value`, or returns its error.
 template <class T>
 absl::Status keep(T& value, absl::StatusOr<T> made) {
     if (!made.ok()) {
@@ -102,7 +102,7 @@ absl::Status check_all(runner& device, const edge_list& graph, progress& bar, wa
         return made;
     });
     if (!s.ok() || !result.checks.back().passed) {
-        return s;  // the walks went along lists that are wrong
+        return s;  // the lists that the walks followed are wrong
     }
     result.max_degree = input.max_degree();
     return in_phase(result, "check walks", "visits", [&](phase& p) {

@@ -11,11 +11,12 @@
 
 namespace orchard::examples {
 
-/// The whole job on a fresh heap: inserts the edges of `graph`, walks, checks, frees everything, checks again.
+/// Runs the whole example on a fresh heap: inserts the edges of `graph`, walks, checks, frees everything, and checks
+/// again.
 ///
-/// A check that does not hold is part of the result. Errors are what kept the run from its end: `InvalidArgument` for
-/// a graph without edges, `ResourceExhausted` where host, device or heap have no memory (with the heap's own words on
-/// its first failure), `DeadlineExceeded` where threads wait for each other too long, `Internal` with the device's own
+/// A check that fails is part of the result. Errors are those that prevent the run from completing: `InvalidArgument`
+/// for a graph without edges; `ResourceExhausted` if host, device or heap run out of memory (with the heap's report of
+/// its first failure); `DeadlineExceeded` if threads wait for each other too long; `Internal` with the device's own
 /// text.
 absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk_options& options, progress& bar);
 

@@ -31,12 +31,12 @@ namespace orchard::examples {
 /// Walks of consecutive walkers, copied to the host.
 struct walk_slice {
     std::uint64_t first = 0;                      ///< number of the first walker
-    std::span<const walker_record> walkers;       ///< only `size` means something on the host
-    std::span<const std::uint32_t* const> walks;  ///< where each walk's vertices are
+    std::span<const walker_record> walkers;       ///< on the host, only `size` is meaningful
+    std::span<const std::uint32_t* const> walks;  ///< addresses of each walk's vertices
 };
 
-/// Owns the walk's plain device memory and launches its kernels. Every function returns the launch's or the copy's
-/// error, or `ResourceExhausted` where the heap gave no memory (the heap knows why).
+/// Owns the walk's plain device memory and launches its kernels. Every function returns the error of the launch or of
+/// the copy, or `ResourceExhausted` if the heap returned null (the heap has the reason).
 template <class Heap>
 class walk_runner {
 public:
@@ -93,7 +93,7 @@ public:
         return absl::OkStatus();
     }
 
-    /// The adjacency as it stands on the device, in the device's order.
+    /// Returns the device's current adjacency, in the device's order.
     absl::StatusOr<host_graph> copy_adjacency(phase& measured) {
         host_graph graph;
         if (absl::Status s = copy_degrees(graph.offsets); !s.ok()) {
@@ -122,7 +122,7 @@ public:
         return graph;
     }
 
-    /// How often each vertex was visited.
+    /// Returns the number of visits to each vertex.
     absl::StatusOr<std::vector<std::uint64_t>> copy_visits() const {
         std::vector<std::uint64_t> visits(vertex_count_);
         static_assert(sizeof(device_word<std::uint64_t>) == sizeof(std::uint64_t));
@@ -133,10 +133,11 @@ public:
         return visits;
     }
 
-    /// Hands all walks to `look`, slice after slice: each is gathered in logs, copied, and its logs are freed.
+    /// Passes all walks to `look`, slice after slice: each slice is gathered in logs and copied, then its logs are
+    /// freed.
     absl::Status for_each_slice(const std::function<void(const walk_slice&)>& look, phase& measured, progress& bar);
 
-    /// Frees all lists, by kernels; both kinds also where an earlier trouble makes it return that again.
+    /// Frees all lists by kernels. Frees both kinds even if an earlier trouble is returned as the error.
     absl::Status free_all(phase& measured) {
         const free_walks<Heap> walks{heap_, walkers_.data(), walkers_.size()};
         const free_adjacency<Heap> adjacency{heap_, vertices_.data(), vertex_count_};
@@ -151,7 +152,7 @@ public:
     }
 
 private:
-    /// A group gives up on a vertex whose list did not change for this long: the heap's own deadlines are shorter.
+    /// A group gives up if a vertex's list does not change for this long. The heap's own deadlines are shorter.
     static constexpr std::uint64_t patience_ns = 120'000'000'000;
 
     walk_runner(const simt::executor& on, const Heap& heap, std::uint32_t vertices, const walk_options& options)
@@ -211,14 +212,15 @@ private:
     device_array<trouble> problem_;
 };
 
-/// How walks are laid out in logs.
+/// The arrangement of walks in logs.
 struct log_shape {
-    std::uint32_t stride = 0;   ///< entries kept for a walk
+    std::uint32_t stride = 0;   ///< entries reserved for a walk
     std::uint64_t per_log = 0;  ///< walks in a log
-    std::uint64_t bytes = 0;    ///< of a log: a segment, more where one walk needs more
-    std::uint32_t logs = 0;     ///< of a slice
+    std::uint64_t bytes = 0;    ///< size of a log: a segment, or more if one walk needs more
+    std::uint32_t logs = 0;     ///< logs in a slice
 
-    /// A slice of at most 64 MiB; eight logs at least where there are so many walkers, so that warps share the work.
+    /// Returns the shape for slices of at most 64 MiB. A slice has at least eight logs if there are enough walkers, so
+    /// that warps share the work.
     static log_shape of(const walk_options& options) {
         constexpr std::uint64_t slice_bytes = 32 * segment_bytes;
         log_shape shape;
