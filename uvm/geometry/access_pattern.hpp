@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How the lanes of a warp access the arrays that they have: what a heap can be told, and what a layout is chosen by.
-/// The patterns are those of the model of the driver's paging: docs/uvm_traces.md.
+/// The way in which the lanes of a warp access their arrays. A program can tell it to a heap, which chooses a layout by
+/// it. The patterns are those of the model of the driver's paging: docs/uvm_traces.md.
 
 #include <array>
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace orchard {
 
-/// What is known of the accesses.
+/// The known pattern of the accesses.
 enum class access_pattern : std::uint8_t {
     unknown,
     same_index,  ///< in each step the lanes access the same index, each of its own array, and indices are random
-    random,      ///< each lane at random
-    sequential,  ///< each lane from the first element to the last, in step
-    strided,     ///< each lane every n-th element, in step
+    random,      ///< each lane accesses random elements
+    sequential,  ///< each lane reads from the first element to the last, in step with the others
+    strided,     ///< each lane reads every n-th element, in step with the others
     growth,      ///< each lane fills its array from the first element on, at a pace of its own
-    graph_walk,  ///< each lane follows edges, in anybody's memory
+    graph_walk,  ///< each lane follows edges, in the memory of any lane
 };
 
-/// The patterns' names in text, in the order of the enumeration; all but the first are names of `orchard uvm`, too.
+/// The patterns' names in text, in the order of the enumeration; all but the first are also names of `orchard uvm`.
 inline constexpr std::array<std::string_view, 7> access_pattern_names{
     "unknown", "same-index", "random", "sequential", "strided", "growth", "graph-walk"};
 

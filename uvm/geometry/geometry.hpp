@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The sizes that the UVM driver works in, and the strong types of what is counted in them.
-/// Source: NVIDIA open kernel modules, `kernel-open/nvidia-uvm` (`uvm_va_block.h`, `uvm_perf_prefetch.c`).
+/// The sizes in which the UVM driver works, and the strong types of counts in these sizes. Source: NVIDIA open kernel
+/// modules, `kernel-open/nvidia-uvm` (`uvm_va_block.h`, `uvm_perf_prefetch.c`).
 
 #include <cstdint>
 
@@ -19,15 +19,15 @@ inline constexpr std::uint64_t big_page_bytes = 64ull << 10;
 inline constexpr std::uint64_t segment_bytes = 2ull << 20;
 /// log2 of `segment_bytes`.
 inline constexpr int segment_shift = 21;
-/// Most segments that one heap can own: their index fits the mailbox's 24-bit field (32 TiB).
+/// The most segments that one heap can own: an index must fit the mailbox's 24-bit field (32 TiB).
 inline constexpr std::uint32_t max_segments = 1u << 24;
 
 /// Index of a segment in its super chunk: (pointer - base) >> 21.
 enum class segment_index : std::uint32_t {};
-/// No segment.
+/// The index that means "no segment".
 inline constexpr segment_index no_segment{0xffffffffu};
 
-/// The number that stands for no segment.
+/// The same as a number.
 inline constexpr std::uint32_t no_segment_index = 0xffffffffu;
 
 ORCHARD_FN constexpr std::uint32_t to_underlying(segment_index i) { return static_cast<std::uint32_t>(i); }
@@ -42,7 +42,7 @@ struct segment_run {
     friend constexpr bool operator==(const segment_run&, const segment_run&) = default;
 };
 
-/// Segments needed for `n` bytes.
+/// Returns the number of segments needed for `n` bytes.
 ORCHARD_FN constexpr std::uint64_t segments_for(std::uint64_t n) {
     return (n >> segment_shift) + ((n & (segment_bytes - 1)) != 0 ? 1 : 0);
 }

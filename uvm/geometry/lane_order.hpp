@@ -2,22 +2,23 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which lane lies at which position of a row.
+/// The order in which lanes lie in a row.
 ///
-/// The lanes of a warp fault in ascending order, and one fault batch may hold only some of them. `prefetch_first` puts
-/// the lane that comes i-th where the paper wants the i-th fault: at 0, 1, 2, 4, 6, ..., and then at 3, 5, 7, ...
+/// The lanes of a warp fault in ascending order, and one fault batch may contain only some of them. `prefetch_first`
+/// puts the lane that faults i-th at the position that the paper assigns to the i-th fault: 0, 1, 2, 4, 6, ..., and
+/// then 3, 5, 7, ...
 ///
 ///     lane          0  1  2  3  4  5  6  7        W = 8
 ///     its position  0  1  2  4  6  3  5  7
 ///     row          |0 |1 |2 |5 |3 |6 |4 |7 |      the lane at each position
 ///
-/// So the first half of the faults reaches every pair of tiles, and the driver's prefetcher, which fills a subtree once
-/// more than 51 % of it is there, brings the rest. The paper's rule for the end of a batch, that what is there be
-/// discrete, so that the next batch provokes prefetching, holds by construction: from position 2 on, and as long as
-/// even positions are left, the last tile of any batch is alone in its pair.
+/// The first half of the faults therefore reaches every pair of tiles. The driver's prefetcher fills a subtree as soon
+/// as more than 51 % of it is resident, so it brings the other half. The paper also requires that the tiles at the end
+/// of a batch are discrete, so that the next batch triggers prefetching. This holds by construction: from position 2
+/// on, and as long as even positions are left, the last tile of any batch is alone in its pair.
 ///
-/// It matters only where a fault batch ends within a warp (docs/uvm.md, section 5).
-/// Source: Zhang et al., AlignMalloc, TPDS 2025, section V-A.
+/// The order matters only if a fault batch ends within a warp (docs/uvm.md, section 5). Source: Zhang et al.,
+/// AlignMalloc, TPDS 2025, section V-A.
 
 #include <cstdint>
 
@@ -25,23 +26,24 @@
 
 namespace orchard {
 
-/// How positions are dealt to the lanes of a warp chunk.
+/// The assignment of positions to the lanes of a warp chunk.
 enum class lane_order : std::uint8_t {
     ascending,       ///< lane l lies at position l
     prefetch_first,  ///< the paper's: even positions first, after 0 and 1
 };
 
-/// The position of `lane` < `width` among `width` lanes. Cost: a few operations, no memory.
+/// Returns the position of `lane` < `width` among `width` lanes. Cost: a few operations, no memory.
 ORCHARD_FN constexpr std::uint32_t position_of(lane_order order, std::uint32_t width, std::uint32_t lane) {
     if (order == lane_order::ascending || lane < 3) {
         return lane;
     }
-    // 0 and 1; then the other even positions, which are one fewer than all even ones; then odd ones from 3 on.
+    // Lanes take positions 0 and 1, then the other even positions (one fewer than all even ones), then odd ones from 3
+    // on.
     const std::uint32_t even = (width + 1) / 2;
     return lane <= even ? 2 * (lane - 1) : 2 * (lane - even) + 1;
 }
 
-/// The lane at `position` < `width`: the inverse of `position_of`.
+/// Returns the lane at `position` < `width`: the inverse of `position_of`.
 ORCHARD_FN constexpr std::uint32_t lane_at(lane_order order, std::uint32_t width, std::uint32_t position) {
     if (order == lane_order::ascending || position < 3) {
         return position;

@@ -2,10 +2,10 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How the arrays of a warp's lanes lie in their warp chunk: the arithmetic, without any memory.
+/// The layout of a warp's arrays in their warp chunk: address arithmetic that accesses no memory.
 ///
-/// `linear`: one after another. `interleaved`: in turns of one *tile*; the tiles of all W lanes at one depth are a
-/// *row*. Byte o of the lane at position l lies, with a tile of g bytes, at
+/// `linear`: one array after another. `interleaved`: lanes alternate after one *tile*; the tiles of all W lanes at one
+/// depth are a *row*. With a tile of g bytes, byte o of the lane at position l lies at
 ///
 ///     (o / g * W + l) * g + o % g
 ///
@@ -13,8 +13,8 @@
 ///     chunk     | lane 0 | lane 1 | lane 2 | lane 3 | lane 0 | lane 1 | lane 2 | lane 3 | ...
 ///     o         | 0..g-1 | 0..g-1 | 0..g-1 | 0..g-1 | g..2g-1| g..2g-1| g..2g-1| g..2g-1|
 ///
-/// *Tail rows* hold what is left of each lane under one tile in rows of smaller tiles, 2^i x 4 KiB, largest first, so
-/// that a chunk is no larger than its lanes rounded up to OS pages:
+/// *Tail rows* hold the rest of each lane that is smaller than one tile, in rows of smaller tiles, 2^i x 4 KiB, largest
+/// first. The size of a chunk is then the size of its lanes, rounded up to OS pages:
 ///
 ///     W = 4      64 KiB tiles          16 KiB tiles      4 KiB tiles       (84 KiB a lane)
 ///     chunk     | 0  | 1  | 2  | 3  | 0 | 1 | 2 | 3 |0|1|2|3|
@@ -31,22 +31,22 @@
 
 namespace orchard {
 
-/// What alternates between lanes, by its size: `b` bytes, `k` KiB. The value is log2 of the bytes.
+/// The unit that alternates between lanes, by its size: `b` bytes, `k` KiB. The value is log2 of the bytes.
 enum class tile : std::uint8_t { b4 = 2, b8, b16, b32, b64, b128, b256, b512, k1, k2, k4, k8, k16, k32, k64 };
 
 inline constexpr tile smallest_tile = tile::b4;
 inline constexpr tile largest_tile = tile::k64;
 
-/// log2 of a tile's bytes: 2 to 16.
+/// Returns log2 of a tile's bytes: 2 to 16.
 ORCHARD_INLINE constexpr std::uint32_t log_of(tile t) { return static_cast<std::uint32_t>(t); }
-/// Bytes of a tile.
+/// Returns the bytes of a tile.
 ORCHARD_INLINE constexpr std::uint64_t bytes_of(tile t) { return std::uint64_t{1} << log_of(t); }
-/// Whether there is a tile of `bytes` bytes.
+/// Returns true if there is a tile of `bytes` bytes.
 ORCHARD_FN constexpr bool is_tile(std::uint64_t bytes) {
     return bytes >= bytes_of(smallest_tile) && bytes <= bytes_of(largest_tile) && (bytes & (bytes - 1)) == 0;
 }
 
-/// The index of the highest bit of `x`, which is not 0; also at compile time.
+/// Returns the index of the highest set bit of `x`, which is not 0; also at compile time.
 ORCHARD_FN constexpr std::uint32_t floor_log(std::uint32_t x) {
     if (std::is_constant_evaluated()) {
         std::uint32_t log = 0;
@@ -58,21 +58,21 @@ ORCHARD_FN constexpr std::uint32_t floor_log(std::uint32_t x) {
     return static_cast<std::uint32_t>(simt::highest_bit(x));
 }
 
-/// The tile of `bytes` bytes; `is_tile(bytes)`.
+/// Returns the tile of `bytes` bytes, for which `is_tile` must hold.
 ORCHARD_FN constexpr tile tile_of(std::uint64_t bytes) {
     ORCHARD_ASSERT(is_tile(bytes), "orchard: a tile is a power of two, 4 B to 64 KiB");
     return static_cast<tile>(floor_log(static_cast<std::uint32_t>(bytes)));
 }
 
-/// Which layout is wanted: an option of a heap, or an argument of a call. Two bytes.
+/// The requested layout: an option of a heap, or an argument of a call. Two bytes.
 struct layout {
     enum class choice : std::uint8_t {
-        automatic,    ///< left to the heap
+        automatic,    ///< the heap chooses
         linear,       ///< each lane's bytes in one piece: C++ pointers
-        interleaved,  ///< in turns of a tile
+        interleaved,  ///< lanes alternate after each tile
     };
     choice which = choice::automatic;
-    tile turn = largest_tile;  ///< what alternates, where `which` is `interleaved`
+    tile turn = largest_tile;  ///< the tile, if `which` is `interleaved`
 
     static ORCHARD_FN constexpr layout automatic() { return {}; }
     static ORCHARD_FN constexpr layout linear() { return {choice::linear}; }
@@ -83,23 +83,24 @@ struct layout {
     }
 };
 
-/// Most lanes of a warp chunk.
+/// The most lanes of a warp chunk.
 inline constexpr std::uint32_t max_lanes = simt::warp_size;
 
-/// Where byte `offset` of the lane at `position` < `width` lies, from the chunk's beginning; all rows have tile `t`.
-/// Cost: a shift, two ANDs, two multiplications, two additions.
+/// Returns the offset, from the chunk's beginning, of byte `offset` of the lane at `position` < `width`; all rows have
+/// tile `t`. Cost: a shift, two ANDs, two multiplications, two additions.
 ORCHARD_INLINE constexpr std::uint64_t interleaved_offset(tile t, std::uint32_t width, std::uint32_t position,
                                                           std::uint64_t offset) {
     const std::uint64_t g = bytes_of(t);
     return ((offset >> log_of(t)) * width + position) * g + (offset & (g - 1));
 }
 
-/// The paper's address translator, equations (1) and (2), in its own words: what tests compare all else with.
+/// Returns the result of the paper's address translator, equations (1) and (2), computed as the paper writes it. Tests
+/// compare all other functions with it.
 ///
 ///     OB = OF / 64 KiB
 ///     UVM_addr = User_addr + (OB x WS + Lane_ID - OB) x 64 KiB
 ///
-/// @param base  where the warp's memory begins; OF = `user_address` - `base` is the offset in the lane's own bytes
+/// @param base  the beginning of the warp's memory; OF = `user_address` - `base` is the offset in the lane's own bytes
 /// @param warp_size  WS, the lanes that take part
 /// @param t  64 KiB in the paper; here any tile
 ORCHARD_FN constexpr std::uint64_t translate(std::uint64_t user_address, std::uint64_t base, std::uint32_t warp_size,
@@ -110,8 +111,8 @@ ORCHARD_FN constexpr std::uint64_t translate(std::uint64_t user_address, std::ui
 
 /// A byte of a chunk, as its lane sees it.
 struct lane_byte {
-    std::uint32_t position;  ///< of the lane
-    std::uint64_t offset;    ///< in the lane's bytes
+    std::uint32_t position;  ///< position of the lane
+    std::uint64_t offset;    ///< offset in the lane's bytes
     friend constexpr bool operator==(const lane_byte&, const lane_byte&) = default;
 };
 
@@ -122,31 +123,34 @@ struct chunk_size {
     friend constexpr bool operator==(const chunk_size&, const chunk_size&) = default;
 };
 
-/// Least alignment of what a lane gets, in bytes.
+/// The least alignment of a lane's block, in bytes.
 inline constexpr std::uint64_t lane_alignment = 16;
 
-/// Where the bytes of the lanes of an interleaved warp chunk lie. Eight bytes; no memory is read by any function.
+/// Maps the bytes of the lanes of an interleaved warp chunk to offsets in the chunk. Eight bytes; no function reads
+/// memory.
 ///
-/// With tail rows the tile of byte o is found from the OS page u = o / 4 KiB of it and the U pages that a lane has: the
-/// highest bit k in which u and U differ is set in U and not in u, so u lies in the row that stands for bit k of U,
-/// whose tile has 2^k pages (where that is beyond 64 KiB: in one of the full rows).
+/// With tail rows, the tile of byte o follows from its OS page u = o / 4 KiB and from the U pages of a lane. The
+/// highest bit k in which u and U differ is set in U and not in u. Therefore u lies in the row for bit k of U, whose
+/// tile has 2^k pages. If that is more than 64 KiB, u lies in one of the full rows.
 struct lane_map {
-    std::uint32_t pages = 0;       ///< OS pages of a lane, where the last rows are tail rows; 0: all rows are alike
-    tile row_tile = largest_tile;  ///< of all rows but tail rows
-    std::uint8_t width = 1;        ///< lanes, 1 to 32; they need not be a power of two
+    std::uint32_t pages = 0;       ///< OS pages of a lane if the last rows are tail rows; 0: all rows have the same
+                                   ///< tile
+    tile row_tile = largest_tile;  ///< tile of all rows except tail rows
+    std::uint8_t width = 1;        ///< number of lanes, 1 to 32; need not be a power of two
 
-    /// One lane, whose bytes are in one piece.
+    /// Returns the map of one lane, whose bytes are contiguous.
     static ORCHARD_FN constexpr lane_map linear() { return {}; }
 
-    /// `width` lanes; every row has tile `t`: a lane of any size has its last tile whole.
+    /// Returns the map of `width` lanes whose rows all have tile `t`. The last tile of a lane is whole, whatever the
+    /// lane's size.
     static ORCHARD_FN constexpr lane_map rows(tile t, std::uint32_t width) {
         ORCHARD_ASSERT(width >= 1 && width <= max_lanes, "orchard: a warp chunk has 1 to 32 lanes");
         return {0, t, static_cast<std::uint8_t>(width)};
     }
 
-    /// `width` lanes of 1 to 2^43 bytes, the rest of each under a tile in tail rows. With tiles of 4 KiB and less, and
-    /// where nothing is left, that is `rows`; a rest that is one row, with no full one before it, is `rows` of its
-    /// tile.
+    /// Returns the map of `width` lanes of 1 to 2^43 bytes, with tail rows for the rest of each that is smaller than a
+    /// tile. If tiles have 4 KiB or less, or if no rest is left, this equals `rows`. If the rest is one row and no full
+    /// row precedes it, this equals `rows` with the tile of that row.
     static ORCHARD_FN constexpr lane_map with_tail_rows(tile t, std::uint32_t width, std::uint64_t lane_bytes) {
         const std::uint32_t pages = static_cast<std::uint32_t>((lane_bytes + os_page_bytes - 1) / os_page_bytes);
         if (width == 1 || t <= tile::k4 || pages % (bytes_of(t) / os_page_bytes) == 0) {
@@ -160,23 +164,23 @@ struct lane_map {
         return result;
     }
 
-    /// The tile of the row in which byte `offset` of every lane lies.
+    /// Returns the tile of the row in which byte `offset` of every lane lies.
     [[nodiscard]] ORCHARD_INLINE constexpr tile tile_at(std::uint64_t offset) const {
         return pages == 0 ? row_tile : tile_of_page(static_cast<std::uint32_t>(offset / os_page_bytes));
     }
 
-    /// The same for OS page `page` < `pages` of every lane, where there are tail rows.
+    /// Returns the tile of OS page `page` < `pages` of every lane, for a map with tail rows.
     [[nodiscard]] ORCHARD_INLINE constexpr tile tile_of_page(std::uint32_t page) const {
         const std::uint32_t log = log_of(tile::k4) + floor_log(page ^ pages);
         return static_cast<tile>(log < log_of(row_tile) ? log : log_of(row_tile));
     }
 
-    /// Where byte `offset` of the lane at `position` lies, from the chunk's beginning.
+    /// Returns the offset, from the chunk's beginning, of byte `offset` of the lane at `position`.
     [[nodiscard]] ORCHARD_INLINE constexpr std::uint64_t offset_of(std::uint32_t position, std::uint64_t offset) const {
         return interleaved_offset(tile_at(offset), width, position, offset);
     }
 
-    /// The lane and its byte at `chunk_offset`: the inverse of `offset_of`. Cost: two divisions.
+    /// Returns the lane and its byte at `chunk_offset`: the inverse of `offset_of`. Cost: two divisions.
     [[nodiscard]] ORCHARD_FN constexpr lane_byte byte_at(std::uint64_t chunk_offset) const {
         // A row that begins at byte b of each lane begins at b * width, so the quotient lies in the same row.
         const tile t = tile_at(chunk_offset / width);
@@ -185,9 +189,10 @@ struct lane_map {
         return {static_cast<std::uint32_t>(in_row >> log_of(t)), row_begin + (in_row & (bytes_of(t) - 1))};
     }
 
-    /// What lanes of `lane_bytes` each need; with tail rows the bytes that the map was made for.
+    /// Returns the size and alignment for lanes of `lane_bytes` each. With tail rows, `lane_bytes` must be the size for
+    /// which the map was made.
     ///
-    /// Aligned to a whole row where `lane_ptr` can serve it (`pointable`), else to a tile.
+    /// The chunk is aligned to a whole row if `lane_ptr` can use the map (`pointable`), otherwise to a tile.
     [[nodiscard]] ORCHARD_FN constexpr chunk_size size(std::uint64_t lane_bytes) const {
         if (width == 1) {
             return {(lane_bytes + lane_alignment - 1) / lane_alignment * lane_alignment, lane_alignment};
@@ -197,7 +202,8 @@ struct lane_map {
         return {(lane_bytes + unit - 1) / unit * unit * width, alignment < lane_alignment ? lane_alignment : alignment};
     }
 
-    /// Whether the lane's position is a field of the address: W is a power of two and all rows have one tile size.
+    /// Returns true if the lane's position is a field of the address: W is a power of two and all rows have one tile
+    /// size.
     [[nodiscard]] ORCHARD_FN constexpr bool pointable() const { return pages == 0 && (width & (width - 1)) == 0; }
 
     friend constexpr bool operator==(const lane_map&, const lane_map&) = default;

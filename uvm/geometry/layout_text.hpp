@@ -14,13 +14,13 @@
 
 namespace orchard {
 
-/// "4", "512", "1K", "64K": bytes, or KiB.
+/// Returns "4", "512", "1K", "64K": bytes, or KiB.
 inline std::string text_of(tile t) {
     const std::uint64_t bytes = bytes_of(t);
     return bytes < 1024 ? std::to_string(bytes) : std::to_string(bytes / 1024) + "K";
 }
 
-/// "automatic", "linear", or "interleaved:" and the tile.
+/// Returns "automatic", "linear", or "interleaved:" and the tile.
 inline std::string text_of(layout l) {
     switch (l.which) {
         case layout::choice::automatic: return "automatic";
@@ -30,10 +30,10 @@ inline std::string text_of(layout l) {
     return "interleaved:" + text_of(l.turn);
 }
 
-/// "ascending", "prefetch_first".
+/// Returns "ascending" or "prefetch_first".
 inline std::string text_of(lane_order order) { return order == lane_order::ascending ? "ascending" : "prefetch_first"; }
 
-/// The layout that `text_of` gives this text; none for any other text.
+/// Returns the layout for which `text_of` returns this text; none for any other text.
 inline std::optional<layout> layout_from(std::string_view text) {
     for (const layout l : {layout::automatic(), layout::linear()}) {
         if (text == text_of(l)) {
@@ -49,7 +49,7 @@ inline std::optional<layout> layout_from(std::string_view text) {
     return std::nullopt;
 }
 
-/// The lane order that `text_of` gives this text; none for any other text.
+/// Returns the lane order for which `text_of` returns this text; none for any other text.
 inline std::optional<lane_order> lane_order_from(std::string_view text) {
     for (const lane_order order : {lane_order::ascending, lane_order::prefetch_first}) {
         if (text == text_of(order)) {

@@ -10,11 +10,11 @@
 
 namespace orchard::detail {
 
-/// Bytes of metadata that a backing has handed out. Any thread; a count, which orders nothing.
+/// Counts the bytes of metadata that a backing has handed out. Any thread may use it; accesses are relaxed.
 class metadata_count {
 public:
     void add(std::size_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
-    /// Counts `bytes` where there is memory, and passes it on.
+    /// Counts `bytes` if `memory` holds memory, and returns `memory`.
     absl::StatusOr<void*> add(absl::StatusOr<void*> memory, std::size_t bytes) {
         if (memory.ok()) {
             add(bytes);

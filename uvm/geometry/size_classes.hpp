@@ -2,14 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The size classes of pages: multiples of 16 B up to 64 B, then four to a doubling up to 512 KiB, so that rounding up
-/// wastes less than 20 % of a page of more than 64 B.
+/// The size classes of pages: multiples of 16 B up to 64 B, then four classes for each doubling up to 512 KiB. Rounding
+/// up therefore wastes less than 20 % of a page of more than 64 B.
 ///
 ///     class   0   1   2   3 |  4   5   6   7 |   8   9  10  11 | ... | 52 ... 55
 ///     bytes  16  32  48  64 | 80  96 112 128 | 160 192 224 256 | ... | 320 K ... 512 K
 ///
-/// Pages are powers of two or multiples of one so large that every page of a slab, which starts on a segment border,
-/// is aligned to 16 B at least and powers of two are aligned to themselves.
+/// A slab starts on a segment border. Every page is aligned to at least 16 B, and a page whose size is a power of two
+/// is aligned to its size.
 
 #include <cstdint>
 #include <type_traits>
@@ -24,10 +24,10 @@ namespace orchard {
 inline constexpr std::uint32_t class_count = 56;
 /// The largest page, in bytes; larger requests become warp chunks.
 inline constexpr std::uint64_t largest_page_bytes = 512ull << 10;
-/// Stands for "no page class: a warp chunk".
+/// The index that means "no page class: a warp chunk".
 inline constexpr std::uint32_t chunk_class = class_count;
 
-/// The class whose pages are the smallest that hold `n` bytes; 1 <= n <= `largest_page_bytes`. Cost: a few shifts.
+/// Returns the class of the smallest pages that hold `n` bytes; 1 <= n <= `largest_page_bytes`. Cost: a few shifts.
 ORCHARD_FN constexpr std::uint32_t class_of(std::uint32_t n) {
     if (n <= 64) {
         return (n + 15) / 16 - 1;
@@ -44,28 +44,28 @@ ORCHARD_FN constexpr std::uint32_t class_of(std::uint32_t n) {
     return 4 + (exponent - 6) * 4 + ((last >> (exponent - 2)) & 3);
 }
 
-/// Bytes of a page of class `c` < `class_count`.
+/// Returns the bytes of a page of class `c` < `class_count`.
 ORCHARD_FN constexpr std::uint32_t class_bytes(std::uint32_t c) {
     return c < 4 ? (c + 1) * 16 : (5 + (c & 3)) << (c / 4 + 3);
 }
 
-/// Pages in a slab of class `c`: 131,072 down to 4.
+/// Returns the pages in a slab of class `c`: 131,072 down to 4.
 ORCHARD_FN constexpr std::uint32_t class_pages(std::uint32_t c) {
     return static_cast<std::uint32_t>(segment_bytes) / class_bytes(c);
 }
 
-/// 64-bit words of the bitmap of a slab of class `c`: 2,048 down to 1.
+/// Returns the 64-bit words of the bitmap of a slab of class `c`: 2,048 down to 1.
 ORCHARD_FN constexpr std::uint32_t class_words(std::uint32_t c) { return (class_pages(c) + 63) / 64; }
 
-/// The bits of word `word` of a slab of class `c` that stand for pages.
+/// Returns the bits of word `word`, of a slab of class `c`, that belong to pages.
 ORCHARD_FN constexpr std::uint64_t class_word_mask(std::uint32_t c, std::uint32_t word) {
     const std::uint32_t left = class_pages(c) - word * 64;
     return left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
 }
 
-/// How the pages of a class lie in a slab, for paths that cannot afford a division.
+/// The arrangement of the pages of a class in a slab, for paths that cannot afford a division.
 ///
-/// A page is `factor` << `shift` bytes with 5 <= `factor` <= 8, so that dividing by its size is a shift and one
+/// A page has `factor` << `shift` bytes with 5 <= `factor` <= 8, so a division by its size is a shift and one
 /// multiplication.
 struct class_shape {
     static constexpr std::uint32_t max_factor = 8;
@@ -75,28 +75,28 @@ struct class_shape {
     std::uint32_t reciprocal;  ///< 2^32 / factor, rounded up
 
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t bytes() const { return factor << shift; }
-    /// `n` / `factor`, for n < 2^28.
+    /// Returns `n` / `factor`, for n < 2^28.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t divide(std::uint32_t n) const {
         return static_cast<std::uint32_t>(std::uint64_t{n} * reciprocal >> 32);
     }
-    /// The page in which byte `offset` of a slab lies.
+    /// Returns the page in which byte `offset` of a slab lies.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t page_at(std::uint32_t offset) const {
         return divide(offset >> shift);
     }
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t pages() const {
         return page_at(static_cast<std::uint32_t>(segment_bytes));
     }
-    /// A k with 2^k >= `pages()`, and no more than twice as many.
+    /// Returns a k with 2^k >= `pages()` and 2^k <= 2 * `pages()`.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_pages() const {
         return (factor == max_factor ? log_least_pages() : log_least_pages() + 1);
     }
-    /// log2 of the pages of a slab of the class of this `shift` with the largest pages, those of `max_factor`.
+    /// Returns log2 of the pages of a slab in the class that has this `shift` and the largest pages (`max_factor`).
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_least_pages() const {
         return static_cast<std::uint32_t>(segment_shift) - 3 - shift;
     }
 };
 
-/// The shape of class `c` < `class_count`.
+/// Returns the shape of class `c` < `class_count`.
 ORCHARD_FN constexpr class_shape shape_of(std::uint32_t c) {
     class_shape s{5 + (c & 3), c / 4 + 3, 0};
     if (c < 4) {
@@ -106,19 +106,20 @@ ORCHARD_FN constexpr class_shape shape_of(std::uint32_t c) {
     return s;
 }
 
-/// What finds the page at an address with one multiplication: 2^32 / (16-byte units of a page), rounded up, less 1.
+/// Returns the factor for `find_page_at`: 2^32 / (16-byte units of a page), rounded up, less 1.
 ORCHARD_FN constexpr std::uint32_t page_reciprocal(std::uint32_t c) {
     const std::uint64_t units = class_bytes(c) / 16;
     return static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + units - 1) / units - 1);
 }
 
-/// The page that begins at byte `offset` of a slab.
+/// The page at byte `offset` of a slab.
 struct page_at_offset {
     std::uint32_t page;
-    bool exact;  ///< the page begins there; otherwise it is the page in which the byte lies
+    bool exact;  ///< true if the page begins there; false if it begins before
 };
-/// @param reciprocal  of the slab's class; with n = offset / 16 and d units to a page, (n + 1) * reciprocal is
-///     floor(n / d) * 2^32 and a rest, which is at most `reciprocal` where d divides n, and more elsewhere
+/// Returns the page at byte `offset` of a slab, by one multiplication.
+/// @param reciprocal  of the slab's class. With n = offset / 16 and d units in a page, (n + 1) * reciprocal is
+///     floor(n / d) * 2^32 plus a rest. The rest is at most `reciprocal` if d divides n, and otherwise more.
 ORCHARD_FN constexpr page_at_offset find_page_at(std::uint32_t offset, std::uint32_t reciprocal) {
     const std::uint64_t product = std::uint64_t{offset / 16 + 1} * reciprocal;
     return {static_cast<std::uint32_t>(product >> 32),

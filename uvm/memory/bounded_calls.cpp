@@ -30,7 +30,7 @@ void bounded_calls::serve() {
             return;
         }
         lock.unlock();
-        absl::Status result = call_();  // no other thread changes it before it is empty
+        absl::Status result = call_();  // no other thread changes `call_` before it is empty
         lock.lock();
         result_ = std::move(result);
         call_ = nullptr;

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Calls that may block for as long as a kernel runs, made so that the caller waits no longer than a deadline.
+/// Calls that may block as long as a kernel runs, made so that the caller waits only until a deadline.
 
 #include <condition_variable>
 #include <functional>
@@ -15,29 +15,30 @@
 
 namespace orchard::detail {
 
-/// One thread that makes the calls. A deadline on the stream alone would not do: a CUDA call that only queues work can
-/// block, too, while another thread sits in a call that waits for a kernel.
+/// Owns one thread that makes the calls. A deadline for the stream alone would not suffice: a CUDA call that only
+/// queues work can also block, if another thread is in a call that waits for a kernel.
 ///
-/// Threads: `run` and `check_idle` by one at a time, `is_idle` by any. Cost of a call: two switches of threads.
+/// Threads: one thread at a time calls `run` and `check_idle`, any thread calls `is_idle`. Cost of a call: two switches
+/// of threads.
 class bounded_calls {
 public:
     using call = std::function<absl::Status()>;
 
-    /// @param patience  how long `run` waits, at most a day
-    /// @param remedy    what the user can do, for the text of DeadlineExceeded
+    /// @param patience  the time that `run` waits, at most a day
+    /// @param remedy    advice to the user, for the text of DeadlineExceeded
     bounded_calls(absl::Duration patience, std::string remedy);
-    /// Waits until the call under way has ended.
+    /// Waits until the current call has ended.
     ~bounded_calls();
     bounded_calls(const bounded_calls&) = delete;
     bounded_calls& operator=(const bounded_calls&) = delete;
 
-    /// Returns what `made` returns. Errors: DeadlineExceeded after `patience`. The call goes on then, so that what it
-    /// uses must live until `is_idle`; until then every further `run` fails at once.
+    /// Returns the result of `made`. Errors: DeadlineExceeded after `patience`. The call then continues, so the memory
+    /// that it uses must live until `is_idle`. Until then every further `run` fails at once.
     /// @param what  names the call in the error's text
     absl::Status run(const std::string& what, call made);
-    /// Ok if `run` would make a call now, otherwise the error that it would return.
+    /// Returns OK if `run` would make a call now, otherwise the error that it would return.
     [[nodiscard]] absl::Status check_idle(const std::string& what) const;
-    /// Returns false while a call that exceeded its deadline is still under way.
+    /// Returns false while a call that exceeded its deadline is still running.
     [[nodiscard]] bool is_idle() const;
 
 private:
@@ -48,7 +49,7 @@ private:
     std::string remedy_;
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    call call_;  ///< waits for the thread, or is under way; empty: none
+    call call_;  ///< the call that waits for the thread or runs; empty: none
     absl::Status result_;
     bool ends_ = false;
     std::thread thread_;

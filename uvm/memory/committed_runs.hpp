@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which runs of a super chunk are committed, each as one call committed it.
+/// The committed runs of a super chunk; each is the run of one commit call.
 
 #include <cstdint>
 #include <iterator>
@@ -16,20 +16,20 @@
 
 namespace orchard::detail {
 
-/// Runs that do not overlap, each with a `Record` of how it was committed.
+/// Disjoint runs, each with a `Record` of its commit.
 template <class Record>
 class committed_runs {
 public:
     explicit committed_runs(std::uint32_t segments) : segments_{segments} {}
 
-    /// Whether `run` may be committed. Errors: OutOfRange; FailedPrecondition where a part is committed already.
+    /// Checks that `run` may be committed. Errors: OutOfRange; FailedPrecondition if a part is already committed.
     [[nodiscard]] absl::Status check_free(segment_run run) const {
         const std::uint32_t first = to_underlying(run.first);
         if (run.count == 0 || std::uint64_t{first} + run.count > segments_) {
             return absl::OutOfRangeError(
                 absl::StrFormat("cannot commit segments [%d, +%d): there are %d", first, run.count, segments_));
         }
-        // Of the runs that begin before this one's end, only the last can reach into it.
+        // Of the runs that begin before the end of `run`, only the last can overlap it.
         const auto after = runs_.lower_bound(first + run.count);
         if (after == runs_.begin()) {
             return absl::OkStatus();
@@ -45,7 +45,7 @@ public:
         runs_.emplace(to_underlying(run.first), entry{run.count, std::move(record)});
     }
 
-    /// The record of exactly this run. Errors: FailedPrecondition where no commit was of these segments.
+    /// Returns the record of exactly this run. Errors: FailedPrecondition if no single commit had these segments.
     [[nodiscard]] absl::StatusOr<Record> find(segment_run run) const {
         const auto found = runs_.find(to_underlying(run.first));
         if (found == runs_.end() || found->second.count != run.count) {
@@ -71,7 +71,7 @@ private:
         Record record;
     };
     std::uint32_t segments_;
-    std::map<std::uint32_t, entry> runs_;  // by first segment
+    std::map<std::uint32_t, entry> runs_;  // keyed by first segment
 };
 
 }  // namespace orchard::detail

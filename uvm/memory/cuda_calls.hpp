@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The CUDA driver's calls for virtual memory, and its words when one fails.
+/// The CUDA driver's calls for virtual memory, and the driver's text for an error.
 
 #if ORCHARD_HAS_CUDA
 
@@ -17,7 +17,7 @@
 
 namespace orchard::detail {
 
-/// The driver's calls, found at run time: the program starts without a driver.
+/// The driver's calls, looked up at run time, so that the program starts without a driver.
 struct driver_calls {
     decltype(cuDeviceGet)* device_get = nullptr;
     decltype(cuDeviceGetAttribute)* attribute = nullptr;
@@ -44,7 +44,7 @@ struct driver_calls {
     }
 
     absl::Status find_all() {
-        absl::Status status;  // the first that is missing
+        absl::Status status;  // error of the first call that is missing
         status.Update(find("cuDeviceGet", device_get));
         status.Update(find("cuDeviceGetAttribute", attribute));
         status.Update(find("cuGetErrorName", error_name));
@@ -60,7 +60,8 @@ struct driver_calls {
         return status;
     }
 
-    /// The driver's own words. Out of memory is ResourceExhausted, all else Internal.
+    /// Returns an error with the driver's own text: ResourceExhausted for out of memory, Internal for all other
+    /// results.
     [[nodiscard]] absl::Status check(CUresult result, const std::string& call) const {
         if (result == CUDA_SUCCESS) {
             return absl::OkStatus();

@@ -99,7 +99,7 @@ private:
     bool host_shares_tier_ = false;  ///< the host may read and write memory of the host tier
     int host_node_ = 0;
 
-    // What lies on the host, so that the host gets access to it too.
+    // Protects the set of memory on the host, to which the host also gets access.
     std::mutex host_mutex_;
     std::set<memory_handle> host_memory_;
     std::set<char*> host_mapped_;
@@ -141,7 +141,7 @@ absl::Status cuda_driver::initialize(absl::Duration patience) {
     return absl::OkStatus();
 }
 
-/// Of memory for `allocate` and `allocate_host_visible`, which lives as long as this.
+/// Prepares memory for `allocate` and `allocate_host_visible`, which lives as long as this object.
 absl::Status cuda_driver::prepare(char* at, std::size_t bytes, memory_tier tier) {
     if (tier == memory_tier::device) {
         return memory_.zero(at, bytes);
@@ -170,12 +170,13 @@ absl::Status cuda_driver::find_granularity(CUdevice device) {
                 "GPU %d gives memory in pieces of %d bytes, which do not divide %d", device, each, segment_bytes));
         }
     }
-    granularity_ = std::max(granularity_, on_host);  // both divide a power of two, so the larger is a multiple
+    granularity_ = std::max(granularity_, on_host);  // both are powers of two, so the larger is a multiple of the
+                                                     // smaller
     return absl::OkStatus();
 }
 
 bool cuda_driver::find_host_tier(CUdevice device, std::size_t* granularity) {
-    // Without NUMA the driver says -1, and node 0 is the name of all host memory (cuMemCreate's documentation).
+    // Without NUMA the driver reports -1; node 0 then means all host memory (cuMemCreate's documentation).
     if (calls_.attribute(&host_node_, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS || host_node_ < 0) {
         host_node_ = 0;
     }
@@ -184,7 +185,7 @@ bool cuda_driver::find_host_tier(CUdevice device, std::size_t* granularity) {
     if (calls_.granularity(&found, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS || found == 0) {
         return false;
     }
-    // Only an attempt says whether this driver, in this container, gives such memory.
+    // Only an attempt shows whether this driver, in this container, provides such memory.
     CUmemGenericAllocationHandle handle{};
     if (calls_.create(&handle, found, &wanted, 0) != CUDA_SUCCESS) {
         return false;
@@ -235,7 +236,7 @@ void cuda_driver::destroy(memory_handle memory, std::size_t) {
     const detail::current_device here(memory_.device());
     {
         const std::scoped_lock lock(host_mutex_);
-        host_memory_.erase(memory);  // before its number can be given out again
+        host_memory_.erase(memory);  // before another creation can get the same number
     }
     calls_.release(static_cast<CUmemGenericAllocationHandle>(memory));
 }
@@ -264,7 +265,7 @@ absl::Status cuda_driver::set_access(char* at, std::size_t bytes) {
         on_host = host_mapped_.contains(at);
     }
     if (on_host) {
-        (void)give_access(at, bytes, memory_tier::host);  // a convenience that not every driver grants
+        (void)give_access(at, bytes, memory_tier::host);  // optional: not every driver allows it
     }
     return absl::OkStatus();
 }

@@ -16,7 +16,7 @@ using detail::to_status;
 
 class cuda_managed_memory final : public managed_memory {
 public:
-    /// Managed memory has no counterpart of the virtual-memory calls: `cudaFree` waits for kernels that run.
+    /// Managed memory has no counterpart of the virtual-memory calls, so `cudaFree` waits for running kernels.
     ~cuda_managed_memory() override {
         if (memory_ != nullptr) {
             const detail::current_device here(device_);
@@ -46,10 +46,10 @@ public:
 
     absl::StatusOr<char*> allocate(std::size_t bytes) override {
         const detail::current_device here(device_);
-        // One segment more, so that all of it is aligned so.
+        // One segment more, so that the range can be aligned to a segment.
         const cudaError_t error = cudaMallocManaged(&memory_, bytes + segment_bytes, cudaMemAttachGlobal);
         if (error == cudaErrorMemoryAllocation) {
-            cudaGetLastError();  // it is reported here, not by the next call
+            cudaGetLastError();  // the error is reported here and must not be reported again by the next call
             return absl::ResourceExhaustedError(
                 absl::StrFormat("cudaMallocManaged has no %d bytes; ask for a smaller capacity", bytes));
         }
@@ -112,7 +112,8 @@ private:
         return to_status(cudaMemAdvise(at, bytes, what, on_host ? cudaCpuDeviceId : device_), "cudaMemAdvise");
 #endif
     }
-    /// Without a deadline: memory that is given up later than its caller believes would lose what was written since.
+    /// Waits without a deadline. A discard that completed after its caller had given up would destroy data written
+    /// since.
     [[nodiscard]] absl::Status wait(cudaError_t enqueued, const char* call) const {
         auto s = to_status(enqueued, call);
         return s.ok() ? to_status(cudaStreamSynchronize(stream_.get()), call) : s;

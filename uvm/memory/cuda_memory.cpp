@@ -63,7 +63,7 @@ absl::StatusOr<void*> cuda_memory::allocate(std::uint64_t bytes, const char* wha
     if (error == cudaErrorMemoryAllocation) {
         std::size_t free_bytes = 0;
         std::size_t total = 0;
-        cudaGetLastError();  // it is reported here, not by the next call
+        cudaGetLastError();  // the error is reported here and must not be reported again by the next call
         cudaMemGetInfo(&free_bytes, &total);
         return absl::ResourceExhaustedError(
             absl::StrFormat("the GPU has %d of %d bytes free, %s needs %d; ask for a smaller capacity", free_bytes,
@@ -128,7 +128,7 @@ absl::Status cuda_memory::write(void* to, const void* from, std::size_t bytes) {
             absl::StrFormat("write of %d bytes; at most %d at once", bytes, staging_bytes));
     }
     const std::scoped_lock lock(calls_mutex_);
-    // An earlier call may still copy from the staging memory, or to it.
+    // An earlier call may still copy to or from the staging memory.
     if (auto s = calls_->check_idle(absl::StrFormat("a write of %d bytes", bytes)); !s.ok()) {
         return s;
     }
@@ -136,7 +136,7 @@ absl::Status cuda_memory::write(void* to, const void* from, std::size_t bytes) {
     return copy(to, staging_, bytes);
 }
 
-/// One of the two is the staging memory: no memory of a caller's is touched after the deadline.
+/// One of the two is the staging memory, so no memory of a caller is accessed after the deadline.
 absl::Status cuda_memory::copy(void* to, const void* from, std::size_t bytes) {
     return calls_->run(absl::StrFormat("a copy of %d bytes", bytes), [this, to, from, bytes] {
         auto s = to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copies_.get()), "cudaMemcpyAsync");

@@ -20,13 +20,13 @@ struct free_streams {
     std::map<unsigned long long, std::vector<cudaStream_t>> of_context;
 };
 
-/// Never destroyed: heaps may end later than static objects.
+/// Never destroyed, because heaps may end later than static objects.
 free_streams& unused() {
     static auto* const streams = new free_streams;
     return *streams;
 }
 
-/// The number of the calling thread's current context, which no other context of this process ever has; 0: unknown.
+/// Returns the number of the calling thread's current context, which is unique in this process; 0 if unknown.
 unsigned long long current_context() {
     decltype(cuCtxGetId)* number_of = nullptr;
     unsigned long long number = 0;

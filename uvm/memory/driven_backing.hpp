@@ -14,7 +14,7 @@
 
 namespace orchard::detail {
 
-/// A backing whose metadata, mailbox and copies are a memory driver's.
+/// A backing that uses a memory driver for metadata, mailbox and copies.
 class driven_backing : public backing {
 public:
     explicit driven_backing(std::unique_ptr<memory_driver> driver) : driver_{std::move(driver)} {}
@@ -26,7 +26,7 @@ public:
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
         return metadata_use_.add(driver_->allocate_host_visible(bytes), bytes);
     }
-    /// The driver's, and a spill tier that was asked for and is not to be had.
+    /// Returns the driver's warnings, and one if the requested spill tier is not available.
     [[nodiscard]] std::vector<std::string> warnings() const override {
         std::vector<std::string> all = driver_->warnings();
         if (const std::uint64_t budget = use().host_budget; budget != 0 && !driver_->has_host_tier()) {
@@ -43,7 +43,7 @@ public:
 
 protected:
     [[nodiscard]] memory_driver& driver() const { return *driver_; }
-    /// For a destructor: calls `release` with the driver, and destroys it, once no call touches its memory.
+    /// For destructors: calls `release` with the driver and destroys the driver, once no call accesses its memory.
     void end(driver_release release) { end_driver(std::move(driver_), std::move(release)); }
     /// Bytes of metadata, counted.
     metadata_count metadata_use_;

@@ -53,14 +53,14 @@ public:
     absl::Status read(void* to, const void* from, std::size_t n) override;
 
 private:
-    /// Memory that is mapped, as it was mapped.
+    /// A piece of memory, as it was mapped.
     struct piece {
         char* at = nullptr;
         std::size_t bytes = 0;
         memory_handle memory{};
         memory_tier tier = memory_tier::device;
     };
-    /// Addresses for metadata, and which granules of them have memory.
+    /// Addresses for metadata, and the granules of them that have memory.
     struct metadata_range {
         char* at = nullptr;
         std::size_t bytes = 0;
@@ -85,14 +85,14 @@ private:
     std::uint32_t segments_;
     char* base_;
     detail::committed_runs<piece> runs_;
-    bool device_is_short_ = false;  ///< it had not even a segment, though the budget allows it
+    bool device_is_short_ = false;  ///< the device could not provide even one segment, although the budget allows it
 
-    // Reserving may go on in one thread while another commits.
+    // One thread may reserve while another commits.
     std::mutex metadata_mutex_;
-    std::deque<metadata_range> metadata_;  // its elements stay where they are
+    std::deque<metadata_range> metadata_;  // a deque, so that its elements do not move
     std::vector<piece> metadata_pieces_;
 
-    // Counts that `use` reads at any time; they order nothing, so every access is relaxed.
+    // Counts that `use` reads at any time. They order no other access, so every access is relaxed.
     std::atomic<std::uint64_t> device_bytes_{0};
     std::atomic<std::uint64_t> host_bytes_{0};
 };
@@ -104,9 +104,9 @@ elastic_backing::~elastic_backing() {
     for (const metadata_range& range : metadata_) {
         reserved.emplace_back(range.at, range.bytes);
     }
-    // A read that exceeded its deadline may still be under way, so that this may happen later.
+    // A read that exceeded its deadline may still be running, so the release may happen later.
     end([mapped = std::move(mapped), reserved = std::move(reserved)](memory_driver& driver) {
-        // Memory that cannot be taken back goes with the process: a destructor cannot report it.
+        // A destructor cannot report an error. Memory that cannot be unmapped is released at the end of the process.
         for (const piece& p : mapped) {
             (void)take_back(driver, p);
         }
@@ -137,7 +137,7 @@ commit_outcome elastic_backing::spent(std::uint64_t bytes, const absl::Status& r
     std::string text = absl::StrFormat(
         "cannot commit %d bytes: of the device budget %d of %d bytes are committed, of the host budget %d of %d", bytes,
         now.device_bytes, now.device_budget, now.host_bytes, now.host_budget);
-    if (!refusal.ok()) {  // asking the driver takes long: not where only a budget says no
+    if (!refusal.ok()) {  // the driver's query is slow, so it is skipped if only the budget rejects the commit
         if (auto memory = driver().device_memory(); memory.ok()) {
             absl::StrAppendFormat(&text, "; the device has %d of %d bytes free", memory->free, memory->total);
         }
@@ -146,14 +146,14 @@ commit_outcome elastic_backing::spent(std::uint64_t bytes, const absl::Status& r
     const bool no_tier = now.host_budget != 0 && !driver().has_host_tier();
     absl::StrAppend(&text, no_tier ? "; this device has no host tier: ask for a larger device budget, or free memory"
                                    : "; ask for a larger device or host budget, or free memory");
-    // What the machine has not it may have later; what a budget forbids it forbids until something is given back.
+    // A shortage of the machine may end at any time; a budget that is spent allows more only after a decommit.
     return {absl::ResourceExhaustedError(text), memory_tier::device,
             !refusal.ok()                     ? failure_reason::commit_failed
             : now.host_budget == 0 || no_tier ? failure_reason::out_of_memory_device_budget
                                               : failure_reason::out_of_memory_host_budget};
 }
 
-/// Makes created memory usable, or destroys it.
+/// Maps created memory and makes it accessible; destroys it on an error.
 absl::Status elastic_backing::join(const piece& p) {
     absl::Status status = driver().map(p.at, p.bytes, p.memory);
     if (status.ok()) {
@@ -190,7 +190,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
         if (absl::IsResourceExhausted(memory.status())) {
             refusal = memory.status();
             if (spills && run.count > 1) {
-                // Less of it there may be on the device yet, which is worth more than all of it on the host.
+                // The device may still provide a smaller piece, which is better than the whole piece on the host.
                 return {refusal, tier, failure_reason::commit_failed};
             }
             device_is_short_ = device_is_short_ || spills;
@@ -209,7 +209,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
         committed(tier).fetch_add(p.bytes, std::memory_order_relaxed);
         return {absl::OkStatus(), tier};
     }
-    device_is_short_ = false;  // the next one looks again
+    device_is_short_ = false;  // the next commit tries the device again
     return spent(p.bytes, refusal);
 }
 
@@ -239,7 +239,7 @@ absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes) {
     return *at;
 }
 
-/// The range of metadata in which all of [at, at + bytes) lies; null: none.
+/// Returns the range of metadata that contains all of [at, at + bytes); null if there is none.
 elastic_backing::metadata_range* elastic_backing::range_of(const char* at, std::size_t bytes) {
     const auto found = std::find_if(metadata_.begin(), metadata_.end(), [&](const metadata_range& r) {
         return at >= r.at && at <= r.at + r.bytes && bytes <= static_cast<std::size_t>(r.at + r.bytes - at);
@@ -247,7 +247,7 @@ elastic_backing::metadata_range* elastic_backing::range_of(const char* at, std::
     return found != metadata_.end() ? &*found : nullptr;
 }
 
-/// Metadata that was never committed reads as zero, so that a reader of all of it need not know how much there is.
+/// Metadata that was never committed reads as zero, so that a reader of all metadata need not know which part exists.
 absl::Status elastic_backing::read(void* to, const void* from, std::size_t bytes) {
     const std::size_t granule = driver().granularity();
     while (bytes != 0) {
@@ -273,8 +273,8 @@ absl::Status elastic_backing::read(void* to, const void* from, std::size_t bytes
     return absl::OkStatus();
 }
 
-// One thread commits, so that what it reads of `present` nobody else changes; others must not wait while the driver
-// works.
+// Only this thread changes `present`, so it may read it without the lock. It does not hold the lock while the driver
+// works, so that other threads do not wait.
 absl::Status elastic_backing::commit_metadata(void* at, std::size_t bytes) {
     char* first = static_cast<char*>(at);
     metadata_range* range = nullptr;

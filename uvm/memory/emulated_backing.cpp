@@ -33,7 +33,7 @@ public:
             return {status, memory_tier::device, failure_reason::commit_failed};
         }
         runs_.add(run, {});
-        committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count; it orders no other access
         return {};
     }
     [[nodiscard]] bool can_decommit() const override { return true; }
@@ -45,12 +45,12 @@ public:
             return s;
         }
         runs_.remove(run);
-        committed_.fetch_sub(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        committed_.fetch_sub(bytes_of(run), std::memory_order_relaxed);  // a count; it orders no other access
         return absl::OkStatus();
     }
     [[nodiscard]] memory_use use() const override {
         memory_use now;
-        now.device_bytes = committed_.load(std::memory_order_relaxed);  // counts, each for itself
+        now.device_bytes = committed_.load(std::memory_order_relaxed);  // independent counts
         now.metadata_bytes = metadata_.get();
         now.device_budget = std::uint64_t{segments_} << segment_shift;
         return now;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t max_rubbish = 4 << 20;
 
-/// Physical memory is a name only: pages come when they are touched. What the calls may be asked for is checked as a
-/// GPU's driver checks it, so that a mistake shows here first.
+/// Physical memory exists only as a number; pages get memory when they are touched. Arguments are checked as a GPU's
+/// driver checks them, so that tests without a GPU find wrong calls.
 class emulated_driver final : public memory_driver {
 public:
     ~emulated_driver() override {
@@ -71,7 +71,8 @@ private:
                    : absl::InvalidArgumentError(absl::StrFormat("%s of %d bytes at %p: not multiples of %d bytes", call,
                                                                 bytes, at, granularity()));
     }
-    // The last of a map's entries that begins before `end`: the only one that can reach there, since none overlap.
+    // Returns the last entry of a map that begins before `end`. Entries do not overlap, so only this one can reach
+    // `end`.
     template <class Map>
     static auto last_before(Map& entries, char* end) {
         auto after = entries.lower_bound(end);
@@ -186,7 +187,8 @@ absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
     if (auto s = detail::make_accessible(at, bytes); !s.ok()) {
         return s;
     }
-    // Memory that a GPU maps holds what its last user left there; a part of it is enough to be noticed.
+    // Memory that a GPU maps holds the contents of its last user. Filling a part of it suffices to expose code that
+    // relies on zeros.
     detail::fill_words(at, std::min(bytes, max_rubbish), 0xa5a5a5a5a5a5a5a5u);
     return absl::OkStatus();
 }

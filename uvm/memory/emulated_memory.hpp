@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Ordinary memory from `mmap`, for what plays a device's memory on the host.
+/// Ordinary memory from `mmap` that serves as device memory on the host.
 
 #include <sys/mman.h>
 
@@ -21,7 +21,7 @@
 
 namespace orchard::detail {
 
-/// Anonymous pages, zero, given physical memory when touched.
+/// Anonymous zero pages, which get physical memory when they are touched.
 class mapping {
 public:
     mapping() = default;
@@ -41,7 +41,7 @@ public:
     }
     [[nodiscard]] bool ok() const { return address_ != MAP_FAILED; }
     [[nodiscard]] char* data() const { return static_cast<char*>(address_); }
-    /// The caller unmaps it from now on.
+    /// Returns the address, and leaves unmapping to the caller.
     char* release() { return static_cast<char*>(std::exchange(address_, MAP_FAILED)); }
 
 private:
@@ -49,7 +49,7 @@ private:
     void* address_ = MAP_FAILED;
 };
 
-/// What `errno` says about a call for memory that has just failed.
+/// Returns an error with the text for `errno`, after a call for memory has failed.
 inline absl::Status exhausted(const char* what, std::uint64_t bytes) {
     const int error = errno;
     return absl::ResourceExhaustedError(
@@ -58,18 +58,18 @@ inline absl::Status exhausted(const char* what, std::uint64_t bytes) {
                         what, bytes, std::strerror(error)));
 }
 
-/// Lets everybody read and write pages of a mapping.
+/// Makes the pages of a mapping readable and writable.
 inline absl::Status make_accessible(char* at, std::size_t bytes) {
     return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0 ? absl::OkStatus() : exhausted("commit", bytes);
 }
 
-/// Takes pages' contents and everybody's access, and keeps their addresses.
+/// Discards the contents of pages and makes them inaccessible; their addresses remain reserved.
 inline absl::Status make_inaccessible(char* at, std::size_t bytes) {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     return mmap(at, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED ? absl::OkStatus() : exhausted("take back", bytes);
 }
 
-/// Copies word by word, since lanes and services may read and write the same words meanwhile.
+/// Copies word by word, because lanes and services may read and write the same words at the same time.
 inline void copy_words(void* to, const void* from, std::size_t bytes) {
     auto* t = static_cast<char*>(to);
     auto* f = static_cast<const char*>(from);
@@ -78,7 +78,7 @@ inline void copy_words(void* to, const void* from, std::size_t bytes) {
         for (; bytes >= sizeof(Word) && aligned(t) && aligned(f);
              t += sizeof(Word), f += sizeof(Word), bytes -= sizeof(Word)) {
             std::atomic_ref source(*reinterpret_cast<Word*>(const_cast<char*>(f)));
-            // As a copy that is waited for: what was written before is seen before.
+            // Ordered like a copy that the caller waits for: earlier writes are visible before later ones.
             std::atomic_ref(*reinterpret_cast<Word*>(t))
                 .store(source.load(std::memory_order_acquire), std::memory_order_release);
         }
@@ -90,15 +90,15 @@ inline void copy_words(void* to, const void* from, std::size_t bytes) {
     }
 }
 
-/// Fills whole words, as a GPU's memory is cleared: what happens before a mapping is handed on, and no access of a
-/// lane.
+/// Fills whole words, as a GPU clears memory. It is called before a mapping is handed on, so it does not count as an
+/// access of a lane.
 inline void fill_words(char* at, std::size_t bytes, std::uint64_t word) {
     for (std::size_t done = 0; done < bytes; done += sizeof(word)) {
         std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at + done)).store(word, std::memory_order_relaxed);
     }
 }
 
-/// Zero-filled pieces that live as long as this. Any thread.
+/// Owns zero-filled pieces of memory. Any thread.
 class owned_pieces {
 public:
     absl::StatusOr<void*> allocate(std::size_t bytes) {

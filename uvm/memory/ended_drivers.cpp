@@ -28,7 +28,8 @@ struct kept_drivers {
     std::vector<ended_driver> all;
 };
 
-/// Never destroyed: a driver that is busy when the process ends cannot be, and heaps may end later than static objects.
+/// Never destroyed. A driver that is busy when the process ends cannot be destroyed, and heaps may end later than
+/// static objects.
 kept_drivers& kept() {
     static auto* const drivers = new kept_drivers;
     return *drivers;

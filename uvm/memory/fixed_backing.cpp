@@ -10,7 +10,7 @@
 namespace orchard {
 namespace {
 
-/// Memory of the caller's, which is committed from the start and stays the caller's.
+/// Memory that the caller owns and that is committed from the start.
 class fixed_backing final : public detail::driven_backing {
 public:
     fixed_backing(std::unique_ptr<memory_driver> driver, char* base, std::uint32_t segments)

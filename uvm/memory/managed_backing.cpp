@@ -11,9 +11,8 @@
 namespace orchard {
 namespace {
 
-/// Managed memory: all of it is there from the start. To commit a run is to have it moved to the GPU, to decommit it
-/// is to give up its contents; both are over when they return, so that a segment that is being moved or discarded is
-/// nobody's.
+/// Managed memory, all of which exists from the start. Committing a run moves it to the GPU; decommitting discards its
+/// contents. Both are complete when they return, so no owner has a segment that is being moved or discarded.
 class managed_backing final : public detail::driven_backing {
 public:
     managed_backing(std::unique_ptr<memory_driver> driver, std::unique_ptr<managed_memory> memory,
@@ -38,7 +37,7 @@ public:
             return {status, memory_tier::device, failure_reason::commit_failed};
         }
         runs_.add(run, {});
-        committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+        committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count; it orders no other access
         return {};
     }
     [[nodiscard]] bool can_decommit() const override { return discards(); }
@@ -50,7 +49,7 @@ public:
         }
         if (status.ok()) {
             runs_.remove(run);
-            committed_.fetch_sub(bytes_of(run), std::memory_order_relaxed);  // a count: it orders nothing
+            committed_.fetch_sub(bytes_of(run), std::memory_order_relaxed);  // a count; it orders no other access
         }
         return status;
     }
@@ -59,7 +58,7 @@ public:
     }
     [[nodiscard]] memory_use use() const override {
         memory_use now;
-        now.device_bytes = committed_.load(std::memory_order_relaxed);  // counts, each for itself
+        now.device_bytes = committed_.load(std::memory_order_relaxed);  // independent counts
         now.metadata_bytes = metadata_use_.get();
         now.device_budget = shape_.bytes;
         return now;
@@ -113,7 +112,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed_backing(std::unique_ptr<me
     if (auto s = memory->advise(*base, whole.bytes, whole.advice); !s.ok()) {
         return s;
     }
-    // What is preferred on the host is not to be moved away from there.
+    // Memory whose preferred location is the host must not be moved away from it.
     whole.prefetch = whole.prefetch && whole.advice != managed_advice::cpu_resident;
     return std::make_unique<managed_backing>(std::move(driver), std::move(memory), whole, *base);
 }

@@ -31,7 +31,7 @@ absl::StatusOr<void*> mapped_pieces::take(memory_tier tier, std::size_t bytes) {
     return found->at + (found->used - wanted);
 }
 
-/// Adds a piece that is ready; on an error none, or one of which nothing can be taken.
+/// Adds a piece that is ready for use. On an error, adds no piece, or one from which no memory is taken.
 absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
     const auto at = driver_.reserve(bytes, driver_.granularity());
     if (!at.ok()) {
@@ -61,7 +61,7 @@ absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
     return status;
 }
 
-/// Maps a piece and makes it accessible, or leaves it unmapped.
+/// Maps a piece and makes it accessible; on an error the piece is unmapped.
 absl::Status mapped_pieces::map(const piece& p) {
     if (absl::Status s = driver_.map(p.at, p.bytes, p.memory); !s.ok()) {
         return s;

@@ -13,21 +13,22 @@
 
 namespace orchard::detail {
 
-/// Cuts memory from pieces that a driver creates and maps: never `cudaMalloc` or `cudaHostAlloc`, whose counterparts
-/// wait for kernels that run. Any thread.
+/// Allocates from pieces that a driver creates and maps. It never uses `cudaMalloc` or `cudaHostAlloc`, because the
+/// calls that free such memory wait for running kernels. Any thread.
 class mapped_pieces {
 public:
-    /// Fills memory that was mapped with zeros, and lets the host reach it where the tier is the host's.
+    /// Fills mapped memory with zeros, and gives the host access to memory of the host tier.
     using preparation = std::function<absl::Status(char* at, std::size_t bytes, memory_tier tier)>;
 
-    /// @param driver  outlives this
+    /// @param driver  must outlive this object
     mapped_pieces(memory_driver& driver, preparation prepare) : driver_{driver}, prepare_{std::move(prepare)} {}
 
-    /// Returns zero-filled memory, aligned to 256 B on the device and 4 KiB on the host. Errors: those of the driver
-    /// and of the preparation; nothing is left of the piece then, unless the driver is not idle: `release` takes it.
+    /// Returns zero-filled memory, aligned to 256 B on the device and to 4 KiB on the host. Errors: those of the driver
+    /// and of the preparation. On an error the piece is released, unless the driver is not idle; `release` then
+    /// releases it.
     absl::StatusOr<void*> take(memory_tier tier, std::size_t bytes);
 
-    /// Gives all of it back. A piece that cannot be unmapped goes with the process.
+    /// Releases all pieces. A piece that cannot be unmapped is released at the end of the process.
     void release();
 
 private:
