@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What it costs to find, take and give back segments: the 64-ary OR-tree, the published binary one, a bitmap scan.
+/// The cost of finding, taking and returning segments: the 64-ary OR-tree, the published binary one, and a bitmap scan.
 ///
 /// Axes: `segments` (of the super chunk), `taken_per_mille` (at random), `k` (segments of the run). An operation is one
-/// take, one give back, or one vain search where the structure has no run of k (the label says so). Every iteration
-/// leaves the structure as it was; `churn` and `mixed` leave it as full as it was.
+/// take, one return, or one failed search if the structure has no run of k (the label says so). Every iteration leaves
+/// the structure unchanged; `churn` and `mixed` leave it as full as before.
 
 #include <algorithm>
 #include <cstdint>

@@ -12,22 +12,22 @@
 
 namespace orchard::baselines {
 
+/// Gives the same results as `or_tree`, by the published method. Not thread-safe.
+///
 /// Source: Zhang et al., *AlignMalloc: Warp-Aware Memory Rearrangement Aligned With UVM Prefetching for Large-Scale GPU
-/// Dynamic Allocations* (TPDS 2025), section VI.B. A full binary tree in a boolean array; the lowest free segment is
-/// found from the root by the leftmost child that is 1; a run of k is found by going from each free segment to its
-/// successor: up to the first node that is a left child with a right sibling of 1, then down that sibling's leftmost
-/// path; every change of a leaf is carried upward to the root.
+/// Dynamic Allocations* (TPDS 2025), section VI.B. The tree is a full binary tree in a boolean array. The lowest free
+/// segment is found from the root by the leftmost child that is 1. A run of k is found by going from each free segment
+/// to its successor: up to the first node that is a left child with a right sibling of 1, then down that sibling's
+/// leftmost path. Every change of a leaf is carried upward to the root.
 ///
 ///     node 1 is the root, node n has the children 2 n and 2 n + 1, segment i is node leaves + i
-///
-/// The same answers as `or_tree`. Not thread-safe.
 class binary_or_tree {
 public:
     /// `segments` segments, all free or all taken.
     binary_or_tree(std::uint32_t segments, bool all_free);
 
-    /// Takes the lowest run of `k` free segments and answers its first; nothing where there is none, or k is 0.
-    /// Cost: O(log size) where the first k free segments are consecutive, O(free * log size) at worst.
+    /// Takes the lowest run of `k` free segments and returns its first; nothing if there is none, or if k is 0. Cost:
+    /// O(log size) if the first k free segments are consecutive, O(free * log size) at worst.
     std::optional<segment_index> take_run(std::uint32_t k);
 
     /// Gives `run` back. False, and nothing changed, where part of it is free already or lies outside.

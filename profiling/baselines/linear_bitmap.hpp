@@ -12,14 +12,14 @@
 
 namespace orchard::baselines {
 
-/// The same answers as `or_tree`, by first fit over a bitmap (1 = free). Not thread-safe.
+/// Gives the same results as `or_tree`, by first fit over a bitmap (1 = free). Not thread-safe.
 class linear_bitmap {
 public:
     /// `segments` segments, all free or all taken.
     linear_bitmap(std::uint32_t segments, bool all_free);
 
-    /// Takes the lowest run of `k` free segments and answers its first; nothing where there is none, or k is 0.
-    /// Cost: O(size / 64) words, O(k / 64) of them written.
+    /// Takes the lowest run of `k` free segments and returns its first; nothing if there is none, or if k is 0. Cost:
+    /// reads O(size / 64) words and writes O(k / 64).
     std::optional<segment_index> take_run(std::uint32_t k);
 
     /// Gives `run` back. False, and nothing changed, where part of it is free already or lies outside.

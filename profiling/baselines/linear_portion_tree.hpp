@@ -12,26 +12,27 @@
 
 namespace orchard::baselines {
 
-/// What Algorithm 2 marks when it has found a free node and put the warptree into its left child.
+/// The nodes that Algorithm 2 marks after it has found a free node and put the warptree into its left child.
 enum class portion_marking : std::uint8_t {
-    printed,    ///< the warptree and its ancestors. Then the sibling counts as free, and smaller portions go there
-    reserving,  ///< the whole node, as equation (3) asks
+    printed,    ///< the warptree and its ancestors; the sibling then counts as free, and smaller portions are placed
+                ///< there
+    reserving,  ///< the whole node, as equation (3) requires
 };
 
+/// Places portions by the published method. Not thread-safe.
+///
 /// Source: Zhang et al., *AlignMalloc* (TPDS 2025), section V.B, Algorithms 1 and 2: a full binary tree over all VA
-/// blocks as an array of marks, in which the nodes of one height are scanned from the left. Release, which the paper
-/// does not print, undoes the marks.
+/// blocks as an array of marks, in which the nodes of one height are scanned from the left. The paper does not print
+/// the release; here it undoes the marks.
 ///
 ///     node 1 is the root, node n has the children 2 n and 2 n + 1; the leaves of 64 KiB are the nodes from `leaves` on
-///
-/// Not thread-safe.
 class linear_portion_tree {
 public:
     /// `blocks` VA blocks of `block_leaves` leaves (powers of two), all in the space and free (Algorithm 1).
     linear_portion_tree(std::uint32_t blocks, portion_marking marking, std::uint32_t block_leaves = leaves_per_segment);
 
-    /// Where Algorithm 2 places a portion of at least `asked` leaves; nothing where no node of its height is free.
-    /// Cost: O(leaves).
+    /// Returns the place that Algorithm 2 selects for a portion of at least `asked` leaves; nothing if no node of its
+    /// height is free. Cost: O(leaves).
     [[nodiscard]] std::optional<portion> find(leaf_count asked) const;
     /// The same, and takes it. Cost: O(leaves).
     std::optional<portion> take(leaf_count asked);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench access`: what it costs to reach memory through the lane views, beside index arithmetic written by
-/// hand and plain pointers, on the same memory. Each thread has an array of 4 KB from a heap and goes through it in
-/// several orders; then a lone thread and a lone warp follow chains, where every read waits for the one before.
+/// `orchard bench access`: the cost of accesses through the lane views, compared with index arithmetic written by hand
+/// and with plain pointers, on the same memory. Each thread has an array of 4 KB from a heap and accesses it in several
+/// orders. Then a single thread and a single warp follow chains, in which every read depends on the one before.
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ using nlohmann::ordered_json;
 
 constexpr std::uint32_t array_bytes = 4096;
 
-/// How the arrays of one heap are to lie, and do: `Width` lanes in each sub-array.
+/// The requested layout of the arrays of one heap, checked against the actual one: `Width` lanes in each sub-array.
 struct wanted_layout {
     std::string name;
     layout how;
@@ -96,7 +96,7 @@ public:
         return status_;
     }
 
-    /// Sequential, strided and random accesses of all threads. `Reference`: what the other ways are compared with.
+    /// Measures sequential, strided and random accesses of all threads. The other ways are compared with `Reference`.
     template <class Reference>
     void walk() {
         check_addresses<Reference>();
@@ -135,7 +135,7 @@ private:
         }
         return result.microseconds;
     }
-    /// What checks have counted since the last call.
+    /// Returns the number of wrong values that checks have counted since the last call.
     std::uint64_t counted_wrong() {
         std::uint64_t wrong = 0;
         status_.Update(copy_to_host(on_, &wrong, wrong_.data(), sizeof(wrong)));
@@ -186,8 +186,8 @@ private:
                  [&] { launch(check_contents_kernel<T>{all_}); });
     }
 
-    /// One row for each kernel. They run in turn, so that what changes meanwhile changes for all; each launch is
-    /// checked. The last kernel is what the others are compared with.
+    /// Adds one row for each kernel. The kernels run in turn, so that a change of the machine's state affects all of
+    /// them. Each launch is checked. The last kernel is the reference of the others.
     void time_all(const char* pattern, const std::vector<timed_kernel>& kernels, bool writes,
                   const std::function<void()>& check) {
         std::vector<std::vector<double>> us(kernels.size());
@@ -216,8 +216,8 @@ private:
         }
     }
 
-    /// One row for each way. Of each, a short and a long chase are launched: their difference is free of what a launch
-    /// costs, and of the first round through the arrays, which brings them into the cache.
+    /// Adds one row for each way. For each, a short and a long chase are launched. The difference of their times
+    /// contains neither the launch nor the first round through the arrays, which loads them into the cache.
     template <class... Ways>
     void time_chase(std::uint32_t threads) {
         constexpr std::size_t ways = sizeof...(Ways);
@@ -282,7 +282,7 @@ private:
     ordered_json rows_ = ordered_json::array();
 };
 
-/// Whether chains are followed too.
+/// Selects whether chains are also followed.
 enum class chains { no, yes };
 
 template <class T>
@@ -298,7 +298,7 @@ absl::Status measure_linear(const settings& s, chains also, ordered_json& rows) 
     return run.finish(rows);
 }
 
-/// `Width`: the lanes that share a sub-array, where 32 ask together (docs/layouts.md, "Arrays from a heap").
+/// `Width`: the lanes that share a sub-array if 32 lanes allocate together (docs/layouts.md, "Arrays from a heap").
 template <class T, tile Tile, std::uint32_t Width = simt::warp_size>
 absl::Status measure_tile(const settings& s, chains also, ordered_json& rows) {
     arrays_run<T> run(s, interleaved_layout<Tile, Width>());
@@ -323,7 +323,7 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     next(measure_tile<std::uint32_t, tile::b4>, chains::yes);
     next(measure_tile<std::uint32_t, tile::b16>, chains::yes);
     next(measure_tile<std::uint32_t, tile::b64>, chains::no);
-    // Rows of more than 64 KiB would ask for a segment of their own.
+    // Rows of more than 64 KiB would require a segment of their own.
     next(measure_tile<std::uint32_t, tile::k4, 16>, chains::no);
     next(measure_linear<quad>, chains::no);
     next(measure_tile<quad, tile::b16>, chains::no);

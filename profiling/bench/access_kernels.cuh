@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What `orchard bench access` launches. The kernels that are timed do the same work in every way of access: as many
+/// The kernels of `orchard bench access`. The timed kernels do the same work in every way of access: the same number of
 /// accesses, in the same batches, of the same bytes.
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace orchard::bench::access {
 using simt::order;
 using word64 = simt::device_word<std::uint64_t>;
 
-/// What all kernels of one layout are told.
+/// The parameters of all kernels of one layout.
 template <class T>
 struct job {
     lane_array<T>* arrays;   ///< one a thread
@@ -24,11 +24,11 @@ struct job {
     word64* wrong;           ///< how often a check failed
     std::uint32_t threads;
     std::uint32_t count;  ///< elements of each array: a power of two, at least a batch
-    std::uint32_t salt;   ///< which contents the arrays have, or are to get
+    std::uint32_t salt;   ///< selects the contents of the arrays, to read or to write
 };
 
-/// Accesses that a thread has under way at once: with all threads of a processor more bytes than memory's latency asks
-/// for, in few registers.
+/// The number of accesses that a thread has in flight. With all threads of a processor this is more than memory's
+/// latency requires, and it needs few registers.
 template <class T>
 inline constexpr std::uint32_t batch = words_of<T> == 1 ? 4 : 2;
 
@@ -116,7 +116,7 @@ struct read_kernel {
     }
 };
 
-/// Writes `count` elements, whose contents are those from element `first` on.
+/// Writes `count` elements with the contents of the elements from `first` on.
 template <class T, class View>
 ORCHARD_INLINE void write_in_batches(const View& view, std::uint32_t count, std::uint32_t seed, std::uint32_t first) {
     ORCHARD_NO_UNROLL
@@ -161,7 +161,7 @@ struct write_kernel {
     }
 };
 
-/// Follows the chain through the array for `steps` reads, each of which says where the next one goes.
+/// Follows the chain through the array for `steps` reads, each of which returns the position of the next.
 template <class T, class Way>
 struct chase_kernel {
     job<T> of;
@@ -171,8 +171,8 @@ struct chase_kernel {
         if (thread >= of.threads) {
             return;
         }
-        // A copy, as in the other kernels: of the array in memory, nvcc 13.0 had not compiled `data()` and this loop
-        // after 25 s, where it takes two.
+        // Copied to a local variable, as in the other kernels. With the array in memory, nvcc 13.0 took more than 25 s
+        // to compile `data()` and this loop, instead of two.
         const lane_array<T> mine = of.arrays[thread];
         const auto view = Way::view(mine);
         std::uint32_t link = 0;
@@ -205,7 +205,8 @@ struct make_chain_kernel {
     }
 };
 
-/// Counts threads whose result is not `expected`, and spoils all results, so that none is taken for the next one's.
+/// Counts threads whose result is not `expected`, and overwrites all results, so that none is taken for a result of the
+/// next launch.
 template <class T>
 ORCHARD_INLINE void compare(const job<T>& of, std::uint32_t thread, std::uint32_t expected) {
     if (of.results[thread] != expected) {
@@ -214,7 +215,7 @@ ORCHARD_INLINE void compare(const job<T>& of, std::uint32_t thread, std::uint32_
     of.results[thread] = ~expected;
 }
 
-/// Whether `read_kernel` came to the right sums: of what the elements must hold, without reading any.
+/// Checks the sums of `read_kernel` against the expected contents, without reading an element.
 template <class T, class Order>
 struct check_sums_kernel {
     job<T> of;
@@ -233,7 +234,7 @@ struct check_sums_kernel {
     }
 };
 
-/// Whether each element holds what `write_kernel` was to write.
+/// Checks that each element holds the value that `write_kernel` should have written.
 template <class T>
 struct check_contents_kernel {
     job<T> of;
@@ -259,7 +260,7 @@ struct check_contents_kernel {
     }
 };
 
-/// Whether `chase_kernel` ended where the chain leads.
+/// Checks that `chase_kernel` ended at the right element of the chain.
 template <class T>
 struct check_chase_kernel {
     job<T> of;
@@ -277,7 +278,7 @@ struct check_chase_kernel {
     }
 };
 
-/// Whether all ways address the same bytes: every element of every array, by `Reference` and by each view.
+/// Checks that all ways address the same bytes: every element of every array, by `Reference` and by each view.
 template <class T, class Reference>
 struct check_addresses_kernel {
     job<T> of;

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What `orchard bench access` compares: the ways in which a thread reaches the elements of its array, and the orders
-/// in which it goes through them. All ways of one array address the same bytes.
+/// The alternatives that `orchard bench access` compares: the ways in which a thread accesses the elements of its
+/// array, and the orders of the accesses. All ways address the same bytes of an array.
 
 #include <cstdint>
 
@@ -32,7 +32,7 @@ inline constexpr std::uint32_t words_of = sizeof(T) / 4;
 ORCHARD_INLINE std::uint32_t seed_of(std::uint32_t thread, std::uint32_t salt) {
     return device::mix(thread + 0x9e3779b9u * salt);
 }
-/// What element `i` is to hold.
+/// Returns the expected value of element `i`.
 template <class T>
 ORCHARD_INLINE T content(std::uint32_t seed, std::uint32_t i) {
     if constexpr (words_of<T> == 1) {
@@ -70,7 +70,7 @@ struct by_tile {
     static constexpr const char* name = "for_each_tile";
 };
 
-/// What C++ has: of linear arrays. In global memory, as the lane views take theirs to be.
+/// A plain C++ pointer, for linear arrays. It is assumed to point to global memory, as in the lane views.
 struct by_raw_pointer {
     static constexpr const char* name = "raw pointer";
     template <class T>
@@ -114,7 +114,7 @@ struct strided {
     ORCHARD_INLINE std::uint32_t index(std::uint32_t i) { return i * 17 & last; }
 };
 
-/// As a linear congruential generator says, each thread from a start of its own.
+/// The order of a linear congruential generator; each thread has its own start.
 struct random {
     std::uint32_t last;
     std::uint32_t state;
@@ -126,16 +126,16 @@ struct random {
     }
 };
 
-/// The element after `i` in a chain through all `last` + 1, in no order that a prefetcher knows.
+/// Returns the element after `i` in a chain through all `last` + 1 elements, in an order that no prefetcher recognises.
 ///
 /// Source: Hull and Dobell, SIAM Review 1962: the period is 2^n with a = 1 mod 4 and an odd c.
 ORCHARD_INLINE std::uint32_t next_in_chain(std::uint32_t i, std::uint32_t last) { return (i * 5 + 17) & last; }
 
-/// Which half of a link says where the next one is: its index, or for plain pointers how many elements it lies behind
-/// the array's first one.
+/// Selects the half of a link that leads to the next element: its index, or for plain pointers its distance in elements
+/// from the array's first one.
 ///
 ///      31                        16 15                          0
-///     | elements behind the first  | index of the next element   |
+///     | distance from the first    | index of the next element   |
 template <class Way>
 ORCHARD_INLINE std::uint32_t follow(std::uint32_t link) {
     return link & 0xffff;

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// `orchard bench <name>`: measurements as subcommands. Each prints a table and, with --json, its rows
-/// (profiling/results/README.md says how a result is made of them).
+/// `orchard bench <name>`: measurements as subcommands. Each prints a table and, with --json, writes its rows
+/// (profiling/results/README.md describes how a result is made of them).
 
 #include <cstdint>
 #include <functional>
@@ -19,22 +19,22 @@
 
 namespace orchard::bench {
 
-/// What every benchmark is told.
+/// The parameters of every benchmark.
 struct settings {
     options heap;
     simt::device_kind device = simt::device_kind::emulated;
     int repeats = 20;
     bool quick = false;            ///< small sizes, to see that it works
-    std::uint64_t operations = 0;  ///< of benchmarks that run for long; 0: what they choose
+    std::uint64_t operations = 0;  ///< for benchmarks that run for long; 0: the benchmark's default
     int seconds = 0;               ///< likewise
 };
 
-/// A benchmark: returns its rows, an array of flat objects. Errors: what kept it from being measured.
+/// A benchmark: returns its rows, an array of flat objects. Errors: the reason why it could not be measured.
 struct benchmark {
     std::string name;
     std::string help;
     std::function<absl::StatusOr<nlohmann::ordered_json>(const settings&)> run;
-    std::string shown = "";  ///< says which repetitions the times are of; printed below the rows
+    std::string shown = "";  ///< says which repetitions the times belong to; printed below the rows
 };
 
 /// A static object that registers a benchmark before `main`.

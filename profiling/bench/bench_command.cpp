@@ -51,7 +51,7 @@ absl::Status run(const arguments& a) {
         settings s = a.values;
         s.device = choice->kind;
         if (s.heap.backing == backing_option::automatic) {
-            s.heap.backing = backing_option::fixed;  // what is measured is not how memory is committed
+            s.heap.backing = backing_option::fixed;  // the way in which memory is committed is not measured here
         }
         auto rows = b.run(s);
         if (!rows.ok()) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Blocks of many threads, one each: asked for, stamped, checked and freed by one launch each.
+/// Blocks of many threads, one for each: one launch each allocates, stamps, checks and frees them.
 
 #include <algorithm>
 #include <string>
@@ -19,10 +19,11 @@
 
 namespace orchard::bench {
 
-/// Bytes that thread `i` asks for: from `least` up to but not including `below`, the same in every launch of a `round`.
+/// Gives the bytes that thread `i` requests: from `least` up to but not including `below`, the same in every launch of
+/// a `round`.
 struct size_range {
     std::uint64_t least = 0;
-    std::uint64_t below = 0;  ///< `least` or less: all ask for `least`
+    std::uint64_t below = 0;  ///< if `least` or less: all threads request `least`
     std::uint32_t round = 0;
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t operator()(std::uint64_t i) const {
@@ -128,7 +129,7 @@ struct stamp_blocks {
     }
 };
 
-/// The blocks of `threads` threads. The heap outlives it; what is allocated is freed by `free`, not by the destructor.
+/// Owns the blocks of `threads` threads. The heap outlives it. `free` frees the blocks; the destructor does not.
 template <class Kind>
 class block_set {
 public:
@@ -147,7 +148,7 @@ public:
         return made;
     }
 
-    /// All threads ask for theirs. Microseconds of the kernel. Errors: the launch's own, as of all below.
+    /// Lets all threads allocate. Returns the microseconds of the kernel. Errors, here and below: the launch's own.
     absl::StatusOr<double> allocate(size_range bytes) {
         bytes_ = bytes;
         return launch(allocate_blocks<Kind>{heap_->ref(), kind_, blocks_.data(), bytes, threads_});
@@ -168,7 +169,7 @@ public:
         status.Update(copy_to_host(on_, &wrong, wrong_.data(), sizeof(wrong)));
         return status.ok() ? absl::StatusOr<std::uint64_t>(wrong) : status;
     }
-    /// How many threads have got none.
+    /// Returns the number of threads that got null.
     absl::StatusOr<std::uint64_t> nulls() const {
         std::vector<typename Kind::block> blocks(threads_);
         if (absl::Status s = blocks_.download(blocks); !s.ok()) {
@@ -208,13 +209,13 @@ struct times {
     std::vector<double> free_us;
 };
 
-/// What became of all launches of a row.
+/// The combined results of all launches of a row.
 struct outcome {
     std::uint64_t nulls = 0;
     std::uint64_t wrong = 0;
 };
 
-/// One launch that allocates, and one that frees; with `check`, what is allocated is stamped and read back.
+/// Runs one launch that allocates and one that frees. With `check`, the blocks are stamped and read back in between.
 template <class Kind>
 absl::Status cycle(heap& h, block_set<Kind>& blocks, size_range bytes, bool check, times& t, outcome& all) {
     const auto allocated = blocks.allocate(bytes);

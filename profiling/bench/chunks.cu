@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench chunks`: what a warp chunk from the host costs beside the request itself, and what it saves that the
-/// lanes count it while the answer travels.
+/// `orchard bench chunks`: the cost of a warp chunk from the host in addition to the request, and the time saved
+/// because the lanes describe it while the response is in flight.
 
 #include "device/large/chunk_path.cuh"
 #include "profiling/bench/bench.hpp"
@@ -17,11 +17,11 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t bytes_a_lane = 100 << 10;
 
-/// What of the chunk is done when.
+/// The time at which the description of a chunk is written.
 enum class way : std::uint32_t {
     counted_meanwhile,  ///< as every chunk is
     counted_behind,     ///< all of it once the answer is there
-    not_described,      ///< none of it: the memory alone
+    not_described,      ///< never: the memory alone
 };
 
 struct named_way {
@@ -32,7 +32,7 @@ constexpr named_way ways[] = {{way::counted_meanwhile, "counted while the answer
                               {way::counted_behind, "counted behind the answer"},
                               {way::not_described, "memory alone"}};
 
-/// Every warp asks `rounds` times for a chunk.
+/// Every warp requests a chunk `rounds` times.
 struct chunk_kernel {
     device::heap_view heap;
     std::uint32_t rounds;
@@ -76,7 +76,7 @@ simt::grid grid_of(std::uint32_t warps) {
     return {warps / per_block, per_block * simt::warp_size};
 }
 
-/// Time of a launch in us, on a heap of its own that has no segment cache. What is granted is not freed.
+/// Returns the time of a launch in us, on a new heap that has no segment cache. The chunks are not freed.
 absl::StatusOr<double> time_once(const settings& s, std::uint32_t warps, std::uint32_t rounds, way how) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;

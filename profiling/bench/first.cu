@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 
 /// `orchard bench first`: the times of the first repetitions of plain kernels whose sizes differ in each repetition and
-/// thread. Fresh heaps that grow (elastic, default options) stand beside heaps that have all memory from the start
-/// (fixed). Each block is stamped and checked between the timed launches, so that an overlap of any two is seen.
+/// thread. New heaps that grow (elastic, default options) are compared with heaps that have all memory from the start
+/// (fixed). Each block is stamped and checked between the timed launches, so that an overlap of any two is detected.
 
 #include <utility>
 
@@ -18,7 +18,7 @@ namespace {
 using nlohmann::ordered_json;
 using simt::order;
 
-/// What the threads of a repetition ask for.
+/// The sizes that the threads of a repetition request.
 struct requests {
     std::uint32_t threads;
     std::uint32_t least;  ///< bytes
@@ -34,7 +34,7 @@ struct requests {
     }
 };
 
-/// What was found wrong.
+/// The errors that were found.
 struct faults {
     simt::device_word<std::uint64_t> nulls;
     simt::device_word<std::uint64_t> wrong;
@@ -87,7 +87,7 @@ struct stamp_all {
     }
 };
 
-/// What one row saw of its heaps.
+/// The observations of one row on its heaps.
 struct record {
     times_of_heaps allocate_us;
     times_of_heaps free_us;
@@ -196,7 +196,7 @@ absl::Status measure_requests(launcher& on, const settings& s, const char* what,
     return absl::OkStatus();
 }
 
-/// Loads the kernels, so that no first repetition contains the loading, whose time has rows of its own.
+/// Loads the kernels before the first repetition. The time of loading has rows of its own.
 absl::Status load_kernels(launcher& on, ordered_json& rows) {
     if (!on.is_cuda()) {
         return absl::OkStatus();

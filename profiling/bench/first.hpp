@@ -2,8 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the parts of `orchard bench first` share. These files use the library's public headers, device arrays and
-/// bench.hpp alone, so that they can be built against an older version of the library and both be measured in one run.
+/// Code that the parts of `orchard bench first` share. These files use only the library's public headers, device arrays
+/// and bench.hpp. They can therefore be built against an older version of the library, and both versions measured in
+/// one run.
 
 #include <algorithm>
 #include <chrono>
@@ -30,7 +31,7 @@ inline std::uint32_t divisor(const settings& s) {
 /// The number of fresh heaps that each figure is a median of.
 inline int heaps_of(const settings& s, int most) { return std::min(s.repeats, is_large(s) ? most : 3); }
 
-/// A heap's options: the defaults (or what the command line says), with that backing.
+/// Returns a heap's options: the defaults (or the command line's values), with the given backing.
 inline options options_of(const settings& s, backing_option backing, std::uint64_t capacity) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
@@ -91,7 +92,7 @@ inline void add_times(nlohmann::ordered_json& row, const std::string& what, cons
     row[what + "_3_to_10_us"] = median_over(all, &third_to_tenth);
 }
 
-/// What the first repetition takes more than the settled ones, in milliseconds: the median over heaps.
+/// Returns the additional time of the first repetition over the settled ones, in milliseconds: the median over heaps.
 inline double first_less_settled_ms(const times_of_heaps& all) {
     return median_over(all, [](const std::vector<double>& times) { return (times.at(0) - settled(times)) / 1000; });
 }

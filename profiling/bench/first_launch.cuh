@@ -31,7 +31,7 @@ private:
     std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-/// What a launch took.
+/// The times of a launch.
 struct launch_times {
     double kernel_us = 0;  ///< on a GPU between events around the launch
     double wall_us = 0;    ///< from before the launch until the host saw its end

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 
 /// A part of `orchard bench first`: each thread makes a linked list of blocks, whose sizes differ much from thread to
-/// thread, and all lists are freed before the next round. The rows compare the memory that an elastic heap's size
-/// classes hold, and that it has committed, with what is live at the peak of a round, after few rounds and after many.
+/// thread. All lists are freed before the next round. The rows compare the memory that an elastic heap's size classes
+/// hold, and its committed memory, with the live memory at the peak of a round, after few rounds and after many.
 
 #include <array>
 #include <utility>
@@ -29,7 +29,8 @@ struct list_plan {
         return device::mix(i + device::mix(round + 0x51ed270b));
     }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t nodes(std::uint32_t i) const { return random(i) % max_nodes + 1; }
-    /// Half of the threads have nodes of 16 to 512 B, a third of 1 to 8 KiB, the others of 8 to 64 KiB.
+    /// Half of the threads have nodes of 16 to 512 B, a third have nodes of 1 to 8 KiB, and the rest have nodes of 8 to
+    /// 64 KiB.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t bytes(std::uint32_t i, std::uint32_t node) const {
         const std::uint32_t kind = device::mix(random(i)) % 6;
         const std::uint32_t size = device::mix(random(i) + (node + 1) * 0x9e3779b9);
@@ -112,7 +113,7 @@ struct levels {
 
 constexpr std::array<std::uint32_t, 4> rounds_shown{1, 6, 20, 60};
 
-/// What was seen of all heaps.
+/// The observations on all heaps.
 struct list_record {
     times_of_heaps make_us;
     times_of_heaps free_us;
@@ -139,7 +140,7 @@ absl::Status add_levels(heap& h, levels& at) {
     return absl::OkStatus();
 }
 
-/// Checks that the heap's own counts say that all was freed.
+/// Checks by the heap's own counts that everything was freed.
 absl::Status expect_empty(heap& h) {
     const auto stats = h.stats();
     if (!stats.ok()) {

@@ -41,8 +41,8 @@ struct shared_state {
     simt::device_word<std::uint64_t> nulls;
 };
 
-/// The first kernel: each thread asks for a block, then waits to be released, for five seconds at most. The blocks are
-/// not freed: they end with the heap.
+/// The first kernel: each thread allocates a block, then waits at most five seconds to be released. The blocks are not
+/// freed; they end with the heap.
 struct ask_and_wait {
     static constexpr std::uint64_t deadline_ns = 5'000'000'000;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench fragmentation`: threads that free their block and ask for one of another size, at random, in a heap
-/// of which four fifths are taken; then the largest request that still succeeds, as a share of what is free. Lanes that
-/// ask together share chunks, which stay whole until the last of them frees: once with all of a warp, once with none.
+/// `orchard bench fragmentation`: threads free their block and allocate one of another size, at random, in a heap that
+/// is four fifths full. Then it measures the largest request that still succeeds, as a share of the free memory. Lanes
+/// that allocate together share chunks, which stay whole until the last lane frees its block. The benchmark runs once
+/// with chunks for a whole warp and once with chunks for single lanes.
 
 #include <algorithm>
 #include <numeric>
@@ -29,12 +30,13 @@ struct slot {
     std::uint64_t bytes;  ///< of it
 };
 
-/// Every fourth of those that ask, at random, exchanges its block; all that have none ask for one.
+/// Every fourth of the allocating threads, chosen at random, exchanges its block. All of them that have no block
+/// allocate one.
 struct exchange_kernel {
     heap_ref heap;
     slot* slots;
     std::uint64_t count;
-    std::uint64_t threads_each;  ///< threads for each slot, of which the first asks
+    std::uint64_t threads_each;  ///< threads for each slot; the first of them allocates
     std::uint32_t round;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t i = at.global_thread() / threads_each;
@@ -65,7 +67,7 @@ struct free_all_kernel {
     }
 };
 
-/// The most whole segments that one request gets. One thread; what it gets it frees.
+/// Finds the most whole segments that one request can get. One thread, which frees the result.
 struct largest_kernel {
     heap_ref heap;
     std::uint64_t segments;
@@ -86,10 +88,10 @@ struct largest_kernel {
     }
 };
 
-/// Who asks, and how many lanes share a chunk.
+/// The threads that allocate, and the number of lanes that share a chunk.
 struct mode {
     const char* name;
-    std::uint64_t threads_each;  ///< threads for each slot, of which the first asks
+    std::uint64_t threads_each;  ///< threads for each slot; the first of them allocates
     int chunk_lanes;
     std::uint32_t times_fewer;  ///< iterations: a heap that is full all the time takes long over each
 };

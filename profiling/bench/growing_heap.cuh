@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the parts of `orchard bench growth` share.
+/// Code that the parts of `orchard bench growth` share.
 
 #include "absl/time/clock.h"
 #include "profiling/bench/bench.hpp"
@@ -47,15 +47,16 @@ public:
     }
 
     [[nodiscard]] heap& of() { return *heap_; }
-    /// @param together     lanes of each warp that ask at once
-    /// @param asks_beside  the last two warps time what needs no growth, and a plain atomic, until the others are done
+    /// @param together     lanes of each warp that allocate at once
+    /// @param asks_beside  until the others are done, the last two warps time a request that needs no growth, and a
+    /// plain atomic
     absl::StatusOr<double> fill(std::uint32_t together, bool asks_beside = false) {
         return run(take_and_write{heap_->ref(), list(), counts_.data(), together, asks_beside});
     }
     absl::StatusOr<double> warm() { return run(warm_up{heap_->ref()}, simt::grid{1, 32}); }
     absl::StatusOr<double> write() { return run(write_blocks{list()}); }
     absl::StatusOr<double> check() { return run(check_blocks{list(), counts_.data()}); }
-    /// Reads them until `*over`, or until so many seconds are over; on a stream, beside others.
+    /// Reads the blocks until `*over`, or until a limit of seconds; on a stream, while other kernels run.
     absl::StatusOr<double> read_until(reader_signal* over, reader_signal* reading, std::uint32_t warps, void* stream,
                                       std::uint32_t seconds) {
         simt::executor beside = on_;
@@ -68,7 +69,7 @@ public:
     absl::StatusOr<double> ask(std::uint64_t bytes, std::uint32_t times) {
         return run(ask_and_fail{heap_->ref(), bytes, times, counts_.data()}, simt::grid{1, 32});
     }
-    /// What was counted since the last call.
+    /// The counts since the last call.
     struct numbers {
         std::uint64_t nulls;
         std::uint64_t wrong;

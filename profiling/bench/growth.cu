@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench growth`: what it costs that a heap begins with nothing and grows while kernels run; with extents of
-/// several sizes, on the device and beyond it.
+/// `orchard bench growth`: the cost of a heap that begins without memory and grows while kernels run, with extents of
+/// several sizes, on the device and in the spill tier.
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -28,7 +28,7 @@ std::uint64_t device_bytes_in_use(const settings& s) {
     return memory.ok() ? memory->total - memory->free : 0;
 }
 
-/// What a heap of a large range costs before anybody asks for anything.
+/// Measures the cost of a heap with a large range before the first request.
 absl::Status time_creation(const settings& s, ordered_json& rows) {
     options values = elastic(s);
     values.range = s.device == simt::device_kind::cuda ? 1024 * gib : 16 * gib;
@@ -63,8 +63,8 @@ struct filling {
     const char* what;
     std::uint64_t extent = 0;    ///< 0: as by default
     bool reserved = false;       ///< all of it is committed before
-    std::uint32_t together = 8;  ///< lanes of each warp that ask at once
-    bool rested = true;          ///< of memory that nobody has just given back, which the driver still clears
+    std::uint32_t together = 8;  ///< lanes of each warp that allocate at once
+    bool rested = true;          ///< the memory was not released just before; else the driver is still clearing it
 };
 
 /// From an empty heap until `bytes` are in use.
@@ -113,7 +113,7 @@ absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes,
     return row;
 }
 
-/// Says of each row how long it took beside the one whose memory was all there before.
+/// Adds to each row the ratio of its time to that of the row whose memory was all committed before.
 void add_ratios(ordered_json& rows) {
     for (ordered_json& row : rows) {
         for (const ordered_json& before : rows) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A part of `orchard bench growth`: who reads the spill tier reads memory of the host, beside which commits are
-/// slower. How much, by the number of warps that read and by the size of extents; and, as the mailbox's answers also
-/// come from the host, what the same takes with everything committed before.
+/// A part of `orchard bench growth`: kernels that read the spill tier read host memory, which makes commits slower. It
+/// measures this effect by the number of reading warps and by the size of extents. Responses of the mailbox also come
+/// from host memory, so the same is measured with all memory committed before.
 
 #include <algorithm>
 #include <span>
@@ -23,7 +23,7 @@ using nlohmann::ordered_json;
 constexpr std::uint32_t max_seconds = 20;
 constexpr std::uint32_t max_warps = 1056;
 
-/// The heap whose spill tier is read, and with what.
+/// The heap whose spill tier is read, and the kernels that read it.
 struct spilled_heap {
     growing_heap filled;
     void* stream;
@@ -79,7 +79,7 @@ private:
     std::thread thread_;
 };
 
-/// How a heap beside readers comes to its memory.
+/// The way in which a heap gets its memory while the readers run.
 struct manner {
     std::uint64_t extent = 0;  ///< 0: as by default
     bool reserved = false;     ///< all of it is committed before
@@ -90,7 +90,7 @@ bool is_large(const settings& s) { return s.device == simt::device_kind::cuda &&
 absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& s, const manner& how,
                                          std::uint32_t warps) {
     const std::uint64_t bytes = is_large(s) ? 16 * gib : 32 * mib;
-    const std::uint64_t committed = bytes * 5 / 4;  // so much that nothing is committed ahead of demand meanwhile
+    const std::uint64_t committed = bytes * 5 / 4;  // so much that no memory is committed ahead of demand meanwhile
     options values = elastic(s);
     values.capacity = committed + 64 * mib;
     if (how.extent != 0) {
@@ -126,7 +126,7 @@ absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& 
                         {"latest_us", counts->latest_us}};
 }
 
-/// In each manner, beside each number of warps.
+/// Runs each manner with each number of reading warps.
 absl::Status time_each(spilled_heap& spilled, const settings& s, ordered_json& rows) {
     std::vector<manner> manners{{.reserved = true}, {}, {.extent = 64 * mib}};
     std::vector<std::uint32_t> numbers{0, 2};

@@ -2,21 +2,21 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Kernels of `orchard bench growth`: warps that ask for large blocks and write all of them.
+/// Kernels of `orchard bench growth`: warps that allocate large blocks and write all of them.
 
 #include "device/heap_ref.cuh"
 
 namespace orchard::bench {
 
-/// What the warp asks for that needs no growth.
+/// The size of a request that needs no growth.
 inline constexpr std::uint64_t beside_bytes = 48 << 10;
 
-/// What such a request should take at most.
+/// The longest acceptable time of such a request.
 inline constexpr std::uint64_t beside_late_ns = 100'000;
 
-/// What a launch counts.
+/// The counts of a launch.
 struct growth_counts {
-    simt::device_word<std::uint64_t> begun;  ///< blocks that a warp is to ask for, or has asked for
+    simt::device_word<std::uint64_t> begun;  ///< blocks that warps have begun to request
     simt::device_word<std::uint64_t> nulls;
     simt::device_word<std::uint64_t> wrong;              ///< words that are not what was written
     simt::device_word<std::uint64_t> latest_ns;          ///< the longest that a request took
@@ -25,17 +25,18 @@ struct growth_counts {
     simt::device_word<std::uint64_t> beside_late;        ///< of them, those that took longer than `beside_late_ns`
     simt::device_word<std::uint64_t> plain_ns;           ///< the longest that an atomic on `plain` took
     simt::device_word<std::uint64_t> finished;           ///< warps that take blocks
-    alignas(64) simt::device_word<std::uint64_t> plain;  ///< for one warp alone, away from what others count in
+    alignas(64) simt::device_word<std::uint64_t> plain;  ///< used by one warp only, on a line apart from the other
+                                                         ///< counters
 };
 
 /// Blocks that warps share out among them, 32 at a time, one for each lane.
 struct block_list {
-    std::uint64_t** blocks;  ///< null: there is none
+    std::uint64_t** blocks;  ///< null: blocks are not recorded
     std::uint64_t count;
     std::uint64_t words;  ///< of 8 B, in each; a multiple of 32
 
-    /// Calls `act(own, i)` for each 32 blocks of this warp's with the lane's own and its index; null where the lane has
-    /// none. All lanes.
+    /// Calls `act(own, i)` for every 32 blocks of this warp, with the lane's own block and its index; null if the lane
+    /// has none. Called by all lanes.
     template <class Act>
     ORCHARD_INLINE void each(simt::thread_position at, Act act) const {
         const auto lane = static_cast<std::uint64_t>(simt::lane_id());
@@ -44,8 +45,8 @@ struct block_list {
             act(first + lane < count ? blocks[first + lane] : nullptr, first + lane);
         }
     }
-    /// Calls `act(words, i)` for the block of each lane in turn, with its index; null where the lane has none. All
-    /// lanes, and each for its part of the words.
+    /// Calls `act(words, i)` for the block of each lane in turn, with its index; null if the lane has none. Called by
+    /// all lanes, each for its part of the words.
     template <class Act>
     ORCHARD_INLINE void each_block(std::uint64_t* own, std::uint64_t i, Act act) const {
         const auto address = reinterpret_cast<std::uint64_t>(own);
@@ -59,14 +60,14 @@ struct block_list {
     }
 };
 
-/// The first lanes of each warp ask for a block each, and the warp writes them; then for the next, until all are in
-/// use. The last warp has none; where it is to, it asks again and again meanwhile for what needs no growth. Then the
-/// one before it has none either: it times one atomic again and again, for what the heap has no part in.
+/// The first lanes of each warp allocate a block each, and the warp writes these blocks; this repeats until all blocks
+/// are in use. With `asks_beside`, the last two warps allocate none of them. The last repeats a request that needs no
+/// growth. The one before it repeats a plain atomic, in which the heap takes no part.
 struct take_and_write {
     heap_ref heap;
     block_list list;
     growth_counts* counts;
-    std::uint32_t together;  ///< lanes that ask at once
+    std::uint32_t together;  ///< lanes that allocate at once
     bool asks_beside;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -96,12 +97,13 @@ struct take_and_write {
         }
     }
 
-    /// The control of `ask_beside`: what takes long here is the machine's.
+    /// The control for `ask_beside`: a long time here is caused by the machine.
     ORCHARD_INLINE void add_beside(std::uint64_t others) const {
         ORCHARD_NO_UNROLL
         while (simt::lane_id() == 0 && counts->finished.load<simt::order::relaxed>() < others) {
             const std::uint64_t began = simt::clock_ns();
-            // It never comes so far; but the clock is not read before the old value is there to be compared.
+            // The condition is never true, but the clock is read only after the old value has arrived for the
+            // comparison.
             if (counts->plain.fetch_add<simt::order::relaxed>(1) == ~std::uint64_t{0}) {
                 return;
             }
@@ -110,7 +112,7 @@ struct take_and_write {
         }
     }
 
-    /// The first of the blocks that this warp asks for next.
+    /// Returns the index of the first block that this warp requests next.
     ORCHARD_INLINE std::uint64_t next() const {
         const std::uint64_t first =
             simt::lane_id() == 0 ? counts->begun.fetch_add<simt::order::relaxed>(together) : std::uint64_t{0};
@@ -200,10 +202,10 @@ struct check_blocks {
     }
 };
 
-/// What warps that read and the host tell each other meanwhile; in memory of the host.
+/// A signal between reading warps and the host, in host memory.
 using reader_signal = simt::host_word<std::uint64_t>;
 
-/// Reads them again and again, until the host says that it is over, or until the time is.
+/// Reads the blocks repeatedly, until the host signals the end or the time limit has passed.
 struct read_on {
     block_list list;
     reader_signal* over;     ///< not zero: no more
@@ -232,7 +234,7 @@ struct read_on {
             });
             done = done || is_over(began);
         }
-        if (sum == 1) {  // it never is, which compilers do not know
+        if (sum == 1) {  // never true, but compilers cannot know that
             counts->wrong.fetch_add<simt::order::relaxed>(1);
         }
     }
@@ -254,7 +256,7 @@ struct free_blocks {
     }
 };
 
-/// One lane asks for what there is no memory for, `times` times.
+/// One lane makes `times` requests for which there is no memory.
 struct ask_and_fail {
     heap_ref heap;
     std::uint64_t bytes;

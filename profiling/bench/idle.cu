@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench idle`: what a heap costs the host while nobody asks for anything.
+/// `orchard bench idle`: the host time that a heap uses while no request is made.
 
 #include <time.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// One request that goes to the host.
+/// Makes one request that goes to the host.
 struct request_once {
     heap_ref heap;
     ORCHARD_FN void operator()(simt::thread_position at) const {

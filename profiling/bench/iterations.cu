@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench iterations`: 16,384 threads ask for 1 to 256 KB each and free it, again and again: with all freed at
-/// once, with half of the blocks kept for ten iterations, and with 200,000 other blocks live.
+/// `orchard bench iterations`: 16,384 threads allocate 1 to 256 KB each and free it, repeatedly: with all blocks freed
+/// at once, with half of the blocks kept for ten iterations, and with 200,000 other blocks live.
 ///
 /// Source: the paper's Fig. 10b (Zhang et al., AlignMalloc, TPDS 2025).
 
@@ -44,7 +44,7 @@ double mean(std::span<const double> values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// Adds what of `blocks` is wrong, and null, to what was found so far.
+/// Adds the wrong and the null ones of `blocks` to the counts.
 template <class Kind>
 absl::Status inspect(block_set<Kind>& blocks, blocks_of which, tally& t) {
     const auto wrong = blocks.wrong_stamps(which);
@@ -54,7 +54,8 @@ absl::Status inspect(block_set<Kind>& blocks, blocks_of which, tally& t) {
     return wrong.status();
 }
 
-/// One iteration: all ask; then those that keep nothing free theirs, and the others what they got ten iterations ago.
+/// One iteration: all threads allocate; then threads that keep nothing free their blocks, and the other threads free
+/// the blocks of ten iterations ago.
 template <class Kind>
 absl::Status iterate(std::vector<block_set<Kind>>& sets, const plan& p, std::uint32_t i, tally& t) {
     block_set<Kind>& now = sets[i % sets.size()];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench mailbox`: what a request to the host costs. The service does its real work on a tree of a million
-/// segments; only addresses are handed out, no memory stands behind them.
+/// `orchard bench mailbox`: the cost of a request to the host. The service does its real work on a tree of a million
+/// segments. It hands out addresses only; no memory is mapped there.
 
 #include <memory>
 #include <thread>
@@ -48,7 +48,8 @@ struct ignore_answer {
     ORCHARD_FN void operator()(device::response_status, segment_run) const {}
 };
 
-/// Every warp asks `rounds` times for `count` segments, one answer a request, past the segment cache.
+/// Every warp requests `count` segments `rounds` times, with one response for each request, bypassing the segment
+/// cache.
 struct request_kernel {
     device::mailbox_client box;
     std::uint32_t rounds;
@@ -72,7 +73,7 @@ struct request_kernel {
     }
 };
 
-/// Puts segments [0, count) into the segment cache, as if they had been granted.
+/// Puts segments [0, count) into the segment cache, as if the host had handed them out.
 struct fill_cache_kernel {
     device::heap_view heap;
     std::uint32_t count;
@@ -112,7 +113,7 @@ struct cache_kernel {
     }
 };
 
-/// An empty kernel of the same shape: what a launch costs.
+/// An empty kernel of the same shape, to measure the cost of a launch.
 struct empty_kernel {
     simt::device_word<std::uint64_t>* answered;
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -124,7 +125,7 @@ struct empty_kernel {
 
 constexpr std::uint32_t million = 1u << 20;
 
-/// One mailbox with its service and thread, and what kernels need of it.
+/// One mailbox with its service and thread, and the data that kernels need of it.
 struct rig {
     std::unique_ptr<address_space> memory;
     std::unique_ptr<growth> grower;
@@ -242,7 +243,7 @@ absl::StatusOr<std::vector<double>> time_cache(const settings& s, std::uint32_t 
     simt::executor on = h->executor();
     on.timed = true;
     std::vector<double> times;
-    // Twice what is taken, so that the level never asks for a refill. The heap is thrown away afterwards.
+    // Twice the number that is taken, so that the level never triggers a refill. The heap is discarded afterwards.
     const simt::launch_result filled = simt::launch(on, simt::grid{1, 32}, fill_cache_kernel{view, 2 * warps + 64});
     for (int i = -2; i < s.repeats; ++i) {
         const simt::launch_result result = simt::launch(on, warps_grid(warps), cache_kernel{view, taken->data()});
@@ -257,7 +258,8 @@ absl::StatusOr<std::vector<double>> time_cache(const settings& s, std::uint32_t 
     return times;
 }
 
-/// Median time to commit 64 MiB while `warps` warps wait for an answer that is withheld, and while none does.
+/// Returns the median time to commit 64 MiB while `warps` warps wait for a response that is withheld, and while no warp
+/// waits.
 absl::StatusOr<ordered_json> time_mapping(const settings& s, std::uint32_t warps) {
     constexpr std::uint64_t bytes = 64ull << 20;
     auto alone = time_commits(bytes, s.repeats + 2);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench managed`: memory that the UVM driver moves. What layouts of lane arrays cost there, beside the same
-/// by hand; what giving up freed memory saves; what the first touch costs under each advice. At most 1 GiB of managed
-/// memory at a time, all of which fits the GPU.
+/// `orchard bench managed`: memory that the UVM driver moves. It measures the cost of layouts of lane arrays, compared
+/// with the same layouts written by hand; the gain from discarding freed memory; and the cost of the first touch under
+/// each advice. At most 1 GiB of managed memory at a time, all of which fits the GPU.
 
 #include <algorithm>
 #include <cstring>
@@ -45,7 +45,7 @@ options managed(const settings& s) {
     return values;
 }
 
-/// What one launch of a cell gave.
+/// The results of one launch of a cell.
 struct moved {
     double ms;
     std::uint64_t bytes;
@@ -255,8 +255,8 @@ private:
     large_blocks list_{};
 };
 
-/// What it costs to move memory to the host whose blocks have been freed, and how much of their contents goes along:
-/// whether it was given up or not.
+/// Measures the cost of moving memory to the host whose blocks have been freed, with and without discarding, and how
+/// much of the contents moves with it.
 absl::Status time_discard(const settings& s, bool discard, ordered_json& rows) {
     std::vector<double> times;
     std::uint64_t bytes = 0;
@@ -292,8 +292,8 @@ absl::Status time_discard(const settings& s, bool discard, ordered_json& rows) {
     return absl::OkStatus();
 }
 
-/// The other way: blocks that the host has written to are freed, and their memory is taken again by kernels. What
-/// kernels wrote before the GPU's memory may still hold: so it is the host's marks that are looked for.
+/// The opposite direction: blocks that the host has written are freed, and kernels take their memory again. The GPU's
+/// memory may still hold data of earlier kernels, so the marks to find are those of the host.
 absl::Status count_reuse(const settings& s, bool discard, ordered_json& rows) {
     options values = managed(s);
     values.discard = discard;
@@ -322,7 +322,7 @@ absl::Status count_reuse(const settings& s, bool discard, ordered_json& rows) {
     return absl::OkStatus();
 }
 
-/// What the first writes to pages cost that nobody has touched, and the next ones.
+/// Measures the cost of the first writes to pages that were never touched, and of the next writes.
 absl::Status time_first_touch(const settings& s, managed_advice advice, const char* name, bool prefetch,
                               ordered_json& rows) {
     std::vector<double> first;

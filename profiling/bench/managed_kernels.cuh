@@ -123,7 +123,7 @@ struct write_pages {
     }
 };
 
-/// Whether a page's first word is what `write_pages` wrote to one of `pages`.
+/// Returns true if a page's first word is a value that `write_pages` wrote to one of `pages` pages.
 ORCHARD_FN constexpr bool was_written(std::uint64_t word, std::uint64_t pages) { return word - 1 < pages; }
 
 /// The host's mark: such a word, which no memory of the GPU has ever held.

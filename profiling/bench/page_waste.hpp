@@ -2,10 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What share of a heap's memory can be handed out in requests of one size: arithmetic on the size classes, no heap.
+/// The share of a heap's memory that can be handed out in requests of one size: arithmetic on the size classes, without
+/// a heap.
 ///
-/// Three things are lost: a request is rounded up to its class; the pages of a class do not fill a slab of 2 MiB to
-/// its end; metadata stands beside the memory that it describes and counts as used.
+/// Memory is lost in three ways: a request is rounded up to its class; the pages of a class do not fill a slab of 2 MiB
+/// to its end; metadata is additional memory that counts as used.
 
 #include <cstdint>
 #include <span>
@@ -20,7 +21,7 @@ struct heap_extent {
     [[nodiscard]] std::uint64_t bytes() const;  ///< both
 };
 
-/// Whether requests of `bytes` are not rounded up; 1 <= bytes <= `largest_page_bytes`, here and below.
+/// Returns true if requests of `bytes` are not rounded up; 1 <= bytes <= `largest_page_bytes`, here and below.
 bool is_class_size(std::uint32_t bytes);
 
 /// Requests of `bytes` that a heap can answer at once when nothing else is allocated.
@@ -33,7 +34,7 @@ double utilisation_percent(std::uint32_t bytes, std::uint64_t requests, const he
 struct size_utilisation {
     std::uint32_t bytes = 0;
     double percent = 0;            ///< measured
-    double reachable_percent = 0;  ///< what the classes allow
+    double reachable_percent = 0;  ///< the share that the size classes allow
 };
 
 /// Several sizes together.
@@ -46,7 +47,7 @@ struct utilisation_summary {
     double reachable_worst_percent = 0;
 };
 
-/// Average and worst of the sizes given; all 0 where there are none.
+/// Returns the average and the worst of the given sizes; all 0 if there are none.
 utilisation_summary summarise(std::span<const size_utilisation> sizes);
 
 }  // namespace orchard::bench

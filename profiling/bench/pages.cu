@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench pages`: small requests beside the floor in the same kernels. The floor is a bump pointer, one atomic
-/// for a warp, whose free does nothing. Rows say what was asked for, by how many threads, and how long it took. Then
-/// the steps of the published walks beside their equations (pages_theory.hpp).
+/// `orchard bench pages`: small requests compared with a lower bound in the same kernels. The lower bound is a bump
+/// pointer, one atomic for each warp, whose free does nothing. Rows give the size, the number of threads and the time.
+/// Then the steps of the published walks are compared with their equations (pages_theory.hpp).
 
 #include <algorithm>
 #include <numeric>
@@ -70,7 +70,7 @@ public:
         return absl::OkStatus();
     }
 
-    /// Microseconds of one launch; a negative number where it failed.
+    /// Returns the microseconds of one launch; a negative number if it failed.
     template <class Kernel>
     double time(const Kernel& kernel, std::uint32_t threads) {
         const auto result = simt::launch(on_, simt::grid_for(threads), kernel);
@@ -202,8 +202,8 @@ public:
 private:
     void start_anew() { status_.Update(heap_->trim()); }
 
-    /// Checks that no two blocks overlap and none is missing. Returns the times of its malloc and free, which are the
-    /// first ones of a row.
+    /// Checks that no two blocks overlap and none is missing. Returns the times of the malloc and the free, which are
+    /// the first ones of a row.
     template <class Allocate>
     pair_times check(const Allocate& allocate, request what, std::uint32_t threads) {
         pair_times first;

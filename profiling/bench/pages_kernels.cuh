@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What `orchard bench pages` launches, with a heap or with the floor beside it.
+/// The kernels of `orchard bench pages`, for a heap or for the lower bound.
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@ namespace orchard::bench {
 
 using simt::order;
 
-/// The floor: what a group needs from one counter, and no free.
+/// The lower bound: a group takes memory from one counter, and free does nothing.
 struct bump_ref {
     simt::device_word<std::uint64_t>* top = nullptr;
     char* base = nullptr;
@@ -29,10 +29,10 @@ struct bump_ref {
     ORCHARD_INLINE void free(void*) const {}
 };
 
-/// Who of a warp asks, and for what.
+/// The lanes of a warp that allocate, and their sizes.
 enum class lanes_asking : std::uint32_t { all, one, seven, each_its_class };
 
-/// What one thread asks for.
+/// The request of one thread.
 struct request {
     std::uint32_t least = 0;
     std::uint32_t most = 0;

@@ -22,7 +22,7 @@ namespace theory = bench::random_walk;
 using device::page_policy;
 using nlohmann::ordered_json;
 
-/// Each thread takes a page, and says which and after how many steps.
+/// Each thread takes a page, and records the page and the number of steps.
 template <page_policy P, class Word>
 struct take_kernel {
     walk::page_pool<Word> pool;
@@ -49,7 +49,7 @@ struct measured {
     double was = 0;
 };
 
-/// The bitmap of T pages, and what threads found in it.
+/// The bitmap of T pages, and the results of the threads on it.
 class walk_bench {
 public:
     walk_bench(const simt::executor& on, std::uint32_t pages) : on_{on}, pages_{pages} {}
@@ -120,7 +120,7 @@ private:
         }
         return metadata_.upload(words);
     }
-    /// Every thread has one page of those that were free, and no two the same.
+    /// Checks that every thread has one page of those that were free, and that no two threads have the same.
     absl::Status check(const theory::setting& s) {
         std::vector<std::uint64_t> taken(s.threads);
         absl::Status status = taken_.download(taken);
@@ -148,7 +148,7 @@ ordered_json row_of(const char* what, std::string_view policy, double share, con
             {"free", s.free}, {"threads", s.threads}};
 }
 
-/// Adds what the equations say of a walk by `width` pages a step; 1: the basic walk.
+/// Adds the predictions of the equations for a walk by `width` pages a step; 1: the basic walk.
 void compare(ordered_json& row, const theory::setting& s, int width, const measured& m) {
     const double predicted = width == 1 ? theory::mean_steps(s) : theory::mean_steps(s, width);
     const double bound = width == 1 ? theory::worst_steps_bound(s) : theory::worst_steps_bound(s, width);

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The published random walks over a flat pool, as the paper measures them, beside what its equations say
-/// (random_walk_theory.hpp). Steps are counted, not time: they are the same on every machine but for their scatter.
+/// The published random walks over a flat pool, as the paper measures them, compared with its equations
+/// (random_walk_theory.hpp). Steps are counted instead of time: except for scatter they are the same on every machine.
 
 #include <nlohmann/json.hpp>
 
@@ -12,18 +12,18 @@
 
 namespace orchard::bench {
 
-/// Rows of three kinds, by `what`.
+/// Returns rows of three kinds, distinguished by `what`.
 ///
 /// `walk`: `threads` (N) each take one of `pages` (T), of which `free` (A) are free at first, spread at random. `tas`:
-/// mean of the threads' steps; `was`: mean over warps of the greatest of their lanes. `equation`: of `predicted`, for
-/// `tas`; `bound`: for `was`; `holds`: whether `tas` is within 5 % of one and `was` under the other. For walks by words
-/// also what they are when a step's word is not taken for evenly filled (`by_words`, `bound_by_words`).
-/// `queue`: the same numbers of a queue, equation (1); not measured. `theorem 1`, `theorem 2`: their ratios, whose
-/// limit for A -> N is said to be 1.
+/// mean of the threads' steps; `was`: mean over warps of the greatest of their lanes. `equation`: the equation of
+/// `predicted`, for `tas`; `bound`: the bound for `was`; `holds`: whether `tas` is within 5 % of the one and `was`
+/// below the other. For walks by words, the row also has predictions that do not assume that a step's word is filled
+/// evenly (`by_words`, `bound_by_words`). `queue`: the same numbers for a queue, equation (1); not measured. `theorem
+/// 1`, `theorem 2`: their ratios, whose limit for A -> N should be 1.
 ///
-/// T is 2^20 on CUDA, 2^14 on the emulated device, 2^12 where `quick`. Free shares are 50, 10, 1 and 0.5 %; N goes from
-/// T / 1024 up to the last multiple of 32 below A. The default policy takes no part: its threads do not draw.
-/// Errors: the device's own; Internal where two threads got one page, or one got none.
+/// T is 2^20 on CUDA, 2^14 on the emulated device, 2^12 with `quick`. Free shares are 50, 10, 1 and 0.5 %; N goes from
+/// T / 1024 up to the last multiple of 32 below A. The default policy takes no part, because its threads do not draw
+/// random pages. Errors: the device's own; Internal if two threads got one page, or one got none.
 absl::StatusOr<nlohmann::ordered_json> measure_walks(const settings& s);
 
 }  // namespace orchard::bench

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench paging`: what the UVM driver does with faults, on a GPU: which pages it brings, how many faults it
-/// sees at a time, and what a batch, a VA block, a page, a copy and a byte cost. Of these come the constants of the
-/// model (docs/uvm_model.md). 512 MiB of managed memory, all of which fits the GPU.
+/// `orchard bench paging`: the UVM driver's handling of faults on a GPU. It measures which pages the driver brings, how
+/// many faults it sees at a time, and the cost of a batch, a VA block, a page, a copy and a byte. The constants of the
+/// model are derived from these (docs/uvm_model.md). 512 MiB of managed memory, all of which fits the GPU.
 
 #include <algorithm>
 #include <array>
@@ -57,7 +57,7 @@ struct read_in_rounds {
     }
 };
 
-/// Each warp's first lanes read a page each, all of them others; when each warp had all of its own.
+/// The first lanes of each warp read one page each, all different; records the time when each warp had all its pages.
 struct read_at_once {
     const volatile std::uint32_t* memory;
     std::uint64_t apart;
@@ -78,7 +78,7 @@ struct read_at_once {
     }
 };
 
-/// Managed memory on the host, and what kernels bring of it.
+/// Managed memory on the host, and the pages that kernels bring from it.
 class paging_run {
 public:
     explicit paging_run(const settings& s) : s_{s} { on_.kind = s.device; }
@@ -122,7 +122,7 @@ public:
         return status;
     }
 
-    /// In what portions warps get their pages, that ask at one time.
+    /// Records in which portions warps get their pages, if all request them at the same time.
     absl::Status watch_waves(std::uint32_t blocks, std::uint32_t warps, std::uint32_t lanes, ordered_json& rows) {
         std::vector<std::uint64_t> had(blocks * warps);
         for (int i = 0; i < 2; ++i) {  // the first to load the kernel
@@ -220,7 +220,7 @@ private:
     device_array<std::uint64_t> had_;
 };
 
-/// What one of each costs, of five kinds of rounds: each is a batch, of `blocks` VA blocks with `faults` pages in
+/// Measures the unit costs by five kinds of rounds: each is a batch, of `blocks` VA blocks with `faults` pages in
 /// `copies` runs of `kib` KiB in all.
 absl::Status time_costs(paging_run& r, ordered_json& rows) {
     const auto one = r.time_rounds("a page", {1, 0, 2 * mib, 64}, rows);
@@ -258,8 +258,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     ordered_json rows = ordered_json::array();
     paging_run r(few);
     absl::Status status = r.prepare();
-    // The first tells the driver's rule from one that counts what it has just prefetched; the second leaves five of
-    // eight regions until the next fault.
+    // The first list distinguishes the driver's rule from one that counts pages that were just prefetched. The second
+    // leaves five of eight regions until the next fault.
     for (const std::vector<int>& regions : {std::vector<int>{1, 3, 4, 0, 5}, std::vector<int>{0, 1, 4, 2, 5}}) {
         if (status.ok()) {
             status.Update(r.follow(regions, rows));

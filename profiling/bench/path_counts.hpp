@@ -11,7 +11,7 @@
 
 namespace orchard::bench {
 
-/// What the kernels of a heap did, from one look to the next: where time goes that their times do not explain.
+/// Counts the paths that the kernels of a heap took between two readings; they explain times that differ unexpectedly.
 class path_counts {
 public:
     /// Adds to `row` how many groups, searches, steps of them (`probes`), tickets, scans, slabs, posts, refills,

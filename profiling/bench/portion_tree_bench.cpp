@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What it costs to place and release portions: the portion tree with each policy, and the published one, which scans.
+/// The cost of placing and releasing portions: the portion tree with each policy, and the published one, which scans.
 ///
-/// Axes: `blocks` (VA blocks in the space), `released_per_mille` (of the portions in a full space, at random; at
-/// least one). An operation is one take, one release, or one vain take. Every iteration leaves the space as full as it
-/// was.
+/// Axes: `blocks` (VA blocks in the space), `released_per_mille` (of the portions in a full space, at random; at least
+/// one). An operation is one take, one release, or one failed take. Every iteration leaves the space as full as before.
 
 #include <algorithm>
 #include <cstdint>
@@ -53,8 +52,8 @@ std::uint32_t some_leaves(std::mt19937_64& random, portion_policy policy) {
     return 1 + static_cast<std::uint32_t>(random() % (policy == portion_policy::packed ? 31 : 16));
 }
 
-// A space in which portions of all sizes were taken until none of one leaf was to be had, and some released, at least
-// one.
+// Returns a space in which portions of all sizes were taken until none of one leaf was free, and some were then
+// released, at least one.
 space<portion_tree> filled_tree(std::uint32_t blocks, portion_policy policy, std::int64_t released_per_mille) {
     space<portion_tree> s{portion_tree({blocks, policy}), {}};
     std::mt19937_64 random{blocks};

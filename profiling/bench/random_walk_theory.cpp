@@ -30,8 +30,8 @@ private:
 
 double as_double(std::uint64_t n) { return static_cast<double>(n); }
 
-/// The expected greatest of 32 geometric numbers of steps whose failures have probability exp(-rate):
-/// the sum over k >= 0 of 1 - (1 - exp(-rate k))^32.
+/// Returns the expected greatest of 32 geometric numbers of steps whose failures have probability exp(-rate): the sum
+/// over k >= 0 of 1 - (1 - exp(-rate k))^32.
 double expected_worst(double rate) {
     if (rate <= 0) {
         return infinite;

@@ -52,8 +52,8 @@ double mean_steps(const setting& s);
 /// Equation (2) as printed: T / N ln(A / (A - N)). Infinite where N = A.
 double mean_steps_by_logarithm(const setting& s);
 
-/// At most so many steps more, over all threads, by two at once on one page (section 3.2.2):
-/// N (N - 1) / (2 T) A / T.
+/// Returns the greatest number of additional steps, over all threads, that are caused by two threads at one page
+/// (section 3.2.2): N (N - 1) / (2 T) A / T.
 double expected_collisions(const setting& s);
 
 /// Bound on WAS of the basic walk, equation (3). Infinite where N = A.
@@ -65,23 +65,23 @@ double mean_steps(const setting& s, int width);
 /// Bound on WAS of RW-BM, equation (5). Infinite where N = A.
 double worst_steps_bound(const setting& s, int width);
 
-/// TAS of RW-BM where free pages are spread at random at first, and a step takes one page of its word whatever the
-/// word holds. Not in the paper. Method: each word is drawn a Poisson number of times; the number of its free pages
-/// is binomial at first; exact for T -> infinity at a fixed N / A. Infinite where N = A. Cost: O(w) at each of some
-/// thousand points of time.
+/// Returns TAS of RW-BM if free pages are spread at random at first, and a step takes one page of its word whatever the
+/// word holds. Not in the paper. Method: each word is drawn a Poisson number of times; the number of its free pages is
+/// binomial at first; exact for T -> infinity at a fixed N / A. Infinite if N = A. Cost: O(w) at each of some thousand
+/// points of time.
 double mean_steps_by_words(const setting& s, int width);
 
-/// Bound on WAS of RW-BM as (5), with the share of words that have a free page when the last thread draws, as
-/// `mean_steps_by_words` has it. Not in the paper, whose (5) is exceeded. Infinite where N = A.
+/// Returns a bound on WAS of RW-BM as (5), with the share of words that have a free page when the last thread draws, as
+/// in `mean_steps_by_words`. Not in the paper, whose (5) is exceeded. Infinite if N = A.
 double worst_steps_bound_by_words(const setting& s, int width);
 
-/// Theorem 1: U' w / U, which is said to go to 1 as A -> N.
+/// Returns the ratio of theorem 1: U' w / U, which according to the paper goes to 1 as A -> N.
 double theorem_1_ratio(const setting& s, int width);
 
 /// Theorem 1 with the term it leaves out: U' / (U / w + (w - 1) / (2 w)).
 double theorem_1_ratio_corrected(const setting& s, int width);
 
-/// Theorem 2: V' / (V / w + (w - 1) / (2 w)), which goes to 1 as A -> N. @param s with N < A
+/// Returns the ratio of theorem 2: V' / (V / w + (w - 1) / (2 w)), which goes to 1 as A -> N. @param s with N < A
 double theorem_2_ratio(const setting& s, int width);
 
 }  // namespace orchard::bench::random_walk

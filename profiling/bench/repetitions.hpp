@@ -17,7 +17,7 @@
 
 namespace orchard::bench {
 
-/// Of one measurement that was repeated, in the unit of its times. Nothing where there were too few repetitions.
+/// The times of one repeated measurement, in the unit of the measurement. Empty if there were too few repetitions.
 struct repetition_times {
     std::optional<double> first;
     std::optional<double> third;
@@ -28,7 +28,7 @@ struct repetition_times {
 /// `times`: of all repetitions in their order, the warm-up ones included.
 repetition_times repetitions_of(const std::vector<double>& times);
 
-/// The median of all times but the first `warm_up`; 0 where none is left.
+/// Returns the median of all times but the first `warm_up`; 0 if none is left.
 double median_after(std::size_t warm_up, const std::vector<double>& times);
 
 /// Adds to a row the columns <what>_first_<unit>, _third_, _tenth_ and _settled_, null where there were too few

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench scaling`: 128 to 262,144 threads that ask for 1 KB or 8 KB each at once.
+/// `orchard bench scaling`: 128 to 262,144 threads allocate 1 KB or 8 KB each at once.
 ///
 /// Source: the paper's Fig. 11 (Zhang et al., AlignMalloc, TPDS 2025).
 

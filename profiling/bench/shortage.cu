@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench shortage`: what it costs to be refused. A heap is filled until not even the least block is to be had;
-/// then many threads ask it for one block each.
+/// `orchard bench shortage`: the cost of a failed request. A heap is filled until even the smallest block fails; then
+/// many threads request one block each.
 
 #include "device/heap_ref.cuh"
 #include "profiling/bench/bench.hpp"
@@ -24,7 +24,7 @@ struct rejections {
     simt::device_word<std::uint64_t> latest_ns;  ///< the longest that a null took
 };
 
-/// Each thread asks for a block, or for so many until it gets null. Nothing is freed.
+/// Each thread makes one request, or requests until it gets null. Nothing is freed.
 struct ask_in_shortage {
     heap_ref heap;
     size_range bytes;
@@ -47,7 +47,7 @@ struct ask_in_shortage {
     }
 };
 
-/// Fills a heap, and asks it then.
+/// Fills a heap, and then makes requests to it.
 class full_heap {
 public:
     static absl::StatusOr<full_heap> make(const options& values, std::uint32_t fillers) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench sizes`: 16,384 threads ask for 2^n to 2^(n+1) bytes each from one heap, as blocks of `malloc` and as
+/// `orchard bench sizes`: 16,384 threads allocate 2^n to 2^(n+1) bytes each from one heap, as blocks of `malloc` and as
 /// interleaved arrays. Every block is stamped over its length and read back by another kernel, so that an overlap of
-/// any two is seen.
+/// any two is detected.
 
 #include <algorithm>
 
@@ -30,7 +30,8 @@ std::vector<double> joined(const std::vector<std::vector<double>>& parts) {
     return all;
 }
 
-/// `cold`: nothing lies ready on the device, all memory comes from the host. `recycled`: as the launch before left it.
+/// `cold`: the device has no free segments, and all memory comes from the host. `recycled`: the device has the segments
+/// of the launch before.
 template <class Kind>
 absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint64_t low, int repeats) {
     const size_range bytes{low, 2 * low};
@@ -61,7 +62,7 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
     if (!status.ok()) {
         return status;
     }
-    // The warm-up launch was cold, too: it is the first repetition.
+    // The warm-up launch is the first cold repetition.
     const std::vector<double> cold_us = joined({warm_up.allocate_us, cold.allocate_us});
     const std::vector<double> free_us = joined({warm_up.free_us, cold.free_us, recycled.free_us});
     ordered_json row{{"layout", blocks.name()},
@@ -101,10 +102,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
-    // All memory is there from the start: what is measured is the host's part, not the driver's.
+    // All memory is committed from the start, so that the host's part is measured and not the driver's.
     values.backing = backing_option::fixed;
     const std::uint64_t threads = cuda && !s.quick ? 16384 : 64;
-    // 3 MiB each on average; with what interleaving rounds up, and head-room for slabs of several classes.
+    // 3 MiB each on average, plus the rounding of interleaved arrays, plus a reserve for slabs of several classes.
     const std::uint64_t needed = threads * (3ull << 20) * 9 / 4 + (256ull << 20);
     values.capacity = std::max<std::uint64_t>(values.capacity, needed);
     auto h = heap::create(values);

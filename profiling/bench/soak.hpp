@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What `orchard bench soak` plans and counts, without kernels.
+/// The plans and counts of `orchard bench soak`, without kernels.
 
 #include <condition_variable>
 #include <cstdint>
@@ -30,13 +30,13 @@ struct plan {
     absl::Duration deadline = absl::Minutes(1);  ///< after which something hangs
 };
 
-/// What was counted so far.
+/// The counts so far.
 struct counts {
     std::uint64_t allocations = 0;
     std::uint64_t frees = 0;
     std::uint64_t nulls = 0;
     std::uint64_t handed_over = 0;  ///< blocks laid on the board
-    std::uint64_t bytes = 0;        ///< that the allocations asked for
+    std::uint64_t bytes = 0;        ///< total size of the requested blocks
     std::uint64_t mismatches = 0;   ///< blocks that did not carry their tags
 };
 
@@ -59,13 +59,13 @@ tenths rates_of_tenths(std::span<const sample> launches);
 /// one, and so few that a run has some 50 launches.
 std::uint32_t next_rounds(const plan& p, std::uint32_t rounds, double us);
 
-/// OK, or Internal that says how many blocks did not carry their tags, and all about the first of them.
+/// Returns OK, or Internal with the number of blocks that did not carry their tags and a description of the first.
 absl::Status status_of(const counts& c, const mismatch& first);
 
-/// OK, or Internal that says what a heap counts at the end, and should not.
+/// Returns OK, or Internal if a count of the heap at the end differs from `expected`.
 absl::Status expect_count(const char* what, std::uint64_t found, std::uint64_t expected);
 
-/// Calls `stuck` from a thread of its own, once, unless it is destroyed before `deadline` has passed.
+/// Calls `stuck` once, from a thread of its own, unless it is destroyed before `deadline` has passed.
 class watchdog {
 public:
     watchdog(absl::Duration deadline, std::function<void()> stuck);

@@ -2,18 +2,19 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The kernels of `orchard bench soak`. Each thread owns a table of slots and goes to a random one again and again: a
-/// block that lies there is checked and freed, an empty slot gets a new block of random size. Some blocks are laid on
-/// a board that all threads share, where others take them up, so that much is freed by other threads than asked for it.
+/// The kernels of `orchard bench soak`. Each thread owns a table of slots and repeatedly visits a random one. A block
+/// in the slot is checked and freed; an empty slot gets a new block of random size. Some blocks are put on a board that
+/// all threads share, from which other threads take them, so that many blocks are freed by other threads than allocated
+/// them.
 ///
-/// A block says whose it is: its first word is its id (owner and sequence), its last word a hash of that. A slot's
-/// word has the address and 16 bits of the hash:
+/// A block identifies its owner: its first word is its id (owner and sequence), its last word a hash of the id. A
+/// slot's word has the address and 16 bits of the hash:
 ///
 ///     63     48 47                        0
 ///     |  key   |         address          |        0: empty
 ///
-/// So a block that overlaps another, was handed out twice, freed too early or written by a stranger is seen when it is
-/// freed. The id is cleared then, so that a block that is freed twice is seen too.
+/// A block that overlaps another, was handed out twice, freed too early or overwritten is therefore detected when it is
+/// freed. The id is cleared then, so that a second free is also detected.
 
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
@@ -23,7 +24,8 @@ namespace orchard::bench::soak {
 using simt::order;
 using word64 = simt::device_word<std::uint64_t>;
 
-/// A bijection of 64 bits that looks random. Source: the finalizer of SplitMix64, a public-domain generator.
+/// Maps 64-bit words to 64-bit words one to one; the output looks random. Source: the finalizer of SplitMix64, a
+/// public-domain generator.
 ORCHARD_INLINE std::uint64_t mix(std::uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -31,7 +33,7 @@ ORCHARD_INLINE std::uint64_t mix(std::uint64_t x) {
     return x ^ x >> 31;
 }
 
-/// How seldom sizes are large. Most are 16 B to 8 KiB, each doubling as often as the others.
+/// The distribution of sizes. Most are 16 B to 8 KiB, and each doubling is equally frequent.
 struct size_mix {
     std::uint32_t larger_one_in = 1024;   ///< 8 KiB to 512 KiB; a power of two up to 2^16, or 0: never
     std::uint32_t chunk_one_in = 65'536;  ///< 512 KiB to 4 MiB; likewise
@@ -75,7 +77,7 @@ struct mismatch {
     simt::plain<std::uint64_t> last;    ///< its last word, as found; 0 where the first one is wrong already
 };
 
-/// What all threads did. Relaxed: read after the kernel.
+/// The counts of all threads. Relaxed: read after the kernel.
 struct tally {
     word64 allocations;
     word64 frees;
@@ -96,13 +98,13 @@ struct tables {
     size_mix sizes;
 };
 
-/// Writes what `block_is_right` looks for.
+/// Writes the tags that `block_is_right` checks.
 ORCHARD_INLINE void tag_block(std::uint64_t* block, std::uint64_t id, std::uint64_t hash, std::uint64_t bytes) {
     block[0] = id;
     block[bytes / 8 - 1] = hash;
 }
 
-/// Whether the block of a slot is as it was tagged; then its id is cleared. Otherwise the first such one is noted.
+/// Returns true if the block of a slot has its tags; clears its id then. Otherwise records the first such mismatch.
 ORCHARD_INLINE bool block_is_right(const tables& t, std::uint64_t slot, std::uint64_t thread) {
     std::uint64_t* block = block_in(slot);
     const std::uint64_t id = block[0];
@@ -116,7 +118,7 @@ ORCHARD_INLINE bool block_is_right(const tables& t, std::uint64_t slot, std::uin
             return true;
         }
     }
-    // Relaxed: whoever counts the first writes the record alone, and it is read after the kernel.
+    // Relaxed: only the thread that counts the first mismatch writes the record, which is read after the kernel.
     if (t.counts->mismatches.fetch_add<order::relaxed>(1) == 0) {
         t.counts->first.thread.set(thread);
         t.counts->first.slot.set(slot);
@@ -168,7 +170,8 @@ struct run_kernel {
             }
             if ((random >> 8 & 7) == 0) {
                 handed_over += held != 0 ? 1 : 0;
-                // Releases the block's tags to whoever takes it up, and acquires those of what lies there.
+                // Releases the block's tags to the thread that takes it, and acquires the tags of the block that lies
+                // there.
                 held = t.board[(random >> 32) % t.threads].exchange<order::acq_rel>(held);
             }
             slot.store<order::relaxed>(held);

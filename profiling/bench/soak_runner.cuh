@@ -16,7 +16,7 @@
 
 namespace orchard::bench::soak {
 
-/// Tables of blocks, and what is done with them. `Heap` has `malloc` and `free` like `heap_ref`.
+/// Tables of blocks, and the operations on them. `Heap` has `malloc` and `free` like `heap_ref`.
 template <class Heap>
 class runner {
 public:

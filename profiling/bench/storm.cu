@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench storm`: several kernels in several streams use one heap at once, which begins with nothing, grows on
-/// the device and beyond it, is trimmed, reserved, looked at, and used by the host meanwhile. Every block is checked
-/// when it is freed; at the end nothing may be left. For ten minutes, or so many allocations.
+/// `orchard bench storm`: several kernels in several streams use one heap at once. The heap begins without memory and
+/// grows on the device and into the spill tier. Meanwhile the host trims it, reserves memory, queries it and uses it.
+/// Every block is checked when it is freed; at the end no block may be left. Runs for ten minutes, or for a number of
+/// allocations.
 ///
 ///     committed
 ///        |        ______                     ______
@@ -13,9 +14,9 @@
 ///        |_/____________|_/__________|/____________|_/_____ time
 ///             high     ebb     low  ebb    high   ebb
 ///
-/// While everybody holds blocks everywhere, no extent is ever free, and trims give nothing back. So the streams hold
-/// much for a while, until both budgets are spent, and then little. Between the two is an ebb: all streams free what
-/// they hold, and wait until the heap has been found empty and has given back all that it had.
+/// While all streams hold blocks in all extents, no extent is ever free, and trims release nothing. Therefore the
+/// streams hold much memory for a while, until both budgets are spent, and then little. Between the two is an ebb: all
+/// streams free their blocks, and wait until the heap is found to be empty and has released all of its memory.
 
 #include <algorithm>
 #include <atomic>
@@ -43,7 +44,7 @@ options heap_of(const settings& s) {
     const bool cuda = on_cuda(s);
     values.device = cuda ? device_option::cuda : device_option::emulated;
     values.backing = backing_option::elastic;
-    // At times less than a slab for each size that is asked for: budgets are spent, too.
+    // At times this is less than a slab for each requested size, so that budgets are also spent.
     values.capacity = cuda ? 8 * gib : 96 * mib;
     values.host_budget = cuda ? 4 * gib : 16 * mib;
     values.decay = absl::Milliseconds(50);
@@ -86,10 +87,10 @@ phase phase_of(const settings& s, water level) {
     return {launches, level == water::high ? 200 : 100, level == water::high ? 2'000 : 100};
 }
 
-/// Ebbs of a run that goes on until so many allocations were made: from high water, from low water, and once more.
+/// The ebbs of a run for a number of allocations: from high water, from low water, and once more.
 constexpr std::uint64_t least_ebbs = 3;
 
-/// What went back and forth.
+/// The amounts of memory committed and released.
 struct levels {
     std::uint64_t ebbs = 0;
     std::uint64_t spent = 0;                         ///< times between two ebbs in which requests failed
@@ -217,7 +218,7 @@ private:
                launches_.load(std::memory_order_relaxed) - launches_before_ >= p.launches;
     }
 
-    /// Has all streams free what they hold, looks whether the heap is empty, and changes the water.
+    /// Lets all streams free their blocks, checks that the heap is empty, and changes the water.
     absl::Status ebb() {
         meeting_.call();
         absl::Status status;
@@ -259,8 +260,8 @@ private:
         }
         return status.ok() ? stats : status;
     }
-    /// Trims until nothing is committed, or for as long as a request may take: a commit that was under way, for nobody
-    /// any more, ends later.
+    /// Trims until nothing is committed, or for as long as a request may take, because a commit may still be in
+    /// progress for a request that has ended.
     absl::StatusOr<statistics> trim_to_nothing() {
         const absl::Time deadline = absl::Now() + settings_.heap.request_timeout;
         for (;;) {

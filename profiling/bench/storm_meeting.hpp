@@ -11,8 +11,9 @@
 
 namespace orchard::bench::storm {
 
-/// Where threads wait, when one that calls them says so, until it lets them go on. What each did before is done before
-/// `call` returns, and what the caller did before `dismiss` is done before any goes on.
+/// A meeting point at which threads wait after one thread calls them, until it dismisses them. The actions of each
+/// thread before the meeting happen before `call` returns, and the caller's actions before `dismiss` happen before any
+/// thread continues.
 class meeting {
 public:
     /// @param members  threads that attend, the caller not among them
@@ -24,7 +25,7 @@ public:
         called_.store(true, std::memory_order_relaxed);
         changed_.wait(lock, [&] { return present_ == members_; });
     }
-    /// Caller: lets them go on.
+    /// Caller: lets the threads continue.
     void dismiss() {
         const std::scoped_lock lock(mutex_);
         called_.store(false, std::memory_order_relaxed);
@@ -33,7 +34,7 @@ public:
         changed_.notify_all();
     }
 
-    /// Member: whether it is to attend. Relaxed: a hint, what follows is ordered by the mutex.
+    /// Member: returns true if it must attend. Relaxed: a hint; the mutex orders the actions that follow.
     [[nodiscard]] bool is_called() const { return called_.load(std::memory_order_relaxed); }
     /// Member that is called: waits until it is dismissed.
     void attend() {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Who uses the heap in `orchard bench storm`: kernels, stream by stream, and the host.
+/// The users of the heap in `orchard bench storm`: kernels, stream by stream, and the host.
 
 #include <array>
 #include <cstddef>
@@ -24,7 +24,7 @@ namespace orchard::bench::storm {
 /// How much the streams hold at a time.
 enum class water : std::size_t { high, low };
 
-/// What the threads of a stream do, by `water`.
+/// The plan of the threads of a stream, by `water`.
 using plans = std::array<soak::plan, 2>;
 
 inline soak::counts operator+(soak::counts a, const soak::counts& b) {
@@ -60,8 +60,8 @@ public:
         return made;
     }
 
-    /// One launch; what it holds lies in the tables of `level`. Nothing is freed where nothing is held. Errors: those
-    /// of `soak::runner::run`.
+    /// Runs one launch, whose blocks are in the tables of `level`. Frees nothing if no block is held. Errors: those of
+    /// `soak::runner::run`.
     absl::Status turn(water level) {
         ++launches_;
         runner& r = *runners_[static_cast<std::size_t>(level)];
@@ -95,13 +95,13 @@ private:
     bool holds_ = false;
 };
 
-/// What the host does with the heap beside the kernels. One thread.
+/// The host's use of the heap while kernels run. One thread.
 class host_side {
 public:
     /// @param budget  up to which it reserves, in bytes
     host_side(heap& h, std::uint64_t budget) : heap_{h}, budget_{budget} {}
 
-    /// One call of the heap. Errors: the call's own; that memory is short is none.
+    /// Makes one call of the heap. Errors: the call's own; a shortage of memory is no error.
     absl::Status turn() {
         switch (random_() % 6) {
             case 0: return trim();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench unit_utilisation`: how full RW_malloc makes a heap, by its unit size. Fig. 11 of M. Pham et al.,
-/// Dynamic Memory Management in Massively Parallel Systems: A Case on GPUs, ICS 2022: requests are sent until the first
-/// null; utilisation is what was asked for until then, over the heap's capacity. The paper does not say how many
-/// threads ask at once; a null among many that ask for the last of it comes early. Here all stop at the first.
+/// `orchard bench unit_utilisation`: how full RW_malloc makes a heap, by its unit size. Source: Fig. 11 of M. Pham et
+/// al., Dynamic Memory Management in Massively Parallel Systems: A Case on GPUs, ICS 2022. Requests are made until the
+/// first null; utilisation is the total requested size until then, divided by the heap's capacity. The paper does not
+/// say how many threads allocate at once. If many compete for the last free memory, a null comes early. Here all
+/// threads stop at the first null.
 
 #include <string>
 
@@ -29,7 +30,7 @@ struct fill_totals {
     simt::device_word<std::uint64_t> nulls;
 };
 
-/// Each thread asks for `least` to `most` bytes, again and again, until anybody got null.
+/// Each thread repeatedly requests `least` to `most` bytes, until any thread gets null.
 struct fill_kernel {
     published_ref<device::page_policy::rw_malloc> heap;
     std::uint32_t least;
@@ -57,7 +58,7 @@ struct fill_kernel {
     }
 };
 
-/// What is asked for.
+/// The range of requested sizes.
 struct size_range {
     std::uint32_t least;
     std::uint32_t most;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench utilisation`: how much of a heap can be handed out in requests of one size, for sizes of 16 B to
-/// 8 KiB in steps of 16 B. A kernel allocates until the first null; what counts is what was handed out before it,
-/// beside the heap's memory with its metadata. Then everything is freed and has to come back, and the next size
-/// begins. Beside each size: what the size classes allow.
+/// `orchard bench utilisation`: how much of a heap can be handed out in requests of one size, for sizes of 16 B to 8
+/// KiB in steps of 16 B. A kernel allocates until the first null. The result is the memory that was handed out before
+/// it, divided by the heap's memory including metadata. Then everything is freed and must return, and the next size
+/// begins. Each row also has the share that the size classes allow.
 
 #include <algorithm>
 #include <optional>
@@ -22,7 +22,7 @@ namespace {
 using nlohmann::ordered_json;
 using simt::order;
 
-/// What the threads of one filling did together.
+/// The combined counts of the threads of one filling.
 struct fill_tally {
     simt::device_word<std::uint32_t> ended;  ///< 1 once a thread got null
     simt::device_word<std::uint32_t> nulls;
@@ -46,11 +46,11 @@ struct fill_kernel {
         void* head = nullptr;
         std::uint64_t answered = 0;
         std::uint64_t late = 0;
-        // Relaxed: when the others stop, not what they see.
+        // Relaxed: it ends the other threads' loops and orders no other access.
         while (tally->ended.load<order::relaxed>() == 0) {
             void* p = heap.malloc(bytes);
             const bool over = tally->ended.load<order::relaxed>() != 0;
-            // Lanes that were answered together with one that got null look before it tells of that.
+            // Lanes that were answered together with a lane that got null check the flag before that lane sets it.
             simt::sync(simt::converge());
             if (p == nullptr) {
                 tally->ended.store<order::relaxed>(1);
@@ -86,7 +86,7 @@ struct free_kernel {
     }
 };
 
-/// What one size gave.
+/// The results of one size.
 struct filling {
     std::uint64_t answered = 0;
     std::uint64_t late = 0;
@@ -149,7 +149,7 @@ public:
     absl::Status validate() { return heap_.validate(); }
 
 private:
-    /// So many that each has some 256 blocks to ask for: what is under way when the heap is full is then little.
+    /// So many threads that each makes about 256 requests. Few requests are then in progress when the heap is full.
     [[nodiscard]] std::uint32_t threads_for(std::uint32_t bytes) const {
         const std::uint64_t wanted = requests_that_fit(bytes, extent_) / 256 / simt::warp_size * simt::warp_size;
         return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, simt::warp_size, max_threads_));
@@ -175,7 +175,7 @@ private:
     device_array<fill_tally> tally_;
 };
 
-/// A row for several sizes, with what they have to reach.
+/// Returns a row that summarises several sizes, with their required shares.
 ordered_json summary_row(const char* what, std::span<const size_utilisation> sizes,
                          std::optional<double> target_average, std::optional<double> target_worst) {
     const utilisation_summary s = summarise(sizes);

@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<bool>> pages_mapped(const void* at, std::uint64_t byt
     std::vector<std::uint64_t> entries(bytes / os_page_bytes);
     const std::size_t size = entries.size() * sizeof(std::uint64_t);
     const auto first = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(at) / os_page_bytes * sizeof(std::uint64_t));
-    // Not by a stream, whose buffer would ask for parts of entries, which the system refuses.
+    // Read without a stream, because a stream's buffer would request parts of entries, which the system rejects.
     const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     const ssize_t got = file >= 0 ? pread(file, entries.data(), size, first) : -1;
     if (file >= 0) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The calls that `driver_locks` makes by another thread while a kernel runs, and what they work on.
+/// The calls that another thread of `driver_locks` makes while a kernel runs, and the data that they use.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -74,10 +74,10 @@ struct blocker {
     std::function<void()> prepare;        ///< before the kernel
     std::function<void()> call;           ///< beside it, by another thread
     std::function<void()> clean = [] {};  ///< after it
-    bool apart = false;                   ///< the kernel has a stream of its own that nothing waits for
+    bool apart = false;                   ///< the kernel has its own stream, on which nothing else waits
 };
 
-/// What the blockers and the steps work on, and the list of blockers.
+/// The data of blockers and steps, and the list of blockers.
 struct bench {
     bench();
     void add_memory();
@@ -117,7 +117,7 @@ struct bench {
     }
     void compile_module();
 
-    cudaStream_t own = nullptr;    ///< the kernel's where it is not the default stream
+    cudaStream_t own = nullptr;    ///< the kernel's stream if that is not the default stream
     cudaStream_t probe = nullptr;  ///< of the steps
     cudaStream_t other = nullptr;  ///< of the blockers
     char* device = nullptr;        ///< 8 MiB; the upper half is the steps'
@@ -125,7 +125,7 @@ struct bench {
     std::vector<char> pageable = std::vector<char>(8 * mib);
     std::vector<const void*> fresh = kernels_of(std::make_integer_sequence<int, 160>{});
     std::vector<char> module_code;
-    std::vector<void*> cache_bitmap;  ///< what a blocker makes or destroys
+    std::vector<void*> cache_bitmap;  ///< objects that a blocker creates or destroys
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t instance = nullptr;
     std::size_t limit = 0;  ///< the present value of the limit that a blocker sets
@@ -141,7 +141,7 @@ inline bench::bench() {
     check(cudaMalloc(&device, 8 * mib), "cudaMalloc");
     check(cudaHostAlloc(&pinned, 8 * mib, cudaHostAllocDefault), "cudaHostAlloc");
     check(cuCtxGetCurrent(&context), "cuCtxGetCurrent");
-    // Whatever the steps queue is done once, so that nothing has to be loaded for it later.
+    // All work that the steps queue runs once here, so that nothing has to be loaded for it later.
     loaded<<<1, 1, 0, probe>>>(device);
     check(cudaGetLastError(), "launch");
     check(cudaMemsetAsync(device, 0, mib, probe), "cudaMemsetAsync");
@@ -273,7 +273,7 @@ inline void bench::add_others() {
     for (const auto& [name, which] : {std::pair{"cudaDeviceSetLimit printf buffer", cudaLimitPrintfFifoSize},
                                       std::pair{"cudaDeviceSetLimit malloc heap", cudaLimitMallocHeapSize}}) {
         const cudaLimit each = which;
-        // By turns to twice and to half of what it is: to the same value it is no change.
+        // Sets the limit alternately to twice and to half of its value, because setting the same value changes nothing.
         add(
             name, unlimited,
             [=] {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Shows which calls of CUDA go through while a kernel runs and another host thread makes a call, the *blocker*. A heap
-/// can grow beside each blocker that lets the virtual-memory calls through.
+/// Shows which CUDA calls complete while a kernel runs and another host thread makes a call, the *blocker*. A heap can
+/// grow during every blocker that lets the virtual-memory calls complete.
 ///
 ///     nvcc -arch=sm_90 -std=c++17 -cudart static -I. profiling/driver_locks/driver_locks.cu -lcuda -o driver_locks
 ///     ./driver_locks [--json FILE] [--only TEXT]     TEXT: a part of the blockers' names
 ///
-/// For each blocker: a kernel spins on the default stream, a thread makes the blocker's call again and again, and
-/// another thread makes the steps, one after the other. A step that has not ended after 100 ms is `blocked`: the kernel
-/// is ended, and the steps after it are made beside the next kernel. A step that queues work has two rows: the call,
-/// and the completion of the work.
+/// For each blocker, a kernel spins on the default stream, one thread repeats the blocker's call, and another thread
+/// makes the steps one after the other. A step that has not ended after 100 ms is `blocked`: the kernel is ended, and
+/// the steps after it run beside the next kernel. A step that queues work has two rows: the call, and the completion of
+/// the work.
 ///
-/// Part of no program, and needs nothing of Orchard. Exit codes: 0 done, 1 a call failed (its name and error are
-/// printed), 2 wrong arguments, 3 no end after 120 s.
+/// This program is separate from all others and uses no code of Orchard. Exit codes: 0 done, 1 a call failed (its name
+/// and error are printed), 2 wrong arguments, 3 no end after 120 s.
 
 #if !defined(ORCHARD_HAS_CUDA)  // a build of Orchard compiles every source below profiling/ into its own program
 
@@ -69,7 +69,7 @@ struct row {
     std::string blocker;
     std::string step;
     std::string outcome;          ///< through, blocked, not available, failed
-    double us = -1;               ///< how long the step took; negative where it did not go through
+    double us = -1;               ///< duration of the step; negative if it was blocked
     bool blocker_waited = false;  ///< the blocker's call was under way all the time
     std::string error;
 };
@@ -144,7 +144,7 @@ void measurement::make_calls(const blocker& b) {
     }
 }
 
-/// Returns true if the step, and what it queued, ended in time. Otherwise it is still under way.
+/// Returns true if the step and the work that it queued ended in time. Otherwise the step is still running.
 bool measurement::try_step(const blocker& b, const step& s, bool waited) {
     struct times {
         std::atomic<double> call{-1};
@@ -182,7 +182,7 @@ bool measurement::try_step(const blocker& b, const step& s, bool waited) {
     return ended;
 }
 
-/// Ends the kernel and waits for all that waits for it. Returns the blocker's error, or nothing.
+/// Ends the kernel and waits for all calls that wait for it. Returns the blocker's error, or an empty string.
 std::string measurement::end_kernel(std::future<void>* calls) {
     over_ = true;
     words_->released = kernel_;

@@ -22,7 +22,7 @@ inline constexpr std::size_t host_extent = 2 * mib;
 struct step {
     std::string name;
     std::function<void()> call;
-    std::function<void()> completion;  ///< waits for what the call queued; nothing for most steps
+    std::function<void()> completion;  ///< waits for the work that the call queued; empty for most steps
     bool optional = false;             ///< not every machine has it
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Kernels as users write them, without any bound on their registers: `profiling/report/registers.py` compiles this
-/// file and reads what ptxas says. Part of no program.
+/// Kernels as users write them, without any bound on their registers. `profiling/report/registers.py` compiles this
+/// file and reads the output of ptxas. Part of no program.
 
 #include <cstdint>
 

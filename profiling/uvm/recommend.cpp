@@ -22,9 +22,9 @@ layout of_elements(layout how) {
     return how == layout::automatic() ? layout::interleaved(tile_of(grid_element_bytes)) : how;
 }
 
-/// The simplest candidate of which the model says exactly what it says of `c`: where a tile holds all that a lane has,
-/// lanes lie one after another; rows of a page at most have the same bytes of each lane in the same pages; where a
-/// warp's chunk is whole VA blocks, there are no portions to be padded.
+/// Returns the simplest candidate with exactly the model's results for `c`. If a tile holds all bytes of a lane, lanes
+/// lie one after another. Rows of at most one page have the same bytes of each lane in the same pages. If a warp's
+/// chunk consists of whole VA blocks, there are no portions to pad.
 candidate simplest_like(candidate c, std::uint64_t bytes_per_thread) {
     const layout how = of_elements(c.how);
     if (how.which == layout::choice::interleaved && bytes_of(how.turn) >= bytes_per_thread) {
@@ -58,7 +58,7 @@ study study_of(const grid& g, access_pattern pattern, std::uint64_t bytes_per_th
     return s;
 }
 
-/// The grid, as it is run.
+/// The grid while it runs.
 class running {
 public:
     running(const grid& g, const progress& tell) : grid_{g}, tell_{tell} {}
@@ -112,7 +112,7 @@ private:
         return times;
     }
 
-    /// One for all sizes: their elements are equally many.
+    /// One graph serves all sizes, because their elements are equally many.
     absl::Status make_graph(study& s, access_pattern pattern) {
         if (pattern == access_pattern::graph_walk && graph_ == nullptr) {
             uvm_model::pattern_parameters p;

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which layout and placement the model recommends for a pattern of access, where memory fits the GPU and where it does
-/// not: docs/uvm_model.md.
+/// The layout and placement that the model recommends for an access pattern, if memory fits the GPU and if it does not:
+/// docs/uvm_model.md.
 
 #include <array>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace orchard::uvm_study {
 
-/// What is tried.
+/// The candidates and conditions that are tried.
 struct grid {
     std::vector<access_pattern> patterns{access_pattern::same_index, access_pattern::random,
                                          access_pattern::sequential, access_pattern::strided,
@@ -60,15 +60,15 @@ inline constexpr std::array<candidate, 10> candidates{{
 /// A value for each candidate.
 using scores = std::array<double, candidates.size()>;
 
-/// What came out for a pattern, or for all of them (`unknown`).
+/// The result for one pattern, or for all patterns together (`unknown`).
 struct verdict {
     access_pattern pattern = access_pattern::unknown;
-    bool fits = true;      ///< memory is unlimited; otherwise 75 % and 50 % of what the threads have
+    bool fits = true;      ///< true: memory is unlimited; false: it is 75 % and 50 % of the threads' memory
     scores seconds{};      ///< geometric means of modelled times
     std::size_t best = 0;  ///< which candidate is recommended
 };
 
-/// The candidate to recommend: the simplest of those whose score is within 2 % of the least.
+/// Returns the candidate to recommend: the simplest of those whose score is within 2 % of the least.
 std::size_t choose(const scores& seconds);
 
 /// Runs the grid. Two verdicts for `unknown`, which are geometric means over the patterns, and for each pattern: where
@@ -78,10 +78,10 @@ absl::StatusOr<std::vector<verdict>> recommend(const grid& g, const progress& te
 /// A table for people: a line for each verdict; how many times as long the other tiles take, packed, and the fastest of
 /// those padded.
 std::string to_table(const std::vector<verdict>& verdicts);
-/// All scores, in a document with a version and the grid.
+/// Returns a document with all scores, a version and the grid.
 /// @param command  as it was typed
 std::string to_json(const grid& g, const std::vector<verdict>& verdicts, const std::string& command);
-/// The text of runtime/heap/recommended_layouts.hpp; verdicts for all patterns.
+/// Returns the text of runtime/heap/recommended_layouts.hpp, from verdicts for all patterns.
 /// @param machine  as it was typed
 std::string to_header(const std::vector<verdict>& verdicts, std::string_view machine);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What was recommended: for people, for programs, and as the table that heaps go by.
+/// The recommendations: for people, for programs, and as the table that heaps use.
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +36,8 @@ double slower(const verdict& v, std::size_t c) { return v.seconds[c] / v.seconds
 
 std::string times(double factor) { return absl::StrFormat("x %.2f", factor); }
 
-/// The fastest of the others that is not exactly as fast: the model sees no difference there.
+/// Returns the fastest other candidate whose time differs; the model sees no difference between candidates of equal
+/// time.
 std::size_t next_best(const verdict& v) {
     std::size_t next = v.best;
     for (std::size_t c = 0; c < candidates.size(); ++c) {
@@ -159,7 +160,7 @@ std::string to_json(const grid& g, const std::vector<verdict>& verdicts, const s
                                    {"contents_before", g.contents == before::cpu ? "cpu" : "nowhere"},
                                    {"machine", uvm_model::to_text(g.machine)},
                                    {"recommendations", rows}};
-    // A path may be no UTF-8: what cannot be said is replaced rather than thrown at.
+    // A path may not be UTF-8: invalid bytes are replaced, so that they cause no exception.
     return document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

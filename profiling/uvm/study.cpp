@@ -34,7 +34,7 @@ replay of_trace(const uvm_model::trace& t, std::uint64_t bytes) {
     return {[t]() -> absl::StatusOr<std::unique_ptr<access_source>> { return t.source(); }, bytes};
 }
 
-/// @param graph  of the pattern graph-walk, which is the same however memory lies: made where it is null
+/// @param graph  for the pattern graph-walk; it does not depend on the arrangement, and is created if it is null
 absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, const arrangement& a,
                                     portion_policy placed, std::shared_ptr<const uvm_model::csr>& graph) {
     if (is_pattern(name)) {
@@ -137,7 +137,7 @@ absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capac
     return o;
 }
 
-/// The product, as it is run.
+/// The product of all lists while it runs.
 class running {
 public:
     running(const study& s, const progress& tell) : study_{s}, tell_{tell}, graph_{s.graph} {

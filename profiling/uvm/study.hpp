@@ -31,8 +31,8 @@ struct arrangement {
     friend bool operator==(const arrangement&, const arrangement&) = default;
 };
 
-/// "linear", "interleaved:64K", "interleaved:4KiB:prefetch_first": the tile as `parse_bytes` reads it, or as in
-/// options. Errors: InvalidArgument that quotes the text and says what is allowed.
+/// Returns the arrangement for "linear", "interleaved:64K", "interleaved:4KiB:prefetch_first"; the tile is written as
+/// for `parse_bytes` or as in options. Errors: InvalidArgument that quotes the text and lists the allowed forms.
 absl::StatusOr<arrangement> parse_arrangement(std::string_view text);
 std::string text_of(const arrangement& a);
 
@@ -49,10 +49,10 @@ std::string text_of(const capacity& c);
 /// Where the memory's contents are before the kernel begins.
 enum class before : std::uint8_t { cpu, nowhere };
 
-/// What the driver is told of all the memory.
+/// The advice to the driver about all of the memory.
 enum class told : std::uint8_t { nothing, prefer_gpu, prefer_cpu, read_mostly };
 
-/// What is run. Lists are not empty; the study is their product.
+/// The parameters of a study, which runs the product of its lists. No list is empty.
 struct study {
     std::vector<std::string> patterns;  ///< names of `uvm_model::patterns` and of `applications`
     std::vector<std::string> traces;    ///< files; their addresses are what they are, whatever the layout
@@ -77,7 +77,7 @@ struct outcome {
     std::string source;          ///< the pattern's name, or the trace's file
     std::string how;             ///< the layout; "recorded" for a trace
     std::string placement;       ///< likewise
-    std::string memory;          ///< the capacity, as it was asked for
+    std::string memory;          ///< the capacity as it was typed
     std::uint64_t bytes = 0;     ///< that the threads have; of a trace: of its space
     std::uint64_t capacity = 0;  ///< bytes of GPU memory; 0: unlimited
     uvm_model::result counts;
@@ -86,8 +86,9 @@ struct outcome {
 /// Told before each cell: how many are done, how many there are.
 using progress = std::function<void(std::size_t done, std::size_t all)>;
 
-/// Runs all of it. Errors: InvalidArgument for names, numbers or files that cannot be, each with what is allowed; those
-/// of the applications and traces. Cost: some 20 to 60 ns an access, of applications 0.2 us more.
+/// Runs the whole study. Errors: InvalidArgument for impossible names, numbers or files, each with the allowed values;
+/// those of the applications and traces. Cost: 20 to 60 ns for each access, and 0.2 us more for accesses of
+/// applications.
 absl::StatusOr<std::vector<outcome>> run(const study& s, const progress& tell = {});
 
 }  // namespace orchard::uvm_study

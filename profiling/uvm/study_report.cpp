@@ -109,7 +109,7 @@ std::string to_json(const study& s, const std::vector<outcome>& cells, const std
                                    {"contents_before", s.contents == before::cpu ? "cpu" : "nowhere"},
                                    {"machine", uvm_model::to_text(s.machine)},
                                    {"rows", rows}};
-    // A path may be no UTF-8: what cannot be said is replaced rather than thrown at.
+    // A path may not be UTF-8: invalid bytes are replaced, so that they cause no exception.
     return document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

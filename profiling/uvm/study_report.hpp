@@ -15,7 +15,7 @@ std::string to_table(const std::vector<outcome>& cells);
 /// For each pattern and capacity the cell that took the least modelled time (of several the first), in order.
 std::vector<outcome> fastest(const std::vector<outcome>& cells);
 
-/// All counts, in a document with a version, what was asked for and the machine's constants.
+/// Returns a document with all counts, a version, the study's parameters and the machine's constants.
 /// @param command  as it was typed
 std::string to_json(const study& s, const std::vector<outcome>& cells, const std::string& command);
 

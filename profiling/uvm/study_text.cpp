@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a study is told, from text and as text.
+/// The parameters of a study, from text and as text.
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard uvm`: what the UVM driver would do with a kernel's accesses, by the model, on any machine.
+/// `orchard uvm`: predicts the UVM driver's work for a kernel's accesses by the model, on any machine.
 
 #include <unistd.h>
 #include <CLI/CLI.hpp>
@@ -27,7 +27,7 @@
 namespace orchard::uvm_study {
 namespace {
 
-/// What was typed.
+/// The arguments as they were typed.
 struct arguments {
     study what;
     std::vector<std::string> layouts;
@@ -43,7 +43,7 @@ struct arguments {
     bool best = false;
     bool recommends = false;
     bool header = false;
-    std::vector<const CLI::Option*> of_study;  ///< which say nothing to `--recommend`
+    std::vector<const CLI::Option*> of_study;  ///< options that have no meaning with `--recommend`
     bool quiet = false;
 };
 
@@ -51,7 +51,7 @@ absl::Status named(const absl::Status& s, const char* flag) {
     return s.ok() ? s : absl::Status(s.code(), absl::StrCat(flag, ": ", s.message()));
 }
 
-/// Parses each text of a list; `into` keeps its default where there is none.
+/// Parses each text of a list; `into` keeps its default if the list is empty.
 template <class T, class Parse>
 absl::Status parse_each(const std::vector<std::string>& texts, const char* flag, Parse parse, std::vector<T>& into) {
     if (texts.empty()) {
@@ -68,7 +68,8 @@ absl::Status parse_each(const std::vector<std::string>& texts, const char* flag,
     return absl::OkStatus();
 }
 
-/// One of a few, by its name. @param what  it is, and what to give: "no placement; give packed or padded"
+/// Returns one of a few values, by its name. @param what  end of the error message: "no placement; give packed or
+/// padded"
 template <class T>
 absl::StatusOr<T> parse_choice(std::string_view text, const std::map<std::string_view, T>& all, const char* what) {
     if (const auto found = all.find(text); found != all.end()) {

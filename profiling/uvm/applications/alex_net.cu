@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A small network of AlexNet's kind: a convolution and a pooling, whose work is dealt to the threads, and a fully
-/// connected layer, in which a thread has the weights of its outputs.
+/// A small network similar to AlexNet: a convolution and a pooling, whose work is distributed over the threads, and a
+/// fully connected layer, in which each thread holds the weights of its outputs.
 
 #include <cstdint>
 #include <vector>
@@ -24,7 +24,7 @@ constexpr std::uint64_t image_size = in_channels * in_side * in_side;
 constexpr std::uint64_t convolved = channels * side * side;
 constexpr std::uint64_t features = channels * pooled_side * pooled_side;  // 512
 
-// What a layer does, of any accessors: the kernels and the host share it.
+// The computation of a layer, for any accessors: the kernels and the host share it.
 
 /// Output `o` of the convolution, not below 0 and an eighth, so that sums stay small.
 template <class Image, class Weight>
@@ -112,7 +112,7 @@ struct connect {
     }
 };
 
-/// What the network's outputs are to be.
+/// Returns the expected outputs of the network.
 template <class Image, class Weights, class Connections>
 std::vector<std::int64_t> expected(const Image& image, const Weights& weights, const Connections& connections,
                                    std::uint64_t outputs) {

@@ -4,7 +4,7 @@
 
 /// Eight small applications whose accesses are recorded for the model of the driver's paging: docs/uvm_traces.md.
 ///
-/// Which eight they are is the choice of Zhang et al., AlignMalloc (TPDS 2025), section VII-I.
+/// The choice of the eight applications is that of Zhang et al., AlignMalloc (TPDS 2025), section VII-I.
 
 #include <cstdint>
 #include <span>
@@ -18,13 +18,13 @@
 
 namespace orchard::applications {
 
-/// What addresses a trace has.
+/// The kind of addresses in a trace.
 enum class addresses : std::uint8_t {
     in_order,  ///< those of `uvm_model::placement`, array after array: the same each time
     of_heap,   ///< those that the heap gave; it finds places for small blocks at random
 };
 
-/// How an application runs. Each also says what `scale` stands for.
+/// The parameters of an application. Each application defines the meaning of `scale`.
 struct parameters {
     std::uint64_t threads = 256;    ///< 1 to 2^20; warps are those of blocks of 64
     std::uint64_t scale = 1;        ///< memory of a thread, and work, in units of the application; 1 to 2^20
@@ -35,13 +35,13 @@ struct parameters {
     std::uint64_t seed = 1;
 };
 
-/// One application. `run` makes a heap on the emulated device, in which each thread allocates its part of all arrays,
-/// fills them (which is not recorded), runs its kernels recorded, and compares what they computed with what a plain
-/// loop on the host computes.
+/// One application. `run` creates a heap on the emulated device, in which each thread allocates its part of all arrays.
+/// It fills the arrays without recording, runs its kernels with recording, and compares their results with those of a
+/// plain loop on the host.
 ///
-/// Errors: InvalidArgument for parameters that cannot be; those of `heap::create`; ResourceExhausted with the heap's
-/// reason where it had no memory; Internal where a launch failed or a result is wrong.
-/// Cost: 16 B of memory an access, and about 0.2 us.
+/// Errors: InvalidArgument for impossible parameters; those of `heap::create`; ResourceExhausted, with the heap's
+/// reason, if it ran out of memory; Internal if a launch failed or a result is wrong. Cost: 16 B of memory and about
+/// 0.2 us for each access.
 struct application {
     std::string_view name;
     std::string_view help;

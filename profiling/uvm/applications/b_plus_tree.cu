@@ -18,15 +18,15 @@ constexpr std::uint64_t lookups = 32;        // of a thread
 constexpr std::uint64_t key_spacing = 8;     // the i-th key is one of as many numbers
 constexpr std::uint32_t absent = ~std::uint32_t{0};
 
-// A node, in words. Children: those of an inner node, whose keys 1 to count - 1 are the least ones below children 1 to
-// count - 1; or the values of a leaf, for its keys 0 to count - 1.
+// A node, in words. An inner node has children 0 to count - 1; its keys 1 to count - 1 are the least keys below these
+// children. A leaf has values for its keys 0 to count - 1.
 //
 //      0       1 ... 15   16       17 ... 31
 //     | count | keys     | unused | children or values |
 constexpr std::uint64_t node_words = 32;
 constexpr std::uint64_t first_key = 1;
 constexpr std::uint64_t first_child = 17;
-constexpr std::uint64_t filled = 12;  // children or keys of a node as it is built
+constexpr std::uint64_t filled = 12;  // children or keys of a node when it is built
 
 struct tree {
     std::vector<std::uint32_t> words;

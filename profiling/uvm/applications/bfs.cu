@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Breadth-first search, a launch a level: a thread looks at its own vertices, and marks the neighbours of those that
-/// the level before reached, which lie anywhere.
+/// Breadth-first search with one launch for each level. A thread reads its own vertices, and marks the neighbours of
+/// those that the previous level reached; these neighbours lie anywhere.
 
 #include <cstdint>
 #include <vector>
@@ -27,7 +27,7 @@ struct search_level {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t t = at.global_thread();
         for (std::uint64_t v = t * each; t < threads && v < (t + 1) * each; ++v) {
-            // Relaxed, here and below: the launch before wrote what this level goes on from.
+            // Relaxed, here and below: the previous launch wrote the values that this level reads.
             if (level[v].template load<simt::order::relaxed>() == depth) {
                 const std::uint32_t end = graph.begin[v + 1].get();
                 for (std::uint32_t e = graph.begin[v].get(); e < end; ++e) {

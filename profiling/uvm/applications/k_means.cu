@@ -18,7 +18,8 @@ constexpr std::uint64_t points_of_scale = 16;        // of a thread
 constexpr std::uint64_t sum_words = dimensions + 1;  // of a cluster: the sum of each coordinate, and how many points
 constexpr int rounds = 2;
 
-/// The cluster whose mean is nearest to a point; the first one of equals. `point(d)`, `mean(cluster, d)`: coordinates.
+/// Returns the cluster whose mean is nearest to a point, the first one of equals. `point(d)`, `mean(cluster, d)`:
+/// coordinates.
 template <class Point, class Mean>
 ORCHARD_FN std::uint32_t nearest(const Point& point, const Mean& mean) {
     std::int32_t coordinates[dimensions];
@@ -88,7 +89,7 @@ struct take_means {
     }
 };
 
-/// What the kernels are to find: the means, and the cluster of each point in the last round.
+/// The expected results of the kernels: the means, and the cluster of each point in the last round.
 struct expected {
     std::vector<std::int64_t> means;
     std::vector<std::int64_t> cluster_of;

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Arrays whose elements are dealt to threads: each thread has allocated its part.
+/// Arrays whose elements are distributed over threads: each thread has allocated its part.
 
 #include <cstdint>
 

@@ -38,8 +38,9 @@ public:
         return add(std::span<const lane_array<T>>(parts));
     }
 
-    /// `from`, whose addresses count from `base` in the heap, in the space of the arrays. Both outlive the result. An
-    /// access of no array has the address `bytes()` of the result: it is refused where a trace is made of it.
+    /// Returns the accesses of `from`, whose addresses count from `base` in the heap, as accesses to the space of the
+    /// arrays. Both must outlive the result. An access outside all arrays gets the address `bytes()` of the result, and
+    /// is rejected when a trace is made of it.
     [[nodiscard]] std::unique_ptr<uvm_model::access_source> in_order(uvm_model::access_source& from,
                                                                      std::uint64_t base) const;
 
@@ -64,11 +65,11 @@ private:
     };
 
     absl::Status add(std::span<const part> parts, std::uint64_t bytes_per_thread, std::uint64_t element_bytes);
-    /// Where the byte at an address of the heap lies in the space; `end_` where it is in no array.
+    /// Returns the position in the space of the byte at an address of the heap; `end_` if it is in no array.
     [[nodiscard]] std::uint64_t find(std::uint64_t address) const;
 
     uvm_model::thread_memory like_;
-    std::map<std::uint64_t, region> at_;  // by where it begins
+    std::map<std::uint64_t, region> at_;  // keyed by the beginning of the region
     std::vector<placed_array> arrays_;
     std::uint64_t end_ = 0;  // bytes of the space
 };

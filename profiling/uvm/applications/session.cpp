@@ -17,8 +17,9 @@ namespace {
 constexpr std::uint64_t max_threads = 1u << 20;
 constexpr std::uint64_t max_scale = 1u << 20;
 
-/// A heap that has room for `bytes` in any layout: padded portions take up to four times what is asked for; of each
-/// array a warp takes at least two leaves, padded four, and no application has more than eight arrays.
+/// Returns options for a heap that has room for `bytes` in any layout. Padded portions take up to four times the
+/// requested size. Of each array, a warp takes at least two leaves, or four if padded. No application has more than
+/// eight arrays.
 absl::StatusOr<options> options_for(const parameters& p, std::uint64_t bytes) {
     if (p.threads == 0 || p.threads > max_threads) {
         return absl::InvalidArgumentError(absl::StrFormat("%d threads: 1 to %d are allowed", p.threads, max_threads));

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the applications share: a heap on the emulated device, arrays in parts, recorded launches, and their trace.
+/// The code that all applications share: a heap on the emulated device, arrays in parts, recorded launches, and their
+/// trace.
 
 #include <cstdint>
 #include <memory>
@@ -29,19 +30,19 @@ struct dealt_array {
     [[nodiscard]] parts<T> view() const { return {of_thread.data(), per_thread}; }
 };
 
-/// One run of an application. The first error stays: what is called after it does nothing.
+/// One run of an application. The first error is kept, and later calls do nothing.
 class session {
 public:
-    /// `bytes`: what all arrays together will need. Errors: InvalidArgument; those of `heap::create`.
+    /// Creates a session. `bytes`: total size of all arrays. Errors: InvalidArgument; those of `heap::create`.
     static absl::StatusOr<std::unique_ptr<session>> create(const parameters& p, std::uint64_t bytes);
 
     [[nodiscard]] std::uint64_t threads() const { return parameters_.threads; }
     [[nodiscard]] const absl::Status& status() const { return status_; }
     void fail(absl::Status why) { status_.Update(std::move(why)); }
 
-    /// An array of at least `elements` elements: each thread allocates an equal part, rounded up to a multiple of
-    /// `together`, so that no run of as many lies in two. `initial(i)` is what element i holds at first; for all that
-    /// there are.
+    /// Returns an array of at least `elements` elements. Each thread allocates an equal part, rounded up to a multiple
+    /// of `together`, so that no aligned run of `together` elements lies in two parts. `initial(i)` is the initial
+    /// value of element i, for all elements that exist.
     template <class T, class Initial>
     dealt_array<T> array(std::uint64_t elements, std::uint64_t together, Initial initial) {
         dealt_array<T> made = allocate<T>(elements, together);
@@ -60,8 +61,8 @@ public:
         return found;
     }
 
-    /// Runs `kernel`, recorded, with as many threads as there are; it need not look whether it is one of them where
-    /// their number is a multiple of 64.
+    /// Runs `kernel` with recording, with as many threads as the session has. If their number is a multiple of 64, the
+    /// kernel need not check that a thread is one of them.
     template <class Kernel>
     void launch(const Kernel& kernel) {
         run(kernel, &recorder_);
@@ -70,7 +71,7 @@ public:
     /// Records an error where `found` differs from `right`. `what`: for the text.
     void expect(const char* what, const std::vector<std::int64_t>& found, const std::vector<std::int64_t>& right);
 
-    /// What was recorded; the first error where there was one.
+    /// Returns the recorded trace, or the first error.
     absl::StatusOr<uvm_model::trace> trace();
 
 private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t rows_of_scale = 16;  // of a thread
 constexpr int rounds = 2;
-// What is kept of a result as the next round's factor, so that sums stay small.
+// The bits of a result that are kept as the next round's factor, so that sums stay small.
 constexpr std::int32_t kept_bits = 15;
 
 struct multiply_rows {
