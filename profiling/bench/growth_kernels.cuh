@@ -61,8 +61,8 @@ struct block_list {
 };
 
 /// The first lanes of each warp allocate a block each, and the warp writes these blocks; this repeats until all blocks
-/// are in use. With `asks_beside`, the last two warps allocate none of them. The last repeats a request that needs no
-/// growth. The one before it repeats a plain atomic, in which the heap takes no part.
+/// are in use. The last warp allocates none of them. With `asks_beside`, the last two warps allocate none of them: one
+/// repeats a plain atomic, in which the heap takes no part, and the other repeats a request that needs no growth.
 struct take_and_write {
     heap_ref heap;
     block_list list;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What a heap takes where `capacity` and `range` leave it to the heap.
+// The values that a heap chooses if `capacity` and `range` are left to it.
 
 #include <gtest/gtest.h>
 

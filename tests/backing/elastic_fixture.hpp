@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the tests of the elastic backing share.
+/// Code that the tests of the elastic backing share.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ inline void expect_text(const absl::Status& status, std::initializer_list<std::s
     }
 }
 
-/// Backings whose driver does what `script` says.
+/// Provides backings whose driver follows `script`.
 class ElasticBacking : public testing::Test {
 protected:
     std::unique_ptr<backing> make(std::uint64_t device_segments, std::uint64_t host_segments,

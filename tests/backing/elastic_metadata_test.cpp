@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// An elastic backing's metadata: given memory where it is needed, once, as the driver
-/// gives it, and counted.
+/// An elastic backing's metadata: it is committed where it is needed, once, in the driver's granularity, and counted.
 
 #include <gtest/gtest.h>
 

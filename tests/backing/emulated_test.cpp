@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Ordinary memory as a backing: what is committed can be used, what is not faults.
+/// Ordinary memory as a backing: committed memory can be used, and an access to other memory faults.
 
 #include <gtest/gtest.h>
 

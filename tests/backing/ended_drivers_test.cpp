@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The end of a backing whose memory a call may still touch: nothing is unmapped until that call is over.
+/// The end of a backing whose memory a call may still access: no memory is unmapped until that call has ended.
 
 #include "uvm/memory/ended_drivers.hpp"
 

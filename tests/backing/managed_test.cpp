@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The managed backing: what it tells the UVM driver, and when.
+// The managed backing: its calls to the UVM driver, and their times.
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace orchard {
 namespace {
 
-/// What was told, in order: "advise cpu_resident [0, +32)"; segments from the base.
+/// The recorded calls, in order: "advise cpu_resident [0, +32)"; segments from the base.
 struct managed_script {
     std::vector<std::string> calls;
     bool discards = true;
@@ -62,7 +62,7 @@ protected:
         return make_managed_backing(std::make_unique<fake_driver>(driver), std::make_unique<fake_managed_memory>(told),
                                     shape);
     }
-    /// Of 16 segments, as asked otherwise.
+    /// Returns a backing of 16 segments, otherwise as `shape`.
     std::unique_ptr<backing> make_16(managed_shape shape = {}) {
         shape.bytes = 16 * segment_bytes + 5;
         auto made = make(shape);

@@ -61,7 +61,7 @@ TEST_F(MappedPieces, AFailureLeavesNothing) {
     write_to(take(memory_tier::device, 1));
 }
 
-// A clearing that waits for a kernel may come after its deadline.
+// A clearing that waits for a kernel may run after its deadline.
 TEST_F(MappedPieces, WhatMayStillBeClearedStaysMappedAndIsNotHandedOut) {
     script->busy = true;
     script->fail(driver_call::prepare, absl::DeadlineExceededError("a kernel is running"));

@@ -25,7 +25,7 @@ machine_info machine_with(gpu_info gpu) {
     return machine;
 }
 
-/// CUDA is not to be had: `auto` says why and goes on without, `cuda` is refused.
+/// Expects that CUDA is not available: `auto` chooses the emulated device and gives the reason, `cuda` is an error.
 void expect_emulated(const machine_info& machine, const std::string& what, const std::string& remedy) {
     const auto automatic = choose_device(device_option::automatic, machine);
     ASSERT_TRUE(automatic.ok());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Many blocks of threads that allocate, reallocate and free at random, for long: against a model of who owns what.
+// Many blocks of threads that allocate, reallocate and free at random, for long, compared with a model of the owners.
 
 #include "tests/support/heap_fixture.hpp"
 
@@ -10,13 +10,13 @@ namespace {
 
 using counter = simt::device_word<std::uint32_t>;
 
-/// What one thread holds: blocks that it stamped with its own number.
+/// The state of one thread: blocks that it stamped with its own number.
 constexpr std::uint32_t max_held = 6;
 struct holdings {
     block held[max_held];
 };
 
-/// What became of a launch's requests.
+/// The results of a launch's requests.
 struct tally {
     counter wrong;  ///< contents that changed
     counter nulls;
@@ -76,7 +76,7 @@ struct churn {
         check({b.address, bytes < 256 ? bytes : 256}, owner);
     }
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        // Whose blocks a thread works on changes from launch to launch.
+        // A thread works on the blocks of another owner in each launch.
         const std::uint64_t mine = (at.global_thread() + std::uint64_t{seed} * 37) % at.threads();
         std::uint32_t r = device::mix(static_cast<std::uint32_t>(mine) * 747'796'405u + seed);
         for (std::uint32_t i = 0; i < steps; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Any lanes, in any divergence: partial masks, branches that each ask for something else, loops of different lengths,
-// lanes that leave early, blocks that are not whole warps.
+// Any lanes, in any divergence: partial masks, branches with different requests, loops of different lengths, lanes that
+// leave early, blocks that are not whole warps.
 
 #include "tests/support/heap_fixture.hpp"
 
@@ -33,7 +33,7 @@ struct checked_use {
     }
 };
 
-/// Only the lanes of a mask ask; the others have gone on.
+/// Only the lanes of a mask allocate; the other lanes have gone on.
 struct masked_lanes {
     checked_use use;
     simt::lane_mask mask;
@@ -80,7 +80,7 @@ struct branches {
     }
 };
 
-/// Lane i goes round i times, and frees what it got two rounds before.
+/// Lane i runs i iterations, and frees the block of two iterations before.
 struct uneven_loops {
     checked_use use;
     std::uint32_t largest;

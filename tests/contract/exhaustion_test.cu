@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A heap that is full: null comes only then, says why, and nothing is lost by it.
+// A full heap: null occurs only then and has the right reason, and no memory is lost.
 
 #include <numeric>
 
@@ -10,7 +10,7 @@
 namespace orchard::test {
 namespace {
 
-/// One thread of the grid asks once.
+/// One thread of the grid makes one request.
 struct one_thread_asks {
     heap_ref heap;
     std::uint64_t bytes;
@@ -87,7 +87,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(all, contract_exhaustion, ::testing::ValuesIn(heap_cases()), case_name);
 
 TEST_P(contract_exhaustion, pages_fill_the_heap_and_fill_it_again) {
-    // Small pages in small heaps only: the number of requests is what takes time.
+    // Small pages only in small heaps, because the time depends on the number of requests.
     const std::uint64_t least = heap_segments() > 32 || GetParam().runs() ? 4000
                                 : heap_segments() > 8                     ? 900
                                                                           : scaled(48, 300);
@@ -125,8 +125,8 @@ TEST_P(contract_exhaustion, one_warp_gets_every_page) {
 
 TEST_P(contract_exhaustion, chunks_fill_the_heap) {
     for (const std::uint64_t bytes : {largest_page_bytes + 1, segments(1), segments(1) + 1, segments(3)}) {
-        // One lane at a time: each block is a chunk of its own, and a shard's last segments may be too few for one. A
-        // tail behind segments begins a segment of its own; several tails without share one.
+        // One lane at a time: each block is a chunk of its own, and a shard's last segments may be too few for a chunk.
+        // A tail after segments begins a segment of its own; several tails without segments share one.
         const std::uint64_t k = segments_for(bytes);
         const std::uint64_t a_segment = k == 1 ? leaves_per_segment / to_underlying(leaves_for(bytes)) : 1;
         const device::heap_view view = h().ref().view();
@@ -136,8 +136,8 @@ TEST_P(contract_exhaustion, chunks_fill_the_heap) {
         }
         for (int round = 0; round < 2; ++round) {
             const chains all = fill(bytes, {1, 1});
-            // Where a chunk begins decides how many fit behind it, and a refill may come to lie between two of them:
-            // single segments fit all, longer runs nearly all.
+            // The position of a chunk determines how many fit after it, and a refill may lie between two chunks.
+            // Therefore all single segments fit, but only nearly all longer runs.
             EXPECT_LE(all.blocks, fit);
             EXPECT_GE(all.blocks, k == 1 ? fit : fit - fit / 10 - 1) << bytes << " bytes, round " << round;
             EXPECT_EQ(settled_stats().live_chunks, all.blocks);
@@ -230,10 +230,10 @@ TEST_P(contract_exhaustion, larger_than_the_heap) {
 
 struct free_every_other {
     heap_ref heap;
-    std::uint64_t* head;  ///< of a chain; what is left of it afterwards
+    std::uint64_t* head;  ///< head of a chain, and afterwards of the remaining chain
 
     ORCHARD_FN void operator()(simt::thread_position) const {
-        // By address, so that no two neighbours are freed: odd segments go.
+        // In the order of addresses, so that no two neighbours are freed: odd segments are freed.
         std::uint64_t kept = 0;
         for (auto* p = reinterpret_cast<std::uint64_t*>(*head); p != nullptr;) {
             auto* before = reinterpret_cast<std::uint64_t*>(p[0]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Free: by whom and in which order one likes; and what was not allocated is counted and harms nothing.
+// Free by any thread and in any order; an address that was not allocated is counted and causes no damage.
 
 #include <algorithm>
 #include <numeric>
@@ -31,7 +31,8 @@ struct pass_on {
     simt::device_word<std::uint64_t>* handed;  ///< [threads of the grid], zero
     simt::device_word<std::uint32_t>* nulls;
 
-    static constexpr std::uint64_t nothing = 1;  ///< handed on where malloc gave null, so that nobody waits for ever
+    static constexpr std::uint64_t nothing = 1;  ///< passed on if malloc returned null, so that no thread waits for
+                                                 ///< ever
 
     /// Hands its block to the thread opposite, and frees the one that it is handed; both in one kernel.
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -136,11 +137,11 @@ TEST_P(contract_free, middle_of_a_page_and_the_tail_of_a_slab) {
 TEST_P(contract_free, what_was_never_allocated) {
     const device::heap_view view = h().ref().view();
     const auto base = as_number(view.base);
-    EXPECT_EQ(refused(base + segments(view.segments - 1)), 1u);  // a segment that nobody was granted
+    EXPECT_EQ(refused(base + segments(view.segments - 1)), 1u);  // a segment that was not handed out
     const block b = allocate_one(1000);
     const std::uint64_t pages = class_bytes(class_of(1000));
     const std::uint64_t other = b.address % segment_bytes >= pages ? b.address - pages : b.address + pages;
-    EXPECT_EQ(refused(other), 1u);  // a page of a slab that nobody has
+    EXPECT_EQ(refused(other), 1u);  // a page of a slab that is not allocated
     EXPECT_EQ(settled_stats().pages_in_use, 1u);
     free_all({b});
     EXPECT_EQ(refused(b.address), 1u);
@@ -192,7 +193,7 @@ TEST_P(contract_free, chunks_freed_wrongly) {
     expect_stamped({blocks[0]});
     EXPECT_EQ(refused(blocks[0].address, 9), 8u);
     EXPECT_EQ(settled_stats().live_chunks, 1u);
-    EXPECT_EQ(refused(blocks[2].address, 1, 2), 1u);  // the last of the chunk; then there is none
+    EXPECT_EQ(refused(blocks[2].address, 1, 2), 1u);  // the last block of the chunk, which then no longer exists
     EXPECT_EQ(settled_stats().live_chunks, 0u);
     EXPECT_EQ(refused(blocks[0].address), 1u);
     EXPECT_EQ(settled_stats().frees, 3u);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A heap that is nearly full serves to the last page, and what was full of pages of one size can be full of those of
-// another.
+// A nearly full heap serves requests to the last page, and memory that was full of pages of one size can be filled with
+// pages of another size.
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +13,7 @@
 namespace orchard::test {
 namespace {
 
-/// Small heaps: the number of requests is what takes time.
+/// Small heaps, because the time depends on the number of requests.
 std::vector<heap_case> small_heaps() {
     constexpr int all_slots = options{}.mailbox_slots;
     constexpr auto walk = device::page_policy::default_walk;
@@ -52,7 +52,7 @@ protected:
         EXPECT_EQ(settled_stats().pages_in_use, 0u);
         return blocks;
     }
-    /// `n` lanes ask at once where exactly `n` pages are free. Those that it got, in the place of those that it had.
+    /// `n` lanes allocate at once while exactly `n` pages are free. The new pages replace the previous ones in `held`.
     void expect_all_served(std::vector<block>& held, std::uint64_t n, std::uint64_t bytes, std::uint32_t per_block,
                            std::uint32_t seed) {
         std::mt19937 random(seed);
@@ -110,7 +110,7 @@ TEST_P(contract_nearly_full, one_page_class_after_another_to_the_same_utilisatio
 }
 
 TEST_P(contract_nearly_full, many_warps_fill_it_to_the_last_page_whatever_filled_it_before) {
-    // Many warps at once: who gets null is done, the others go on.
+    // Many warps at once: a thread that gets null ends, the others continue.
     const std::uint64_t least = slowed || heap_segments() > 3 ? 1000 : 16;
     for (const std::uint64_t bytes : {least, std::uint64_t{8192}, std::uint64_t{500'000}, std::uint64_t{8192}, least}) {
         EXPECT_EQ(fill_and_free(bytes, {4, 64}), pages_that_fit(bytes)) << bytes << " B";

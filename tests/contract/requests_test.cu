@@ -10,7 +10,7 @@ namespace {
 
 using counter = simt::device_word<std::uint32_t>;
 
-/// What a kernel found: one word for each thing asked.
+/// The results of a kernel: one word for each call.
 struct call {
     enum class kind : std::uint32_t { malloc, calloc, realloc, aligned_alloc, usable_size, owns };
     kind what;
@@ -130,7 +130,7 @@ protected:
     std::uint64_t realloc(std::uint64_t address, std::uint64_t bytes) {
         return make(call::kind::realloc, address, bytes);
     }
-    /// The bytes that `stamp` wrote to all of a block's first bytes: of a prefix, those of its own beginning.
+    /// Checks a prefix of a block for the bytes that `stamp` wrote there.
     void expect_stamped_prefix(std::uint64_t address, std::uint64_t bytes) {
         expect_stamped({{address, std::min<std::uint64_t>(bytes, 256)}});
     }

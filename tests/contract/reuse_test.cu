@@ -12,7 +12,7 @@ namespace {
 
 using word = simt::device_word<std::uint64_t>;
 
-/// What was seen.
+/// The counts of a run.
 struct reuse_counts {
     word owned;    ///< times that a page was owned
     word passed;   ///< of them, where the last owner was of another block
@@ -25,13 +25,13 @@ struct own_in_turn {
     heap_ref heap;
     std::uint64_t bytes;
     std::uint32_t rounds;
-    word* last;  ///< of each page: what its last owner wrote last; 0: none
+    word* last;  ///< for each page: the value that its last owner wrote; 0: none
     reuse_counts* counts;
 
     static constexpr std::uint64_t late = std::uint64_t{1} << 63;
     static constexpr std::uint64_t stride = 1024;  ///< bytes between the words that are written
 
-    /// How many of the page's words are not `value`. Volatile: what is in memory, not what the compiler knows.
+    /// Returns the number of the page's words that differ from `value`. Volatile, so that the compiler reads memory.
     ORCHARD_FN std::uint64_t others(const void* p, std::uint64_t value) const {
         std::uint64_t n = 0;
         for (std::uint64_t at = 0; at < bytes; at += stride) {
@@ -80,7 +80,7 @@ protected:
         heap_contract::SetUp();
         options values = GetParam().values();
         if (!IsSkipped() && values.backing == backing_option::managed) {
-            values.discard = false;  // what is freed may be zero otherwise, and no word of its last owner
+            values.discard = false;  // otherwise freed memory may be zero and not hold the words of its last owner
             remake(values);
         }
     }
@@ -126,7 +126,8 @@ TEST_P(contract_reuse, of_many_pages_is_ordered) {
 }
 
 TEST_P(contract_reuse, across_size_classes_is_ordered) {
-    // The same memory again and again as pages of another size: what stays of one kind is not seen by the next.
+    // The same memory is used repeatedly for pages of another size; the next user must not see data of the previous
+    // kind.
     ASSERT_NO_FATAL_FAILURE(take_the_rest());
     for (const std::uint64_t bytes : {64u << 10, 256u << 10, 32u << 10}) {
         expect_ordered(bytes, {6, 64}, static_cast<std::uint32_t>(scaled(5, 3)));

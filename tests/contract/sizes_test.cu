@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Every size: what malloc returns is large enough, aligned as promised, and nobody else's.
+// Every size: the result of malloc is large enough, aligned as promised, and disjoint from all other blocks.
 
 #include <numeric>
 
@@ -34,7 +34,7 @@ struct measure_each {
 
 bool is_power_of_two(std::uint64_t n) { return (n & (n - 1)) == 0; }
 
-/// What malloc promises of a block of this size.
+/// Returns the alignment that malloc promises for a block of this size.
 std::uint64_t promised_alignment(std::uint64_t bytes, bool runs) {
     if (bytes > largest_page_bytes) {
         return 256;

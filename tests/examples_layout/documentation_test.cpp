@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What docs/layouts.md shows of the examples is what is compiled.
+// The examples that docs/layouts.md shows are the ones that are compiled.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Every input that can be wrong gives one line that names the file, the line and the value, and says what to do.
+// Every invalid input gives one line that names the file, the line and the value, and contains the remedy.
 
 #include <filesystem>
 #include <string>
@@ -20,7 +20,8 @@ namespace {
 using test::gzipped;
 using test::temporary_file;
 
-/// The error's text; the test fails where there is none, where it has several lines or does not name the file.
+/// Returns the error's text. The test fails if there is no error, if it has several lines or if it does not name the
+/// file.
 std::string error_of(std::string_view content, absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
     const temporary_file file("bad", content);
     const absl::StatusOr<edge_list> list = read_graph(file.path());
@@ -35,7 +36,7 @@ struct wrong_text {
     const char* name;
     const char* text;
     const char* line;    ///< ":LINE:" or, for the file as a whole, ":"
-    const char* value;   ///< what the message must name
+    const char* value;   ///< the value that the message must name
     const char* remedy;  ///< and advise
 };
 

@@ -44,7 +44,7 @@ TEST(rmat, degrees_are_skewed) {
     for (std::uint32_t v = 0; v < list.vertices; ++v) {
         without += graph->degree(v) == 0 ? 1 : 0;
     }
-    EXPECT_GT(without, list.vertices / 20);  // a uniform graph of this density has none
+    EXPECT_GT(without, list.vertices / 20);  // a uniform graph of this density has no such vertices
 }
 
 TEST(rmat, numbers_out_of_range_are_refused_with_the_range) {

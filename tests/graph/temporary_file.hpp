@@ -13,7 +13,7 @@
 
 namespace orchard::examples::test {
 
-/// A file with the given content, named after the running test, gone with this object.
+/// A file with the given content, named after the running test and removed with this object.
 class temporary_file {
 public:
     temporary_file(const std::string& name, std::string_view content) {

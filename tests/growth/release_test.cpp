@@ -175,7 +175,7 @@ TEST(GrowthSizes, TwoHeapsThatSeeTheSameFreeMemoryLeaveEachOtherSome) {
     fake_backing second(2000);
     growth a(first, {run_at(0, 2000)}, {4, 1000});
     growth b(second, {run_at(0, 2000)}, {4, 1000});
-    // Both look before either commits.
+    // Both read the free memory before either commits.
     first.say_free(all);
     second.say_free(all);
     a.want_ahead(0, 2000);
@@ -209,7 +209,7 @@ TEST(GrowthSizes, WhereTheMachineHasNotSoMuchLessIsCommitted) {
               failure_reason::commit_failed);
 }
 
-// What was wanted when a commit failed is not gone on with when less is wanted later.
+// Memory that was wanted when a commit failed is not committed later, if less is wanted then.
 TEST(GrowthSizes, AfterAFailureAsMuchIsCommittedAsIsWantedThen) {
     fake_backing memory(2000);
     memory.give_at_most(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What growth commits, in which order, and what becomes of errors; with and without its thread.
+/// The commits of growth, their order, and the handling of errors; with and without the thread of growth.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using rig::fake_backing;
 
 segment_run run_at(std::uint32_t first, std::uint32_t count) { return {segment_index{first}, count}; }
 
-/// As the service does: growth goes on only while there is room for what it has to say.
+/// Reads growth's results as the service does, because growth continues only while it has room for results.
 void take_up(growth& g, std::size_t shard) {
     const bool was_full = g.line(shard).ready.is_full();
     while (g.line(shard).ready.pop()) {

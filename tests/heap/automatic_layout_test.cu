@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What `automatic` is in a heap: the table's layout where the UVM driver moves memory, and its own everywhere else.
+// The meaning of `automatic` in a heap: the table's layout if the UVM driver moves memory, and the heap's own layout
+// otherwise.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@ options values_of(backing_option backing, access_pattern pattern) {
     return values;
 }
 
-/// The layout of a heap that is made so; its configuration must say the same.
+/// Returns the layout of a heap with these options; its configuration must have the same.
 layout layout_of(const options& values) {
     const auto made = heap::create(values);
     EXPECT_TRUE(made.ok()) << made.status();

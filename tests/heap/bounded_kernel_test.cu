@@ -18,7 +18,7 @@
 namespace orchard::test {
 namespace {
 
-/// Each thread asks once, for a block of another size than its neighbours'.
+/// Each thread makes one request, for a size that differs from its neighbours'.
 struct ask_once {
     heap_ref heap;
     std::uint64_t* nulls;  ///< [thread]
@@ -34,7 +34,7 @@ struct ask_once {
 
 class heap_bounded_kernel : public elastic_contract {
 protected:
-    /// On a GPU more warps than it runs at once, so that some begin when the others have waited already.
+    /// On a GPU there are more warps than it runs at once, so that some begin when the others have already waited.
     static simt::grid shape() {
         return GetParam().device == device_option::cuda ? simt::grid{1024, 256} : simt::grid{8, 64};
     }
@@ -54,8 +54,8 @@ protected:
         ASSERT_TRUE(made.ok()) << made.status();
         adopt(*std::move(made));
     }
-    /// A kernel of one request a thread, all of which get null for this reason. The test's report says how long the
-    /// kernel took, under `name`.
+    /// Runs a kernel with one request for each thread, all of which must return null for reason `why`. The test's
+    /// report contains the time of the kernel under `name`.
     void expect_nulls(failure_reason why, const char* name) {
         const auto nulls = array<std::uint64_t>(threads());
         const auto began = absl::Now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What a lane that keeps its block holds of its warp's chunk, and the option that limits it.
+// The memory of a warp's chunk that a lane holds by keeping its block, and the option that limits it.
 
 #include "device/arrays/heap_arrays_impl.cuh"
 #include "tests/support/heap_fixture.hpp"

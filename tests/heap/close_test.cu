@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// heap::close(): requests end with null and a reason, whoever waits goes on, frees are taken.
+// heap::close(): requests end with null and a reason, waiting threads continue, frees still work.
 
 #include <chrono>
 #include <thread>
@@ -93,15 +93,14 @@ TEST_P(heap_close, a_heap_that_was_never_used) {
 TEST_P(heap_close, under_a_kernel_that_uses_pages) { close_under({2, 64}, 64); }
 
 TEST_P(heap_close, under_a_kernel_that_uses_chunks) {
-    // Also where each lane should come to have a segment of its own, and each has another on its way back, the heap
-    // has enough.
+    // The heap has enough memory even if each lane holds a segment and another segment of each lane is in flight.
     close_under({2, heap_segments() < 32 ? 2u : 8u}, largest_page_bytes + 1);
 }
 
 TEST_P(heap_close, under_single_lanes_that_ask_the_host_each_time) { close_under({3, 1}, segments(1)); }
 
 TEST_P(heap_close, trim_after_closing_ends) {
-    // With a deadline that the test's own time limit does not outlive: nothing may wait for it.
+    // The deadline is longer than the test's own time limit, so that waiting for it fails the test.
     options values = GetParam().values();
     values.request_timeout = absl::Minutes(10);
     remake(values);

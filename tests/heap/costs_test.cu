@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What a request costs, counted on the emulated device.
+// The cost of a request, counted on the emulated device.
 
 #include "device/reclaim/acquire.cuh"
 #include "tests/support/heap_fixture.hpp"
@@ -54,7 +54,7 @@ class heap_costs : public heap_contract {
 protected:
     using costs = simt::emulated::costs;
 
-    /// What `rounds` rounds cost, and how many of the counted statistics they changed.
+    /// The cost of `rounds` rounds, and the number of counted statistics that they changed.
     struct measured {
         costs cost;
         std::uint64_t statistics_changed;
@@ -143,7 +143,8 @@ TEST_P(heap_costs, a_warp_costs_what_a_lane_costs) {
     (void)measure(64, 1, ~0u);
     const measured warp = measure(64, 20, ~0u);
     const measured lane = measure(64, 20, 2u);
-    // The statistic of groups of several lanes is the only difference; loads: each lane looks at its descriptor.
+    // Atomics differ only by the statistic of groups with several lanes. Loads differ because each lane reads its own
+    // descriptor.
     EXPECT_LE(warp.cost.device_atomics, lane.cost.device_atomics + 20);
     EXPECT_EQ(warp.cost.device_stores, lane.cost.device_stores);
     EXPECT_LE(warp.cost.device_loads, lane.cost.device_loads + 20 * 31);
@@ -165,7 +166,7 @@ TEST_P(heap_costs, the_cache_keeps_the_host_out) {
 TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
     for (const auto& which : {heap_cases()[0], heap_cases()[1]}) {
         remake(which.values());
-        // More than twice what the segment cache is to keep, in runs of several lengths.
+        // More than twice the target of the segment cache, in runs of several lengths.
         for (const std::uint64_t k : {std::uint64_t{1}, std::uint64_t{3}, heap_segments() / 4}) {
             std::vector<block> blocks;
             for (std::uint64_t i = 0; i < heap_segments() * 3 / 4 / k; ++i) {
@@ -182,7 +183,7 @@ TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
             EXPECT_EQ(after.segments_in_cache, before.segments_in_cache + blocks.size() * k);
             EXPECT_EQ(cost.host_words_read + cost.host_words_written, 0u);
             EXPECT_EQ(cost.pauses, 0u);
-            // All of it is to be had again, also in one piece.
+            // All of it can be allocated again, even in one piece.
             const block whole = allocate_one(largest_chunk());
             EXPECT_NE(whole.address, 0u);
             free_all({whole});
@@ -214,7 +215,8 @@ TEST_P(heap_costs, what_the_host_is_asked_without_a_cache) {
     const statistics before = settled_stats();
     const costs cost = launch({1, 1}, allocate_and_free{h().ref(), segments(1), 10, 1u, 1u});
     const statistics after = settled_stats();
-    // A grant each, and a return of what the round before has freed: the last one stays on the device.
+    // Each round requests a grant and returns the memory that the previous round freed. The last freed memory stays on
+    // the device.
     EXPECT_EQ(after.posts - before.posts, 19u);
     EXPECT_EQ(after.grants - before.grants, 10u);
     EXPECT_EQ(after.returns - before.returns, 9u);

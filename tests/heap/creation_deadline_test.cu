@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The calls of a heap's creation, made while a kernel runs and the first launch of another kernel holds up all
-// work on streams: each call ends while the kernel still runs, and what it leaves is given back later. On a GPU only:
-// the emulated device holds nothing up.
+// The calls that create a heap, made while a kernel runs and the first launch of another kernel delays all work on
+// streams. Each call must end while the kernel still runs, and its resources are released later. On a GPU only, because
+// nothing delays the emulated device.
 
 #include <thread>
 
@@ -70,7 +70,7 @@ protected:
         ASSERT_TRUE(simt::preload<run_until_let_go>(on_).ok);
     }
 
-    /// Ok, or an error that says what to do. Counts the latter.
+    /// Expects OK or an error that contains a remedy. Counts the errors.
     void expect_in_time(const absl::Status& status, const char* what) {
         EXPECT_FALSE(over_.load()) << what << " waited for the kernel";
         if (!status.ok()) {
@@ -122,7 +122,7 @@ TEST_P(creation_deadline, holds_while_the_first_launch_of_a_kernel_waits) {
     const bool runs =
         asking_lanes::wait_until(absl::Seconds(10), [&] { return words_[0].load<simt::order::relaxed>() != 0; });
     std::jthread launcher([&] { loaded = simt::launch(beside_, {1, 32}, loaded_at_its_launch{&words_[2]}); });
-    absl::SleepFor(absl::Milliseconds(60));  // it is there by now; where it is not, nothing is held up
+    absl::SleepFor(absl::Milliseconds(60));  // the launch is in progress by now; if it is not, nothing is delayed
     if (runs) {
         for (int i = 0; i < 3; ++i) {
             create_and_end();
@@ -136,7 +136,7 @@ TEST_P(creation_deadline, holds_while_the_first_launch_of_a_kernel_waits) {
     EXPECT_TRUE(loaded.ok) << loaded.error;
     RecordProperty("calls_that_met_their_deadline", late_);
 
-    // Nothing faults when kept drivers have become idle and go, and all works again.
+    // Kept drivers that have become idle are destroyed without a fault, and all calls work again.
     over_.store(false);
     late_ = 0;
     EXPECT_TRUE(asking_lanes::wait_until(absl::Seconds(10), [] { return detail::release_ended_drivers() == 0; }));

@@ -71,7 +71,7 @@ TEST_P(heap_creation_faults, that_keep_a_heap_from_growing_once_lose_nothing) {
             const std::uint64_t got = fill();
             failed = script_->count(call) - before >= static_cast<std::size_t>(nth);
             EXPECT_LE(got, budget + 2) << call << " " << nth;
-            if (got < budget + 2) {  // the request that failed may also have asked again
+            if (got < budget + 2) {  // the failed request may have been sent a second time
                 ASSERT_TRUE(failed && h().first_failure().has_value()) << call << " " << nth << ": " << got;
                 EXPECT_EQ(h().first_failure()->reason, failure_reason::commit_failed)
                     << name_of(h().first_failure()->reason);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A heap that begins with nothing: it grows within its budgets, says why it does not grow further, and gives memory
-// back.
+// A heap that begins without memory: it grows within its budgets, reports why it cannot grow further, and releases
+// memory.
 
 #include "absl/time/clock.h"
 #include "tests/support/elastic_fixture.hpp"
@@ -113,7 +113,7 @@ TEST_P(heap_elastic, gives_back_what_nobody_asks_for_any_more) {
     EXPECT_GT(fill(), 10u);
 }
 
-// What was given back leaves a gap between others that is too short for what is asked for then.
+// Released memory leaves a gap between other extents that is too short for the next request.
 TEST_P(heap_elastic, commits_in_one_piece_what_is_asked_for_so) {
     for (const bool by_host : {false, true}) {
         options values = values_of(8, 0);

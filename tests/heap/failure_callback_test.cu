@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// When a heap tells its user's function of requests that fail, and of which.
+// The times at which a heap calls the user's function for failed requests, and the requests that it reports.
 
 #include <set>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A service that does not run: the host is told of what fails meanwhile, and with which numbers.
+// A service that does not run: the host still reports failures, and the report contains the right numbers.
 
 #include <future>
 #include <latch>
@@ -22,7 +22,7 @@ protected:
         if (!IsSkipped()) {
             options values = GetParam().values();
             values.request_timeout = absl::Milliseconds(200);
-            values.cached_segments = 0;  // all that is asked for is asked of the service
+            values.cached_segments = 0;  // every request goes to the service
             remake(values);
             kept_ = {allocate_one(segments(3))};
         }

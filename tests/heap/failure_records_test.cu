@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What the host is told of requests that failed: which ones, and the numbers of memory, on heaps whose state is known.
+// The reports of failed requests to the host: their order and reasons, and the memory levels, on heaps in a known
+// state.
 
 #include <thread>
 
@@ -11,7 +12,7 @@
 namespace orchard::test {
 namespace {
 
-/// Every thread asks for more than there is, `rounds` times, each for a number of bytes of its own.
+/// Every thread makes `rounds` requests for more memory than the heap has; each thread's size is different.
 struct ask_too_much {
     heap_ref heap;
     std::uint64_t bytes;
@@ -99,14 +100,14 @@ TEST_P(heap_failures, are_known_by_the_newest_of_each_reason_and_the_first) {
     ASSERT_TRUE(h().first_failure().has_value());
     expect_failure(*h().first_failure(), failure_reason::too_large, too_much);
     EXPECT_EQ(h().first_failure()->count, 4u);
-    // What fails after that is recorded anew.
+    // A later failure is recorded anew.
     EXPECT_EQ(allocate_one(segments(2)).address, 0u);
     expect_failure(*h().last_failure(), failure_reason::out_of_memory_host_budget, segments(2));
 }
 
 TEST_P(heap_failures, of_many_threads_at_once_are_all_counted_and_one_is_told_of) {
     const simt::grid shape{64, 96};
-    constexpr std::uint64_t bytes = std::uint64_t{1} << 62;  // no service is asked
+    constexpr std::uint64_t bytes = std::uint64_t{1} << 62;  // the request does not reach a service
     const auto is_one_of_them = [&](const failure& f) {
         return f.reason == failure_reason::too_large &&
                f.bytes == bytes + std::uint64_t{f.block} * shape.threads_per_block + f.thread;

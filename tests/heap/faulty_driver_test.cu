@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A whole heap over a driver that fails, stands still, or is slow, while kernels ask for memory: who gets none learns
-// why, and when the driver works again the heap serves all.
+// A whole heap over a driver that fails, blocks, or is slow, while kernels allocate. Failed requests have the right
+// reason, and all requests succeed once the driver works again.
 
 #include <thread>
 
@@ -92,7 +92,7 @@ TEST_P(heap_faulty_driver, that_stands_still_is_told_from_a_service_that_does) {
     std::uint64_t got = budget;
     std::jthread kernel([&] { got = fill(); });
     script_->wait_until_reached(held);
-    kernel.join();  // at its deadline: the call goes on
+    kernel.join();  // at its deadline; the driver's call continues
     EXPECT_EQ(got, 0u);
     ASSERT_TRUE(h().last_failure().has_value());
     EXPECT_EQ(h().last_failure()->reason, failure_reason::commit_blocked) << name_of(h().last_failure()->reason);

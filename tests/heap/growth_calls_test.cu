@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Which calls a heap makes of its driver while it grows, shrinks and ends. memory_driver is the only way from a heap's
-// growth to the device, and the driver here records each call: so a call that uses a stream, made while memory is
-// granted or given back, fails these tests.
+// The driver calls of a heap while it grows, shrinks and ends. A heap's growth reaches the device only through
+// memory_driver, and the driver here records each call. These tests therefore fail if a call that uses a stream is made
+// while memory is handed out or released.
 
 #include "absl/time/clock.h"
 #include "tests/support/asking_lanes.cuh"
@@ -38,7 +38,7 @@ struct use_arrays {
 
 class heap_growth_calls : public elastic_contract {
 protected:
-    /// More than one granule of bitmaps covers (128 segments), so that metadata grows, too.
+    /// More segments than one granule of bitmaps covers (128), so that metadata also grows.
     static constexpr std::uint64_t on_device = 150;
     static constexpr std::uint64_t on_host = 10;
 
@@ -112,7 +112,7 @@ TEST_P(heap_growth_calls, of_growth_and_decay_are_of_virtual_memory_alone) {
     for (std::uint64_t i = 0; i < scaled(1024, 128); ++i) {
         sizes.push_back(i % 32 < 20 ? 16 + i : i % 32 < 30 ? 5000 * (i % 32) : segments(1) + 100 * i);
     }
-    // Several threads of each warp ask for more than a page, so that chunks have tails in portions.
+    // Several threads of each warp allocate more than a page, so that chunks have tails in portions.
     std::ranges::sort(sizes);
     sizes.resize(sizes.size() - sizes.size() / 32);
     ASSERT_NO_FATAL_FAILURE(cycle(sizes));
@@ -124,8 +124,8 @@ TEST_P(heap_growth_calls, of_growth_and_decay_are_of_virtual_memory_alone) {
     expect_no_other(mark, virtual_memory, "growing, granting, spilling, freeing and giving back after decay");
 }
 
-// A trim empties what the device keeps, by kernels of the heap's own on the heap's stream, and reads how many posts
-// were answered: the host asks for it, and no growth waits for it. What gives memory back is of virtual memory alone.
+// A trim runs kernels on the heap's stream to empty the segment cache, and reads the number of answered requests. The
+// host requested it, and no growth waits for it. The release itself uses virtual-memory calls only.
 TEST_P(heap_growth_calls, of_trimming_are_a_kernel_and_counters_beside_giving_back) {
     ASSERT_NO_FATAL_FAILURE(cycle({100, 5000, segments(1), segments(2), 700'000, 600'000}, 2));
     const std::size_t mark = script_->mark();

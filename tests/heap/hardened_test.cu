@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a wrong free does: counted with its address, or, in a hardened heap, the end of the kernel. Emulated device
-/// only: on CUDA a trap ends the whole process's use of the GPU.
+/// The effect of an invalid free: it is counted with its address, or, in a hardened heap, ends the kernel. Emulated
+/// device only, because on CUDA a trap ends the process's use of the GPU.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace orchard {
 namespace {
 
-/// The first thread frees `wrong`; the others a page of their own.
+/// The first thread frees `wrong`; the other threads free a page of their own.
 struct free_wrongly {
     heap_ref heap;
     void* wrong;

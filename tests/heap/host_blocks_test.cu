@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Blocks that the host allocates and frees, whoever frees or has allocated them, beside kernels that run.
+// Blocks that the host allocates or frees while kernels run, together with device threads that free or allocate them.
 
 #include <set>
 #include <thread>
@@ -92,7 +92,7 @@ TEST_P(heap_host_blocks, are_freed_once) {
 }
 
 TEST_P(heap_host_blocks, freed_are_at_hand_for_kernels_that_run_short) {
-    // All of the heap, block by block: what kernels find next is what the host has freed.
+    // The host takes the whole heap, block by block, and frees it; the next kernel can allocate exactly this memory.
     for (int round = 0; round < 3; ++round) {
         std::vector<block> all = allocate(std::vector<std::uint64_t>(heap_segments(), segments(1)), 1);
         std::erase_if(all, [](const block& b) { return b.address == 0; });
@@ -133,7 +133,7 @@ TEST_P(heap_host_blocks, that_cannot_be_are_refused_with_the_numbers) {
     expect_empty();
 }
 
-/// What a kernel that waits and the host tell each other, in device memory that the host copies to and from.
+/// The messages between a waiting kernel and the host, in device memory that the host copies.
 struct meeting {
     simt::device_word<std::uint64_t> arrived;
     simt::device_word<std::uint64_t> go;
@@ -141,8 +141,8 @@ struct meeting {
     simt::device_word<std::uint64_t> wrong;  ///< blocks whose contents changed
 };
 
-/// Each thread takes a block, waits, then frees the one that the host gave it; its own the host frees meanwhile. Whom
-/// the host gave none frees its own.
+/// Each thread allocates a block, waits, then frees the block that the host gave it, while the host frees the thread's
+/// block. A thread without a block from the host frees its own.
 struct wait_for_host {
     heap_ref heap;
     meeting* m;
@@ -204,7 +204,8 @@ TEST_P(heap_host_blocks, come_and_go_while_the_device_is_full_of_threads_that_wa
         EXPECT_TRUE((*driver)->read(static_cast<void*>(&word), static_cast<const void*>(&from), sizeof(word)).ok());
         return word.load<simt::order::relaxed>();
     };
-    // Until it is full: those that wait for room arrive when the first ones have gone.
+    // Continues until the heap is full. Threads that waited for a place on the GPU start when the first ones have
+    // ended.
     for (std::uint64_t before = 0, now = 0; now < given_count || now != before;) {
         absl::SleepFor(absl::Milliseconds(20));
         before = std::exchange(now, read(m->arrived));

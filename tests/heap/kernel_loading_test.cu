@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Whether a heap says rightly that kernels are loaded before their first launch, and loads those that it is given.
+// Whether a heap reports correctly that kernels are loaded before their first launch, and whether `preload` loads
+// kernels.
 
 #include <gmock/gmock.h>
 
@@ -65,7 +66,7 @@ TEST_P(kernel_preload, names_the_place_of_what_is_no_kernel) {
 using kernel_loading_DeathTest = heap_contract;
 INSTANTIATE_TEST_SUITE_P(all, kernel_loading_DeathTest, ::testing::Values(heap_cases()[0], heap_cases()[5]), case_name);
 
-// In a process of its own each, as CUDA asks for it once.
+// Each in a process of its own, because CUDA reads the variable once.
 TEST_P(kernel_loading_DeathTest, is_what_the_environment_says_where_loading_can_be_lazy) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     constexpr int eager = 10;

@@ -21,7 +21,7 @@ std::vector<heap_case> managed_cases() {
 
 class heap_managed : public heap_contract {
 protected:
-    /// Without a segment cache, so that what is freed goes to the host.
+    /// Without a segment cache, so that freed segments return to the host.
     void remake_bare(bool discard = true) {
         options values = GetParam().values();
         values.cached_segments = 0;

@@ -36,8 +36,8 @@ protected:
             GTEST_SKIP() << "needs a GPU: " << choice.status().message();
         }
     }
-    /// A heap, and what it lies in where the case says so. In this order: when one takes the place of another, that
-    /// one's memory stays until its heap has ended.
+    /// A heap, and the memory that it lies in if the case supplies it. The order of the members matters: if a heap is
+    /// replaced, its memory must live until it has ended.
     struct placed_heap {
         callers_memory memory;
         heap h;
@@ -103,7 +103,7 @@ TEST_P(heaps, live_side_by_side_and_end_in_any_order) {
     }
 }
 
-// The calling thread's current GPU is whichever it is: a heap knows its own.
+// The test leaves the calling thread's current GPU as it is, because a heap knows its own GPU.
 TEST_P(heaps, of_several_devices_are_used_in_turn) {
     const bool cuda = GetParam().device == device_option::cuda;
     if (const std::size_t gpus = describe_machine().gpus.size(); cuda && gpus < 2) {
@@ -129,7 +129,7 @@ TEST_P(heaps, of_several_devices_are_used_in_turn) {
     }
 }
 
-/// What a process holds that heaps may leave behind.
+/// Resources of the process that heaps might leak.
 struct held {
     std::uint64_t threads = 0;
     std::uint64_t mappings = 0;
@@ -169,14 +169,14 @@ TEST_P(heaps, a_thousand_of_them_leave_nothing_behind) {
             }
         }
     };
-    some(20);  // what is allocated once is there
+    some(20);  // resources that are allocated once exist now
     const held before = held_now(cuda);
     some(scaled(1000, 100));
     const held after = held_now(cuda);
     EXPECT_EQ(after.threads, before.threads);
     EXPECT_EQ(after.files, before.files);
     EXPECT_LE(after.mappings, before.mappings + 20) << "one for each heap would be many more";
-    // A driver may take 100 MiB for itself at some time; what heaps leave behind is missing each time.
+    // A driver may take 100 MiB for itself at some time, but a leak of heaps grows each time.
     const auto is_less = [](const held& now, const held& then) {
         return now.device_free + (std::uint64_t{64} << 20) < then.device_free;
     };
@@ -189,7 +189,7 @@ TEST_P(heaps, a_thousand_of_them_leave_nothing_behind) {
     EXPECT_FALSE(lost) << "device memory is missing after each thousand";
 }
 
-/// A child says by this that it ran its test: a program whose filter matches none ends with 0, too.
+/// The exit code of a child that ran its test; a program whose filter matches no test ends with 0.
 constexpr int ran_to_its_end = 77;
 
 /// Runs the tests of this program that match `filter` in two processes at once; how each ended.
@@ -213,7 +213,8 @@ std::array<int, 2> run_twice(const std::string& filter) {
     return ended;
 }
 
-// What each of the two processes does. It ends its process, so that only who got here ends with this number.
+// The work of each of the two processes. It ends the process itself, so that this exit code proves that the work was
+// done.
 TEST_P(heaps, DISABLED_of_a_child) {
     {
         placed_heap mine = make();
@@ -238,7 +239,7 @@ TEST_P(heaps_DeathTest, a_process_may_end_with_a_heap_that_lives) {
     EXPECT_EXIT(
         {
             static placed_heap never_destroyed = make();
-            // Destroyed last of all, or never: by then the device's runtime may have gone.
+            // Destroyed last of all, or never, because the device's runtime may have ended by then.
             static auto* const leaked = new placed_heap(make());
             std::exit(use(never_destroyed.h) && use(leaked->h) ? 0 : 1);
         },

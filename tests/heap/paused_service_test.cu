@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A service that does not run for a while, or never again, while many lanes wait for it: whoever waits gets its answer
-// late, or null with the reason.
+// A service that pauses for a while, or for ever, while many lanes wait for it. Waiting lanes get their response late,
+// or null with the reason.
 
 #include <thread>
 
@@ -26,7 +26,7 @@ protected:
         }
     }
     [[nodiscard]] bool on_gpu() { return h().executor().kind == simt::device_kind::cuda; }
-    /// On a GPU 4,092 lanes, in whole warps and in warps of one lane; else 388, all of which run at once too.
+    /// On a GPU 4,092 lanes, in whole warps and in warps of one lane; otherwise 388, all of which also run at once.
     [[nodiscard]] simt::grid shape() { return on_gpu() ? simt::grid{124, 33} : simt::grid{emulated_workers, 97}; }
     [[nodiscard]] std::uint64_t lanes() { return std::uint64_t{shape().blocks} * shape().threads_per_block; }
 
@@ -34,7 +34,7 @@ protected:
     void remake_with(absl::Duration timeout) {
         options values = GetParam().values();
         values.request_timeout = deadline_ = timeout;
-        values.cached_segments = 0;  // all that is asked for is asked of the service
+        values.cached_segments = 0;  // every request goes to the service
         values.emulated_workers = emulated_workers;
         values.capacity = segments(on_gpu() ? 2'560 : 256);
         values.range = 4 * values.capacity;
@@ -42,9 +42,9 @@ protected:
         ASSERT_TRUE(h().reserve(values.capacity).ok());
         ASSERT_TRUE(h().template preload<ask_again>().ok());
     }
-    /// Stops the service's work once all lanes wait for it, and runs `job` then; on its thread. Within a quarter of
-    /// the deadline, so that nobody has waited for half of it when the service last showed that it lives; where that
-    /// takes longer, from the beginning. Whether it came about.
+    /// Stops the service once all lanes wait for it, then runs `job` on its thread. All lanes must wait within a
+    /// quarter of the deadline, so that no lane has waited for half of it since the last heartbeat; otherwise tries
+    /// again. Returns true if `job` ran.
     template <class Job>
     bool hold_while_all_wait(const asking_lanes& all, Job job) {
         bool held = false;
@@ -60,7 +60,7 @@ protected:
     }
     /// Each lane got null once, no sooner and not much later than it should: the service is no longer there, or held.
     void expect_null_in_time(const asking_lanes& all) {
-        // Far more than a loaded machine keeps a lane from running: a wait without end is to be told from it.
+        // Far longer than a loaded machine delays a lane, so that only a wait without end exceeds it.
         const absl::Duration most = 2 * deadline_ + absl::Seconds(30);
         const asking_lanes::totals got = all.sum();
         EXPECT_EQ(got.nulls, lanes());

@@ -8,7 +8,7 @@
 namespace orchard::test {
 namespace {
 
-/// The first lane of warp `warp` asks, alone.
+/// Only the first lane of warp `warp` allocates.
 struct one_warp_asks {
     heap_ref heap;
     std::uint64_t bytes;
@@ -24,7 +24,7 @@ struct one_warp_asks {
 
 class heap_shards : public heap_contract {
 protected:
-    /// 100 segments: one shard has 64 of them, the other 36. Warps with an even number ask the first one first.
+    /// 100 segments: one shard has 64 of them, the other 36. Warps with an even number ask the first shard first.
     void use_two() {
         options o = GetParam().values();
         o.shards = 2;

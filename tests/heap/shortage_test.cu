@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A heap that has nothing left: who is refused finds out soon, and what is freed is served again.
+// An exhausted heap: requests fail soon, and memory that is freed can be allocated again.
 
 #include <algorithm>
 
@@ -32,8 +32,9 @@ INSTANTIATE_TEST_SUITE_P(all, heap_shortage,
                          ::testing::Values(heap_cases()[0], heap_cases()[1], heap_cases()[5], heap_cases()[6]),
                          case_name);
 
-// The lanes ask together, then by halves, quarters and so on: 63 times. The host is asked twice the first time, and
-// once for each part after that: no reclaim of this launch can find what the first one has not.
+// The lanes allocate together, then by halves, quarters and so on: 63 requests. The first request asks the host twice,
+// and each later one asks it once, because no reclaim of this launch can find memory that the first reclaim has not
+// found.
 TEST_P(heap_shortage, is_found_out_once_by_a_warp) {
     const std::vector<block> all = fill();
     const std::uint64_t before = posts();
@@ -44,7 +45,7 @@ TEST_P(heap_shortage, is_found_out_once_by_a_warp) {
     expect_empty();
 }
 
-// Pages of eight classes: each asks the host for a slab, one of them twice.
+// Pages of eight classes: each request asks the host for a slab, and one of them asks twice.
 TEST_P(heap_shortage, is_found_out_once_by_all_classes_of_a_warp) {
     const std::vector<block> all = fill();
     const std::uint64_t before = posts();

@@ -54,7 +54,8 @@ TEST_P(heap_slabs, of_a_class_stay_as_many_as_what_is_live_needs) {
         launch(shape, exchange_blocks{h().ref(), bytes, 300, blocks.data()});
         const std::uint32_t pages = class_pages(class_of(static_cast<std::uint32_t>(bytes)));
         const std::uint64_t needed = threads * blocks_each / pages + 1;
-        // Several times as many at most, as groups ask side by side; it once was a new slab every few rounds.
+        // At most several times as many, because groups request slabs concurrently. A regression would create a slab
+        // every few rounds.
         EXPECT_LE(settled_stats().slabs_in_use, 6 * needed) << bytes << " bytes, " << pages << " pages to a slab";
         launch(shape, free_blocks{h().ref(), blocks.data()});
         EXPECT_TRUE(h().trim().ok());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What size classes hold over time, beside what is live: lists of blocks of many sizes that are built and freed again
-// and again, and a heap whose blocks change their size for good.
+// The memory that size classes hold over time, compared with the live memory: lists of blocks of many sizes that are
+// built and freed repeatedly, and a heap whose blocks change their size permanently.
 
 #include <array>
 
@@ -96,7 +96,7 @@ TEST_P(heap_retention, lists_of_many_sizes_do_not_make_classes_grow) {
             held += c.slabs * segment_bytes;
             classes += c.slabs != 0 ? 1 : 0;
         }
-        // A slab for each class that has any page comes on top of the share that the promise is about.
+        // In addition to the promised share, each class that has any page may hold one slab.
         EXPECT_LE(held, live * 6 / 5 + classes * segment_bytes) << "round " << round;
         for (std::uint32_t c = 0; c < class_count && round > rounds / 2; ++c) {
             EXPECT_LE(at_peak.classes[c].slabs, slabs_before[c] + slabs_before[c] / 4 + 2)

@@ -11,7 +11,7 @@ namespace {
 
 class heap_statistics : public heap_contract {
 protected:
-    /// Whether lanes that could meet do is promised on the emulated device only.
+    /// Only the emulated device guarantees that lanes which can converge do so.
     [[nodiscard]] bool groups_are_known() { return h().executor().kind == simt::device_kind::emulated; }
 };
 INSTANTIATE_TEST_SUITE_P(all, heap_statistics, ::testing::ValuesIn(heap_cases()), case_name);

@@ -18,7 +18,7 @@ protected:
         on_.kind = choice->kind;
         values_.device = GetParam();
     }
-    /// Room for `n` segments, wherever it begins.
+    /// Provides room for `n` segments at any alignment.
     void have(std::uint64_t n) {
         auto made = device_array<char>::create(on_, segments(n + 1) - 1);
         ASSERT_TRUE(made.ok()) << made.status();

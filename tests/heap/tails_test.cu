@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Chunks that do not fill whole segments: their tails share segments, come back from the segment cache, and go back to
+// Chunks that do not fill whole segments: their tails share segments, are taken from the segment cache, and return to
 // the host.
 
 #include <random>
@@ -11,7 +11,7 @@
 namespace orchard::test {
 namespace {
 
-/// Thread i asks for the usable size of block i.
+/// Thread i queries the usable size of block i.
 struct size_of_each {
     heap_ref heap;
     const block* blocks;
@@ -93,7 +93,7 @@ TEST_P(heap_tails, come_back_without_a_round_trip) {
 }
 
 TEST_P(heap_tails, of_a_whole_warp_take_little_more_than_was_asked_for) {
-    // One lane asks for 4 MB, two for 600 KB each.
+    // One lane allocates 4 MB, two lanes allocate 600 KB each.
     if (heap_segments() / static_cast<std::uint64_t>(GetParam().shards) < 4) {
         GTEST_SKIP() << "needs a larger heap";
     }

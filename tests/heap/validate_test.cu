@@ -40,7 +40,7 @@ protected:
     }
 
     [[nodiscard]] const device::heap_view& view() const { return peer_->view(); }
-    /// What validate() says with these words changed; they are put back.
+    /// Returns the result of validate() while these words are changed; restores them.
     template <class... Changes>
     std::string finding(const Changes&... changes) {
         planted_fault fault(*peer_);
@@ -54,7 +54,7 @@ protected:
         return {at, value};
     }
     [[nodiscard]] std::uint64_t slab_class() const { return class_of(80); }
-    /// A segment that the host has: none of it is on the device.
+    /// Returns a segment that the host holds, no part of which is on the device.
     [[nodiscard]] std::uint32_t host_segment() const { return view().segments - 1; }
 
     block page_;
@@ -74,7 +74,7 @@ TEST_P(heap_validate, a_bitmap_bit_that_stands_for_no_page) {
     auto* at = &view().bitmap(slab_)[last];
     EXPECT_THAT(finding(becomes(at, peer_->read(at) | std::uint64_t{1} << 63)),
                 HasSubstr(absl::StrFormat("segment %d: bitmap word %d", slab_, last)));
-    // Words behind the class's say something only once they have been cleared for another class.
+    // Words after those of the slab's class have a defined value only after they were cleared for another class.
     EXPECT_THAT(finding(becomes(&view().cleared_words[slab_], device::bitmap_words), becomes(at + 1, 1)),
                 HasSubstr(absl::StrFormat("segment %d: bitmap word %d", slab_, last + 1)));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What a heap says will not work as expected, and that programs print it once.
+// The warnings of a heap, and that programs print each of them once.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ options small_heap(backing_option backing, std::uint64_t host_budget = 0) {
     return values;
 }
 
-/// The emulated device's driver, with something to say.
+/// The emulated device's driver with a warning.
 class warning_driver final : public memory_driver {
 public:
     explicit warning_driver(std::vector<std::string> lines) : lines_{std::move(lines)} {}

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the tests of arrays of lanes share: kernels, and a fixture.
+/// Code that the tests of arrays of lanes share: kernels, and a fixture.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace orchard::test {
 
-/// An element of `Words` x 4 bytes, each word of which says whose it is.
+/// An element of `Words` x 4 bytes, each word of which identifies its owner.
 template <std::uint32_t Words>
 struct alignas(Words * 4) cell {
     std::uint32_t word[Words];
@@ -36,7 +36,7 @@ struct alignas(Words * 4) cell {
     }
 };
 
-/// Thread i asks for `counts[i]` elements; `absent`: it does not come.
+/// Thread i requests `counts[i]` elements; `absent`: it takes no part.
 inline constexpr std::uint64_t absent = ~std::uint64_t{0};
 
 template <class T>
@@ -72,7 +72,7 @@ struct stamp_arrays_each {
     }
 };
 
-/// What is wrong with arrays.
+/// The errors found in arrays.
 struct array_errors {
     simt::device_word<std::uint64_t> changed;  ///< elements that are not what was written
     simt::device_word<std::uint64_t> astray;   ///< elements that `data()` does not find where the array has them
@@ -135,7 +135,8 @@ protected:
         const auto them = array_of(arrays);
         launch(simt::grid_for(arrays.size(), 32), stamp_arrays_each<T>{them.data(), arrays.size()});
     }
-    /// That no element has changed, and that `data()` leads to the same ones. How many arrays have none.
+    /// Checks that no element has changed, and that `data()` leads to the same ones. Returns the number of arrays
+    /// without `data()`.
     template <class T>
     std::uint64_t expect_arrays_stamped(const std::vector<lane_array<T>>& arrays) {
         const auto them = array_of(arrays);
@@ -158,7 +159,7 @@ protected:
         launch(simt::grid_for(sorted.size(), threads_per_block),
                free_arrays_each<T>{heap_ref(h().ref()), them.data(), sorted.size()});
     }
-    /// That each lane that came has what it asked for.
+    /// Checks that each lane that took part has the elements that it requested.
     template <class T>
     static void expect_sizes(const std::vector<lane_array<T>>& arrays, const std::vector<std::uint64_t>& counts) {
         for (std::size_t i = 0; i < counts.size(); ++i) {

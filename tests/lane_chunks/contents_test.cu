@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Arrays of lanes are where they say, are disjoint, and are freed by whoever has them.
+// Arrays of lanes lie at their reported addresses, are disjoint, and can be freed by any thread.
 
 #include <numeric>
 #include <random>
@@ -30,7 +30,8 @@ protected:
         return no_data;
     }
 
-    /// 72 lanes in two warps and a bit, some of which do not come: all of one size; of any; of a few.
+    /// Returns counts for 72 lanes, in two warps and a part of a third. Some lanes take no part; sizes are all the
+    /// same, arbitrary, or a few different ones.
     static std::vector<std::uint64_t> some_counts(int kind, std::uint64_t most, std::mt19937& random) {
         std::vector<std::uint64_t> counts(72, most);
         for (std::uint64_t& n : counts) {
@@ -122,7 +123,7 @@ TEST_P(lane_chunks_contents, whole_segments_and_a_tail) {
     expect_empty();
 }
 
-/// Each lane takes one of several ways; those of one way want the same.
+/// Each lane takes one of several branches; the lanes of one branch request the same size.
 struct allocate_in_branches {
     heap_ref heap;
     lane_array<cell<1>>* arrays;
@@ -135,7 +136,7 @@ struct allocate_in_branches {
         } else if (i % 5 == 0) {
             arrays[i] = heap.allocate_array<cell<1>>(n);
         } else {
-            // These come together, and part there.
+            // These lanes arrive together and diverge there.
             const layout how = i % 2 == 0 ? layout::interleaved(tile::b8) : layout::interleaved(tile::k64);
             arrays[i] = heap.allocate_array<cell<1>>(n + i, i % 7 == 0 ? layout::linear() : how);
         }

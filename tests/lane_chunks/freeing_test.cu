@@ -19,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(all, lane_chunks_freeing, ::testing::ValuesIn(heap_case
 /// A chunk that is a portion, and one of whole segments and a tail.
 const std::uint64_t counts_of_chunks[] = {6'000, 22'000};
 
-/// What `usable_size` says of the first bytes of arrays, and `free` of them and of one behind them.
+/// Calls `usable_size` for the first bytes of arrays, and `free` for these bytes and for one byte further.
 struct free_as_blocks {
     heap_ref heap;
     const lane_array<element>* them;
@@ -92,7 +92,7 @@ TEST_P(lane_chunks_freeing, what_is_no_array_of_the_heap_is_counted) {
         {outside, map, 0, 1},                                                  // not the heap's
         {blocks[0].pointer(), map, 0, 1},                                      // a block
         {pages[0].pointer(), map, 0, 1},                                       // a page
-        {h().ref().view().base + segments(heap_segments()) - 256, map, 1, 1},  // nobody's
+        {h().ref().view().base + segments(heap_segments()) - 256, map, 1, 1},  // memory without an owner
         lane_array<element>::linear(reinterpret_cast<element*>(chunk), 9),     // as if it were a block
     };
     free_arrays(wrong);

@@ -16,7 +16,7 @@ using element = cell<1>;
 
 class lane_chunks_reserved : public arrays_contract {
 protected:
-    /// What one warp asks for, in whole tiles, or OS pages where tiles are larger.
+    /// Returns the request of one warp, in whole tiles, or in OS pages if tiles are larger.
     static std::uint64_t asked_bytes(const std::vector<std::uint64_t>& counts, tile t) {
         const std::uint64_t unit = std::min(bytes_of(t), os_page_bytes);
         std::uint64_t sum = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// heap::validate() knows chunks of arrays, and finds faults that are planted in their records.
+// heap::validate() accepts chunks of arrays, and finds faults that are planted in their records.
 
 #include <gmock/gmock.h>
 
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class lane_chunks_validate : public arrays_contract {
 protected:
-    /// What validate() says with a word changed; it is put back.
+    /// Returns the result of validate() while a word is changed; restores the word.
     template <class Word>
     std::string finding(const heap_peer& peer, Word* at, std::uint64_t value) {
         planted_fault fault(peer);

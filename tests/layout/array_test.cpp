@@ -32,7 +32,8 @@ std::uint64_t number(T* p) {
     return reinterpret_cast<std::uint64_t>(p);
 }
 
-/// Every element's place is the map's, by indices of every type; pieces follow each other and hold what they say.
+/// Checks that every element lies at the map's address, by indices of every type, and that pieces are consecutive and
+/// hold the right elements.
 template <class T>
 void expect_follows(const lane_map& map, std::uint32_t position, std::uint64_t size) {
     SCOPED_TRACE(testing::Message() << "position " << position << ", " << size << " elements of " << sizeof(T) << " B");

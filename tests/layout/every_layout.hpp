@@ -3,7 +3,7 @@
 
 #pragma once
 
-/// What the tests of layouts go through.
+/// The range of layouts in the tests.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ inline constexpr tile every_tile[] = {tile::b4,   tile::b8,   tile::b16,  tile::
                                       tile::b128, tile::b256, tile::b512, tile::k1,  tile::k2,
                                       tile::k4,   tile::k8,   tile::k16,  tile::k32, tile::k64};
 
-/// `act(tile, lanes)` for all 15 tiles with 1 to 32 lanes; stops at the first failure, and says where.
+/// Calls `act(tile, lanes)` for all 15 tiles with 1 to 32 lanes; stops at the first failure, and reports its layout.
 template <class Act>
 void for_every_tile_and_width(Act act) {
     for (const tile t : every_tile) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Arrays of lanes in kernels, on both devices: what is written through one view is read through all others, by the
-/// lanes that own it, by other lanes of the warp, and by other warps.
+/// Arrays of lanes in kernels, on both devices. Data that is written through one view is read through all others, by
+/// the lanes that own it, by other lanes of the warp, and by other warps.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@
 
 namespace orchard::test {
 
-/// What thread `owner` writes as element `i`.
+/// Returns the value that thread `owner` writes as element `i`.
 ORCHARD_FN constexpr std::uint32_t content(std::uint64_t owner, std::uint64_t i) {
     return static_cast<std::uint32_t>(owner * 100'003 + i * 7 + 1);
 }
@@ -46,7 +46,7 @@ struct chunks {
 /// Each thread fills its array: by index, by iterator, by pieces, or through the pointer, in turns.
 struct fill_own {
     chunks all;
-    lane_ptr<std::uint32_t>* pointers;  ///< one a thread; null where the layout has none
+    lane_ptr<std::uint32_t>* pointers;  ///< one for each thread; null if the layout has none
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t me = at.global_thread();
@@ -78,7 +78,7 @@ struct fill_own {
     }
 };
 
-/// Each thread follows the pointer of another warp's thread, and counts what is not as it was written.
+/// Each thread follows the pointer of another warp's thread, and counts wrong elements.
 struct follow_others {
     chunks all;
     const lane_ptr<std::uint32_t>* pointers;
@@ -104,7 +104,7 @@ struct follow_others {
     }
 };
 
-/// Each lane hands its pointer to the next lane, which changes the elements; the owner looks at them again.
+/// Each lane passes its pointer to the next lane, which changes the elements; then the owner reads them.
 struct change_neighbours {
     chunks all;
     simt::device_word<std::uint32_t>* errors;
@@ -112,7 +112,7 @@ struct change_neighbours {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t me = at.global_thread();
         const lane_ptr<std::uint32_t> mine = all.array_of(me).data();
-        const simt::lane_mask here = ~simt::lane_mask{0};  // blocks are whole warps, and all lanes come here
+        const simt::lane_mask here = ~simt::lane_mask{0};  // blocks are whole warps, and all lanes arrive here
         const int previous = (simt::lane_id() + simt::warp_size - 1) % simt::warp_size;
         const auto theirs = lane_ptr<std::uint32_t>::from_bits(simt::shuffle(here, mine.bits(), previous));
         for (std::uint64_t i = 0; i < all.elements; ++i) {

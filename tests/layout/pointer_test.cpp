@@ -154,7 +154,7 @@ TYPED_TEST(LanePtrOf, WalksAtRandomAsTheModel) {
 }
 
 TEST(LanePtr, TakesIndicesAtTheEndsOfTheirTypes) {
-    // Lanes of 2^35 bytes: what does not fit 32 bits does not wrap.
+    // Lanes of 2^35 bytes: offsets of more than 32 bits do not wrap.
     const auto p = lane_ptr<char>::from_address(reinterpret_cast<char*>(base + 3 * 16 + 9), tile::b16, 5);
     const auto expect = [&](auto n) {
         const std::uint64_t chunk = base - (std::uint64_t{32} << 33);

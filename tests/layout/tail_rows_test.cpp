@@ -40,7 +40,7 @@ std::vector<row> rows_of(std::uint64_t tile_bytes, std::uint64_t lane_bytes) {
     return rows;
 }
 
-/// Holds every page of a chunk against `rows_of`; looks at the first and last bytes of pages, and one within.
+/// Compares every page of a chunk with `rows_of`, at the first and last bytes of the page, and at one within.
 void expect_rows(tile t, std::uint32_t width, std::uint64_t lane_bytes) {
     SCOPED_TRACE(testing::Message() << bytes_of(t) << " B tiles, " << width << " lanes of " << lane_bytes << " B");
     const lane_map map = lane_map::with_tail_rows(t, width, lane_bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Waiters that give up while others wait, and posts for which nobody ever waits: no grant is lost or handed out twice.
+/// Groups that give up while others wait, and requests for which no group waits: no grant is lost or handed out twice.
 
 #include <gtest/gtest.h>
 

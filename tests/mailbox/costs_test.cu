@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What posting and waiting cost, by count.
+/// The cost of sending requests and of waiting, by count.
 
 #include <gtest/gtest.h>
 
@@ -49,9 +49,9 @@ TEST(Costs, ARefusedPostWritesNothing) {
     EXPECT_EQ(box.claimed(), 0u);
 }
 
-// One lane of the first warp stands for a poller at work: it holds the lease, changes its word, and delivers.
+// One lane of the first warp acts as a working poller: it holds the lease, changes its word, and delivers.
 TEST(Costs, WaitingGroupsReadNoHostMemory) {
-    constexpr std::uint64_t patience_ns = 4'000'000;  // less than what makes a poller count as lost
+    constexpr std::uint64_t patience_ns = 4'000'000;  // less than the time after which a poller counts as stopped
     bool undisturbed = false;
     for (int attempt = 0; attempt < 200 && !undisturbed; ++attempt) {
         scripted_mailbox box(mailbox::shape{64, 8});

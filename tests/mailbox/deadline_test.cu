@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Waits that end without an answer: what the reason is, and what becomes of the slot and of a late grant.
+/// Waits that end without a response: the reason, and the fate of the slot and of a late grant.
 
 #include <gtest/gtest.h>
 
@@ -109,7 +109,7 @@ TEST_P(Deadline, OfABlockedCommitIsNotReachedByThoseThatAskForAsMuchThen) {
 TEST_P(Deadline, CountsFromTheLastProgress) {
     box_.client.timeout_ns = 400 * ms;
     const ticket r = box_.ask(1);
-    // Answers to others arrive for longer than the deadline, then that to the post.
+    // Responses to other requests arrive for longer than the deadline, then the one to this request.
     std::thread others([&] {
         std::uint64_t word = box_.take_lease_and_stop();
         const absl::Time end = absl::Now() + absl::Milliseconds(1000);
@@ -142,7 +142,7 @@ TEST_P(Deadline, OfAPostCountsFromTheLastProgress) {
     for (int i = 0; i < 4; ++i) {
         asked.push_back(box_.ask(1));
     }
-    // The mailbox works, for others: answers are delivered, but each time somebody else is faster to take the slot.
+    // The mailbox works for other groups: responses are delivered, but another group is always faster to take the slot.
     std::thread others([&] {
         std::uint64_t word = box_.take_lease_and_stop();
         const absl::Time end = absl::Now() + absl::Milliseconds(1000);
@@ -176,11 +176,11 @@ TEST_P(Deadline, OfAPostIsNotReachedWhileItCanFreeASlotAsPoller) {
     EXPECT_EQ(box_.sunk.get(&completion_record::last_count), 1u);
 }
 
-// Where many lanes take turns on one host thread, a look for answers takes longer than it is to the next look.
+// If many lanes take turns on one host thread, one check for responses takes longer than the check interval.
 TEST(DeadlineOfWarps, IsReachedHoweverLongALookTakes) {
     scripted_mailbox box(mailbox::shape{64, 8}, 20 * ms);
     simt::device_word<std::uint32_t> gave_up{0};
-    // So that a wait which never gives up ends all the same.
+    // Ends the test even if a wait never gives up.
     const std::jthread rescue([&](const std::stop_token& over) {
         for (int i = 0; i < 500 && !over.stop_requested(); ++i) {
             absl::SleepFor(absl::Milliseconds(10));

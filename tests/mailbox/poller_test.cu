@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Pollers that stop, at every point of their work: whoever follows loses nothing and hands nothing over twice.
+/// Pollers that stop at every point of their work: their successor loses no response and delivers none twice.
 
 #include <gtest/gtest.h>
 
@@ -87,7 +87,8 @@ TEST_P(Poller, ThatDeliveredWithoutMovingTheCursorIsHarmless) {
     EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
 }
 
-// Of four delivered answers the host has written over the first `n`: they are passed, the others met once more.
+// Of four delivered responses the host has overwritten the first `n`: these are passed over, the rest are read once
+// more.
 TEST_P(Poller, WhoseDeliveredAnswersWereWrittenOverIsHarmless) {
     for (std::uint32_t over = 1; over <= 4; ++over) {
         const std::uint64_t cursor = box_.cursor();
@@ -131,7 +132,7 @@ TEST_P(Poller, ThatStopsHalfWayLosesNoAnswer) {
     const ticket again = box_.ask(7);
     ASSERT_EQ(again.slot, asked[2].slot);
     box_.serve(700);
-    // Only now does anybody wait long enough to take over. Nobody is to wait in vain.
+    // Only from here on does a group wait long enough to take over, so that no group waits in vain.
     box_.client.timeout_ns = 200'000'000;
     for (const std::uint32_t i : {0u, 1u, 3u}) {
         expect_grant(asked[i], 10 * i);

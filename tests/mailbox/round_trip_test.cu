@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Many groups, few slots, narrow tags: every answer reaches who asked, once, whatever the masks and the order.
+/// Many groups, few slots, narrow tags: every response reaches its group exactly once, for all masks and orders.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using word32 = simt::device_word<std::uint32_t>;
 
 enum class groups : int { whole_warps, single_lanes, thirds, changing };
 
-/// A number that the lanes of one group share and others of the warp do not.
+/// Returns a number that the lanes of one group share and other lanes of the warp do not have.
 std::uint32_t group_key(groups by, simt::thread_position at, std::uint32_t round) {
     switch (by) {
         case groups::whole_warps: return 0;
@@ -42,7 +42,7 @@ struct load_case {
     groups by;
     simt::grid grid;
     std::uint32_t rounds;
-    unsigned workers;  ///< with more than one, the host may stop a poller for so long that a 2-bit tag comes round
+    unsigned workers;  ///< with more than one, the host may stop a poller for so long that a 2-bit tag is used again
 };
 
 class RoundTrip : public ::testing::TestWithParam<load_case> {};
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Loads, RoundTrip,
                                            load_case{{16, 8, 4}, groups::changing, {4, 64}, 10, 3}),
                          name_of);
 
-// The count asked for names the group; the answers come in an order that has nothing to do with that of the posts.
+// The requested count identifies the group; the order of the responses is independent of that of the requests.
 class OutOfOrder : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(OutOfOrder, AnswersReachWhoAsked) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Each deliberate fault of `device/simt/mutation.cuh` is found by a scenario within its budget of seeds, and the same
-/// seeds find nothing in the code as it is.
+/// A scenario finds each deliberate fault of `device/simt/mutation.cuh` within its budget of seeds. The same seeds find
+/// no fault in the unchanged code.
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ const char* name_of(fault f) {
     return "";
 }
 
-/// What the run of one seed finds; empty where it finds nothing.
+/// Returns the finding of the run of one seed; empty if there is none.
 std::string run_seed(const scenario& s, std::uint64_t seed) {
     const auto how = seed % 2 == 0 ? simt::explore::strategy::uniform : simt::explore::strategy::priority;
     const auto choices = simt::explore::choices_of(how, seed);

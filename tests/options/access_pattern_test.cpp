@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The option that says how lanes access their arrays, and the layout that a heap with such options has.
+// The option for the access pattern of lanes, and the layout of a heap with such options.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(AccessPatternOption, AnyOtherNameIsRefusedWithTheNamesThereAre) {
     EXPECT_EQ(validate(values).message(), "access_pattern: 7 " + names);
 }
 
-// Nothing has a heap's portions follow the table: they are what the option says, and its default must be right.
+// A heap's portions follow the option and not the table, so the option's default must match the table.
 TEST(RecommendedLayouts, ArePlacedAsHeapsAreByDefault) {
     for (const recommendation& r : recommended_layouts) {
         EXPECT_EQ(r.fits.portions, options{}.portions);
@@ -71,7 +71,7 @@ TEST(AutomaticLayout, IsAutomaticWhereNothingMoves) {
         for (std::size_t i = 0; i < access_pattern_names.size(); ++i) {
             options values;
             values.backing = backing;
-            values.allow_oversubscription = true;  // says something of managed memory alone
+            values.allow_oversubscription = true;  // concerns managed memory only
             values.host_budget = std::uint64_t{1} << 30;
             values.advice = managed_advice::cpu_resident;
             values.access_pattern = static_cast<access_pattern>(i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The options that say where memory lies: layouts of arrays, and how tails share VA blocks.
+// The options for the placement of memory: layouts of arrays, and the sharing of VA blocks by tails.
 
 #include <gtest/gtest.h>
 

@@ -100,7 +100,7 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
         }
     }
     EXPECT_EQ(listed, std::size(ranges));
-    // Switches and choices have none: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
+    // Switches and choices have no range: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
     // portions, layout, access_pattern, lane_order.
     EXPECT_EQ(option_table().size(), std::size(ranges) + 11);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The OR-tree and what it is measured against answer alike, so that the benchmark compares equal work.
+/// The OR-tree and its baselines give the same results, so that the benchmark compares equal work.
 
 #include <random>
 #include <vector>

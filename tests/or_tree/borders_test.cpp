@@ -33,7 +33,7 @@ TEST(or_tree_borders, the_only_run_is_found_wherever_it_lies) {
     }
 }
 
-// A run one shorter lies lower at each earlier border: none of them may be taken for the right one.
+// At each earlier border lies a run that is one segment shorter; none of them may be taken for the right one.
 TEST(or_tree_borders, near_misses_before_it_are_passed) {
     for (const std::uint32_t k : {2u, 16u, 63u, 64u, 65u, 100u, 127u, 128u, 500u}) {
         or_tree tree(segments, false);

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What an `or_tree` must answer, computed the slow way.
+/// The expected results of an `or_tree`, computed the slow way.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A heap of each published algorithm, by its view: `get_page` and `free_page`, the faults of published code
-// (random_walk/faults_test.cu says which), and what `published_heaps` promises. The contract: tests/contract_policies.
+// A heap of each published algorithm, through its view: `get_page` and `free_page`, the faults of published code
+// (listed in random_walk/faults_test.cu), and the promises of `published_heaps`. The contract: tests/contract_policies.
 
 #include <atomic>
 
@@ -94,7 +94,7 @@ TEST_P(policy_heap, a_page_freed_while_others_are_taken_is_not_lost) {
         visit([&](auto ref) {
             launch(threads, free_beside_gets<decltype(ref)>{ref, page, held.data(), got.data(), threads, rounds});
         });
-        // What both hold is disjoint, and all that is left can still be had.
+        // The blocks of both are disjoint, and all remaining memory can still be allocated.
         std::vector<void*> all = to_host(held);
         const std::vector<void*> others = to_host(got);
         all.insert(all.end(), others.begin(), others.end());

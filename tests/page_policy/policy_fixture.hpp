@@ -22,7 +22,7 @@ namespace orchard::test {
 
 using device::page_policy;
 
-/// Thread i asks for a page of `bytes`, where it has none at `blocks[i]`.
+/// Thread i allocates a page of `bytes`, if it has none at `blocks[i]`.
 template <class Ref>
 struct get_pages {
     Ref heap;
@@ -54,7 +54,7 @@ struct free_pages {
     }
 };
 
-/// Every other warp frees the pages that it holds, one after another; the others get pages.
+/// Every other warp frees the pages that it holds, one after another; the other warps allocate pages.
 template <class Ref>
 struct free_beside_gets {
     Ref heap;
@@ -146,7 +146,7 @@ protected:
     void free(device_array<void*>& blocks) {
         visit([&](auto ref) { launch(blocks.size(), free_pages<decltype(ref)>{ref, blocks.data(), blocks.size()}); });
     }
-    /// How many of them are no null; each must lie in the heap at a page of its own.
+    /// Returns the number of blocks that are not null; each must lie in the heap at a page of its own.
     std::size_t different(std::vector<void*> blocks, std::uint64_t bytes) {
         blocks.erase(std::remove(blocks.begin(), blocks.end(), nullptr), blocks.end());
         std::sort(blocks.begin(), blocks.end());

@@ -10,7 +10,7 @@ namespace {
 
 using ref_type = published_ref<page_policy::rw_malloc>;
 
-/// One thread asks for blocks, one after another, aligned to `alignment`; 0: as malloc.
+/// One thread allocates blocks, one after another, aligned to `alignment`; 0: as malloc.
 struct ask {
     ref_type heap;
     const std::uint64_t* bytes;
@@ -27,7 +27,7 @@ struct ask {
     }
 };
 
-/// Thread i asks for `bytes[i]`.
+/// Thread i allocates `bytes[i]`.
 struct ask_together {
     ref_type heap;
     const std::uint64_t* bytes;

@@ -42,7 +42,7 @@ parent_range parent_of(const portion& p) {
     return {leaf / width * width, leaf / width * width + width};
 }
 
-// Pairs whose parents' subtrees overlap: equation (3) allows none.
+// Counts pairs whose parents' subtrees overlap; equation (3) allows none.
 int overlaps(const std::vector<portion>& live) {
     int found = 0;
     for (std::size_t i = 0; i < live.size(); ++i) {
@@ -120,8 +120,8 @@ TEST(algorithm_2, places_equal_portions_as_the_tree) {
     }
 }
 
-// As printed, the sibling of a warptree keeps its 1 and is given to a smaller portion, inside the parent's subtree:
-// what equation (3) forbids. A fault there then prefetches across both (5 of 8 leaves are more than 51 %).
+// As printed, the sibling of a warptree keeps its 1 and is given to a smaller portion, inside the parent's subtree.
+// Equation (3) forbids this, because a fault there then prefetches across both (5 of 8 leaves are more than 51 %).
 TEST(algorithm_2, as_printed_breaks_equation_3) {
     linear_portion_tree printed(1, portion_marking::printed);
     const auto first = printed.take(leaf_count{4});

@@ -20,7 +20,7 @@
 namespace orchard {
 namespace {
 
-/// A chunk: `whole` segments from `first` on, and a tail that follows them or, where there are none, lies anywhere.
+/// A chunk: `whole` segments from `first` on, and a tail that follows them. Without segments, the tail lies anywhere.
 struct chunk {
     segment_index first = no_segment;
     std::uint32_t whole = 0;
@@ -133,7 +133,7 @@ TEST_P(chunks, have_one_range_each_and_share_no_leaf) {
     std::uint32_t refused = 0;
     for (int step = 0; step < 20000; ++step) {
         if (random() % 20 < 11 || live.size() == 0) {
-            // Half of them under 2 MiB, the others up to 10 MiB.
+            // Half of the chunks are under 2 MiB, the other half up to 10 MiB.
             const std::uint64_t most = random() % 2 == 0 ? segment_bytes : 5 * segment_bytes;
             const std::uint64_t bytes = 1 + random() % most;
             const auto c = space.allocate(bytes);

@@ -58,7 +58,7 @@ struct operations {
     }
 
 private:
-    // Found exactly where the model says that one fits, at a place that it allows.
+    // Checks that a portion is found exactly if one fits in the model, at a place that the model allows.
     static void take(std::uint32_t asked, portion_tree& tree, portion_model& model) {
         const bool fits = model.fits(asked);
         const auto p = tree.take(leaf_count{asked});
@@ -133,11 +133,11 @@ INSTANTIATE_TEST_SUITE_P(every, portion_tree_sequences,
                                            small_space{{2, padded, 8}, 6, 0}),
                          name_of);
 
-// --- every state: what sequences of any length reach, and every operation in each of them ---
+// --- every state that a sequence of operations can reach, and every operation in each state ---
 
 class portion_tree_states : public ::testing::TestWithParam<small_space> {
 protected:
-    // The records of all blocks tell a state: the index is a function of them, which `validate` checks.
+    // The records of all blocks identify a state: the index is a function of them, which `validate` checks.
     static std::string key_of(portion_tree& tree) {
         std::string key;
         for (std::uint32_t block = 0; block < GetParam().shape.segments; ++block) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What a `portion_tree` must hold and what it may answer, computed the slow way: sets of intervals, compared in pairs.
+/// The expected contents and results of a `portion_tree`, computed the slow way: sets of intervals, compared in pairs.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +30,8 @@ public:
     bool join(std::uint32_t block) { return turn(block, true); }
     bool leave(std::uint32_t block) { return block < in_.size() && in_[block].empty() && turn(block, false); }
 
-    /// The leaves that a portion of `asked` gets, 0 where there is no such portion: the rule in words of its own.
+    /// Returns the leaves of a portion for which `asked` leaves are requested, 0 if there is no such portion; written
+    /// independently of the tested code.
     [[nodiscard]] std::uint32_t own(std::uint32_t asked) const {
         if (shape_.policy == portion_policy::packed) {
             return asked < shape_.block_leaves ? asked : 0;
@@ -42,8 +43,8 @@ public:
         }
         return 0;
     }
-    /// Whether `p` could be placed now. Padded: its parent, [first, first + 2 * leaves), is a node of the tree that
-    /// meets nobody else's parent.
+    /// Returns true if `p` could be placed now. Padded: its parent, [first, first + 2 * leaves), is a node of the tree
+    /// that overlaps no other portion's parent.
     [[nodiscard]] bool allowed(const portion& p) const {
         const std::uint32_t block = to_underlying(p.block);
         const std::uint32_t first = to_underlying(p.first);
@@ -56,7 +57,7 @@ public:
             return first < to_underlying(other.first) + width(other) && to_underlying(other.first) < first + reserved;
         });
     }
-    /// Whether a portion of `asked` leaves can be placed in `block` at a multiple of `alignment`.
+    /// Returns true if a portion of `asked` leaves can be placed in `block` at a multiple of `alignment`.
     [[nodiscard]] bool fits_in(std::uint32_t block, std::uint32_t asked, std::uint32_t alignment = 1) const {
         for (std::uint32_t first = 0; own(asked) != 0 && first < shape_.block_leaves; first += alignment) {
             if (allowed(portion_at(block, first, own(asked)))) {
@@ -65,7 +66,7 @@ public:
         }
         return false;
     }
-    /// Whether it can be placed anywhere.
+    /// Returns true if the portion can be placed in any block.
     [[nodiscard]] bool fits(std::uint32_t asked, std::uint32_t alignment = 1) const {
         for (std::uint32_t block = 0; block < in_.size(); ++block) {
             if (joined_[block] && fits_in(block, asked, alignment)) {
@@ -76,7 +77,7 @@ public:
     }
 
     void add(const portion& p) { in_[to_underlying(p.block)].push_back(p); }
-    /// What releasing `p` must answer; forgets it.
+    /// Returns the expected result of releasing `p`; removes `p`.
     portion_release release(const portion& p) {
         if (to_underlying(p.block) >= in_.size()) {
             return portion_release::refused;
@@ -100,7 +101,8 @@ public:
         return all;
     }
 
-    /// What is wrong with `tree`, or nothing: it validates, and has these blocks, these portions and these counts.
+    /// Returns the first fault of `tree`, or an empty string: it must be valid and have these blocks, these portions
+    /// and these counts.
     [[nodiscard]] std::string difference(const portion_tree& tree) const {
         if (const absl::Status s = tree.validate(); !s.ok()) {
             return s.ToString();

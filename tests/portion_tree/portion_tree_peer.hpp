@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Reaches into a `portion_tree`: to tell states apart, and to plant the faults that `validate` must find.
+/// Accesses the private state of a `portion_tree`, to distinguish states and to plant the faults that `validate` must
+/// find.
 
 #include <cstdint>
 

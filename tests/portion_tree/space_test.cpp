@@ -60,7 +60,8 @@ TEST_P(portion_space, blocks_join_once_and_leave_when_empty) {
     EXPECT_TRUE(tree_.validate().ok()) << tree_.validate();
 }
 
-// A chunk of k whole segments and a tail: the tail's block joins with the tail at its left, and holds others besides.
+// A chunk of k whole segments and a tail: the tail's block follows directly, begins with the tail, and also holds other
+// portions.
 TEST_P(portion_space, the_tail_of_a_chunk_follows_its_whole_segments) {
     const segment_index next{64};
     EXPECT_EQ(tree_.take_leftmost(next, leaf_count{4}), portion_at(64, 0, 4));

@@ -128,7 +128,7 @@ TEST(Theorem1, LacksATerm) {
             EXPECT_LT(std::abs(theorem_1_ratio_corrected(s, width) - 1), (ratio - 1) / 2);
         }
         EXPECT_LT(before, 1.003);
-        // T = 2^20, a tenth of it free and taken: U / w is 30 % of what U' is with words of 64 bits.
+        // T = 2^20, a tenth of it free and taken: U / w is 30 % of U' with words of 64 bits.
         EXPECT_GT(theorem_1_ratio({1 << 20, 104'857, 104'857}, width), 1.1);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Many groups take, put and drain at once: no segment has two owners, and none is lost.
+/// Many groups take, put and drain at the same time: no segment has two owners, and none is lost.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class SegmentCacheUnderLoad : public ::testing::TestWithParam<std::uint32_t> {
 protected:
     explicit SegmentCacheUnderLoad() : heap_{GetParam()}, owners_(GetParam()) {}
 
-    /// Leader only: the run is somebody's now.
+    /// Leader only: records that the run now has an owner.
     void own(segment_run run) {
         for (std::uint32_t i = 0; i < run.count; ++i) {
             shared_.fetch_add<order::relaxed>(owners_[to_underlying(run.first) + i].fetch_add<order::relaxed>(1));
@@ -75,7 +75,7 @@ TEST_P(SegmentCacheUnderLoad, NoSegmentHasTwoOwners) {
     EXPECT_TRUE(heap_.summary_is_complete());
 }
 
-// Runs of different lengths in one word overlap: who wins only a part must let go of it.
+// Runs of different lengths overlap in one word; a group that wins only a part of its run must return that part.
 TEST(SegmentCacheUnderContention, NoSegmentOfOneWordHasTwoOwners) {
     constexpr std::uint32_t all = 20;
     heap_memory heap(64);
@@ -156,7 +156,7 @@ TEST_P(SegmentCacheUnderLoad, DrainingBesideTakersLosesNothing) {
     EXPECT_TRUE(heap_.summary_is_complete());
 }
 
-// What is written to a segment before it is put is seen by who takes it: the thread sanitizer looks.
+// Writes to a segment before it is put are visible to the group that takes it; the thread sanitizer checks it.
 TEST_P(SegmentCacheUnderLoad, PuttingReleasesAndTakingAcquires) {
     std::vector<std::uint64_t> content(GetParam());  // not atomic: the segment cache orders
     device::cache_put(heap_.view, {segment_index{0}, GetParam()});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What one group puts into the segment cache and takes out of it.
+/// The runs that one group puts into the segment cache and takes from it.
 
 #include <gtest/gtest.h>
 
@@ -212,8 +212,8 @@ TEST(SegmentCache, ASearchForARunOfSeveralLooksAtSoManyWordsAndNoMore) {
     EXPECT_EQ(cache_level(heap.view), words - 1);
 }
 
-/// Loads of one lane that takes the only two segments of a segment cache, and then finds none, in a range of `count`
-/// segments.
+/// Returns the loads of one lane that takes the only two segments of a segment cache, and then finds none, in a range
+/// of `count` segments.
 std::uint64_t loads_in_range(std::uint32_t count) {
     device::heap_state state{};
     std::vector<simt::device_word<std::uint64_t>> words((count + 63) / 64);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What is said about a wrong change, and that `validate` finds each kind of planted fault.
+/// The error for each wrong change, and that `validate` finds each kind of planted fault.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a service answers while a commit does not end.
+/// The responses of a service while a commit does not end.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using rig::ring_client;
 using rig::service_rig;
 using rig::service_setup;
 
-/// A service whose commits may be under way for a millisecond.
+/// A service whose commits may take a millisecond before they count as blocked.
 class ServiceBlocked : public ::testing::Test {
 protected:
     static service_setup shape() {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A service of whose segments none is committed, and which grows when the test says so.
+/// A service without committed segments, which grows when the test requests it.
 
 #include <gtest/gtest.h>
 

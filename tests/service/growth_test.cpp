@@ -147,7 +147,7 @@ TEST_F(ServiceGrowth, RefusesParkedGrantsWhenAllIsCommitted) {
 }
 
 TEST_F(ServiceGrowth, KeepsToTheSlotsThatThereAre) {
-    // As many parked grants as slots, all answered in the end.
+    // As many waiting requests as slots, all of which are answered in the end.
     std::vector<ring_client::id> asked;
     for (std::uint32_t i = 0; i < host_.box.shape.slots; ++i) {
         asked.push_back(client_.ask(1));
@@ -193,7 +193,7 @@ TEST_F(ServiceGrowth, AFailedCommitAnswersParkedGrantsWithItsReason) {
     expect_valid();
 }
 
-// The service asks again for a request that comes later: memory may have become free elsewhere.
+// The service tries again for a later request, because memory may have become free elsewhere.
 TEST_F(ServiceGrowth, ACommitThatFailedOnceIsTriedAgainForALaterRequest) {
     host_.memory.end_with(absl::ResourceExhaustedError("not now"));
     const auto failing = client_.ask(3);

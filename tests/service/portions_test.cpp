@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Chunks with tails: where the service places them, what it takes back, and when a segment holds portions no more.
+/// Chunks with tails: their placement by the service, their return, and the end of a segment's use for portions.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ struct chunk_desk {
         EXPECT_TRUE(host.service.validate().ok()) << host.service.validate();
         return client.take().value_or(response{});
     }
-    /// What was granted; no segment where nothing was.
+    /// Returns the grant; it has no segment if the request failed.
     grant ask(std::uint32_t segments, std::uint32_t leaves) {
         client.ask_chunk(segments, leaves);
         last = answered();
@@ -143,7 +143,7 @@ TEST(ServicePortions, WaitForMemoryThatIsBeingCommitted) {
     expect_tail(g, 1, 0);
 }
 
-/// Random chunks come and go: no leaf has two owners, and in the end all segments are free.
+/// Random chunks are taken and returned: no leaf has two owners, and in the end all segments are free.
 class random_chunks : public ::testing::TestWithParam<portion_policy> {};
 INSTANTIATE_TEST_SUITE_P(ServicePortions, random_chunks,
                          ::testing::Values(portion_policy::packed, portion_policy::padded),

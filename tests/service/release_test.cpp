@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Committed memory that nobody has is given up, and committed again when it is asked for.
+/// Committed memory without an owner is released, and committed again on request.
 
 #include <gtest/gtest.h>
 
@@ -130,7 +130,7 @@ TEST_F(ServiceRelease, WhatWasGivenUpIsCommittedAgainWhenItIsAskedFor) {
     }
 }
 
-// More extents than can be under way at once: the rest goes with the next call.
+// More extents than can be in release at once: the rest is released by the next call.
 TEST_F(ServiceRelease, GivesUpManyExtentsInSeveralCalls) {
     for (std::uint32_t i = 0; i < 256; ++i) {
         EXPECT_EQ(take(1), i);
@@ -147,7 +147,7 @@ TEST_F(ServiceRelease, GivesUpManyExtentsInSeveralCalls) {
     expect_committed(0);
 }
 
-// What lies committed from the start was not committed by growth, and this backing does not take it back.
+// Growth did not commit the memory that is committed from the start, and this backing cannot decommit it.
 TEST(ServiceReleaseAtStart, WhatIsRefusedStaysInUse) {
     service_setup s;
     s.committed_at_start = 16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What the service answers to each kind of post, and what it counts.
+/// The service's response to each kind of request, and its counters.
 
 #include <gtest/gtest.h>
 
@@ -136,7 +136,8 @@ TEST(Service, AFlexibleGrantIsOfTheLongestRunThatThereIs) {
     EXPECT_EQ(d.ask_or_fewer(2).run, (segment_run{segment_index{10}, 2})) << "the lowest, where a run is long enough";
 }
 
-// The last eighth of the range is kept for those who need it at once: the last segment of the smallest heap too.
+// The last eighth of the range is reserved for requests that need it at once, even the last segment of the smallest
+// heap.
 TEST(Service, AFlexibleGrantIsRefusedWhereMemoryIsScarce) {
     desk d;
     d.expect_grant(d.ask(223), 0);
@@ -153,7 +154,7 @@ TEST(Service, AFlexibleGrantIsOfAtMostWhatAnAnswerCanSay) {
     EXPECT_EQ(d.counters().segments_granted.get(), mailbox::max_refill);
 }
 
-// A refill asks for a fixed number, however small the heap is.
+// A refill requests a fixed number, however small the heap is.
 TEST(Service, AFlexibleGrantOfMoreThanTheHeapOwnsIsOfFewer) {
     service_setup s;
     s.range.count = s.committed_at_start = 8;
@@ -228,7 +229,7 @@ TEST(Service, AfterCloseGrantsAreRefusedAndReturnsTaken) {
     EXPECT_EQ(d.counters().segments_granted.get(), 0u);
 }
 
-// Against one bit a segment; four slots and the narrowest tags, so that rings and tags come round many times.
+// Compared with a model of one bit for each segment; with four slots and the narrowest tags, rings and tags wrap often.
 TEST(Service, AnswersAsTheModelOverManyLaps) {
     for (const std::uint32_t tag_bits : {2u, 8u}) {
         service_setup s;

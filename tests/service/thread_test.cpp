@@ -19,7 +19,7 @@ namespace {
 using rig::ring_client;
 using rig::service_rig;
 
-/// Waits for something that must come to pass.
+/// Waits for a condition that must become true.
 template <class Condition>
 void wait_for(Condition condition) {
     while (!condition()) {

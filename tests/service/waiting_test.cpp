@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Who waits for memory is not forgotten, whatever others ask for, give up, or take back meanwhile; and what is said
-/// when there is none.
+/// A request that waits for memory is not forgotten, whatever other groups request, abandon, or return meanwhile; and
+/// the status if there is no memory.
 
 #include "tests/service/growth_fixture.hpp"
 
@@ -21,7 +21,7 @@ protected:
     ServiceWaitingAhead() : ServiceGrowth(20) {}
 };
 
-// Who asks for less, or for nothing, takes back what a failed commit was for: those who wait must not be forgotten.
+// A later request for less memory, or for none, cancels the goal of a failed commit; waiting requests must remain.
 TEST_F(ServiceWaiting, WhoWaitsIsAnsweredThoughOthersAskAfterAFailure) {
     const auto parked = client_.ask(10);
     poll();
@@ -98,7 +98,7 @@ TEST_F(ServiceWaitingAhead, UsesTheSpillTierOnlyForWhoAsks) {
     EXPECT_EQ(host_.memory.commits().size(), 2u);
 }
 
-// A backing that is to hold only what somebody has: what the host is gathering counts as that.
+// A backing that is to hold only memory in use: segments that the host is collecting for a request count as in use.
 TEST(ServiceWaitingAtOnce, WhatTheHostWaitsForIsNotGivenUp) {
     service_setup setup = rig::nothing_committed();
     setup.at_once = true;

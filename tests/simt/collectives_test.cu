@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What each collective returns, with full and partial masks, by lanes and by a host thread.
+/// The result of each collective, with full and partial masks, by lanes and by a host thread.
 
 #include <gtest/gtest.h>
 

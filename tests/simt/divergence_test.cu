@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Lanes of one warp that go different ways: which groups `converge` forms, and that all of them end.
+/// Lanes of one warp that diverge: the groups that `converge` forms, and that all lanes end.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 template <class T>
 using by_lane = std::array<T, warp_size>;
 
-/// What a device function does that may be called by any lanes: the sum of what those here together bring.
+/// A device function that any lanes may call: returns the sum of the values of the lanes that call it together.
 std::uint32_t sum_of_those_here(std::uint32_t value, lane_mask& group) {
     group = converge();
     return reduce_add(group, value);
@@ -134,7 +134,7 @@ TEST(Divergence, ACollectiveOfSomeLetsTheOthersConverge) {
     by_lane<lane_mask> groups{};
     const auto result = run_emulated({1, 32}, [&](thread_position at) {
         if (at.thread == 0) {
-            sync(0x3);  // lane 1 comes only after the others have converged
+            sync(0x3);  // lane 1 arrives only after the others have converged
             return;
         }
         groups[at.thread] = converge();

@@ -29,7 +29,7 @@ struct count_threads {
     }
 };
 
-/// One atomic a group, in the middle of a block whose last warp may be partial.
+/// One atomic for each group, in the middle of a block whose last warp may be partial.
 struct count_groups {
     device_word<std::uint64_t>* threads;
     device_word<std::uint64_t>* groups;

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Runs a host-only function object on the emulated device: for tests whose kernels need not compile for CUDA.
+/// Runs a host-only function object on the emulated device, for tests whose kernels need not compile for CUDA.
 
 #include "device/simt/launch.cuh"
 

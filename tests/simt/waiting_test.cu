@@ -26,7 +26,7 @@ void wait_until(const word& w, std::uint32_t value) {
 TEST(Waiting, ForALaneOfTheSameWarp) {
     word turn{31};
     const auto result = run_emulated({1, 32}, [&](thread_position at) {
-        wait_until(turn, at.thread);  // lanes go in the reverse order
+        wait_until(turn, at.thread);  // lanes proceed in reverse order
         turn.store<order::release>(at.thread - 1);
     });
     ASSERT_TRUE(result.ok) << result.error;

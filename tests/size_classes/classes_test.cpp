@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The table of page classes: every size has the smallest class that holds it, and what is rounded up is bounded.
+// The table of page classes: every size has the smallest class that holds it, and the rounding is bounded.
 
 #include "uvm/geometry/size_classes.hpp"
 

@@ -24,7 +24,7 @@ TEST_P(EveryClassHome, LanesOfManyWarpsHavePagesOfTheirOwn) {
     const std::uint32_t c = GetParam();
     const class_shape shape = shape_of(c);
     std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
-    std::uint32_t beyond = 0;  // lanes at the end of a slab whose unit is cut short
+    std::uint32_t beyond = 0;  // lanes after the end of a slab whose last unit is incomplete
     constexpr std::uint32_t warps = 5000;
     for (std::uint32_t warp = 0; warp < warps; ++warp) {
         for (std::uint32_t lane = 0; lane < 32; ++lane) {

@@ -19,7 +19,7 @@ using rig::heap_memory;
 using simt::order;
 using word32 = simt::device_word<std::uint32_t>;
 
-/// Classes whose pages are whole units of 16 KiB: 128 units a segment tell pages of different classes apart.
+/// Classes whose pages are whole units of 16 KiB: the 128 units of a segment distinguish pages of different classes.
 constexpr std::uint64_t unit_bytes = 16 << 10;
 constexpr std::uint32_t units = static_cast<std::uint32_t>(segment_bytes / unit_bytes);
 constexpr std::uint32_t classes[] = {class_of(16 << 10), class_of(64 << 10), class_of(512 << 10)};
@@ -80,7 +80,7 @@ protected:
             device::cache_put(heap_.view, run);
         }
     }
-    /// All lanes: a slab becomes a segment of the segment cache, where it has no page in use.
+    /// All lanes: makes a slab a segment of the segment cache, if it has no page in use.
     void retire(simt::lane_mask mask, std::uint32_t c, std::uint32_t random) {
         const std::uint32_t segment = random % heap_.view.segments;
         if (device::slab_retire(heap_.view, mask, c, segment) && device::is_leader(mask)) {
@@ -134,7 +134,7 @@ TEST_P(SlabRaces, NoPageHasTwoOwnersAndNothingIsLeft) {
                 random = mix(random + 0x9e3779b9u);
                 act(mask, random, held);
                 if (round % 32 == 0) {
-                    // From time to time nothing is held, so that slabs become empty.
+                    // From time to time all pages are freed, so that slabs become empty.
                     for (held_pages& pages : held) {
                         give_up(pages);
                         pages = {};
@@ -150,7 +150,7 @@ TEST_P(SlabRaces, NoPageHasTwoOwnersAndNothingIsLeft) {
     ASSERT_TRUE(result.ok) << result.error;
     EXPECT_EQ(shared_.load<order::relaxed>(), 0u) << "a page had two owners";
     EXPECT_GT(claimed_.load<order::relaxed>(), 100u);
-    if (GetParam() >= 40) {  // where each group finds slabs of its own
+    if (GetParam() >= 40) {  // if each group finds slabs of its own
         EXPECT_GT(retired_.load<order::relaxed>(), 10u);
     }
     EXPECT_TRUE(heap_.bitmaps_are_clear());
@@ -168,8 +168,8 @@ TEST_P(SlabRaces, NoPageHasTwoOwnersAndNothingIsLeft) {
     }
 }
 
-// What an owner wrote to a page is before what the next owner writes, also across a change of class: the thread
-// sanitizer looks.
+// An owner's writes to a page happen before the next owner's writes, even if the class changes; the thread sanitizer
+// checks it.
 TEST_P(SlabRaces, ReuseIsOrdered) {
     std::vector<std::uint64_t> content(owners_.size());  // not atomic: claiming and freeing order
     device::cache_put(heap_.view, {segment_index{0}, GetParam()});

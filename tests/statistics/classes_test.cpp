@@ -23,7 +23,7 @@ using testing::Not;
 constexpr const char* names_of_version_1[] = {"page_bytes",  "slabs", "pages_in_use", "pages_free",
                                               "allocations", "nulls", "groups",       "multi_lane_groups"};
 
-/// Two classes in use, with values that tell fields apart; a third that is not.
+/// Returns two classes in use, with values that distinguish the fields, and a third class that is not in use.
 statistics two_classes() {
     statistics values;
     for (const std::size_t c : {3, 55}) {

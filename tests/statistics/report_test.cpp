@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The names that programs read. A name that goes needs a new version.
+// The names that programs read. Removing a name requires a new version.
 constexpr const char* names_of_version_1[] = {"allocations",
                                               "frees",
                                               "allocated_bytes",

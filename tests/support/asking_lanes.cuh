@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Lanes that ask for memory of the service again and again, and what the host sees of each of them meanwhile.
+/// Lanes that repeatedly request memory from the service, and the host's view of each lane meanwhile.
 
 #include <gtest/gtest.h>
 
@@ -22,22 +22,23 @@
 
 namespace orchard::test {
 
-/// What one lane says, in memory of the host; only that lane writes it. All relaxed: each word is looked at by itself.
+/// The report of one lane, in host memory; only that lane writes it. All accesses are relaxed, because each word is
+/// read independently.
 struct lane_report {
     using word = simt::host_word<std::uint64_t>;
 
     word asked;       ///< requests begun
     word answered;    ///< those of them that are over
     word nulls;       ///< those of them that got nothing
-    word strange;     ///< blocks into which somebody else wrote
+    word strange;     ///< blocks that another thread has overwritten
     word longest_ns;  ///< that a request took, by the device's clock
 
     [[nodiscard]] ORCHARD_FN static std::uint64_t get(const word& w) { return w.load<simt::order::relaxed>(); }
     ORCHARD_FN static void set(word& w, std::uint64_t value) { w.store<simt::order::relaxed>(value); }
 };
 
-/// Each thread asks for a block that is too large for a page, looks whether it has it alone, frees it and asks again:
-/// until it gets none, or it is over, or `limit_ns` have passed.
+/// Each thread repeatedly allocates a block that is too large for a page, checks that no other thread has it, and frees
+/// it. It stops at the first null, at `*over`, or after `limit_ns`.
 struct ask_again {
     /// 32 lanes together get 9 segments and a tail, a lane alone a tail.
     static constexpr std::uint64_t bytes = 600 << 10;
@@ -75,8 +76,8 @@ struct ask_again {
 private:
     using word = simt::device_word<std::uint64_t>;
 
-    /// Writes to both ends of a block, and looks a little later whether that is still there. Relaxed: who overwrites it
-    /// is not to be there at all.
+    /// Writes to both ends of a block, and checks a little later that the values are still there. Relaxed: no other
+    /// thread should write there at all.
     ORCHARD_FN static bool has_alone(word* block, std::uint64_t tag) {
         constexpr std::uint64_t last = bytes / sizeof(word) - 1;
         block[0].store<simt::order::relaxed>(tag);
@@ -89,7 +90,7 @@ private:
 /// A kernel of such lanes that runs beside the host's thread. Preload `ask_again` before.
 class asking_lanes {
 public:
-    /// How long the host waits for what is to come before it calls it a failure.
+    /// The time after which the host reports a missing event as a failure.
     static constexpr absl::Duration patience = absl::Minutes(2);
 
     asking_lanes(heap& h, simt::grid shape) : heap_{h} {
@@ -104,7 +105,7 @@ public:
     asking_lanes& operator=(const asking_lanes&) = delete;
     ~asking_lanes() { end(); }
 
-    /// What all lanes say together.
+    /// The sum of all lanes' reports.
     struct totals {
         std::uint64_t nulls = 0;
         std::uint64_t strange = 0;
@@ -129,7 +130,7 @@ public:
                        [](const lane_report& r) { return lane_report::get(r.asked); });
         return numbers;
     }
-    /// Whether each lane waits for an answer. One may be on its way.
+    /// Returns true if each lane waits for a response. A response may be in flight.
     [[nodiscard]] bool all_wait() const {
         return std::all_of(reports_.begin(), reports_.end(), [](const lane_report& r) {
             return lane_report::get(r.asked) == lane_report::get(r.answered) + 1;
@@ -150,7 +151,7 @@ public:
     [[nodiscard]] bool wait_until_ended() const {
         return wait_until(patience, [&] { return has_ended(); });
     }
-    /// Lets the lanes ask no more, and waits for them. Where they do not come to an end, the heap is closed.
+    /// Stops the lanes, and waits for them. If they do not end, the heap is closed.
     void end() {
         if (!kernel_.joinable()) {
             return;

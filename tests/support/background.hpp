@@ -9,7 +9,7 @@
 
 namespace orchard::rig {
 
-/// Calls a function again and again, in a thread of its own, until it is destroyed.
+/// Calls a function repeatedly, in a thread of its own, until it is destroyed.
 class background {
 public:
     explicit background(std::function<void()> turn)

@@ -21,18 +21,18 @@
 
 namespace orchard::test {
 
-/// In whose memory a heap lies.
+/// The owner of the memory that a heap uses.
 enum class lies_in {
     its_own,           ///< its backing's: `heap::create`
     supplied,          ///< the caller's, of the device: `heap::create_in`
     supplied_on_host,  ///< the caller's, of the host, pinned and mapped for the device: `heap::create_in`
 };
 
-/// Room for a number of whole segments, which neither begins nor ends with one, full of a pattern.
+/// Room for a number of whole segments, filled with a pattern. It neither begins nor ends on a segment border.
 ///
 ///     at                                                  at + bytes
 ///     | head, < 2 MiB | segment | segment | ... | segment | tail |
-///     `------ the heap must leave it alone ---------------------´
+///     `------ the heap must not write head and tail -------------´
 class callers_memory {
 public:
     /// No memory.
@@ -60,7 +60,7 @@ public:
 
     callers_memory(callers_memory&& other) noexcept { swap(other); }
     callers_memory& operator=(callers_memory&& other) noexcept {
-        swap(other);  // what was here ends with `other`
+        swap(other);  // `other` destroys the previous memory
         return *this;
     }
     ~callers_memory() {
@@ -73,7 +73,7 @@ public:
     /// One byte behind where the allocator began, so that no segment begins there.
     [[nodiscard]] char* at() const { return first_ + 1; }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_ - 1; }
-    /// Whether it holds as many whole segments as a heap of `capacity` bytes has.
+    /// Returns true if it holds as many whole segments as a heap of `capacity` bytes has.
     [[nodiscard]] bool is_for(std::uint64_t capacity) const { return !empty() && bytes_ == capacity + segment_bytes; }
     /// The first of the whole segments.
     [[nodiscard]] char* segments() const {
@@ -93,7 +93,7 @@ public:
     }
 
 private:
-    /// Neither zero nor an address.
+    /// Differs from zero and from any address.
     static constexpr char pattern = '\xa5';
 
     absl::Status take_device_memory() {
@@ -157,8 +157,8 @@ private:
     std::uint64_t bytes_ = 0;
 };
 
-/// A heap in memory as `where` says. Memory of the caller's becomes `memory`, unless that has the right size already;
-/// it must outlive the heap. Errors: those of `heap::create_in`, and of the memory.
+/// Creates a heap in memory that `where` selects. Memory of the caller's is stored in `memory`, unless that already has
+/// the right size; it must outlive the heap. Errors: those of `heap::create_in`, and of the memory.
 inline absl::StatusOr<heap> make_heap(lies_in where, const options& values, callers_memory& memory) {
     if (where == lies_in::its_own) {
         return heap::create(values);

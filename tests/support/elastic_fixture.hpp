@@ -2,18 +2,18 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Elastic heaps of few segments, of which all is asked of the service.
+/// Elastic heaps of few segments, in which every request goes to the service.
 
 #include "tests/support/default_cases.hpp"
 
 namespace orchard::test {
 
-/// On both devices, whatever else a case says.
+/// Returns cases for both devices.
 inline std::vector<heap_case> elastic_cases() { return default_cases(backing_option::elastic); }
 
 class elastic_contract : public heap_contract {
 protected:
-    /// A heap with these budgets, in segments, that commits what is asked for and no more.
+    /// Returns options for a heap with these budgets, in segments, that commits exactly the requested memory.
     static options values_of(std::uint64_t device, std::uint64_t host) {
         options values = GetParam().values();
         values.capacity = segments(device);

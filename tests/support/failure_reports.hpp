@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What a heap has reported of requests that failed, for tests that wait for it.
+/// Collects a heap's reports of failed requests, for tests that wait for them.
 
 #include <chrono>
 #include <condition_variable>
@@ -17,7 +17,7 @@ namespace orchard::test {
 
 class failure_reports {
 public:
-    /// What is to be given to `heap::on_failure`. It may be called when this object is no more.
+    /// Returns the function for `heap::on_failure`. It may be called after this object has been destroyed.
     [[nodiscard]] std::function<void(const failure&)> taker() const {
         return [kept = kept_](const failure& f) {
             const std::scoped_lock lock(kept->mutex);
@@ -25,7 +25,7 @@ public:
             kept->came.notify_all();
         };
     }
-    /// Waits until there are so many; all that there are, fewer where they do not come.
+    /// Waits until there are `n` reports, and returns all reports; returns fewer after a time limit.
     [[nodiscard]] std::vector<failure> wait_for(std::size_t n) const {
         std::unique_lock lock(kept_->mutex);
         kept_->came.wait_for(lock, std::chrono::seconds(60), [&] { return kept_->all.size() >= n; });

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A backing without memory, whose commits are recorded and can be made to fail or to last.
+/// A backing without memory, whose commits are recorded and can be made to fail or to block.
 
 #include <algorithm>
 #include <atomic>
@@ -45,7 +45,7 @@ public:
         return {absl::OkStatus(), commits_.back().tier};
     }
     [[nodiscard]] bool can_decommit() const override { return true; }
-    /// Of what was committed, exactly as it was.
+    /// Accepts only a run that was committed in one call.
     absl::Status decommit(segment_run run) override {
         const std::scoped_lock lock(mutex_);
         if (std::erase_if(commits_, [&](const extent& e) { return e.run == run; }) == 0) {
@@ -89,13 +89,13 @@ public:
         const std::scoped_lock lock(mutex_);
         largest_ = segments;
     }
-    /// From now on there are budgets for `segments`, beside those of the start.
+    /// From now on the budgets allow `segments` in addition to those of the start.
     void give_in_all(std::uint32_t segments) {
         const std::scoped_lock lock(mutex_);
         all_ = segments;
     }
     [[nodiscard]] bool decommits_at_once() const override { return at_once_; }
-    /// From now on commits that leave more than `segments` on the device go to the spill tier.
+    /// From now on commits that would put more than `segments` on the device use the spill tier.
     void give_device(std::uint32_t segments) {
         const std::scoped_lock lock(mutex_);
         device_ = segments;

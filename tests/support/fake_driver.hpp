@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A memory driver whose calls are recorded and can be made to fail, to last, and to wait while others go on. Calls
-/// that do not fail are made by another driver: the emulated one, or CUDA's.
+/// A memory driver whose calls are recorded and can be made to fail, to be slow, or to wait while others continue.
+/// Calls that do not fail are passed to another driver: the emulated one, or CUDA's.
 
 #include <algorithm>
 #include <array>
@@ -54,7 +54,7 @@ inline const char* name_of(driver_call call) {
 }
 inline std::ostream& operator<<(std::ostream& out, driver_call call) { return out << name_of(call); }
 
-/// One call, as it began. `at` is null and `tier` is device where a call has none.
+/// The beginning of one call. `at` is null and `tier` is device if a call has no such argument.
 struct driver_record {
     driver_call call;
     const void* at = nullptr;
@@ -62,7 +62,7 @@ struct driver_record {
     memory_tier tier = memory_tier::device;
 };
 
-/// What the driver has given and not taken back.
+/// The resources that the driver has provided and that were not released.
 struct driver_live {
     int reservations = 0;
     int handles = 0;
@@ -72,7 +72,7 @@ struct driver_live {
     friend bool operator==(const driver_live&, const driver_live&) = default;
 };
 
-/// What a test tells the driver and asks it, which outlives it. Any thread.
+/// A test's control of the driver and its records; it outlives the driver. Any thread.
 class driver_script {
 public:
     /// The n-th next call of this kind (1: the next) does nothing and ends like this.
@@ -99,12 +99,12 @@ public:
         const std::scoped_lock lock(mutex_);
         delay_ = each;
     }
-    /// Whether there is a host tier. For the thread that uses the driver.
+    /// True if there is a host tier. For the thread that uses the driver.
     bool host_tier = true;
-    /// Whether what is allocated lies in pieces that the driver maps by its own calls, as on CUDA. Set before it is
-    /// used.
+    /// True if allocations come from pieces that the driver maps by its own calls, as on CUDA. Set it before the driver
+    /// is used.
     bool maps_pieces = false;
-    /// Whether the driver says that work is under way which touches its memory.
+    /// True if the driver reports a running call that accesses its memory.
     std::atomic<bool> busy{false};
 
     [[nodiscard]] std::vector<driver_record> calls() const {
@@ -152,7 +152,7 @@ private:
         return plans_.size() - 1;
     }
 
-    /// What every call does first: records itself, waits, and learns whether it fails.
+    /// The beginning of every call: records the call, waits, and returns the error if it must fail.
     absl::Status begin(const driver_record& record) {
         std::unique_lock lock(mutex_);
         calls_.push_back(record);

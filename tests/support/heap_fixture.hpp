@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the tests of a heap share: the cases that the contract must hold in, a fixture, and the sizes of runs.
+/// Code that the tests of a heap share: the cases in which the contract must hold, a fixture, and the sizes of runs.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ struct heap_case {
     backing_option backing = backing_option::automatic;
     lies_in where = lies_in::its_own;
 
-    /// Whether blocks are runs of units of 16 B, found at random: they do not fill a heap.
+    /// Returns true if blocks are runs of units of 16 B that are found at random; such blocks do not fill a heap.
     [[nodiscard]] bool runs() const { return policy == device::page_policy::rw_malloc; }
     [[nodiscard]] options values() const {
         options o;
@@ -56,7 +56,8 @@ struct heap_case {
         o.mailbox_slots = mailbox_slots;
         o.capacity = capacity;
         o.backing = backing;
-        o.range = 4 * capacity;  // of an elastic heap; what is looked at after each test is less than with the default
+        o.range = 4 * capacity;  // of an elastic heap; smaller than the default, so that checks after each test read
+                                 // less
         o.emulated_workers = 2;
         return o;
     }
@@ -111,13 +112,14 @@ inline std::vector<heap_case> heap_cases() {
         const auto& name = names[static_cast<std::size_t>(prefix)];
         cases.push_back({name[0], device, 64, 1, all_slots, segments(32)});
         cases.push_back({name[1], device, 0, 1, 4, segments(32)});
-        // Not elastic: a service's share would be one of the addresses, and all could want all of the budget.
+        // Not elastic: a service's share would be a share of the addresses, and every service could use the whole
+        // budget.
         constexpr auto walk = device::page_policy::default_walk;
         cases.push_back({name[2], device, 64, 3, 4, segments(136), walk, backing_option::fixed});
         cases.push_back({name[3], device, 0, 3, all_slots, segments(136), walk, backing_option::fixed});
         cases.push_back({name[4], device, 64, 1, all_slots, segments(8)});
     }
-    // The one of the backings that a device has not by itself.
+    // The backing that is not the device's default.
     constexpr auto policy = device::page_policy::default_walk;
     cases.push_back(
         {"emulated_elastic", device_option::emulated, 64, 1, all_slots, segments(32), policy, backing_option::elastic});
@@ -126,7 +128,7 @@ inline std::vector<heap_case> heap_cases() {
         {"emulated_managed", device_option::emulated, 64, 1, all_slots, segments(32), policy, backing_option::managed});
     cases.push_back(
         {"cuda_managed", device_option::cuda, 64, 1, all_slots, segments(32), policy, backing_option::managed});
-    // In the caller's memory; behind the others, which some tests choose by their number.
+    // Heaps in the caller's memory; after the others, because some tests select those by number.
     const auto supplied = [&](const char* name, device_option device, lies_in where) {
         cases.push_back({name, device, 64, 1, all_slots, segments(32), policy, backing_option::automatic, where});
     };
@@ -140,8 +142,8 @@ inline std::vector<heap_case> heap_cases() {
 
 inline std::string case_name(const ::testing::TestParamInfo<heap_case>& info) { return info.param.name; }
 
-/// A heap of the case under test. Ends with `validate()`: no test may leave a heap that is not consistent, nor one that
-/// wrote beside the memory it was given.
+/// Provides a heap of the case under test. Each test ends with `validate()`, which fails if the heap is inconsistent or
+/// has written outside the memory that it was given.
 class heap_contract : public ::testing::TestWithParam<heap_case> {
 protected:
     void SetUp() override {
@@ -172,19 +174,19 @@ protected:
         ASSERT_TRUE(made.ok()) << made.status();
         heap_.emplace(*std::move(made));
     }
-    /// A heap beside the one there is, as the case says. Where it lies in the caller's memory, that lives to the end of
+    /// Returns an additional heap of the same case. If it lies in the caller's memory, that memory lives to the end of
     /// the test.
     absl::StatusOr<heap> make_another(const options& values) {
         return make_in(memory_of_others_.emplace_back(), values);
     }
 
-    /// The same, where somebody else has made it.
+    /// Takes a heap that the test has created itself.
     void adopt(heap made) {
         heap_.reset();
         heap_.emplace(std::move(made));
     }
 
-    /// Destroys the heap; there is none any more.
+    /// Destroys the heap; afterwards there is none.
     void drop() { heap_.reset(); }
 
     [[nodiscard]] heap& h() { return *heap_; }
@@ -259,12 +261,12 @@ protected:
         return to_host(got);
     }
     block allocate_one(std::uint64_t bytes) { return allocate({bytes}, 1).front(); }
-    /// Writes contents that tell blocks apart; block i is stamped by thread i.
+    /// Writes contents that distinguish blocks; block i is stamped by thread i.
     void stamp(const std::vector<block>& blocks) {
         const auto them = array_of(blocks);
         launch(simt::grid_for(blocks.size(), 64), stamp_each{them.data(), blocks.size()});
     }
-    /// Another kernel looks whether the contents are what `stamp` wrote; other threads than those that wrote.
+    /// Checks in another kernel that the contents are those of `stamp`; other threads read them than wrote them.
     void expect_stamped(const std::vector<block>& blocks) {
         const auto them = array_of(blocks);
         const auto errors = array<simt::device_word<std::uint32_t>>(1);
@@ -323,7 +325,7 @@ private:
         }
     }
 
-    callers_memory memory_;  ///< what `heap_` lies in, where the case says so
+    callers_memory memory_;  ///< the memory of `heap_`, if the case supplies it
     std::deque<callers_memory> memory_of_others_;
     std::optional<heap> heap_;
 };

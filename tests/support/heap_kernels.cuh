@@ -23,7 +23,7 @@ struct block {
 
 ORCHARD_FN inline std::uint64_t as_number(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
 
-/// What byte `offset` of block number `owner` holds.
+/// Returns the expected byte at `offset` of block number `owner`.
 ORCHARD_FN inline unsigned char stamp_of(std::uint64_t owner, std::uint64_t offset) {
     return static_cast<unsigned char>((device::mix(static_cast<std::uint32_t>(owner) + 1) >> 7) + offset * 37);
 }
@@ -116,8 +116,8 @@ struct free_each {
     }
 };
 
-/// Each thread allocates blocks of `bytes` (at least 16) until it gets none or has `most`, and chains them: the first
-/// word of a block is the one before it, the second says whose it is.
+/// Each thread allocates blocks of `bytes` (at least 16) until it gets null or has `most` of them, and chains them: the
+/// first word of a block is the address of the previous block, the second is the owner.
 struct fill_heap {
     heap_ref heap;
     std::uint64_t bytes;

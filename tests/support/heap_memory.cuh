@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What a heap keeps in device memory, for tests of its parts: all zero, without mailbox, service or user memory.
+/// The data of a heap in device memory, for tests of its parts: all zero, without mailbox, service or user memory.
 
 #include <memory>
 #include <span>
@@ -40,7 +40,7 @@ public:
         }
         return static_cast<std::uint32_t>(n);
     }
-    /// Whether the summary names every word that holds something: so it must be while nobody is at work.
+    /// Returns true if the summary marks every word that is not empty. This must hold while no thread uses the heap.
     [[nodiscard]] bool summary_is_complete() const {
         for (std::size_t i = 0; i < cache().size(); ++i) {
             const bool named = (view.cache_summary[i / 64].load<simt::order::acquire>() >> (i % 64) & 1) != 0;
@@ -50,7 +50,7 @@ public:
         }
         return true;
     }
-    /// Whether no page of any slab is taken.
+    /// Returns true if no page of any slab is in use.
     [[nodiscard]] bool bitmaps_are_clear() const {
         for (const auto& w : std::span(view.bitmaps, view.segments * device::bitmap_words)) {
             if (w.load<simt::order::acquire>() != 0) {
@@ -77,8 +77,8 @@ private:
     std::vector<std::shared_ptr<void>> arrays_;
 };
 
-/// Makes a segment that the caller owns a slab, at the first place of the class's table that is empty. Any lane,
-/// alone. False where the table is full.
+/// Makes a segment that the caller owns a slab, at the first empty index of the class's table. Any lane, alone. Returns
+/// false if the table is full.
 inline bool publish(const device::heap_view& h, std::uint32_t page_class, std::uint32_t segment) {
     for (std::uint32_t place = 0; place < h.segments; ++place) {
         if (device::reserve_index(h, page_class, place) == 0) {
@@ -89,7 +89,7 @@ inline bool publish(const device::heap_view& h, std::uint32_t page_class, std::u
     return false;
 }
 
-/// The same by a group, whose leader does it.
+/// As above, called by a group, whose leader publishes.
 inline bool publish(const device::heap_view& h, simt::lane_mask mask, std::uint32_t page_class, std::uint32_t segment) {
     const bool done = device::is_leader(mask) && publish(h, page_class, segment);
     simt::sync(mask);

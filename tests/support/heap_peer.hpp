@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Reads and damages a heap's metadata, for tests of what finds the damage.
+/// Reads and damages a heap's metadata, for tests of the functions that detect the damage.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ public:
     [[nodiscard]] std::uint32_t segment_of(std::uint64_t address) const {
         return static_cast<std::uint32_t>((address - reinterpret_cast<std::uint64_t>(view_.base)) >> segment_shift);
     }
-    /// Address of the first free that was refused; 0 where none was.
+    /// Returns the address of the first invalid free; 0 if there was none.
     [[nodiscard]] std::uint64_t first_invalid_free() const { return read(&view_.state->failure.first_invalid_free); }
 
 private:

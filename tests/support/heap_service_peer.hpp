@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Reaches the threads and the driver of a heap, for tests of what happens when one does not do its work.
+/// Accesses the threads and the driver of a heap, for tests in which one of them does not do its work.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@ struct heap_service_peer {
         return heap(*std::move(made));
     }
     static std::size_t services(heap& h) { return h.impl_->shards_.size(); }
-    /// Returns the segments whose commit was begun so far, those that were committed included, ever. Reads words of the
-    /// host: no call of the driver. Of a heap that grows.
+    /// Returns the number of segments whose commit has ever begun, including completed commits. Reads host words,
+    /// without a call of the driver. For a heap that grows.
     static std::uint64_t begun_segments(heap& h) {
         std::uint64_t begun = 0;
         for (std::size_t s = 0; s < services(h); ++s) {
@@ -33,7 +33,7 @@ struct heap_service_peer {
         }
         return begun;
     }
-    /// Runs `job` on a service's thread, which does nothing else meanwhile; waits for it.
+    /// Runs `job` on a service's thread, which does no other work meanwhile; waits for it.
     template <class Job>
     static void run(heap& h, std::size_t service, Job job) {
         h.impl_->shards_[service].thread->run(std::move(job));

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A mailbox whose device side is a lone lane, the test's own thread, and whose host side answers what the test says.
+/// A mailbox whose device side is a single lane, the test's own thread, and whose host side sends the test's responses.
 
 #include <utility>
 

@@ -50,7 +50,7 @@ public:
             free_.push_back({i - 1, 0});
         }
     }
-    /// What tells a post's answer from others.
+    /// Identifies the response to a request.
     struct id {
         std::uint32_t slot = 0;
         std::uint32_t tag = 0;

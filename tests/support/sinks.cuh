@@ -2,17 +2,17 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What tests do with answers that nobody waits for.
+/// The tests' handling of responses for which no group waits.
 
 #include "device/host_rpc/post.cuh"
 
 namespace orchard::rig {
 
-/// What a `recording_completion` was called with.
+/// The arguments of calls to a `recording_completion`.
 struct completion_record {
     simt::device_word<std::uint64_t> calls{0};
     simt::device_word<std::uint64_t> grants{0};
-    simt::device_word<std::uint64_t> segments{0};  ///< of all grants
+    simt::device_word<std::uint64_t> segments{0};  ///< sum over all grants
     simt::device_word<std::uint64_t> last_status{0};
     simt::device_word<std::uint64_t> last_first{0};
     simt::device_word<std::uint64_t> last_count{0};

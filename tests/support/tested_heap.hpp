@@ -17,7 +17,7 @@ namespace orchard::test {
 
 using heap_ref = any_published_ref;
 
-/// What serves the heaps of the case under test.
+/// The algorithm that serves the heaps of the case under test.
 inline published_settings tested_walk;
 
 class heap : public orchard::heap {

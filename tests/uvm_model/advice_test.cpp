@@ -124,7 +124,7 @@ TEST(advice, read_mostly_with_a_preferred_location_on_the_cpu_copies_for_reads_o
     EXPECT_TRUE(space.validate().ok()) << space.validate();
 }
 
-// Where the pages of one service go to several places there is no prefetch (docs/uvm.md, section 1).
+// If the pages of one service go to several places, there is no prefetch (docs/uvm.md, section 1).
 TEST(advice, a_service_with_several_destinations_prefetches_nothing) {
     managed_space space(segment_bytes, 1);
     ASSERT_TRUE(space.populate({0, os_page_bytes}, processor::cpu).ok());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The constants: machines by name, single ones by name=value, and what is refused.
+/// The constants: machines by name, single constants by name=value, and rejected input.
 
 #include "uvm/model/calibration.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Rules F1, F2 and F4: what a batch holds, and what a flush drops.
+/// Rules F1, F2 and F4: the contents of a batch, and the faults that a flush drops.
 
 #include "uvm/model/fault_buffer.hpp"
 
@@ -65,7 +65,7 @@ TEST(fault_buffer, a_flush_drops_what_the_driver_knew_of) {
         for (nanoseconds t = 0; t < 10; ++t) {
             buffer.push({t, static_cast<std::uint64_t>(t), false});
         }
-        buffer.fetch(5, 4, batch);  // knows of 0 to 5, takes 0 to 3
+        buffer.fetch(5, 4, batch);  // knows of faults 0 to 5, takes 0 to 3
         EXPECT_EQ(pages_of(batch), (list{0, 1, 2, 3}));
         EXPECT_EQ(buffer.flush(8, update_put), update_put ? 5u : 2u);
         buffer.fetch(20, 256, batch);

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What was measured on an H200 of the driver's paging, and the accesses of it.
+/// Measurements of the driver's paging on an H200, and the accesses that were measured.
 
 #include <array>
 #include <cstdint>
@@ -52,8 +52,8 @@ inline constexpr std::array<cell, 18> h200_table = {{
     {"own 4 MiB", reads::own, 4 * mib, arrays::tile_4k, 75.0, 536.9},
 }};
 
-/// Rounds of one warp, in each of which its first lanes read one page each, and what one took: `orchard bench paging`
-/// (profiling/results/paging.json).
+/// Rounds of one warp, in each of which its first lanes read one page each, and the time of a round: `orchard bench
+/// paging` (profiling/results/paging.json).
 struct rounds {
     const char* what;
     std::uint32_t lanes;

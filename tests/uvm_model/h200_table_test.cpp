@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What was measured on an H200, with one set of constants for all of it. docs/uvm_model.md discusses what is held
-/// here.
+/// Compares the model, with one set of constants, with all measurements on an H200. docs/uvm_model.md discusses these
+/// comparisons.
 
 #include "tests/uvm_model/h200_table.hpp"
 

@@ -72,7 +72,7 @@ TEST(lane_order_faults, placement_the_other_way_round_costs) {
     EXPECT_EQ(faults(positions_in(lane_order::prefetch_first), 1), 6u);
 }
 
-// The same through the whole model: the micro-TLB's limit is what makes k faults a batch.
+// The same through the whole model: the micro-TLB's limit makes a batch of k faults.
 TEST(lane_order_faults, a_limited_micro_tlb_shows_them) {
     for (const std::uint32_t k : {4u, 8u, 14u, 16u, 17u}) {
         for (const lane_order of : {lane_order::ascending, lane_order::prefetch_first}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What follows for layout (docs/uvm.md, section 5): padding costs chunks, interleaving keeps few VA blocks active.
+/// Consequences for layouts (docs/uvm.md, section 5): padding costs chunks, interleaving keeps few VA blocks active.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::model_of;
 
 constexpr std::uint64_t portion_bytes = 512 * kib;
 
-/// 512 warps, each with a portion of 512 KiB that it goes through four times, 32 pages a step.
+/// 512 warps, each with a portion of 512 KiB that it accesses four times, 32 pages a step.
 result touch_all(portion_policy policy, std::optional<std::uint64_t> chunks) {
     const std::uint32_t own = to_underlying(portion_leaves(policy, leaves_for(portion_bytes)));
     const std::uint64_t spacing = to_underlying(reserved_for(policy, leaf_count{own})) * big_page_bytes;
@@ -50,7 +50,7 @@ TEST(layout_in_the_model, padding_is_several_times_slower_where_only_packed_fits
     EXPECT_GT(padded.seconds, 5 * packed.seconds);
 }
 
-/// 8 warps whose lanes each fill 1 MiB from its beginning, at 50 to 100 % of the speed of the fastest; 75 % of it fits.
+/// 8 warps whose lanes each fill 1 MiB from its beginning, at 50 to 100 % of the fastest lane's speed; 75 % of it fits.
 result grow(bool interleaved) {
     constexpr std::uint64_t lane_bytes = mib;
     constexpr std::uint64_t bytes = 8 * max_lanes * lane_bytes;

@@ -61,7 +61,7 @@ TEST(managed_space, first_touch_at_the_preferred_location_populates_the_block) {
     (void)space.service(0, reads(pages({300})));
     EXPECT_EQ(on_gpu(space), page_mask(whole));
     EXPECT_TRUE(on_gpu(space, 1).empty());
-    // Not where something of the block is resident, here one page on the CPU.
+    // Not allowed if a part of the block is resident, here one page on the CPU.
     ASSERT_TRUE(space.populate({segment_bytes, os_page_bytes}, processor::cpu).ok());
     (void)space.service(1, reads(pages({300})));
     EXPECT_EQ(on_gpu(space, 1), big_pages({300 / 16}));
@@ -107,7 +107,7 @@ TEST(managed_space, the_chunk_serviced_longest_ago_is_evicted) {
         (void)space.service(block, reads(pages({0})));
     }
     (void)space.service(0, reads(pages({100})));  // serviced again: young
-    // A stale fault is no service, and a hit (nothing at all) is none either.
+    // A stale fault is no service, and an access without a fault is none either.
     (void)space.service(1, reads(pages({0})));
     const work done = space.service(3, reads(pages({0})));
     EXPECT_EQ(done.evictions, 1u);

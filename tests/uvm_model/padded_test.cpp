@@ -51,8 +51,8 @@ page_mask pages_of_leaves(std::uint32_t leaves) {
 
 std::uint32_t leaves_of(const placed& p) { return ((1u << p.count) - 1) << p.first; }
 
-/// Whether some state of the owners' leaves and some faults bring a leaf of an owner who has no fault. All pairs of a
-/// resident set and a set of faults beside it, at the granularity of leaves.
+/// Returns true if, for some resident leaves and some faults, a leaf is brought whose owner has no fault. Tries all
+/// pairs of a resident set and a disjoint set of faults, at the granularity of leaves.
 bool leaks(page_range block, const placement& portions) {
     std::uint32_t owned = 0;
     for (const placed& p : portions) {
@@ -66,7 +66,7 @@ bool leaks(page_range block, const placement& portions) {
                 others |= (leaves_of(p) & faulted) == 0 ? leaves_of(p) : 0;
             }
             if ((others & ~t) == 0) {
-                continue;  // nothing of others is missing
+                continue;  // no leaf of other owners is missing
             }
             const page_mask resident = pages_of_leaves(t & ~faulted);
             const page_mask brought = prefetch_mask(block, resident, pages_of_leaves(faulted)).without(resident);
@@ -96,7 +96,7 @@ TEST(padded, no_prefetch_crosses_in_any_state_of_full_placements_in_16_leaves) {
         for (const placed& p : portions) {
             owned += p.count;
         }
-        // With room left, a state of a full placement in which that portion has nothing says the same.
+        // If room is left, the case equals a full placement in which one portion has no resident leaf.
         if (owned == 8 && portions.size() > 1) {
             ++placements;
             EXPECT_FALSE(leaks({0, 256}, portions));
@@ -148,7 +148,7 @@ TEST(padded, packed_portions_do_leak) {
 }
 
 TEST(padded, touched_padding_leaks) {
-    // {4, 5} of the padding of {0..3} belong to somebody: with three leaves of the owner they are 5 of 8.
+    // {4, 5} of the padding of {0..3} belong to another owner: with three leaves of the owner they are 5 of 8.
     EXPECT_FALSE(leaks({0, 128}, {{0, 4}}));
     EXPECT_TRUE(leaks({0, 128}, {{0, 4}, {4, 2}}));
 }

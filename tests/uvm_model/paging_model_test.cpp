@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Runs: who faults when, what a batch takes (F1 to F4), and what it costs.
+/// Runs: the order of faults, the faults that a batch takes (F1 to F4), and the cost of a batch.
 
 #include "uvm/model/paging_model.hpp"
 
@@ -167,7 +167,7 @@ TEST(paging_model, the_driver_looks_again_after_a_replay_before_it_sleeps) {
     EXPECT_NEAR(r.seconds, 1e-9 * (7 + 5000 + 1000 + 70 + 1000 + 50), 1e-12);
 }
 
-// F4: what arrives during a service stays, unless more than half of the batch were duplicates.
+// F4: faults that arrive during a service remain, unless more than half of the batch were duplicates.
 TEST(paging_model, many_duplicates_make_the_flush_take_what_came_meanwhile) {
     for (const bool same : {true, false}) {
         paging_model model = model_of(4 * segment_bytes);
@@ -176,7 +176,7 @@ TEST(paging_model, many_duplicates_make_the_flush_take_what_came_meanwhile) {
         for (std::uint64_t w = 0; w < 8; ++w) {
             warps.push_back({{{same ? 0 : w * big_page_bytes, 0, access_kind::read}}});
         }
-        // 30 us of hits, so that this warp faults while the driver is busy with the others.
+        // 30 us of hits, so that this warp faults while the driver serves the others.
         listed_source::steps late(50, {{segment_bytes, 0, access_kind::read}});
         late.push_back({{2 * segment_bytes, 0, access_kind::read}});
         warps.push_back(late);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Rules P2 to P5 of docs/uvm.md: what the prefetcher brings in a complete VA block.
+/// Rules P2 to P5 of docs/uvm.md: the pages that the prefetcher brings in a complete VA block.
 
 #include "uvm/model/prefetch_tree.hpp"
 
@@ -124,7 +124,7 @@ TEST(prefetch_tree, faults_of_one_service_count_together) {
     EXPECT_EQ(prefetch_mask(whole, {}, faulted) | faulted, page_mask(whole));
 }
 
-/// The rule once more, leaf by leaf as a tree of counts: what the fast one is compared with.
+/// The rule again, leaf by leaf as a tree of counts, to be compared with the fast implementation.
 page_mask by_the_book(const page_mask& resident, const page_mask& faulted) {
     bool t[512];
     for (std::uint32_t p = 0; p < 512; ++p) {

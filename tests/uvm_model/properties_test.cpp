@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What holds for every stream of accesses, advice and calls: many random ones, by seed.
+/// Properties of every stream of accesses, advice and calls: many random streams, by seed.
 
 #include <random>
 #include <set>
@@ -81,7 +81,7 @@ TEST_P(properties, hold_after_every_run) {
             // Residency never exceeds the capacity.
             ASSERT_LE(r.chunks_used, chunks) << seed;
             ASSERT_LE(r.resident_pages, chunks * pages_per_segment) << seed;
-            // What came less what left is what is there.
+            // Pages that came less pages that left are the resident pages.
             resident += change_of(r);
             ASSERT_EQ(static_cast<std::int64_t>(r.resident_pages), resident) << seed << ", round " << round;
             // Every access ended, on the GPU or remotely.
@@ -131,7 +131,7 @@ TEST_P(properties, every_access_is_made_once) {
             ASSERT_EQ(r.touched_pages, pages.size()) << seed;
             ASSERT_EQ(r.touched_blocks, blocks.size()) << seed;
             if (unlimited) {
-                // With room for all, the active blocks are those touched, and each touched page is there.
+                // If all memory fits, the active blocks are the touched ones, and each touched page is resident.
                 ASSERT_EQ(r.active_blocks, blocks.size()) << seed;
                 ASSERT_EQ(r.peak_active_blocks, blocks.size()) << seed;
                 ASSERT_EQ(r.evictions, 0u) << seed;
@@ -163,7 +163,7 @@ TEST_P(properties, the_same_again_gives_the_same) {
 }
 
 TEST_P(properties, more_memory_never_evicts_more) {
-    // Not a law of list-ordered eviction with a prefetcher, but true with room for all against less.
+    // Not a law of list-ordered eviction with a prefetcher, but true for room for all compared with less room.
     for (std::uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 20; ++seed) {
         std::mt19937_64 random(seed);
         listed_source source = random_source(random);

@@ -25,7 +25,7 @@ using uvm_model::access_kind;
 using uvm_model::page_mask;
 using uvm_model::page_range;
 
-/// Of each warp a list of steps, of each step the accesses.
+/// For each warp a list of steps, and for each step its accesses.
 class listed_source final : public uvm_model::access_source {
 public:
     using steps = std::vector<std::vector<access>>;
@@ -116,11 +116,11 @@ inline page_mask first_pages(std::initializer_list<std::uint32_t> leaves) {
     return mask;
 }
 
-/// What of a segment is on the GPU.
+/// Returns the pages of a segment that are on the GPU.
 inline page_mask on_gpu(const uvm_model::managed_space& space, std::uint32_t segment = 0) {
     return space.mask(segment, &uvm_model::page_states::gpu);
 }
-/// What of a segment is on the CPU.
+/// Returns the pages of a segment that are on the CPU.
 inline page_mask on_cpu(const uvm_model::managed_space& space, std::uint32_t segment = 0) {
     return space.mask(segment, &uvm_model::page_states::cpu);
 }

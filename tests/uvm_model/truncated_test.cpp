@@ -57,7 +57,8 @@ TEST(truncated, ragged_ends_grow_as_wholes) {
     const page_range block{5, 40};  // a head of 11 pages, one big page, a tail of 8
     EXPECT_EQ(prefetch_mask(block, {}, pages({20})), page_mask({16, 32}).without(pages({20})));
     EXPECT_EQ(prefetch_mask(block, {}, pages({35})), page_mask({32, 40}).without(pages({35})));
-    // The head's big page has 5 ghosts: 11 of 16 pass, but what is brought begins 5 pages into the block.
+    // The head's big page has 5 missing pages: 11 of 16 pass the threshold, but the range begins 5 pages into the
+    // block.
     EXPECT_EQ(prefetch_mask(block, {}, pages({7})), page_mask({10, 16}));
     // A block without a whole big page is one region.
     EXPECT_EQ(prefetch_mask({3, 20}, {}, pages({4})), page_mask({3, 20}).without(pages({4})));

@@ -32,7 +32,7 @@ using uvm_model::trace;
 
 class EachApplication : public ::testing::TestWithParam<application> {
 protected:
-    /// What the application recorded; its result was right, or the test has failed.
+    /// Returns the accesses that the application recorded; the test fails if its result was wrong.
     static std::vector<steps_of_warp> run(const parameters& p) {
         const absl::StatusOr<trace> t = GetParam().run(p);
         EXPECT_TRUE(t.ok()) << t.status();
@@ -110,7 +110,7 @@ TEST_P(EachApplication, HasTheAddressesOfItsHeapToo) {
         ASSERT_EQ(of_heap[w].size(), in_order[w].size());
         for (std::size_t i = 0; i < of_heap[w].size(); ++i) {
             for (std::size_t k = 0; k < of_heap[w][i].size(); ++k) {
-                // Where a chunk begins may differ; what lies within 64 KiB of it does not.
+                // The beginning of a chunk may differ; offsets within 64 KiB of it must not.
                 ASSERT_EQ(of_heap[w][i][k].address % big_page_bytes, in_order[w][i][k].address % big_page_bytes);
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The recorded format: what is written is read back, in few bytes, and whatever bytes are read do no harm.
+/// The recorded format: data is read back as it was written, in few bytes, and invalid bytes do no harm.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ trace encode(const std::vector<steps_of_warp>& steps, std::uint64_t bytes = spac
     return *std::move(made);
 }
 
-/// `bytes` with the checksum that its other bytes ask for.
+/// Returns `bytes` with the checksum of its other bytes.
 std::string sealed(std::string bytes) {
     const std::size_t before = uvm_model::trace_header_bytes - 8;
     const std::string_view all = bytes;
@@ -65,7 +65,7 @@ std::string sealed(std::string bytes) {
     return bytes.replace(before, 8, sum);
 }
 
-/// The file of `header` and `body`, consistent in all that the header says of the body's length.
+/// Returns the file of `header` and `body`, with the header's length fields set for the body.
 std::string file_of(uvm_model::trace_header header, const std::string& body) {
     header.body_bytes = body.size();
     return sealed(uvm_model::to_bytes(header) + std::string(8, '\0') + body);
@@ -249,7 +249,7 @@ TEST(TraceFormat, EachFaultOfABodyHasItsError) {
     expect_error(file_of(one, std::string{0, 1, 9, 8, 1, 0}), "longer than what is left");
 }
 
-/// Looks at all that a trace has; its contract must hold.
+/// Reads all of a trace, whose contract must hold.
 void use(const trace& t) {
     std::uint64_t accesses = 0;
     for (const steps_of_warp& steps : all_of(*t.source())) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Patterns: what each accesses, and that layouts move it without a change.
+/// Patterns: the accesses of each, and that a layout maps them to other addresses without any other change.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -76,7 +76,7 @@ TEST(Recorder, LanesThatMeetGoOnTogether) {
             (void)w[i].get();
         }
         if (at.thread < 2) {
-            simt::sync(0b0011);  // goes on in step 2
+            simt::sync(0b0011);  // continues in step 2
             (void)w[10].get();   // steps 2
         }
         simt::sync(0b1111);
@@ -259,7 +259,7 @@ TEST(Recorder, HostThreadsAndLaunchesWithoutItAreNotRecorded) {
     EXPECT_EQ(of(recorder).size(), 1u);
 }
 
-/// What `launch` runs: thread i writes word i.
+/// The kernel for `launch`: thread i writes word i.
 struct write_own {
     word* words;
     ORCHARD_FN void operator()(simt::thread_position at) const { words[at.global_thread()].set(1); }

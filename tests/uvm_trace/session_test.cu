@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What the applications share: parts, what is recorded of them, and that nothing wrong passes.
+/// The code that the applications share: parts, their recording, and the detection of wrong results.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

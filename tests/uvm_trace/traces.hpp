@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the tests of traces share: accesses in a form that can be compared and printed.
+/// Code that the tests of traces share: accesses in a form that can be compared and printed.
 
 #include <array>
 #include <cstdint>

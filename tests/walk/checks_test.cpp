@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A check that cannot fail is none: each is shown what it must find.
+// Each check must be able to fail: every check gets an input with the fault that it must find.
 
 #include "examples/walk/checks.hpp"
 
@@ -22,7 +22,7 @@ host_graph graph_of(const edge_list& list) {
     return *std::move(graph);
 }
 
-/// The walk that the rule asks for on `graph`, and its visits.
+/// Returns the walk that the rule prescribes on `graph`.
 std::vector<std::uint32_t> right_walk(const host_graph& graph, const walk_rule& rule, std::uint64_t walker) {
     std::vector<std::uint32_t> walk{rule.start(walker)};
     for (std::uint32_t step = 1; step <= rule.steps; ++step) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// `orchard walk` and `orchard demo` as a user calls them: exit codes, what is printed where, the JSON file.
+// `orchard walk` and `orchard demo` as a user calls them: exit codes, output, and the JSON file.
 
 #include <sys/wait.h>
 

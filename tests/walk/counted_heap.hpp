@@ -9,8 +9,8 @@
 
 namespace orchard::examples::test {
 
-/// A stand-in for a heap on the emulated device: the C library's, counted, with as many requests as it is told to give.
-/// A view by value, like the real one; what it points to belongs to the test.
+/// A replacement for a heap on the emulated device: the C library's heap, with a count of requests and a limit. It is a
+/// view by value, like the real one; the test owns the data.
 class counted_heap {
 public:
     struct counters {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The walk's kernels on the emulated device, with a heap that cannot be at fault.
-// Plain C++: the stand-in heap cannot run on a GPU.
+// The walk's kernels on the emulated device, with a heap that is known to be correct. Plain C++, because that heap
+// cannot run on a GPU.
 
 #include <algorithm>
 #include <cstdint>
@@ -108,7 +108,7 @@ TEST_F(walk_kernels, insertion_ends_with_an_error_where_the_heap_gives_nothing) 
     const absl::Status status = runner.insert(graph.edges, measured, bar_);
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     phase ignored;
-    runner.free_all(ignored).IgnoreError();  // says the same again; it frees what there is
+    runner.free_all(ignored).IgnoreError();  // returns the same error again, but frees the lists
     EXPECT_EQ(counters_.live.load(), 0);
 }
 
