@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// `orchard bench access` in small: that there is a row for each way of each pattern, and that all ways read and write
-// the same.
+// `orchard bench access` at small scale: there is a row for each way of each pattern, and all ways read and write the
+// same bytes.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace orchard::bench {
 namespace {
 
-/// What a row is of; no two are of the same.
+/// Returns a text that identifies a row; no two rows have the same.
 std::string name_of(const nlohmann::ordered_json& row) {
     return absl::StrCat(row["pattern"].get<std::string>(), ", ", row["layout"].get<std::string>(), ", elements of ",
                         row["element_bytes"].get<int>(), ", ", row["by"].get<std::string>());

@@ -48,7 +48,7 @@ TEST(bench_first, has_times_of_each_repetition_for_both_backings_and_none_is_wro
         EXPECT_GE(row["first_wall_us"], row["allocate_first_us"]) << row;
         EXPECT_EQ(row.contains("of_fixed"), row["what"] != "divergent lists" && row["backing"] == "elastic") << row;
     }
-    // A GPU has rows of loading, too.
+    // A GPU also has rows of loading.
     EXPECT_EQ(kinds, (std::map<std::string, int>{{"repetitions, elastic", 5},
                                                  {"repetitions, fixed", 5},
                                                  {"one lane of a warp, elastic", 1},
@@ -66,7 +66,7 @@ TEST(bench_first, memory_of_lists_is_what_is_live_at_the_peak) {
             continue;
         }
         rounds.push_back(row["round"]);
-        // 640 lists of 3.5 nodes of 7.6 KiB on average, and what rounding up to pages adds.
+        // 640 lists of 3.5 nodes of 7.6 KiB on average, plus the rounding to pages.
         EXPECT_GT(row["live_mib"], 12) << row;
         EXPECT_LT(row["live_mib"], 25) << row;
         EXPECT_GE(row["held_mib"], row["live_mib"]) << row;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The benchmarks of large requests, in small: they measure what they say, and find nothing wrong.
+// The benchmarks of large requests at small scale: they measure the right quantities, and find no error.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ namespace {
 using nlohmann::ordered_json;
 using testing::ElementsAre;
 
-/// All rows of a benchmark whose blocks are stamped: nobody got null, and nobody's block was written by another.
+/// Returns all rows of a benchmark whose blocks are stamped, after checking that no thread got null and no block was
+/// overwritten.
 ordered_json rows_without_fault(std::string_view name) {
     auto rows = run_quickly(name);
     EXPECT_TRUE(rows.ok()) << rows.status();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// `orchard bench soak` in small, and that it sees what it looks for.
+// `orchard bench soak` at small scale, and its detection of faults.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ struct forgetful_heap {
     ORCHARD_FN void free(void*) const {}
 };
 
-/// A heap that answers nobody until it is closed, and then with null.
+/// A heap that answers no request until it is closed, and then returns null.
 struct silent_heap {
     const word64* closed = nullptr;
 
@@ -198,7 +198,7 @@ TEST(soak, ends_a_launch_that_takes_too_long_and_says_so) {
     word64* flag = closed->data();
     auto r = runner<silent_heap>::create(on, silent_heap{flag}, p, [flag] { flag->store<order::relaxed>(1); });
     ASSERT_TRUE(r.ok()) << r.status();
-    // No thread comes to its end unless the heap is closed.
+    // No thread ends unless the heap is closed.
     const auto one = r->run(4);
     EXPECT_EQ(one.status().code(), absl::StatusCode::kDeadlineExceeded) << one.status();
 }

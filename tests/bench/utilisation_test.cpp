@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// What a heap could hold, by arithmetic, and `orchard bench utilisation` in small.
+// The utilisation that a heap could reach, by arithmetic, and `orchard bench utilisation` at small scale.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(bench_utilisation, fills_a_heap_as_far_as_its_classes_allow) {
         EXPECT_LE(percent, reachable + near) << row;
         EXPECT_GE(percent, 0.97 * reachable) << row;
         if (row["bytes"] >= 2048) {
-            // One warp, which nobody else's pages can be missing from: the first null comes with the last page.
+            // One warp only, so that no page is held by another warp: the first null comes after the last page.
             EXPECT_NEAR(percent, reachable, near) << row;
             EXPECT_EQ(row["after_the_first_null"], 0) << row;
         }

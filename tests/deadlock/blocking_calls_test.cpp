@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Calls of an application beside a kernel that grows its heap by 8 GiB. Some of them wait for the kernel, and hold up
-/// others meanwhile; the heap's growth must not be among these: every request gets memory. On a GPU only, each row in a
-/// process of its own, as CUDA_MODULE_LOADING is read once.
+/// Calls of an application while a kernel runs that grows its heap by 8 GiB. Some of the calls wait for the kernel, and
+/// delay other calls meanwhile. The heap's growth must not be delayed: every request gets memory. On a GPU only; each
+/// row in a process of its own, because CUDA_MODULE_LOADING is read once.
 ///
-/// Where the variable DEADLOCK_ROWS names a file, each row is appended to it as a line of JSON, for
+/// If the variable DEADLOCK_ROWS names a file, each row is appended to it as a line of JSON, for
 /// profiling/report/programs_table.py.
 
 #include <gtest/gtest.h>

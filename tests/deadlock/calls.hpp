@@ -22,21 +22,21 @@ inline constexpr int unlimited = 1 << 30;
 /// The default stream, which the kernel that grows the heap runs on.
 inline constexpr cudaStream_t default_stream = nullptr;
 
-/// What the calls work on.
+/// The objects that the calls use.
 struct bed {
     heap* grown = nullptr;            ///< the heap that grows
     cudaStream_t other = nullptr;     ///< waits for no other stream
     char* device = nullptr;           ///< 8 MiB of memory of the device
     char* pinned = nullptr;           ///< as much, pinned
     std::vector<char> pageable;       ///< as much, pageable
-    std::vector<void*> cache_bitmap;  ///< what a call uses up
+    std::vector<void*> cache_bitmap;  ///< objects that a call uses up
     std::vector<heap> other_heaps;
 
     /// Makes all of them but the heaps, on the current GPU. Errors: CUDA's own.
     absl::Status set_up();
 };
 
-/// One call. What it leaves behind goes with the process.
+/// One call. The resources that it leaves are released at the end of the process.
 struct blocking_call {
     std::string name;
     int most;                            ///< times that it can be made in one process

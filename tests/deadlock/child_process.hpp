@@ -19,7 +19,7 @@ struct child_end {
 };
 
 /// Runs a program and waits for its end; kills it after `limit`. Its environment is that of this process with
-/// `variables` changed. Errors: the system's own, where it cannot be started.
+/// `variables` changed. Errors: the system's own, if the program cannot be started.
 absl::StatusOr<child_end> run_child(const std::string& program, const std::vector<std::string>& arguments,
                                     const std::map<std::string, std::string>& variables, absl::Duration limit);
 

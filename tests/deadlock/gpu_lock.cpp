@@ -15,7 +15,7 @@ namespace orchard::test {
 
 gpu_lock::gpu_lock() {
     const std::string path = (std::filesystem::temp_directory_path() / "orchard_gpu.lock").string();
-    // Opened for reading first: another user's file may not be opened with O_CREAT in a shared folder.
+    // Opened for reading first, because O_CREAT may fail for another user's file in a shared folder.
     file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file_ < 0) {
         file_ = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644);

@@ -14,7 +14,7 @@ namespace orchard::test {
 
 using detail::to_status;
 
-/// Words through which the kernel and the host talk: neither makes a call of CUDA for it.
+/// Words through which the kernel and the host communicate without any CUDA call.
 struct gate_words {
     simt::host_word<std::uint32_t> runs{0};  ///< written by the device
     simt::host_word<std::uint32_t> open{0};  ///< written by the host
@@ -42,7 +42,7 @@ constexpr absl::Duration launch_deadline = absl::Seconds(5);
 struct shape {
     std::uint32_t askers;  ///< threads that make requests
     std::uint32_t rounds;  ///< requests of each
-    bool one_lane;         ///< only the first lane of each warp asks
+    bool one_lane;         ///< only the first lane of each warp allocates
 };
 
 constexpr shape shape_for(std::uint64_t block_bytes) {
@@ -60,8 +60,8 @@ struct growing_order {
     void** blocks;
 };
 
-/// Returns whether the gate was opened in time; the same to all threads of a block. The first block alone reads memory
-/// of the host, so that the others do not slow down what the host writes there.
+/// Returns whether the gate was opened in time; the same to all threads of a block. Only the first block reads host
+/// memory, so that the other blocks do not slow down the host's writes there.
 __device__ bool wait_for_gate(const growing_order& order) {
     if (threadIdx.x == 0 && blockIdx.x == 0) {
         order.gate->runs.store<simt::order::release>(1);

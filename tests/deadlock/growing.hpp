@@ -19,7 +19,7 @@ inline constexpr std::uint64_t grown_bytes = std::uint64_t{8} << 30;
 struct gate_words;
 struct growing_state;
 
-/// What the requests of the kernel met.
+/// The results of the kernel's requests.
 struct grown {
     std::uint64_t requests = 0;  ///< that were made
     std::uint64_t nulls = 0;

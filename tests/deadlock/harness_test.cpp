@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What the rows of calls stand on, without a GPU: children that end or do not, and what becomes of a measurement.
+/// The harness of the rows, without a GPU: children that end or do not end, and the conversion of a measurement.
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@ namespace {
 
 using detail::to_status;
 
-constexpr std::uint64_t piece_bytes = 64 << 10;  ///< what is registered at once
+constexpr std::uint64_t piece_bytes = 64 << 10;  ///< size that is registered at once
 
 absl::StatusOr<void*> take(std::uint64_t bytes) {
     void* made = nullptr;

@@ -10,7 +10,7 @@
 
 namespace orchard::test {
 
-/// What is measured of one call: one line of JSON, which a child process writes and the test reads.
+/// The measurement of one call: one line of JSON, which a child process writes and the test reads.
 struct row {
     std::string call;
     std::uint64_t block_bytes = 0;
@@ -22,7 +22,7 @@ struct row {
     std::string reason = "none";  ///< of the newest request that failed
     std::uint64_t begun_mib = 0;  ///< memory whose commit was begun while the call was in progress
     std::string verdict;          ///< `verdict_of`
-    std::string error;            ///< what failed, or why the row is not available; empty otherwise
+    std::string error;            ///< the error, or the reason why the row is not available; empty otherwise
 };
 
 namespace verdicts {
@@ -30,16 +30,16 @@ inline constexpr const char* through = "through";              ///< every reques
 inline constexpr const char* null = "null";                    ///< some request got null
 inline constexpr const char* not_tested = "not tested";        ///< no commit was begun while the call was in progress
 inline constexpr const char* not_available = "not available";  ///< this machine cannot make the call
-inline constexpr const char* failed = "failed";                ///< `error` says what
+inline constexpr const char* failed = "failed";                ///< `error` has the reason
 }  // namespace verdicts
 
-/// Returns the verdict of a row that was measured, from its error, its nulls and what was begun.
+/// Returns the verdict for a measured row, from its error, its nulls and the memory whose commit was begun.
 std::string verdict_of(const row& measured);
 
 /// Returns one line of JSON, without its end.
 std::string to_json(const row& what);
 
-/// Returns the row that `to_json` wrote. Errors: InvalidArgument with the text where it is no such line.
+/// Returns the row that `to_json` wrote. Errors: InvalidArgument, with the text, if it is no such line.
 absl::StatusOr<row> row_from_json(const std::string& text);
 
 }  // namespace orchard::test

@@ -30,7 +30,7 @@ using detail::to_status;
 
 constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 constexpr std::uint64_t capacity = 12 * gib;
-constexpr std::uint64_t needed = 16 * gib;  ///< the heap's capacity, and what calls take beside it
+constexpr std::uint64_t needed = 16 * gib;  ///< the heap's capacity, plus the memory of the calls
 constexpr absl::Duration request_timeout = absl::Seconds(5);
 constexpr absl::Duration entering = absl::Milliseconds(3);  ///< from the call's begin to the first request
 constexpr absl::Duration kernel_deadline = absl::Seconds(50);
@@ -160,7 +160,7 @@ void row_run::make_calls() {
     entered_ = true;  // also where no call was made
 }
 
-/// Ends the process by the call, while a further thread writes the row, as far as it is known, to the very end.
+/// Ends the process by the call, while another thread keeps writing the row, as far as it is known, until the end.
 void row_run::end_process() {
     const std::uint64_t before = heap_service_peer::begun_segments(*heap_);
     std::thread([this, before] {
@@ -185,7 +185,7 @@ void row_run::wait_for_end() {
     over_ = true;
 }
 
-/// Waits for the kernel, and takes over what it says.
+/// Waits for the kernel, and records its results.
 absl::Status row_run::check() {
     const auto seen = kernel_->finish();
     if (!seen.ok()) {
@@ -215,7 +215,7 @@ absl::Status row_run::measure() {
     }
     if (call_.ends_process) {
         std::thread(&row_run::end_process, this).detach();
-        absl::SleepFor(row_deadline);  // no call of CUDA, and no look at its memory
+        absl::SleepFor(row_deadline);  // without a CUDA call or a read of its memory
         return absl::DeadlineExceededError("the process did not end");
     }
     std::thread other(&row_run::make_calls, this);

@@ -23,15 +23,15 @@ struct row_order {
     }
 };
 
-/// What a child process is started with, beside that variable of its environment: `deadlock_tests --row ...`.
+/// Returns the arguments for a child process: `deadlock_tests --row ...`. It also needs the variable in its
+/// environment.
 std::vector<std::string> arguments_of(const row_order& order);
 
 /// A child process is killed after this time.
 inline constexpr absl::Duration row_deadline = absl::Seconds(60);
 
-/// Makes a call by another thread while a kernel grows a heap, and writes what was measured; also where the row has no
-/// measurement, with the reason. To be called at most once in a process, whose exit code it returns: 0 where the row
-/// was written.
+/// Makes a call in another thread while a kernel grows a heap, and writes the measurement; if there is none, writes the
+/// reason. Call it at most once in a process. Returns the exit code of the process: 0 if the row was written.
 int run_row(const row_order& order);
 
 }  // namespace orchard::test

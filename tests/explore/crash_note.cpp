@@ -26,7 +26,7 @@ void tell(int number) {
         [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), length);
         length = 0;
     }
-    // Whoever was there before handles it when the instruction is repeated, or `abort` raises it again.
+    // The previous handler takes over when the instruction is repeated, or when `abort` raises the signal again.
     for (std::size_t i = 0; i < signals.size(); ++i) {
         if (signals[i] == number) {
             ::sigaction(number, &handlers_before[i], nullptr);

@@ -9,7 +9,8 @@
 
 namespace orchard::explore {
 
-/// While it lives, a crash of this host thread says on standard error which run it was in. One at a time a thread.
+/// While this object lives, a crash of its host thread reports the current run on standard error. One object for each
+/// thread at a time.
 class crash_note {
 public:
     crash_note(std::string_view scenario, std::uint64_t seed, const char* strategy);

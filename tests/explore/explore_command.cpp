@@ -185,7 +185,7 @@ absl::StatusOr<int> explore_exhaustively(const plan& p, const explore_arguments&
     return code;
 }
 
-/// An option whose value is bound to an optional; CLI11 checks what a number is.
+/// An option whose value is bound to an optional; CLI11 checks that a number is valid.
 template <class T, class Check>
 void add_optional(CLI::App& app, const char* name, std::optional<T>& value, const char* help, const Check& check) {
     app.add_option(name, value, help)->check(check);

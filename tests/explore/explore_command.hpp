@@ -16,7 +16,7 @@
 
 namespace orchard::explore {
 
-/// What the command line may say. An option that was not given is empty.
+/// The arguments of the command line. An option that was not given is empty.
 struct explore_arguments {
     std::vector<std::string> scenarios;
     std::optional<std::uint64_t> seeds;
@@ -36,10 +36,10 @@ struct explore_arguments {
     std::string json;
 };
 
-/// What to run, where the arguments go together; otherwise InvalidArgument or NotFound.
+/// Returns the runs to make, if the arguments fit together; otherwise InvalidArgument or NotFound.
 absl::StatusOr<plan> plan_of(const explore_arguments& a);
 
-/// Runs what the arguments ask for. Its exit code: 0, or 1 where a violation was found.
+/// Makes the runs that the arguments request. Returns the exit code: 0, or 1 if a violation was found.
 absl::StatusOr<int> explore(const explore_arguments& a);
 
 /// The subcommand, for the registry.

@@ -41,13 +41,13 @@ outcome run_with(std::vector<std::string> arguments) {
     return {code, std::move(out), testing::internal::GetCapturedStderr()};
 }
 
-/// With the scenario that counts wrongly, at its own scale.
+/// Runs the scenario that counts wrongly, at its own scale.
 outcome run_wrong(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--scenario", "planted_lost_update"});
     return run_with(std::move(arguments));
 }
 
-/// Exit code 2, and one line on standard error that says so.
+/// Expects exit code 2, and one line on standard error with these words.
 void expect_refused(const std::vector<std::string>& arguments, const std::string& words) {
     const outcome o = run_with(arguments);
     EXPECT_EQ(o.code, 2) << words;

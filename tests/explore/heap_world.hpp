@@ -45,7 +45,7 @@ private:
     std::size_t used_ = 0;
 };
 
-/// A backing whose commits last for some logical time, and fail as often as it is told to.
+/// A backing whose commits take some logical time, and fail as often as requested.
 class slow_backing final : public backing {
 public:
     slow_backing(char* base, std::uint32_t segments, std::uint32_t committed_at_start)
@@ -70,7 +70,7 @@ public:
     bool is_blocked = false;           ///< one does not end until this is false again
     std::uint32_t committed = 0;       ///< segments, beyond those of the start
 
-    /// Whether all of a run has memory now.
+    /// Returns true if all of a run is committed now.
     [[nodiscard]] bool has(segment_run run) const;
 
 private:
@@ -80,20 +80,20 @@ private:
     std::map<std::uint32_t, std::uint32_t> extents_;  // first -> count
 };
 
-/// What a heap of a simulation is like.
+/// The parameters of a heap in a simulation.
 struct heap_setup {
     std::uint32_t segments = 16;
     std::uint32_t committed_at_start = 4;
     std::uint32_t extent = 2;        ///< segments a commit
     std::uint32_t ahead = 1;         ///< segments kept committed and free
-    mailbox::shape shape{64, 8, 1};  ///< room for all: what happens where slots or tags are few, other scenarios say
+    mailbox::shape shape{64, 8, 1};  ///< enough for all groups; other scenarios test few slots or tags
     std::uint32_t cache_target = 4;
     portion_policy portions_by = portion_policy::packed;
     std::uint32_t refill_batch = 2;
     std::uint64_t timeout_ns = 100'000'000;  ///< beyond what delays add up to
     std::uint64_t lost_after_ns = 20'000;    ///< of a poller
     std::uint64_t reclaim_patience_ns = 200'000;
-    bool service_lives = true;  ///< otherwise nobody answers
+    bool service_lives = true;  ///< false: no request is answered
     bool gives_back = false;    ///< the service gives up unused extents now and then
     bool unzeroed = false;      ///< metadata of segments holds garbage at first: `heap_view::clears_metadata`
 };
@@ -106,14 +106,14 @@ public:
     heap_world(const heap_world&) = delete;
     heap_world& operator=(const heap_world&) = delete;
 
-    /// As `heap_ref::malloc`, by a careful owner: nobody else may own any byte of it, and its first and last words are
-    /// written, so that the next owner's accesses must be ordered after these. Null where malloc is.
+    /// Allocates as `heap_ref::malloc` and checks that no other owner has any byte of the block. Writes the first and
+    /// last words, so that the next owner's accesses must be ordered after these. Returns null if malloc does.
     void* take(std::uint64_t bytes);
     /// Checks that the block is as its owner left it, and frees it.
     void give(void* p, std::uint64_t bytes);
 
-    /// Memory that its owner cares for, however it came: `take` and `give` without malloc and free. From `mark` to
-    /// `unmark` nobody else may own any byte of it.
+    /// The checks of `take` and `give`, without malloc and free, for memory from another source. From `mark` to
+    /// `unmark`, no other owner may have any byte of it.
     void mark(void* p, std::uint64_t bytes);
     void unmark(void* p, std::uint64_t bytes);
 
@@ -122,15 +122,15 @@ public:
     /// The leader unmarks it, and the group frees it.
     void give_run(simt::lane_mask mask, segment_run run);
 
-    /// A kernel of one group that retires the empty slabs of some classes, hands the segment cache back, and delivers
-    /// what is under way. False where the run has failed.
+    /// Runs a kernel of one group that retires the empty slabs of some classes, returns the segment cache, and delivers
+    /// outstanding responses. Returns false if the run has failed.
     bool settle(std::initializer_list<std::uint32_t> classes);
-    /// After `settle`: validators, and every structure in agreement.
+    /// Runs, after `settle`, the validators, and checks that all structures agree.
     /// @param expect_granted segments that are in use
-    /// @param expect_refused posts that made no sense
-    /// @param expect_invalid frees of what was not allocated
+    /// @param expect_refused requests that the service could not carry out
+    /// @param expect_invalid frees of addresses that were not allocated
     void check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused = 0, std::uint64_t expect_invalid = 0);
-    /// The same where nobody has anything any more.
+    /// Checks the same for a heap without blocks.
     void check_empty();
 
     /// Allocations that failed, and the reason of the first one.
@@ -139,7 +139,7 @@ public:
     [[nodiscard]] failure_reason first_failure() const;
 
     [[nodiscard]] std::uint64_t sum(device::counter c) const;
-    /// What the heap says was asked for; while no kernel runs.
+    /// Returns the heap's counts of requests; call it while no kernel runs.
     [[nodiscard]] request_counts requests();
     [[nodiscard]] std::uint32_t slots_claimed() const;
 

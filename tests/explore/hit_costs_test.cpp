@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What a hit costs, word by word: one read-modify-write of one bitmap word for a group whose hint has enough free
-/// bits, none of host-visible memory, not even a load; a free, one for each bitmap word. In a run without surprises:
-/// lanes that are in a call together are one group.
+/// The cost of a hit, word by word: one read-modify-write of one bitmap word for a group whose hint has enough free
+/// bits, and no access to host-visible memory, not even a load. A free costs one read-modify-write for each bitmap
+/// word. Measured in a run without surprises, in which lanes that are in a call together form one group.
 
 #include <gtest/gtest.h>
 

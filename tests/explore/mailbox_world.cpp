@@ -33,7 +33,7 @@ reply mailbox_world::ask(simt::lane_mask mask, std::uint32_t k) {
     return result;
 }
 
-/// Every lane writes a word of its own, or finds it as it was; the leader marks the run as owned, or no longer.
+/// Every lane writes a word of its own, or checks it; the leader marks the run as owned, or as no longer owned.
 void mailbox_world::touch(simt::lane_mask mask, segment_run run, bool first) {
     char* const base = heap.view.address(to_underlying(run.first));
     auto& own = reinterpret_cast<simt::plain<std::uint64_t>*>(base)[1 + simt::rank_in(mask)];
@@ -196,7 +196,7 @@ bool mailbox_world::take_aside(simt::lane_mask mask, std::uint32_t k, segment_ru
 }
 
 void mailbox_world::settle_and_check() {
-    // The time that waiters had may have been short; nothing is to be left behind now.
+    // The deadline of waiting groups may have been short; here everything must complete.
     heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
     if (!s.result().ok() || !heap.settle({})) {
         return;

@@ -16,7 +16,7 @@ namespace orchard::explore {
 
 /// How a request ended.
 struct reply {
-    failure_reason why = failure_reason::none;                            ///< none: an answer came
+    failure_reason why = failure_reason::none;                            ///< none: a response arrived
     mailbox::response_status status = mailbox::response_status::refused;  ///< of the answer
     segment_run run{segment_index{0}, 0};
 
@@ -30,26 +30,26 @@ public:
 
     // All lanes of a converged group call these, with the same arguments.
 
-    /// Asks for `k` segments and waits. What is granted is checked: it is as long as was asked for, the service has
-    /// granted all of it and nobody else owns any of it; every lane of the group then writes there.
+    /// Requests `k` segments and waits. Checks that the grant has the requested length, that the service has granted
+    /// all of it, and that no other owner has any of it. Then every lane of the group writes there.
     reply ask(simt::lane_mask mask, std::uint32_t k);
-    /// Checks that the run is as its owners left it, and returns it; with `wait`, until the service has taken it back.
-    /// Otherwise it goes into the segment cache where no slot is free.
+    /// Checks that the run is as its owners left it, and returns it. With `wait`, waits until the service has taken it
+    /// back; otherwise puts it into the segment cache if no slot is free.
     failure_reason give(simt::lane_mask mask, segment_run run, bool wait);
     /// Asks for an answer, nothing else.
     reply ping(simt::lane_mask mask);
-    /// Posts a request for `k` segments or fewer that nobody waits for; whether a slot was free.
+    /// Sends a request for `k` segments or fewer for which no group waits; returns whether a slot was free.
     bool ask_unattended(simt::lane_mask mask, std::uint32_t k);
 
-    /// Checks, at every change, what the mailbox's words may become: that no more posts are in flight than there are
-    /// slots; that a post was read, and an answer passed by its poller, before it is written over; that slots and
-    /// pollers' words change as their states allow.
+    /// Checks every change of the mailbox's words: at most as many requests are in flight as there are slots; a request
+    /// is read, and a response passed by its poller, before it is overwritten; slots and pollers' words change as their
+    /// states allow.
     void watch_protocol();
-    /// With `watch_protocol`: that answers are read by nobody but their ring's poller. Only where no poller is taken
-    /// for lost.
+    /// With `watch_protocol`: checks that only a ring's poller reads its responses. Only valid if no poller is taken
+    /// for stopped.
     bool only_pollers_read = false;
 
-    /// A group takes a run from the segment cache, if there is one, and uses it as `ask` does.
+    /// Lets a group take a run from the segment cache, if there is one, and use it as `ask` does.
     bool take_aside(simt::lane_mask mask, std::uint32_t k, segment_run* run);
 
     /// After a run: everything has ended well; nothing is owned, under way or missing, and all validators agree.
@@ -63,12 +63,12 @@ public:
     /// kept the lease, put an answer into its slot, or taken it aside.
     std::function<void()> on_poller = [] {};
 
-    // What the watched words have shown.
+    // The observations of the watched words.
     std::uint64_t tickets = 0;  ///< taken
     std::uint64_t slots_freed = 0;
     std::uint64_t posts_read = 0;   ///< by the service
     std::uint64_t delivered = 0;    ///< answers put into slots
-    std::uint64_t taken_aside = 0;  ///< answers that nobody waited for
+    std::uint64_t taken_aside = 0;  ///< responses for which no group waited
 
 private:
     void touch(simt::lane_mask mask, segment_run run, bool first);

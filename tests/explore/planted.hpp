@@ -23,7 +23,7 @@ namespace orchard::explore::testing_support {
 
 using counter_word = simt::device_word<std::uint64_t>;
 
-/// Every lane counts; `add_one` counts for it.
+/// Every lane counts; `add_one` adds one to the count.
 template <class AddOne>
 void count_with(world& w, const AddOne& add_one) {
     counter_word counter{0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A seed gives the same run wherever and whenever it is run; and those that once failed are run for ever.
+/// A seed gives the same run on every machine and at any time. Seeds that once failed are run again by this test.
 
 #include <gtest/gtest.h>
 

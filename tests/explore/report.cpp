@@ -33,7 +33,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 
 double per(double amount, double of) { return of > 0 ? amount / of : 0; }
 
-/// Options that repeat the scale of a run, where it is not the scenario's own.
+/// Returns the options that repeat the scale of a run, if it is not the scenario's own.
 std::string scale_options(const sized_scenario& what) {
     std::string options;
     if (what.size.blocks != what.what->size.blocks) {

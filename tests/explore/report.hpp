@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the program `orchard explore` says, as text and as JSON.
+/// The output of the program `orchard explore`, as text and as JSON.
 
 #include <absl/status/statusor.h>
 
@@ -21,7 +21,8 @@ namespace orchard::explore {
 std::string text_of(const std::vector<simt::explore::block_shape>& blocks);
 /// "3+2,3 x 2": blocks and operations.
 std::string text_of(const scale& s);
-/// What `text_of` writes. At most 64 warps, of 1 to 32 lanes each. InvalidArgument says what is wrong and what to give.
+/// Reads the output of `text_of`. At most 64 warps, of 1 to 32 lanes each. Errors: InvalidArgument with the fault and
+/// the accepted form.
 absl::StatusOr<std::vector<simt::explore::block_shape>> parse_blocks(std::string_view text);
 
 /// The command that repeats a run.
@@ -35,7 +36,7 @@ std::string list_of(const std::vector<scenario>& scenarios);
 std::string text_of(const plan& p, const std::vector<tally>& all, double seconds);
 nlohmann::ordered_json json_of(const plan& p, const std::vector<tally>& all, double seconds);
 
-/// What a violation shrank to, without its timeline.
+/// Returns the result of shrinking a violation, without its timeline.
 std::string text_of(const sized_scenario& from, const shrunk& s);
 std::string text_of(const sized_scenario& what, std::uint32_t surprises, const exhaustive_result& r);
 

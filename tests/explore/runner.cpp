@@ -30,7 +30,7 @@ struct shared_tally {
     tally sum;
 };
 
-/// How many seeds of one scenario come before it is the next one's turn.
+/// The number of seeds of one scenario before the next scenario's turn.
 constexpr std::uint64_t batch = 64;
 
 }  // namespace
@@ -91,8 +91,8 @@ std::vector<tally> run_plan(const plan& p, const std::function<void(const progre
     std::vector<shared_tally> tallies(scenarios);
     std::atomic<std::uint64_t> runs = 0;
     std::atomic<std::uint64_t> violations = 0;
-    // Numbers go round over the scenarios in batches. Time is looked at when a run has ended, so that every number that
-    // was given out is run, and each scenario's seeds are without gaps.
+    // Numbers go round over the scenarios in batches. The time limit is checked after a run has ended, so that every
+    // number that was handed out is run, and no scenario's seeds have gaps.
     const auto one = [&](std::uint64_t number) {
         const std::uint64_t turn = number / batch;
         const std::uint64_t index = turn / scenarios * batch + number % batch;

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Runs seeds of scenarios on several host threads, and gathers what came out. What a seed gives does not depend on
-/// which thread runs it, how many there are, or what ran before.
+/// Runs seeds of scenarios on several host threads, and collects the results. The result of a seed does not depend on
+/// the thread that runs it, on the number of threads, or on earlier runs.
 
 #include <atomic>
 #include <chrono>
@@ -18,11 +18,11 @@
 
 namespace orchard::explore {
 
-/// The strategy of a seed where none is named: uniform where it is even, priority where it is odd.
+/// Returns the strategy of a seed if none is named: uniform for an even seed, priority for an odd one.
 simt::explore::strategy strategy_of(std::uint64_t seed, std::optional<simt::explore::strategy> named = {});
 
-/// One run of a scenario. An exception that leaves the scenario is a violation.
-/// @param timeline takes the trace's text, and the verdict as its last lines, where it is not null and `how` keeps one
+/// Runs a scenario once. An exception that leaves the scenario is a violation. @param timeline receives the trace's
+/// text, and the verdict as its last lines, if it is not null and `how` keeps one
 simt::explore::verdict run_once(const scenario& what, const scale& size, simt::explore::choices& from,
                                 const simt::explore::settings& how = {}, std::string* timeline = nullptr);
 
@@ -35,7 +35,7 @@ struct sized_scenario {
     scale size;
 };
 
-/// What to run.
+/// The runs to make.
 struct plan {
     std::vector<sized_scenario> scenarios;
     std::uint64_t first = 0;
@@ -46,18 +46,18 @@ struct plan {
     std::function<void()> prepare_thread;  ///< called first on each of the threads
 };
 
-/// How far a plan has come.
+/// The progress of a plan.
 struct progress {
     std::uint64_t runs = 0;
     std::uint64_t violations = 0;
     double seconds = 0;
 };
 
-/// One tally for each scenario of the plan, in its order. `tell` is called by the calling thread about twice a second.
+/// Returns one tally for each scenario of the plan, in its order. The calling thread calls `tell` about twice a second.
 std::vector<tally> run_plan(const plan& p, const std::function<void(const progress&)>& tell = {});
 
-/// Calls `body(n)` for n = 0, 1, 2, ... on several threads, in this order of beginning, until it says false.
-/// @param threads 0: one for each core
+/// Calls `body(n)` for n = 0, 1, 2, ... on several threads, begun in this order, until it returns false. @param threads
+/// 0: one for each core
 void for_each_number(unsigned threads, const std::function<void()>& prepare_thread,
                      const std::function<bool(std::uint64_t)>& body);
 

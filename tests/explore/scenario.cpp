@@ -17,7 +17,7 @@ std::vector<scenario>& registered() {
 
 registrar::registrar(scenario s) {
     auto& list = registered();
-    // By name, so that the order does not depend on the linker.
+    // Sorted by name, so that the order does not depend on the linker.
     list.insert(std::ranges::upper_bound(list, s.name, {}, &scenario::name), std::move(s));
 }
 

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A scenario: a small program of lanes and host threads under the exploring scheduler, with an oracle that says
-/// whether what happened may happen.
+/// A scenario: a small program of lanes and host threads under the exploring scheduler, with an oracle that decides
+/// whether an outcome is allowed.
 
 #include <cstdint>
 #include <string>
@@ -13,13 +13,13 @@
 
 namespace orchard::explore {
 
-/// How large a scenario is run; what shrinking makes smaller.
+/// The scale of a scenario's run; shrinking reduces it.
 struct scale {
     std::vector<simt::explore::block_shape> blocks;  ///< lanes of each warp of each block
     int operations = 1;                              ///< rounds that each lane makes
 };
 
-/// What a scenario works with.
+/// The environment of a scenario.
 struct world {
     simt::explore::simulation& s;
     const scale& size;
@@ -35,7 +35,7 @@ struct scenario {
 /// All scenarios, by name.
 const std::vector<scenario>& all_scenarios();
 
-/// Null where there is none of that name.
+/// Returns the scenario; null if there is none of that name.
 const scenario* find_scenario(const std::string& name);
 
 /// A static object that adds a scenario:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Twenty thousand seeds over the scenarios in which pages are allocated and freed while slabs come and go, ten
-/// thousand over those of chunks and portions, ten thousand over the others, and what makes them worth running.
+/// Twenty thousand seeds over the scenarios in which pages are allocated and freed while slabs are created and retired,
+/// ten thousand over those of chunks and portions, and ten thousand over all other scenarios, with checks that the runs
+/// are worthwhile.
 
 #include <gtest/gtest.h>
 

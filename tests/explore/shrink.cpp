@@ -122,13 +122,13 @@ public:
 private:
     static constexpr std::size_t shortest_cut = 4;
 
-    /// Tries ranges of all lengths down to `shortest`. True where one made the record simpler.
+    /// Tries ranges of all lengths down to `shortest`. Returns true if one of them made the record simpler.
     template <class Size, class Try>
     bool reduce(const Size& size, std::size_t shortest, const Try& try_range) {
         bool any = false;
         for (std::size_t length = std::max(shortest, size()); points_left_ != 0;) {
             bool simpler = false;
-            // From the end, where a range is more likely to be about what comes after the fault.
+            // Begins at the end, because a range there more often belongs to events after the fault.
             for (std::size_t end = size(); end != 0 && points_left_ != 0;) {
                 const std::size_t begin = end > length ? end - length : 0;
                 simpler |= try_range(begin, end);
@@ -173,7 +173,7 @@ private:
         if (v.ok() || measure >= measure_ || kind_of(v.violation) != kind_) {
             return false;
         }
-        // What was really chosen: the run may have been shorter than its record.
+        // The choices that were actually made, because the run may have been shorter than its record.
         best_ = choices->record();
         measure_ = measure;
         trim(best_);

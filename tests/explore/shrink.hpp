@@ -40,13 +40,13 @@ struct shrunk {
 /// warp.
 std::vector<scale> smaller_scales(const scale& s);
 
-/// Shrinks what a seed shows; nothing where it shows no violation. What is found fails in the same way (`kind_of`).
-/// @param tell is told what is tried
+/// Shrinks the violation of a seed; returns nothing if the seed has no violation. The result fails in the same way
+/// (`kind_of`). @param tell receives each attempt
 std::optional<shrunk> shrink(const sized_scenario& what, std::uint64_t seed, simt::explore::strategy how,
                              const shrink_effort& effort = {},
                              const std::function<void(const std::string&)>& tell = {});
 
-/// What an exhaustive search over tiny scenarios came to.
+/// The result of an exhaustive search over tiny scenarios.
 struct exhaustive_result {
     std::uint64_t runs = 0;
     bool finished = false;  ///< whether these were all

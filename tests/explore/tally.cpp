@@ -59,7 +59,7 @@ constexpr std::size_t max_hashes = std::size_t{1} << 22;
 
 std::string kind_of(std::string_view violation) {
     std::string_view line = violation.substr(0, violation.find('\n'));
-    // The actor that has shown it; "deadlock" and "livelock" are none.
+    // The actor that caused the violation; "deadlock" and "livelock" are no actors.
     const std::size_t colon = line.find(": ");
     if (colon != std::string_view::npos && !line.substr(0, colon).ends_with("lock") &&
         std::ranges::all_of(line.substr(0, colon), is_word)) {

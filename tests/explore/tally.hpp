@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What came out of the runs of one scenario. The order in which runs are added does not matter.
+/// The results of the runs of one scenario. The order in which runs are added does not matter.
 
 #include <absl/container/flat_hash_set.h>
 
@@ -36,7 +36,7 @@ public:
 
     [[nodiscard]] std::uint64_t runs() const { return runs_; }
     [[nodiscard]] std::uint64_t violations() const { return violations_; }
-    /// Scheduling points of a run. 0 where there was none.
+    /// Returns the fewest scheduling points of a run; 0 if there was no run.
     [[nodiscard]] std::uint64_t least_points() const;
     [[nodiscard]] std::uint64_t median_points() const;
     [[nodiscard]] std::uint64_t most_points() const;

@@ -93,7 +93,8 @@ std::vector<request> heap_model::plan(const step& s) {
     return requests;
 }
 
-/// Segments that blocks lie in, and those of a chunk of which some block may still live: it goes back as a whole.
+/// Returns the segments with blocks, and the segments of each chunk of which some block may still live; a chunk returns
+/// as a whole.
 std::vector<bool> heap_model::segments_in_use() const {
     std::vector<bool> used(segments_);
     std::vector<held_block> holding = live_;
@@ -113,7 +114,7 @@ std::vector<bool> heap_model::segments_in_use() const {
     return used;
 }
 
-/// Of each class, the pages that are not in use in slabs with some that are.
+/// Returns, for each class, the unused pages in slabs of which some pages are in use.
 std::vector<std::uint64_t> heap_model::spare_pages() const {
     std::vector<std::uint64_t> spare(class_count);
     std::vector<bool> seen(segments_);
@@ -149,8 +150,8 @@ heap_model::demand heap_model::demand_of(const std::vector<request>& requests) c
     return d;
 }
 
-/// Whether memory is there for all, whatever was in the segment cache or in empty slabs. What is freed in the same step
-/// does not count.
+/// Returns true if memory suffices for all requests, whatever segments are in the segment cache or in empty slabs.
+/// Memory that is freed in the same step does not count.
 bool heap_model::must_serve_all(const step& s, const demand& d) const {
     const std::vector<bool> used = segments_in_use();
     const auto unused = static_cast<std::uint64_t>(std::count(used.begin(), used.end(), false));
@@ -169,7 +170,8 @@ bool heap_model::must_serve_all(const step& s, const demand& d) const {
     if (alone && d.lanes == 1) {
         return d.chunk_segments <= run;
     }
-    // Others may hold some for a moment: what they hand back, the segment cache, and a refill that is under way.
+    // Other groups may hold some segments for a moment: segments on their way to the host, the segment cache, and a
+    // refill in progress.
     const std::uint64_t held = 2 * cache_target_ + 2;
     const std::uint64_t others = slabs + d.chunk_segments - d.largest_chunk + held;
     // In the worst case they lie so that what they leave is in equal parts.
@@ -183,7 +185,7 @@ std::string heap_model::judge(const step& s, const std::vector<request>& request
     if (must_serve) {
         certain_ += d.lanes - d.impossible;
     }
-    // First what is gone, then what is new: an address may be both.
+    // Removes freed blocks first and then adds new ones, because an address may be both.
     for (const request& r : requests) {
         if (r.old.address != 0 && r.what != action::free_inside) {
             take_out(r.old);

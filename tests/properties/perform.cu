@@ -25,7 +25,7 @@ struct make_requests {
         for_stamped_bytes(bytes, [&](std::uint64_t i) { zero = zero && at[i] == 0; });
         return zero;
     }
-    /// Whether the first `kept` bytes are those of the old block.
+    /// Returns true if the first `kept` bytes are those of the old block.
     ORCHARD_FN static bool keeps(const void* p, std::uint64_t kept, const held_block& old) {
         const auto* at = static_cast<const unsigned char*>(p);
         bool same = true;
@@ -41,7 +41,7 @@ struct make_requests {
             case action::realloc: return heap.realloc(old, r.bytes);
             case action::free: heap.free(old); return nullptr;
             case action::free_inside:
-                // Of the same page or block, and the start of none.
+                // An address in the same page or block at which no block begins.
                 heap.free(static_cast<char*>(old) + (r.old.usable < 32 ? 8 : r.old.usable / 2 - 8));
                 return nullptr;
             default: return nullptr;

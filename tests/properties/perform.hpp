@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the threads of one launch ask a heap for, and what they say of the answers: the half of the property tests that
-/// runs on the device. The other half, which makes up requests and judges answers, is plain C++.
+/// The requests of the threads of one launch, and their results: the half of the property tests that runs on the
+/// device. The other half, which generates requests and judges results, is plain C++.
 
 #include <cstdint>
 #include <vector>
@@ -18,29 +18,29 @@ enum class action : std::uint32_t { nothing, malloc, calloc, aligned_alloc, real
 /// Memory that the heap gave out: all of its usable bytes bear a stamp.
 struct held_block {
     std::uint64_t address = 0;
-    std::uint64_t bytes = 0;   ///< asked for
-    std::uint64_t usable = 0;  ///< as the heap says
+    std::uint64_t bytes = 0;   ///< requested size
+    std::uint64_t usable = 0;  ///< size that the heap reports
     std::uint64_t stamp = 0;
     std::uint64_t page = 0;    ///< 1: of a slab; 0: of a chunk
-    std::uint64_t origin = 0;  ///< the warp and launch that asked for it: lanes of one may share a chunk
+    std::uint64_t origin = 0;  ///< the warp and launch that allocated it: lanes of one warp may share a chunk
 };
 
-/// What one thread asks for in one round.
+/// The request of one thread in one round.
 struct request {
     action what = action::nothing;
     std::uint64_t bytes = 0;
     std::uint64_t alignment = 0;  ///< of `aligned_alloc`
-    std::uint64_t stamp = 0;      ///< for what it gets
-    held_block old;               ///< what is freed, reallocated, or freed at a wrong address; maybe null
+    std::uint64_t stamp = 0;      ///< for the new block
+    held_block old;               ///< the block to free, to reallocate, or to free at a wrong address; may be null
 };
 
-/// What a thread finds wrong, as bits.
+/// The errors that a thread finds, as bits.
 enum class complaint : std::uint32_t {
-    changed = 1,          ///< a block is not as it was stamped when it is freed or reallocated
+    changed = 1,          ///< the contents of a block changed before it was freed or reallocated
     lost = 2,             ///< realloc lost contents
     not_zero = 4,         ///< calloc
-    not_owned = 8,        ///< `owns` says no
-    usable_changed = 16,  ///< `usable_size` says another thing than when the block was given out
+    not_owned = 8,        ///< `owns` returned false
+    usable_changed = 16,  ///< `usable_size` differs from its value when the block was allocated
 };
 
 struct answer {

@@ -77,7 +77,7 @@ rc::Gen<burst> bursts(std::uint64_t capacity) {
                                                     {4, action::realloc},
                                                     {8, action::free},
                                                     {1, action::free_inside}});
-    // Not a choice among elements, which would not shrink.
+    // No choice among elements, because such a choice would not shrink.
     const auto spreads = gen::map(number<int>(0, 6), [](int i) {
         return i < 3 ? spread::alike : i < 5 ? spread::up_to : spread::mixed;
     });
@@ -138,7 +138,8 @@ std::uint64_t burst::bytes_of(std::uint32_t lane) const {
 
 rc::Gen<program> programs(std::uint64_t capacity, int max_steps) {
     constexpr int max_bursts = 6;
-    // One warp alone as often as several at once: the model knows exactly what must be served then.
+    // One warp alone is as frequent as several at once, because only then the model knows exactly which requests must
+    // be served.
     const auto of_bursts = gen::weightedOneOf<std::vector<burst>>(
         {{1, gen::container<std::vector<burst>>(1, bursts(capacity))},
          {1, gen::resize(max_bursts, gen::container<std::vector<burst>>(bursts(capacity)))}});

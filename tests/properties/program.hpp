@@ -14,7 +14,7 @@
 
 namespace orchard::test {
 
-/// Which sizes the lanes of a burst ask for.
+/// The sizes that the lanes of a burst request.
 enum class spread : std::uint32_t {
     alike,  ///< all the same
     up_to,  ///< each up to that
@@ -31,7 +31,7 @@ struct burst {
     std::uint64_t alignment = 16;  ///< of `aligned_alloc`
     std::uint32_t salt = 0;        ///< decides what differs from lane to lane, and which blocks are meant
 
-    /// What a lane asks for, or asks to be made of a block.
+    /// Returns the size that a lane allocates, or to which it reallocates a block.
     [[nodiscard]] std::uint64_t bytes_of(std::uint32_t lane) const;
     [[nodiscard]] bool has(std::uint32_t lane) const { return (lanes >> lane & 1) != 0; }
 };

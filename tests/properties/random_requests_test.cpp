@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 // Random programs of all requests, compared with a model after every launch. A program that fails is made smaller, and
-// printed with what repeats it: RC_PARAMS="reproduce=..." (docs/reliability.md).
+// printed with the setting that repeats it: RC_PARAMS="reproduce=..." (docs/reliability.md).
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -50,7 +50,7 @@ constexpr heap_kind kinds[] = {
     {"cuda_32_segments_no_cache", device_option::cuda, 32, 0, all_slots},
 };
 
-/// How much the programs of a property asked for.
+/// The totals of the requests of a property's programs.
 struct totals {
     std::uint64_t certain = 0;
     std::uint64_t nulls = 0;
@@ -81,7 +81,7 @@ private:
         options o;
         o.device = kind.device;
         o.capacity = kind.segments * segment_bytes;
-        o.range = o.capacity;  // so that what may be in use is what has addresses: the model knows one number
+        o.range = o.capacity;  // so that the usable memory equals the address range, of which the model knows the size
         o.cached_segments = kind.cached_segments;
         o.mailbox_slots = kind.mailbox_slots;
         o.emulated_workers = 2;
@@ -102,7 +102,7 @@ private:
         sums_.blocks += model_.live().size();
         return wrong.empty() ? check() : wrong;
     }
-    /// The heap as it is, with no kernel running.
+    /// Checks the heap while no kernel runs.
     std::string check() {
         const absl::StatusOr<std::uint64_t> changed = count_changed(heap_, model_.live());
         if (!changed.ok()) {
@@ -117,7 +117,7 @@ private:
         const absl::StatusOr<statistics> counted = heap_.stats();
         return counted.ok() ? model_.compare(*counted) : counted.status().ToString();
     }
-    /// Frees all, and looks whether all comes back.
+    /// Frees all blocks, and checks that all memory returns.
     std::string finish() {
         while (!model_.live().empty()) {
             step s;
@@ -155,7 +155,7 @@ protected:
             GTEST_SKIP() << "needs a GPU: " << choice.status().message();
         }
     }
-    /// @param cases, seed  the same programs in every run, unless RC_PARAMS says otherwise
+    /// @param cases, seed  select the same programs in every run, unless RC_PARAMS is set
     void check(int cases, std::uint64_t seed) {
         const heap_kind& kind = GetParam();
         rc::detail::TestParams how = rc::detail::configuration().testParams;

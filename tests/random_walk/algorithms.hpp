@@ -38,7 +38,7 @@ struct algorithm_names {
     }
 };
 
-/// What the threads of a launch got.
+/// The pages of the threads of a launch.
 struct taken_pages {
     std::vector<walk::page_number> got;
     std::vector<walk::counted> counts;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Two algorithms under the exploring scheduler: pages have one owner at a time, and what an owner wrote is before what
-/// the next one does, in every order of events and with weak memory. Pages hold plain words: an access that the claims
+/// Two algorithms under the exploring scheduler. Pages have one owner at a time, and an owner's writes happen before
+/// the next owner's, in every order of events and with weak memory. Pages hold plain words: an access that the claims
 /// and frees do not order is a race, and a violation.
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using walk::page_number;
 constexpr std::uint32_t pages = 40;  // two words of 32 bits, the second in part
 using tags = std::array<simt::plain<std::uint64_t>, pages>;
 
-/// The owner's writes: each word of what it has, twice.
+/// The owner's writes: writes each word of its pages twice.
 void use(simulation& s, tags& content, page_number first, std::uint32_t n, std::uint64_t tag) {
     auto* const words = &content[static_cast<std::uint64_t>(first)];
     s.own(words, n * sizeof(*words), "units");
@@ -47,7 +47,7 @@ void corw_with_locks(simulation& s) {
         memory.set(page, false);
     }
     const auto content = std::make_unique<tags>();
-    // A sweep knows no locks: only without one is nothing lost under them.
+    // A sweep ignores locks, so only runs without a sweep can expect that no page is lost under a lock.
     const bool sweeps = s.pick(2) == 0;
     std::uint32_t lost = 0;
     s.name_words(&memory.pool.bits(0), 8, "bits", 4);
@@ -72,7 +72,7 @@ void corw_with_locks(simulation& s) {
     }
 }
 
-/// Runs of up to 9 units where 14 are free, around the border of two words: often no run is to be had.
+/// Runs of up to 9 units while 14 are free, around the border of two words: often no run is free.
 void rw_malloc_runs(simulation& s) {
     pool_memory<std::uint32_t> memory(pages);
     memory.take_all();

@@ -20,8 +20,8 @@ template <class Algorithm>
 class Faults : public ::testing::Test {};
 TYPED_TEST_SUITE(Faults, all_algorithms, algorithm_names);
 
-/// Half of the warps free the pages that they are given, one after another, while the others get pages, all in the same
-/// few words.
+/// Half of the warps free the pages that they are given, one after another, while the other half get pages, all in the
+/// same few words.
 template <page_policy P, class Pool>
 struct free_beside_claims {
     Pool pool;
@@ -57,7 +57,7 @@ TYPED_TEST(Faults, APageFreedWhileOthersClaimInItsWordIsNotLost) {
         pool_memory<word> memory(pages);
         taken_pages given = take<TypeParam>(memory, 100, seed);
         given.got.resize(shape.blocks * shape.threads_per_block, no_page);
-        // The pages go to the lanes of warps that free.
+        // Distributes the pages over the lanes of the warps that free.
         std::vector<walk::page_number> spread(given.got.size(), no_page);
         for (std::size_t i = 0; i < 100; ++i) {
             spread[i / 32 * 64 + i % 32] = given.got[i];
@@ -112,7 +112,7 @@ TYPED_TEST(Faults, NothingIsTakenThatNobodyGot) {
     }
 }
 
-// A lock that is never released (its holder stopped) keeps nobody from the pages.
+// A lock that is never released, because its holder stopped, does not prevent other threads from getting pages.
 TEST(LockMap, ThatIsHeldForEverOnlySlowsDown) {
     using locked = algorithm<page_policy::corw_locked, std::uint32_t>;
     pool_memory<std::uint32_t> memory(320);

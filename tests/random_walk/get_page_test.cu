@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Every algorithm hands out every page once, then none, and takes all back; whatever lanes ask together.
+/// Every algorithm hands out every page once, then none, and takes all pages back, for any group of lanes.
 
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TYPED_TEST(GetPage, APageThatIsNotTakenIsNotFreed) {
     EXPECT_TRUE(memory.is_clear());
 }
 
-/// Lanes ask by turns of any masks: those whose bit of a drawn number is set, in each round.
+/// In each round the lanes of a random mask request a page.
 template <page_policy P, class Pool>
 struct ask_by_masks {
     Pool pool;

@@ -113,7 +113,7 @@ struct churn_pages {
     }
 };
 
-/// Each thread gets units for a number of bytes of its own.
+/// Each thread gets units for its own number of bytes.
 template <class Pool>
 struct allocate_all {
     Pool pool;

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A flat pool in host memory, and what its bitmaps say.
+/// A flat pool in host memory, and the contents of its bitmaps.
 
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ public:
     walk::page_pool<Word> pool;
 };
 
-/// How many different pages `got` names; each must be below `pages`, and no two the same.
+/// Returns the number of different pages in `got`; each must be below `pages`, and no two may be the same.
 inline std::size_t different_pages(const std::vector<walk::page_number>& got, std::uint32_t pages) {
     std::set<walk::page_number> seen;
     for (const walk::page_number page : got) {

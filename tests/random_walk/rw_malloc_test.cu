@@ -23,7 +23,8 @@ class Runs : public ::testing::Test {
 protected:
     static constexpr std::uint32_t width = device::width_of<Word>;
 
-    /// One request of `n` units by the lanes of `mask`, of which the lowest asks for it and the others for none.
+    /// One request of `n` units by the lanes of `mask`: the lowest lane requests the units, the other lanes request
+    /// none.
     static page_number get(const pool_memory<Word>& memory, std::uint32_t n, simt::lane_mask mask,
                            std::uint64_t seed = 1, std::uint32_t max_steps = 0) {
         page_number got = no_page;
@@ -84,7 +85,7 @@ TYPED_TEST(Runs, AsLongAsThePoolAreFound) {
 }
 
 TYPED_TEST(Runs, AreFoundByWalkingToo) {
-    // Every other run of 40 is free; one step looks at 32 words or more and must find one.
+    // Every other run of 40 is free; one step reads 32 words or more and must find one.
     constexpr std::uint32_t pages = 64 * 400;
     for (const std::uint32_t n : {1u, 7u, 33u, 40u}) {
         pool_memory<TypeParam> memory(pages);
@@ -104,7 +105,7 @@ TYPED_TEST(Runs, AreFoundByWalkingToo) {
     }
 }
 
-/// What each thread of a launch got for its number of bytes.
+/// The results of the threads of a launch, for their numbers of bytes.
 template <class Word>
 std::vector<void*> allocate(pool_memory<Word>& memory, const std::vector<std::uint64_t>& bytes, std::uint64_t seed,
                             simt::emulated::costs* costs = nullptr, unsigned workers = 1) {
@@ -120,7 +121,7 @@ std::vector<void*> allocate(pool_memory<Word>& memory, const std::vector<std::ui
     return got;
 }
 
-/// Whether blocks of those sizes, in units, neither overlap nor leave the pool.
+/// Checks that blocks of those sizes, in units, neither overlap nor leave the pool.
 template <class Word>
 void expect_apart(const pool_memory<Word>& memory, const std::vector<void*>& got,
                   const std::vector<std::uint64_t>& bytes) {
@@ -145,7 +146,7 @@ TYPED_TEST(Runs, OfAWarpAreOneRunAndFreedOneByOne) {
     pool_memory<TypeParam> memory(64 * 64, 16);
     std::vector<std::uint64_t> bytes(32);
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-        bytes[i] = i % 5 * 16 / 2;  // 0 to 2 units; none counts as one
+        bytes[i] = i % 5 * 16 / 2;  // 0 to 2 units; 0 counts as one
     }
     simt::emulated::costs costs;
     const std::vector<void*> got = allocate(memory, bytes, 5, &costs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Steps counted, against what the paper's equations say: fixed seeds, so that each run gives the same numbers.
+/// The number of steps, compared with the paper's equations: fixed seeds, so that each run gives the same numbers.
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ protected:
     theory::setting s_ = setting_of(GetParam().first, GetParam().second);
 };
 
-// With 16,000 threads the mean of the basic walk's steps, about as spread as large, is known to about 1 %.
+// With 16,000 threads, the mean of the basic walk's steps is known to about 1 %, because its spread is about its mean.
 constexpr double near = 0.035;
 
 TEST_P(Steps, OfTheBasicWalkAreThoseOfEquations2And3) {
@@ -85,7 +85,7 @@ void expect_by_words(const theory::setting& s, int width) {
     EXPECT_NEAR(m.tas / theory::mean_steps_by_words(s, width), 1, near);
     EXPECT_GE(m.tas / theory::mean_steps(s, width), 1 - near) << "equation (4) is never above what is measured";
     if (s.threads * 4 <= s.free) {
-        // While much of what was free is left, equation (4) itself holds.
+        // While many of the free pages are left, equation (4) itself holds.
         EXPECT_NEAR(m.tas / theory::mean_steps(s, width), 1, 0.06);
     }
     EXPECT_LT(m.was, theory::worst_steps_bound_by_words(s, width) * (1 + near));
@@ -108,7 +108,7 @@ TEST_P(Steps, OfTheCollaborativeWalkAreTheSameForAllLanesOfAWarp) {
     EXPECT_LE(locked.was, alone.was) << "sharing brings a warp's slowest lane nearer to its mean";
     EXPECT_EQ(locked.losses, 0) << "a claim under lock loses nothing";
     if (s_.free * 10 <= s_.pages + 10) {
-        // Where more is free, what two lanes plan at once without lock is what costs most.
+        // If many pages are free, most of the cost is caused by two lanes that plan for the same page without a lock.
         EXPECT_LT(plain.was, alone.was);
     }
 }

@@ -154,7 +154,7 @@ TEST(Daemons, ThatFailEndTheRun) {
     EXPECT_EQ(calm.s.result().violation, "service: a wrong post");
 }
 
-/// What the memory holds, past the seam.
+/// Returns the value in memory, bypassing the seam.
 std::uint32_t in_memory(const word32& w) {
     std::uint32_t value = 0;
     std::memcpy(&value, &w, sizeof(value));

@@ -18,7 +18,7 @@
 namespace orchard::simt::explore {
 namespace {
 
-/// What a search has seen.
+/// The results of a search.
 struct searched {
     int runs = 0;
     std::set<std::string> outcomes;
@@ -26,7 +26,7 @@ struct searched {
     std::set<std::uint64_t> traces;
 };
 
-/// Every run of a program with at most so many surprises. The program says what came out.
+/// Makes every run of a program with at most this many surprises. The program returns its outcome.
 searched search(std::uint32_t surprises, const std::function<std::string(simulation&)>& program) {
     searched result;
     bounded_search from(surprises);
@@ -62,7 +62,7 @@ std::string two_by_two(simulation& s) {
 
 TEST(BoundedSearch, TakesEachInterleavingOnce) {
     // Without a switch: a first, or b first. With one: a first, switched away before its first store, before its
-    // second, or never; and so on. `a` may be left before a store, and then `b` before one of its own, ...
+    // second, or never; and so on. `a` may be interrupted before a store, and then `b` before one of its own, ...
     constexpr int runs[] = {2, 6, 14, 18, 20, 20};
     constexpr std::size_t orders[] = {2, 4, 6, 6, 6, 6};
     for (std::uint32_t surprises = 0; surprises < std::size(runs); ++surprises) {
@@ -74,8 +74,8 @@ TEST(BoundedSearch, TakesEachInterleavingOnce) {
     }
 }
 
-/// One store, one load, in two pieces each: 4! / (2! 2!) = 6 interleavings, in three of which the store comes before
-/// the load, which may see the old value, too. By surprises: a switch away from the writer before its store, one away
+/// One store and one load, in two pieces each: 4! / (2! 2!) = 6 interleavings. In three of them the store comes before
+/// the load, which may also see the old value. By surprises: a switch away from the writer before its store, one away
 /// from the reader before its load, one back, an old value.
 TEST(BoundedSearch, CountsAnOldValueAsASurprise) {
     constexpr int runs[] = {2, 5, 8, 9, 9};
@@ -105,7 +105,7 @@ TEST(BoundedSearch, DividesGroups) {
     EXPECT_EQ(search(1, lanes).outcomes, (std::set<std::string>{"12", "33"}));
 }
 
-/// Seen only where the writer is left between its two stores and the reader between its two looks.
+/// Occurs only if the writer is interrupted between its two stores and the reader between its two loads.
 std::string needs_two_switches(simulation& s) {
     host32 word{0};
     s.add_host("writer", [&] {
@@ -168,9 +168,8 @@ TEST(Choices, AllCalmIsTheFirstRunOfASearch) {
 
 // --- priorities ---
 
-/// A fault of depth 2: `b` has to come through all of its steps while `a` stands in its window, for which `a` has to be
-/// left there. And one of depth 3: `b` has a window, too, in which it has to be left, and `c` has to come through all
-/// of its steps meanwhile.
+/// A fault of depth 2: `b` must complete all of its steps while `a` is interrupted in its window. A fault of depth 3:
+/// `b` also has a window in which it must be interrupted, while `c` completes all of its steps.
 std::string deep_fault(simulation& s, std::uint32_t depth) {
     constexpr int before = 3;
     constexpr int window = 8;
@@ -254,7 +253,8 @@ TEST(Priorities, FindDeepFaultsThatLuckDoesNot) {
     }
 }
 
-/// Who waits falls behind: otherwise one of high priority would look again after each step of whom it waits for.
+/// A waiting actor loses priority. Otherwise one of high priority would check again after each step of the actor that
+/// it waits for.
 TEST(Priorities, FallForThoseWhoPause) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         const auto from = priority_choices(seed, 0, 1);

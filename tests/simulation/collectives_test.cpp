@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Collectives give what a plain model says, whoever comes first; and cost what they cost on the fast scheduler.
+/// Collectives return the results of a plain model in any order of arrival, and cost as much as on the fast scheduler.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t lanes = 8;
 
-/// One round: lanes divided into groups, and what each of them brings.
+/// One round: lanes divided into groups, and the value of each lane.
 struct round {
     std::array<lane_mask, lanes> mask{};
     std::array<std::uint32_t, lanes> value{};
@@ -47,7 +47,7 @@ round random_round(random_sequence& random) {
     return r;
 }
 
-/// What lane `self` should get, from all that is brought.
+/// The expected results of lane `self`, from the values of all lanes.
 struct expected {
     lane_mask ballot = 0;
     lane_mask match = 0;
@@ -128,7 +128,7 @@ TEST(Collectives, OnlyASyncOrdersMemory) {
     EXPECT_NE(first_violation(50, {}, scenario(false)).find("a race: the plain load"), std::string::npos);
 }
 
-/// Words of every kind, touched by one lane of each warp, so that counts do not depend on who comes first.
+/// Words of every kind, accessed by one lane of each warp, so that counts do not depend on the order of arrival.
 struct counted_kernel {
     word32* device;
     host_word<std::uint64_t>* host;

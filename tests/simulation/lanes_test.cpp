@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Lanes: they all run, know who they are, and converge in any way that a warp may.
+/// Lanes: they all run, know their positions, and converge in any way that is possible for a warp.
 
 #include <gtest/gtest.h>
 
@@ -127,7 +127,7 @@ TEST(Converge, SomeOfThoseThatWaitThereMayLeaveTogether) {
     s.add_kernel({{5}}, [&](thread_position at) { masks[at.thread] = converge(); });
     ASSERT_TRUE(s.run());
     expect_consistent(masks);
-    // The last to come leaves with every second one of the others; then likewise the next.
+    // The last lane to arrive leaves with every second one of the waiting lanes; then the next does the same.
     EXPECT_EQ(std::set<lane_mask>(masks.begin(), masks.end()), (std::set<lane_mask>{0x1a, 0x1, 0x4}));
 }
 

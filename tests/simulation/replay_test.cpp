@@ -183,7 +183,7 @@ TEST(Timeline, IsReadable) {
 )");
 }
 
-/// Reads the oldest value wherever it may.
+/// Reads the oldest value whenever it is allowed.
 class old_values final : public choices {
 protected:
     std::uint32_t pick(decision what, std::uint32_t n) override { return what == decision::version ? n - 1 : 0; }

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the tests of the simulation share: calm runs, runs over many seeds, and words in short.
+/// Code that the tests of the simulation share: runs without surprises, runs over many seeds, and short names for
+/// words.
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +19,7 @@ namespace orchard::simt::explore {
 using word32 = device_word<std::uint32_t>;
 using host32 = host_word<std::uint32_t>;
 
-/// The value that everybody else has stored last, whatever the reader may know: a read-modify-write reads the newest.
+/// Returns the newest value, whatever the reader may know, because a read-modify-write reads the newest value.
 template <class Word>
 auto newest(Word& w) {
     return w.template fetch_add<order::relaxed>(0);
@@ -37,7 +38,7 @@ inline settings traced(settings how = {}) {
     return how;
 }
 
-/// A simulation that never surprises: who runs goes on as long as it can, then the one that was added first.
+/// A simulation without surprises: the running actor continues as long as it can, then the one that was added first.
 class calm_simulation {
 public:
     explicit calm_simulation(const settings& how = plain_settings()) : s{*choices_, how} {}
@@ -59,7 +60,7 @@ void with_seeds(std::uint64_t count, const settings& how, Scenario scenario) {
     }
 }
 
-/// The first violation that a scenario shows over seeds; empty where there is none.
+/// Returns the first violation of a scenario over seeds; empty if there is none.
 template <class Scenario>
 std::string first_violation(std::uint64_t seeds, const settings& how, Scenario scenario) {
     std::string found;
@@ -72,7 +73,7 @@ std::string first_violation(std::uint64_t seeds, const settings& how, Scenario s
     return found;
 }
 
-/// "rig.hpp:12", as reports say it.
+/// Returns "rig.hpp:12", the form in reports.
 inline std::string here(const char* file, int line) { return text_of({file, line}); }
 
 }  // namespace orchard::simt::explore

@@ -118,7 +118,8 @@ TEST(Unwinding, ActorsThatHaveNotBegunNeverDo) {
     EXPECT_FALSE(begun);
 }
 
-/// Calls everything that a destructor might call, with what would wait for others where an exception is in flight.
+/// Calls everything that a destructor might call, including calls that would wait for other actors, while an exception
+/// is in flight.
 class busy_destructor {
 public:
     busy_destructor(simulation& s, word32& word, int& calls) : s_{s}, word_{word}, calls_{calls} {}
@@ -202,7 +203,7 @@ TEST(InFlight, NobodyElseRunsUntilTheExceptionIsCaught) {
     });
 }
 
-/// What cannot be done while nobody else may run is said, once the destructor is through.
+/// An operation that is impossible while no other actor may run is reported after the destructor has completed.
 TEST(InFlight, WaitingForOthersIsAViolation) {
     host32 door{0};
     struct waits_for_door {

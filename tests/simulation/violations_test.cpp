@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What is wrong with a program is found, and said so that it can be understood.
+/// Faults of a program are found, and reported in an understandable form.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Time passes for those who wait, others run meanwhile, and a wake-up that can be lost is lost under some seed.
+/// Time passes for waiting actors, other actors run meanwhile, and a wake-up that can be lost is lost under some seed.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST(Pausing, IsStretchedAsTheSettingsSay) {
     }
 }
 
-/// Stands still wherever that is offered, as long as possible.
+/// Stands still at every opportunity, as long as possible.
 class slow_choices final : public choices {
 protected:
     std::uint32_t pick(decision what, std::uint32_t n) override {
@@ -90,7 +90,7 @@ TEST(Delays, EndAfterSoManyOperationsOfOthers) {
     EXPECT_LT(s.result().points, 10'000u);
 }
 
-/// A number that goes up, and a signal that says that it has: as the growth thread is told of what is wanted.
+/// A number that increases, and a signal that it has increased: the growth thread is notified in this way.
 struct signalled {
     host32 wanted{0};
     host32 signal{0};
@@ -104,7 +104,7 @@ struct signalled {
 
 enum class waits { rightly, with_its_look_before, and_is_told_too_early };
 
-/// One raises a few times, one waits until all has come.
+/// One actor raises the number a few times, the other waits until it has seen all of it.
 auto signalling(waits how) {
     return [how](simulation& s) {
         const auto w = std::make_shared<signalled>();
@@ -130,7 +130,7 @@ auto signalling(waits how) {
                     continue;
                 }
                 if (how == waits::with_its_look_before) {
-                    seen = w->signal.load<order::acquire>();  // what is raised in between is lost
+                    seen = w->signal.load<order::acquire>();  // a value that is raised in between is lost
                 }
                 w->signal.wait(seen);
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The table that heaps go by is what the model says today.
+// The table that heaps use equals the model's current results.
 
 #include "profiling/uvm/recommend.hpp"
 
@@ -148,7 +148,7 @@ TEST(uvm_recommend, says_what_it_cannot_run) {
     EXPECT_TRUE(absl::IsInvalidArgument(recommend(g).status()));
 }
 
-// In part, as the whole takes a minute.
+// Only a part of the table, because the whole takes a minute.
 TEST(uvm_recommend, patterns_that_run_fast_are_as_in_the_table) {
     grid g = of_h200();
     g.patterns = {access_pattern::same_index, access_pattern::strided};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A study is the product of what it is told, and each cell of it is what the model says of that alone.
+// A study is the product of its lists, and each cell equals the model's result for that cell alone.
 
 #include "profiling/uvm/study.hpp"
 
@@ -78,7 +78,7 @@ TEST(uvm_study, is_the_product_of_all_lists) {
         EXPECT_EQ(o.counts.evictions == 0, o.memory == "unlimited" || o.counts.chunks_used * segment_bytes < o.capacity)
             << o.source << " " << o.how << " " << o.memory;
     }
-    // One cell alone says the same.
+    // One cell alone has the same result.
     s.patterns = {"sequential"};
     s.layouts = {*parse_arrangement("interleaved:4K")};
     s.placements = {portion_policy::padded};

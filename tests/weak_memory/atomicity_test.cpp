@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Read-modify-writes happen at once: nothing comes between what they read and what they write.
+/// Read-modify-writes are atomic: no store comes between their read and their write.
 ///
-/// Held against: PTX ISA, memory consistency model, the axiom of atomicity; it speaks of accesses that are morally
-/// strong, so that scopes that do not reach each other lose it. Lustig et al., ASPLOS 2019.
+/// Compared with: PTX ISA, memory consistency model, the axiom of atomicity. It applies to morally strong accesses
+/// only, so it does not hold for scopes that do not include each other. Lustig et al., ASPLOS 2019.
 
 #include "tests/weak_memory/litmus.hpp"
 
@@ -17,7 +17,7 @@ void add_twice(shared& s) {
     s.x.add<order::relaxed, S>(1);
 }
 
-/// Whether this is all that comes out.
+/// Returns whether `o` is the only outcome.
 testing::AssertionResult only(const program& p, const outcome& o) {
     const outcomes all = explore(p);
     if (all.seen.size() == 1 && all.seen.begin()->first == o && all.violations.empty()) {
@@ -85,7 +85,7 @@ TEST(atomicity, an_outsider_does_not_divide_a_block) {
     EXPECT_TRUE(allowed(p, {4, 5, 0}));
 }
 
-/// Nor does it let a store of that block in between.
+/// It does not let a store of that block come in between, either.
 TEST(atomicity, an_outsider_does_not_hide_a_store) {
     const program p{{{in_block(0, 0), [](shared& s) { s.r[0] = s.x.add<order::relaxed, scope::block>(1); }},
                      {in_block(0, 1), [](shared& s) { s.x.store<order::relaxed, scope::block>(10); }},

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Order that goes through third threads: WRC, ISA2, IRIW.
+/// Order through third threads: WRC, ISA2, IRIW.
 ///
-/// Held against: PTX ISA, memory consistency model: causality order begins with an observation and goes on through any
-/// number of synchronizations (cumulativity); it gives no order that all threads share, for which fence.sc is there.
+/// Compared with: PTX ISA, memory consistency model. Causality order begins with an observation and continues through
+/// any number of synchronizations (cumulativity). It provides no order that all threads share; this requires fence.sc.
 /// Lustig et al., ASPLOS 2019 (WRC, ISA2, IRIW).
 
 #include "tests/weak_memory/litmus.hpp"

@@ -103,7 +103,7 @@ TEST(coherence, stores_of_a_thread_stay_in_order) {  // CoWW
     EXPECT_TRUE(allowed(p, {1, 2, 2}));
 }
 
-/// A store may come in front of one that was made before, where its thread did not know of that one.
+/// A store may be ordered before an earlier store of which its thread does not know.
 TEST(coherence, a_store_may_come_in_front_of_an_unseen_one) {
     const program p{{{in_block(0),
                       [](shared& s) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Words that host and device share: they arrive in any order, are never modified by the device in one step, and arrive
-/// some time.
+/// Words that host and device share: they arrive in any order, the device never modifies them in one step, and they
+/// arrive eventually.
 ///
-/// Held against: PTX ISA, memory consistency model (system scope); PCI Express orders no two of the device's reads, and
-/// the design takes no order of its writes for granted either; read-modify-writes of the device over PCI Express are
-/// not promised on all platforms.
+/// Compared with: PTX ISA, memory consistency model (system scope). PCI Express does not order any two of the device's
+/// reads, and the design does not rely on an order of its writes either. Read-modify-writes of the device over PCI
+/// Express are not available on all platforms.
 
 #include "tests/weak_memory/litmus.hpp"
 #include "tests/weak_memory/one_run.hpp"
@@ -50,7 +50,8 @@ program store_after_a_look(place reader) {
             {&shared::x}};
 }
 
-/// Stronger than PTX, which allows it: what the host has read is in its memory, and what is stored later comes later.
+/// Stronger than PTX, which allows this outcome: a value that the host has read is in its memory, and later stores are
+/// ordered after it.
 TEST(host_words, a_store_comes_behind_what_the_host_has_read) {
     EXPECT_TRUE(never(store_after_a_look<wide>(on_host), {1, 1, 1}));
     EXPECT_TRUE(allowed(store_after_a_look<wide>(on_host), {1, 1, 2}));
@@ -84,7 +85,7 @@ private:
     std::uint32_t turns_ = 0;
 };
 
-/// Progress: a loop that waits for a store by relaxed loads comes to its end (runs are bounded).
+/// Progress: a loop that waits for a store by relaxed loads ends (runs are bounded).
 TEST(visibility, a_store_is_seen_some_time) {
     const program p{{{in_block(0), [](shared& s) { s.x.store(1); }},
                      {in_block(1),
@@ -102,7 +103,7 @@ TEST(visibility, a_store_is_seen_some_time) {
     EXPECT_TRUE(all.seen.contains({1})) << all.text();
 }
 
-/// Not before it was in doubt: the waiting loop does see old values for a while.
+/// The loop really waits: it sees old values for a while.
 TEST(visibility, a_store_may_be_seen_late) {
     const program p{{{in_block(0),
                       [](shared& s) {

@@ -2,15 +2,15 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Litmus tests: a few threads of a few accesses each, run in very many ways; the set of what came out is held against
-/// what the memory model allows.
+/// Litmus tests: a few threads with a few accesses each, run in very many ways. The set of outcomes is compared with
+/// the outcomes that the memory model allows.
 ///
 ///     const program mp{{{in_block(0), [](shared& s) { s.x.store(1); s.y.store<order::release>(1); }},
 ///                       {in_block(1), [](shared& s) { s.r[0] = s.y.load<order::acquire>(); s.r[1] = s.x.load(); }}}};
 ///     EXPECT_TRUE(never(mp, {1, 0}));
 ///
-/// In the names of tests and in comments an outcome is written as the registers r0, r1, ... followed by the last values
-/// of the words that the program asks for.
+/// In the names of tests and in comments, an outcome is written as the registers r0, r1, ... followed by the last
+/// values of the words that the program names.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ using simt::order;
 using simt::scope;
 using simt::site;
 
-/// A word that each access may name in a way of its own: the order and the scope belong to the access here.
+/// A word for which each access chooses its order and its scope.
 class cell {
 public:
     template <order O = order::relaxed, scope S = scope::device>
@@ -86,7 +86,7 @@ private:
 template <scope S = scope::device>
 void fence(site where = site::here());
 
-/// What the threads of a program share, and what they report.
+/// The words that the threads of a program share, and their results.
 struct shared {
     cell x, y, z, a, b;
     std::array<std::uint32_t, 4> r{};  ///< each written by one thread
@@ -109,13 +109,13 @@ struct thread {
 struct program {
     std::vector<thread> threads;
     int registers = 2;                          ///< r0 to r(n-1) belong to the outcome
-    std::vector<cell shared::*> last_values{};  ///< of these words, too
+    std::vector<cell shared::*> last_values{};  ///< words whose last values are part of the outcome
     bool races_are_violations = true;
 };
 
 using outcome = std::vector<std::uint32_t>;
 
-/// What came out.
+/// The outcomes of all runs.
 struct outcomes {
     std::map<outcome, int> seen;            ///< how often
     std::map<std::string, int> violations;  ///< how often, by text
@@ -123,7 +123,7 @@ struct outcomes {
     [[nodiscard]] std::string text() const;
 };
 
-/// How hard to look. The search takes every run of at most so many surprises.
+/// The extent of the search. It takes every run of at most this many surprises.
 struct effort {
     int seeds = 1000;  ///< with each strategy
     std::uint32_t surprises = 3;
@@ -133,17 +133,17 @@ struct effort {
 /// Runs it with both strategies and by bounded search.
 outcomes explore(const program& p, const effort& how = {});
 
-/// Runs it with one store promised in each run (`weak_memory::promise`): loads may see later stores. Only runs that
-/// keep their promise count. Its threads may neither wait nor pause.
+/// Runs the program with one store promised in each run (`weak_memory::promise`), so that loads may see later stores.
+/// Only runs that keep their promise count. The threads may neither wait nor pause.
 outcomes explore_with_promises(const program& p, int seeds = 3000);
 
-/// Whether `o` never came out, nor any violation.
+/// Returns whether `o` never occurred, and no violation either.
 testing::AssertionResult never(const program& p, const outcome& o);
-/// Whether `o` came out at least once, and no violation.
+/// Returns whether `o` occurred at least once, and no violation.
 testing::AssertionResult allowed(const program& p, const outcome& o);
-/// Whether a violation with this text was found in some run.
+/// Returns whether some run has a violation with this text.
 testing::AssertionResult is_violation(const program& p, const std::string& text);
-/// Whether a race was found in some run.
+/// Returns whether some run has a race.
 testing::AssertionResult races(const program& p);
 
 /// As `never` and `allowed`, with promises.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Load buffering (LB): each of two threads reads what the other stores afterwards. {1, 1}: both loads saw the later
-/// stores.
+/// Load buffering (LB): each of two threads reads the word that the other stores afterwards. {1, 1}: both loads saw the
+/// later stores.
 ///
-/// Held against: PTX ISA, memory consistency model: the causality axiom forbids it where both sides synchronize, the
-/// axiom of no thin air where both have dependencies; it is allowed otherwise. Kang et al., POPL 2017 (LB, LBd, LBfd),
-/// from whom promises and their certification come. Alglave et al., ASPLOS 2015, saw LB on several NVIDIA GPUs.
+/// Compared with: PTX ISA, memory consistency model. The causality axiom forbids this if both sides synchronize, and
+/// the axiom of no thin air forbids it if both have dependencies; otherwise it is allowed. Promises and their
+/// certification are from Kang et al., POPL 2017 (LB, LBd, LBfd). Alglave et al., ASPLOS 2015, observed LB on several
+/// NVIDIA GPUs.
 
 #include "tests/weak_memory/litmus.hpp"
 
@@ -34,7 +35,7 @@ void copy_y_to_x(shared& s) {
     s.x.store(s.r[1]);
 }
 
-/// What is not modelled: in runs without promises no load sees a later store.
+/// Not modelled: in runs without promises no load sees a later store.
 TEST(load_buffering, is_not_seen_without_promises) { EXPECT_TRUE(never(lb(left, right), {1, 1})); }
 
 TEST(load_buffering, relaxed_is_allowed) { EXPECT_TRUE(allowed_with_promises(lb(left, right), {1, 1})); }
@@ -44,7 +45,7 @@ TEST(load_buffering, one_dependency_does_not_forbid_it) {
     EXPECT_TRUE(allowed_with_promises(lb(copy_x_to_y, right), {1, 1}));
 }
 
-/// No thin air: nobody ever stores a 1 of his own.
+/// No thin air: no thread stores a 1 that it has not read.
 TEST(load_buffering, dependencies_on_both_sides_forbid_it) {
     EXPECT_TRUE(never_with_promises(lb(copy_x_to_y, copy_y_to_x), {1, 1}));
 }
@@ -66,7 +67,7 @@ TEST(load_buffering, conditions_on_both_sides_forbid_it) {
     EXPECT_TRUE(allowed_with_promises(lb(left, if_y), {1, 1}));
 }
 
-/// A dependency that is none, since both branches store the same: a compiler may remove it (Kang et al., LBfd).
+/// A false dependency: both branches store the same value, so a compiler may remove it (Kang et al., LBfd).
 TEST(load_buffering, a_false_dependency_does_not_forbid_it) {
     const auto either = [](shared& s) {
         s.r[1] = s.y.load();

@@ -4,9 +4,9 @@
 /// Message passing (MP): one thread writes data and then a flag, another sees the flag and reads the data. The outcome
 /// in question is always: the flag was seen, the data was not.
 ///
-/// Held against: PTX ISA, memory consistency model, causality order (a release pattern that an acquire pattern observes
-/// synchronizes); Lustig et al., ASPLOS 2019, who derive the same; for the relaxed forms also Alglave et al., GPU
-/// concurrency: weak behaviours and programming assumptions, ASPLOS 2015, who saw MP on several NVIDIA GPUs.
+/// Compared with: PTX ISA, memory consistency model, causality order (a release pattern that an acquire pattern
+/// observes synchronizes); Lustig et al., ASPLOS 2019, derive the same. For the relaxed forms also Alglave et al., GPU
+/// concurrency: weak behaviours and programming assumptions, ASPLOS 2015, which observed MP on several NVIDIA GPUs.
 
 #include "tests/weak_memory/litmus.hpp"
 
@@ -145,7 +145,7 @@ TEST(message_passing, a_release_ends_at_a_store_of_another) {
     EXPECT_TRUE(allowed(p, {2, 0}));
 }
 
-/// The read-modify-write of another that comes later in the chain releases what it knows beside what it hands on.
+/// A later read-modify-write in the chain releases its own thread's writes in addition to those that it passes on.
 TEST(message_passing, a_release_in_the_middle_of_a_chain_adds_to_it) {
     const program p{{{in_block(0), write_release},
                      {in_block(1),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Plain accesses: what nothing orders is a race, and is found in some run; what is ordered is never reported.
+/// Plain accesses: unordered accesses are a race, and some run finds it; ordered accesses are never reported.
 ///
-/// Held against: PTX ISA, memory consistency model, data races: conflicting accesses that are neither in causality
+/// Compared with: PTX ISA, memory consistency model, data races: conflicting accesses that are neither in causality
 /// order nor morally strong; C++20 [intro.races].
 
 #include "tests/weak_memory/litmus.hpp"
@@ -51,7 +51,7 @@ program handed_over(bool races_are_violations) {
              {in_block(1),
               [races_are_violations](shared& s) {
                   s.r[0] = s.y.load<Load>();
-                  // Where races end the run, only who saw the flag may look.
+                  // If races end the run, the thread reads the data only after it saw the flag.
                   s.r[1] = s.r[0] == 1 || !races_are_violations ? s.x.get() : 0;
               }}},
             2,

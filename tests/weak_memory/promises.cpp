@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Runs in which a load may see a store that comes later: promises, in a restricted form (one a run, kept by a relaxed
+/// Runs in which a load may see a later store: promises, in a restricted form (one for each run, fulfilled by a relaxed
 /// store).
 ///
-/// For each seed: a point of the run and a thread are drawn. One run goes to that point and lets the thread go on
-/// alone; what it stores first, by a relaxed store, is what it may promise. A second run makes the same choices up to
-/// there, adds that version, and goes on as it likes. It counts where the thread keeps its promise, and would have kept
-/// it from every later point too if it had gone on alone from there (the certification of Kang et al., POPL 2017):
-/// without that, promises could justify each other, and values would come out of thin air.
+/// For each seed, a point of the run and a thread are drawn. One run goes to that point and then lets only this thread
+/// continue. If its first store is relaxed, this is the store that it may promise. A second run makes the same choices
+/// up to that point, adds the promised version, and continues freely. The second run counts if the thread keeps its
+/// promise, and if it could also have kept it by continuing alone from every later point (the certification of Kang et
+/// al., POPL 2017). Without certification, promises could justify each other, and values would come out of thin air.
 
 #include <algorithm>
 #include <functional>
@@ -28,17 +28,17 @@ struct stored {
     std::uint32_t value;
 };
 
-/// What the thread that goes alone stores first.
+/// The first store of the thread that continues alone.
 struct search_for_store {
     const ex::simulation* in;
     ex::actor_id who;
-    bool alone = false;  // it goes alone now
+    bool alone = false;  // the thread now continues alone
     bool ended = false;
     std::optional<stored> found;
 };
 thread_local search_for_store* searching = nullptr;
 
-/// A seed's choices, up to a point where one actor goes on alone; and something that happens at another point.
+/// A seed's choices up to a point at which one actor continues alone, and an event at another point.
 class steered final : public ex::choices {
 public:
     explicit steered(std::uint64_t seed)
@@ -108,7 +108,8 @@ std::optional<stored> what_it_may_promise(const attempt& t) {
     return search.found;
 }
 
-/// Runs with the promise; the point by which it was kept, where it was. @param alone_from where its thread goes alone
+/// Runs with the promise; returns the point by which it was kept, if it was. @param alone_from where its thread
+/// continues alone
 std::optional<std::uint32_t> run_with(const attempt& t, const stored& promised, std::uint32_t alone_from,
                                       outcomes& to) {
     steered from{t.seed};

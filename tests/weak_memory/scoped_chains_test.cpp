@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Scopes along a chain of read-modify-writes: one thread releases, another's read-modify-write hands that on, a third
-/// acquires. The third is ordered after the first where they name scopes that hold each other, and where each link of
-/// the chain reaches the next. The outcome in question: the last value was seen, the data was not.
+/// Scopes along a chain of read-modify-writes: one thread releases, another thread's read-modify-write passes that on,
+/// a third acquires. The third is ordered after the first if the scopes of the two include each other, and if each link
+/// of the chain reaches the next. The outcome in question: the last value was seen, the data was not.
 ///
-/// Held against: PTX ISA, memory consistency model: observation order has morally strong links, and what synchronizes
-/// is morally strong, whatever lies between.
+/// Compared with: PTX ISA, memory consistency model: observation order has morally strong links, and the synchronizing
+/// operations are morally strong, whatever lies between them.
 
 #include "tests/weak_memory/litmus.hpp"
 

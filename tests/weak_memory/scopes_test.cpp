@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Scopes: what orders or keeps coherent within a block does not reach another one, nor the host.
+/// Scopes: operations that provide order or coherence within a block do not affect another block, nor the host.
 ///
-/// Held against: PTX ISA, memory consistency model: morally strong operations (each names a scope that holds both
-/// threads), and what it says of release patterns, observation order and synchronization; Lustig et al., ASPLOS 2019,
+/// Compared with: PTX ISA, memory consistency model: morally strong operations (each names a scope that includes both
+/// threads), and its rules for release patterns, observation order and synchronization; Lustig et al., ASPLOS 2019,
 /// scoped MP and SB.
 
 #include "tests/weak_memory/litmus.hpp"

@@ -4,8 +4,8 @@
 /// Store buffering (SB): each of two threads stores to one word and then reads the other's. {0, 0}: neither saw the
 /// other.
 ///
-/// Held against: PTX ISA, memory consistency model: only a fence.sc on both sides forbids it, and the seam has none;
-/// Lustig et al., ASPLOS 2019 (SB); Alglave et al., ASPLOS 2015, saw SB on all GPUs that they tried.
+/// Compared with: PTX ISA, memory consistency model: only a fence.sc on both sides forbids it, and the seam has none;
+/// Lustig et al., ASPLOS 2019 (SB). Alglave et al., ASPLOS 2015, observed SB on all GPUs that they tried.
 
 #include "tests/weak_memory/litmus.hpp"
 
@@ -54,7 +54,7 @@ TEST(store_buffering, acquiring_and_releasing_fences_do_not_forbid_it) {
     EXPECT_TRUE(allowed(p, {0, 0}));
 }
 
-/// Of two read-modify-writes of one word one comes later, and acquires what the other released.
+/// One of two read-modify-writes of one word is later than the other, and acquires the writes that the other released.
 TEST(store_buffering, read_modify_writes_of_a_third_word_forbid_it) {
     const program p = sb(
         [](shared& s) {

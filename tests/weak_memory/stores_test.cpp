@@ -57,7 +57,7 @@ TEST(stores, a_store_behind_an_acquire_comes_behind_what_was_released) {  // S
     EXPECT_TRUE(allowed((s_test<order::relaxed, order::acquire>()), {1, 2}));
 }
 
-/// Which store to y comes last says nothing about x: only a fence.sc on both sides would.
+/// The order of the stores to y says nothing about x; this would require a fence.sc on both sides.
 TEST(stores, a_store_that_wins_does_not_acquire) {  // R
     const program p{{{in_block(0),
                       [](shared& s) {
@@ -77,7 +77,8 @@ TEST(stores, a_store_that_wins_does_not_acquire) {  // R
     EXPECT_TRUE(allowed(p, {1, 2}));
 }
 
-/// The middle thread's store to y wins over the first's without having read it: no order comes from that (Z6.3).
+/// The middle thread's store to y is ordered after the first thread's without having read it: this provides no order
+/// (Z6.3).
 TEST(stores, a_chain_breaks_where_a_store_only_wins) {
     const program p{{{in_block(0),
                       [](shared& s) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// What lanes of a warp do together: a sync of a mask orders them, the other collectives do not.
+/// Collectives of the lanes of a warp: a sync of a mask orders them, the other collectives do not.
 ///
-/// Held against: CUDA programming guide (`__syncwarp` orders memory accesses of the lanes that take part; shuffle,
-/// vote, match and reduce functions imply no barrier for memory); PTX ISA, `bar.warp.sync` and causality order.
+/// Compared with: CUDA programming guide (`__syncwarp` orders memory accesses of the lanes that take part; shuffle,
+/// vote, match and reduce functions imply no memory barrier); PTX ISA, `bar.warp.sync` and causality order.
 
 #include "tests/weak_memory/litmus.hpp"
 

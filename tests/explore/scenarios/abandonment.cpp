@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Waiters give up while the growth of the heap is slow: each ends with an answer or a reason, and what is granted
-/// late is not lost.
+/// Groups give up waiting while the growth of the heap is slow: each wait ends with a response or a reason, and a late
+/// grant is not lost.
 
 #include <array>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Arrays of lanes, interleaved in warp chunks, of several layouts and sizes: lanes of two kernels that run beside each
-/// other ask for them, alone or with any of their warp, and leave them on a pile, from which lanes of any warp take
-/// some and free them, while chunks come back and are used anew. Heaps have room for all, or for few.
+/// Arrays of lanes, interleaved in warp chunks, of several layouts and sizes. Lanes of two concurrent kernels allocate
+/// them, alone or together with lanes of their warp, and leave them on a pile. Lanes of any warp take arrays from the
+/// pile and free them, while chunks return and are used again. Heaps have room for all arrays, or for few.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,8 @@ using array_of_lane = lane_array<element>;
 constexpr std::uint32_t pile_places = 5;
 constexpr std::uint32_t counts_each = 4;
 
-/// What a lane may ask for: of a layout, one of some numbers of elements. The first two are alike, and not the same.
+/// A possible request of a lane: a layout, and one of some numbers of elements. The first two are similar, but not
+/// equal.
 struct wish {
     layout how;
     std::array<std::uint64_t, counts_each> counts;
@@ -36,7 +37,7 @@ constexpr std::array<wish, 6> wishes{{
     {layout::linear(), {512, 8'192, 70'000, 2'048}},
 }};
 
-/// An array that somebody has; what its elements say follows from the number.
+/// An array that a lane holds; the contents of its elements follow from the number.
 struct held_array {
     array_of_lane a;
     std::uint64_t number = 0;
@@ -112,7 +113,8 @@ public:
     heap_world heap;
 
 private:
-    /// The number of an array that nobody else has an element of; 0 where there is no memory.
+    /// Allocates an array and returns its number, after checking that no other owner has an element of it; 0 without
+    /// memory.
     std::uint64_t take(std::uint64_t count, layout how) {
         const array_of_lane a = heap.ref.allocate_array<element>(count, how);
         if (a.empty()) {

@@ -19,7 +19,7 @@ void use(heap_world& heap, std::uint64_t bytes) {
     const std::uint64_t began = simt::clock_ns();
     void* const p = heap.take(bytes);
     const std::uint64_t waited = simt::clock_ns() - began;
-    // A deadline for the request itself, one for a group of its warp that asked before, and as much again since the
+    // One deadline for the request itself, one for a group of its warp that asked before, and one more because the
     // simulation stretches pauses.
     heap.s.check(waited <= timeout_ns * 3 + heap.s.stood_still_ns(),
                  absl::StrFormat("a request waited for %d ns, longer than three times its deadline", waited));
@@ -51,8 +51,8 @@ void run_blocked_commit(world& w) {
                   first == failure_reason::service_not_answering,
               "a request failed for no good reason");
     heap.memory.is_blocked = false;
-    heap.memory.commits_before_block = -1;  // also where none has come so far
-    // What follows is to end, however long actors stand still.
+    heap.memory.commits_before_block = -1;  // even if no commit has been made so far
+    // The following requests must complete, however long actors stand still.
     heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
     heap.ref = heap_ref(heap.view);
     w.s.add_kernel({{1}}, [&](simt::thread_position) {

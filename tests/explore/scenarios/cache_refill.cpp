@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A small segment cache on the border of two words: runs taken and put, refills under way, groups that empty it
-/// meanwhile. Level and bits agree at the end, and nobody starves.
+/// A small segment cache on the border of two words: groups take and put runs while refills are in progress and other
+/// groups empty the cache. Level and bits must agree at the end, and no group starves.
 
 #include "tests/explore/heap_world.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Warp chunks of lanes that ask for unequal sizes. Each lane hands its block to another, mostly of another warp, which
-/// frees it; the last lane of a group to be freed returns the chunk.
+/// Warp chunks of lanes that request unequal sizes. Each lane hands its block to another lane, mostly of another warp,
+/// which frees it. The free of the group's last block returns the chunk.
 
 #include <array>
 #include <vector>
@@ -45,7 +45,7 @@ void run_chunks(world& w) {
         for (int i = 0; i < w.size.operations; ++i) {
             void* const p = heap.take(sizes[(me + static_cast<std::uint32_t>(i)) % sizes.size()]);
             heap.s.check(p != nullptr, "no chunk, although the heap has room for all");
-            // A hand holds one block; whoever takes it empties it.
+            // Each entry of `hands` holds one block; the lane that takes the block empties the entry.
             while (hands[me].load<simt::order::acquire>() != 0) {
                 simt::pause(200);
             }

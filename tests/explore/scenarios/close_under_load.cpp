@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The host closes the heap while lanes ask, wait and free. Everybody ends, with memory or with `closing`; frees are
-/// still taken, and nothing leaks.
+/// The host closes the heap while lanes allocate, wait and free. Every lane ends, with memory or with `closing`; frees
+/// still work, and no memory is lost.
 
 #include "tests/explore/heap_world.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Lanes ask together and apart, for pages of several classes at once. Groups are consistent (the engine refuses a
-/// collective whose lanes disagree), every lane gets a page of its own, the counters add up, and a group that hits
+/// Lanes allocate together and separately, pages of several classes at once. Groups are consistent (the engine rejects
+/// a collective whose lanes disagree), every lane gets a page of its own, the counters add up, and a group that hits
 /// costs one atomic of the bitmap.
 
 #include <array>
@@ -18,7 +18,7 @@ using device::counter;
 constexpr std::array<std::uint64_t, 3> sizes{1 << 10, 4 << 10, 24 << 10};
 constexpr int hit_lanes = 6;
 
-/// What the lanes did, to be compared with what the heap counted.
+/// The lanes' own counts, to be compared with the heap's counts.
 struct tally {
     std::uint64_t calls = 0;
     std::uint64_t bytes = 0;
@@ -30,7 +30,7 @@ void ask(heap_world& heap, tally& done, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         const std::uint32_t which = heap.s.pick(sizes.size());
         if (heap.s.pick(4) == 0) {
-            simt::pause(100);  // comes late: a group of its own, or none
+            simt::pause(100);  // arrives late: a group of its own, or no request
         }
         if (held[which] == nullptr) {
             held[which] = heap.take(sizes[which]);
@@ -72,8 +72,8 @@ void ask_once(heap_world& heap, tally& done) {
     done.bytes += class_bytes(class_of(static_cast<std::uint32_t>(sizes[0])));
 }
 
-/// One warp asks once, nobody else does. Where it was one group, that cost one atomic of the bitmap and one of
-/// a counter; what the lanes free again, at most one for each lane.
+/// One warp allocates once, and no other warp does. If it was one group, that cost one atomic of the bitmap and one of
+/// a counter; the frees cost at most one for each lane.
 void check_costs(heap_world& heap, tally& done) {
     heap.s.add_kernel({{1}}, [&](simt::thread_position) { ask_once(heap, done); });
     if (!heap.s.run()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// More groups than slots: who finds none waits for one, and everybody is served.
+/// More groups than slots: a group without a slot waits for one, and every group is served.
 
 #include "tests/explore/mailbox_world.hpp"
 
@@ -16,10 +16,10 @@ void run_credits(world& w) {
     m.only_pollers_read = true;
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
         for (int i = 0; i < w.size.operations; ++i) {
-            // Lanes that go alone make the most groups.
+            // Single lanes make the most groups.
             const simt::lane_mask mask = simt::lane_mask{1} << simt::lane_id();
             if (at.thread % 2 == 0) {
-                (void)m.ask_unattended(mask, 1);  // holds a slot until somebody delivers
+                (void)m.ask_unattended(mask, 1);  // holds a slot until a poller delivers
             }
             const reply r = m.ask(mask, 1);
             m.s.check(r.granted(), "who waits for a slot is not served");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The service stops for good at some time: every wait ends at its deadline, with the right reason, and whatever was
-/// handed over belonged to nobody else. Then the heap is closed.
+/// The service stops for good at some time: every wait ends at its deadline with the right reason, and memory that was
+/// handed over had no other owner. Then the heap is closed.
 
 #include "tests/explore/mailbox_world.hpp"
 
@@ -20,7 +20,7 @@ void use(mailbox_world& m, simt::lane_mask mask) {
     }
 }
 
-/// What everybody is told who asks now, when the service is long dead.
+/// Expects this reason for every request that is made long after the service has stopped.
 void expect_all(mailbox_world& m, const world& w, failure_reason why) {
     m.s.add_kernel(w.size.blocks, [&m, why](simt::thread_position) {
         const reply r = m.ask(simt::converge(), 1);
@@ -29,7 +29,7 @@ void expect_all(mailbox_world& m, const world& w, failure_reason why) {
     (void)m.s.run();
 }
 
-/// What the segment cache holds is granted: it is no other's.
+/// Segments in the segment cache are granted, so they have no other owner.
 void check_cache(mailbox_world& m) {
     const std::uint64_t held = m.heap.view.cache[0].load<simt::order::relaxed>();
     for (std::uint32_t i = 0; i < m.heap.setup.segments; ++i) {
@@ -59,7 +59,7 @@ void run_dead_service(world& w) {
         return;
     }
     w.s.stop_for_good(m.heap.service_actor);
-    // Long after: nobody sees an old beat any more.
+    // Long after: no thread sees an old heartbeat any more.
     m.box.host.heartbeat->store<simt::order::relaxed>(1'000'000);
     expect_all(m, w, failure_reason::service_not_answering);
     m.box.device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);

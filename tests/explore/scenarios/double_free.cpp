@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// All lanes free the same pages, each in an order of its own, alone and in groups: one of them is right, the others
-/// are counted, and nothing is lost by it.
+/// All lanes free the same pages, each in an order of its own, alone and in groups. One free of each page succeeds, the
+/// other frees are counted as invalid, and no memory is lost.
 
 #include <array>
 #include <vector>
@@ -19,7 +19,7 @@ void free_all_of(heap_world& heap, const std::vector<void*>& held) {
     const std::uint32_t first = heap.s.pick(pages);
     for (std::uint32_t i = 0; i < pages; ++i) {
         if (heap.s.pick(4) == 0) {
-            simt::pause(100);  // comes late
+            simt::pause(100);  // arrives late
         }
         heap.ref.free(held[(first + i) % pages]);
     }

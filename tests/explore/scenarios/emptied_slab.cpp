@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A slab has one free page, which a lane that asks may miss at first, and is emptied then: others, who ask for what
-/// the heap never has, retire it and hand its segment to the host. There is memory all the time, so the lane must get a
-/// page.
+/// A slab has one free page, which an allocating lane may miss at first, and is then emptied. Other lanes make requests
+/// that the heap can never serve; they retire the slab and return its segment to the host. Memory is available all the
+/// time, so the lane must get a page.
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@
 namespace orchard::explore {
 namespace {
 
-// Two words of bitmap, of which a look at random ones may miss one.
+// The bitmap has two words, of which a probe at random words may miss one.
 constexpr std::uint64_t page = 16 << 10;
 constexpr int pages_of_a_lane = 4;
 
@@ -41,7 +41,7 @@ void run_emptied_slab(world& w) {
         if (!w.s.run()) {
             return;
         }
-        // So it is known of the class that there is no slab for it.
+        // Therefore the class is known to have no slab.
         w.s.add_kernel({{1}}, [&](simt::thread_position) {
             heap.s.check(heap.take(page) == nullptr, "a page, although all of them are held");
         });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A heap with exactly as many pages left as there are lanes that ask, here and there: everybody gets one, whoever asks
-/// together.
+/// The free pages of a heap are exactly as many as the allocating lanes, in several places: every lane gets one,
+/// whichever lanes allocate together.
 
 #include <numeric>
 #include <utility>

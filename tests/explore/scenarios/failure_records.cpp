@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Lanes record failures while the host reads them: what it reads is one failure's, none is counted twice or not at
-/// all, and what fails when all others have is the newest.
+/// Lanes record failures while the host reads them. A record that the host reads belongs to one failure, every failure
+/// is counted once, and a failure after all others is the newest.
 
 #include "device/failures.cuh"
 #include "tests/explore/heap_world.hpp"
@@ -13,7 +13,7 @@ namespace {
 /// Few, so that lanes meet.
 constexpr std::uint32_t reasons = 2;
 
-/// What a lane asked for in one round: other lanes and other rounds never ask for the same.
+/// Returns the size that a lane requests in one round; other lanes and other rounds never request the same.
 std::uint64_t bytes_of(std::uint32_t block, std::uint32_t thread, std::uint32_t round) {
     return (block + 1) * 10'000 + thread * 100 + round;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The service gives up extents that nobody has while groups ask for memory and free it, and growth commits and
-/// decommits slowly: whoever gets segments has memory there, everybody is served, and in the end all can be given up.
+/// The service releases unused extents while groups allocate and free memory, and growth commits and decommits slowly.
+/// Segments that a group gets are committed, every group is served, and in the end all extents can be released.
 
 #include "tests/explore/heap_world.hpp"
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Runs of segments asked for and given back, either out of a heap that is nearly full, or beside a group that gives
-/// back what it does not have: that is refused and counted, and changes nothing else.
+/// Runs of segments are requested and returned, either in a heap that is nearly full, or while a group returns segments
+/// that it does not have: such a return is rejected and counted, and changes nothing else.
 
 #include "tests/explore/heap_world.hpp"
 
 namespace orchard::explore {
 namespace {
 
-// Runs of at most two, first fit: what 8 lanes can hold at once never reaches the last segment.
+// Runs of at most two, first fit: the runs that 8 lanes can hold at once never reach the last segment.
 constexpr std::uint32_t roomy_segments = 32;
 constexpr std::uint32_t tight_segments = 8;
 
-/// Gives back a segment that is free, and is so all the time. True where it was refused.
+/// Returns a segment that is free all the time. Returns true if the service rejected it.
 bool give_back_wrongly(heap_world& heap, simt::lane_mask mask) {
     const auto& box = heap.view.mailboxes[0];
     const device::cache_completion completion{heap.view};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A heap that begins with nothing: every request waits for memory to be committed, slowly. All of them are served,
-/// each as soon as there is enough, from the lowest segments on, and no more is committed than was asked for.
+/// A heap that begins without memory: every request waits for a slow commit. All requests are served, each as soon as
+/// there is enough memory, from the lowest segments on, and no more is committed than was requested.
 
 #include <algorithm>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Blocks that the host frees: it writes them into its ring, and whichever device threads come past free them, while
-/// others ask for the same memory. Each is freed once, and what its owner wrote is before what the next one writes.
+/// Blocks that the host frees: it writes them into its ring, and device threads free them when they next request
+/// memory, while other threads allocate the same memory. Each block is freed once, and an owner's writes happen before
+/// those of the next owner.
 
 #include <array>
 #include <vector>
@@ -17,19 +18,19 @@ constexpr std::uint64_t kib = 1 << 10;
 constexpr std::array<std::uint64_t, 3> sizes{512 * kib, 700 * kib, 2048 * kib};
 constexpr int max_blocks = 16;
 
-/// What device threads hand to the host.
+/// A block that device threads hand to the host.
 struct handed_block {
     simt::device_word<std::uint64_t> place;  // its offset in the heap, plus one; 0: nothing
     std::uint64_t bytes = 0;                 // written before `place`, by the simulation's one thread
 };
 
-/// The host's side of the ring, by a lane that does nothing else: copies into device memory come in their order.
+/// The host's side of the ring, played by a lane that does nothing else; copies into device memory arrive in order.
 void free_as_host(heap_world& heap, std::vector<handed_block>& handed) {
     auto& ring = *heap.view.host_frees;
     std::uint64_t posted = 0;
     for (int looks = 0; looks < 200 && posted < handed.size(); ++looks) {
         for (handed_block& b : handed) {
-            // Acquires what the owner wrote; pairs with the store of who hands it over.
+            // Acquires the owner's writes; pairs with the store by which the owner hands the block over.
             const std::uint64_t place = b.place.load<simt::order::acquire>();
             if (place == 0) {
                 continue;
@@ -54,7 +55,7 @@ void run_host_frees(world& w) {
             const std::uint64_t bytes = sizes[heap.s.pick(sizes.size())];
             void* const p = heap.take(bytes);
             if (p == nullptr) {
-                continue;  // all are held, or wait for somebody to free them
+                continue;  // all blocks are held, or wait to be freed
             }
             if (next < handed.size() && heap.s.pick(2) == 0) {
                 handed_block& b = handed[next++];
@@ -69,7 +70,7 @@ void run_host_frees(world& w) {
     if (!w.s.run()) {
         return;
     }
-    // What was handed over too late for the host to look.
+    // Frees the blocks that were handed over too late for the host.
     w.s.add_kernel({{2}}, [&](simt::thread_position at) {
         for (const handed_block& b : handed) {
             const std::uint64_t place = b.place.load<simt::order::acquire>();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Lanes of several classes compete for the last segments. Nobody gives anything back: so whoever got null was right
-/// only if all pages of his class are held in the end, and no segment is left nor a slab that nobody has a page of.
+/// Lanes of several classes compete for the last segments. No lane frees memory. A null was therefore right only if in
+/// the end all pages of the lane's class are held, and neither a segment nor an entirely unused slab is left.
 
 #include <absl/strings/str_cat.h>
 

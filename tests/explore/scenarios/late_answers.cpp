@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Requests that nobody waits for, for as many segments as there are up to a number, beside others that are waited
-/// for: the first end in the segment cache, from which groups take runs as well.
+/// Requests for which no group waits, for up to a number of segments, together with requests that groups wait for: the
+/// memory of the former arrives in the segment cache, from which groups also take runs.
 
 #include "tests/explore/mailbox_world.hpp"
 

@@ -8,7 +8,7 @@
 namespace orchard::explore {
 namespace {
 
-/// What a group does in its `round`; the same in all of its lanes.
+/// The work of a group in its `round`; the same in all of its lanes.
 void use(mailbox_world& m, simt::lane_mask mask, int round) {
     const auto what = static_cast<std::uint32_t>(round) + simt::position().thread;
     const std::uint32_t choice = device::from_leader(mask, what);
@@ -24,13 +24,15 @@ void use(mailbox_world& m, simt::lane_mask mask, int round) {
 
 void run_mailbox(world& w) {
     // More segments than all groups can hold and leave in the segment cache. No delay is long enough for a poller to be
-    // thought lost: with tags so narrow, one that goes on after all could meet its slot in use under the same tag.
+    // taken for stopped: with tags so narrow, a poller that continues after all could find its slot in use again under
+    // the same tag.
     mailbox_world m(w,
                     {.segments = 64, .shape = {4, 2, 1}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
     m.heap.memory.commit_ns = 3'000;
-    // Lap tags of two bits tell a word from one three laps older, not from one four laps older. A poller's loads
-    // come after those of the poller before, since they depend on its word; memory that knows of no dependencies is
-    // kept from such old versions by its patience: three laps are 24 answers, and each takes ten accesses at least.
+    // Lap tags of two bits distinguish a word from one that is three laps older, but not from one that is four laps
+    // older. A poller's loads come after those of the previous poller, because they depend on its word. The simulated
+    // memory does not know dependencies, so its patience limits how old a version it may show: three laps are 24
+    // responses, and each takes ten accesses at least.
     w.s.set_patience(240);
     m.watch_protocol();
     m.only_pollers_read = true;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Portions of the padded policy, in a heap of few segments: groups ask for portions of all lengths, alone or behind
-/// segments, beside chunks and pages, so that segments are joined by portions and left by them, and go back to the host
-/// and become something else. Who has a portion has its padding too: nobody else may own any byte of it.
+/// Portions of the padded policy, in a heap of few segments. Groups request portions of all lengths, alone or after
+/// segments, together with chunks and pages. Segments therefore become segments of portions, cease to be, return to the
+/// host and are used for other purposes. The owner of a portion also owns its padding: no other owner may have any byte
+/// of it.
 
 #include <array>
 #include <string>

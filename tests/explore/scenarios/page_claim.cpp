@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Pages of several classes claimed and freed by all lanes at once: in a heap with room for all, whose slabs come and
-/// go; and in one that is full when all of its pages are held, where null is right only then.
+/// All lanes claim and free pages of several classes at once. One heap has room for all of them, and its slabs are
+/// created and retired. Another heap is full when all of its pages are held, and null is right only then.
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ void claim_with_room(heap_world& heap, int rounds) {
     }
 }
 
-/// The same lanes, each in a warp of its own.
+/// Returns the same lanes, each in a warp of its own.
 std::vector<simt::explore::block_shape> apart(const std::vector<simt::explore::block_shape>& blocks) {
     std::vector<simt::explore::block_shape> result;
     for (const auto& block : blocks) {
@@ -34,8 +34,9 @@ std::vector<simt::explore::block_shape> apart(const std::vector<simt::explore::b
     return result;
 }
 
-/// Every lane asks for a page, by itself: a group claims more than it needs for a moment, and another that looks just
-/// then does not see what will be free. None is freed before all have asked.
+/// Every lane allocates one page by itself, because a group claims more than it needs for a moment, and another group
+/// that reads the bitmap just then misses the pages that will be free again. No page is freed before all lanes have
+/// allocated.
 void claim_all(world& w, heap_world& heap, std::uint64_t bytes) {
     const std::size_t pages = heap.setup.segments * class_pages(class_of(static_cast<std::uint32_t>(bytes)));
     std::vector<void*> held;
@@ -59,7 +60,7 @@ void claim_all(world& w, heap_world& heap, std::uint64_t bytes) {
 }
 
 void run_page_claim(world& w) {
-    // A group that stands still in a reclaim holds what it has gathered: it is waited for.
+    // A group that stands still in a reclaim holds the memory that it has collected; other groups wait for it.
     constexpr std::uint64_t patience_ns = 100'000'000;
     const bool full = w.s.pick(3) == 0;
     heap_world heap(

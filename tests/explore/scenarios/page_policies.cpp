@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Heaps whose policy is one of the published walks: blocks claimed and freed by all lanes, slabs added when they are
-/// full, retired and added again; a heap of too few segments, where slabs of one class are retired for the other beside
-/// the walks; and a heap of one slab, where null is right only when all of it is held.
+/// Heaps whose policy is one of the published walks: blocks claimed and freed by all lanes; slabs that are added when
+/// they are full, retired and added again; a heap of too few segments, where slabs of one class are retired for the
+/// other during the walks; and a heap of one slab, where null is right only if all of it is held.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ constexpr std::uint32_t unit_bytes = 8192;                           // 32 and 6
 constexpr std::array<page_policy, 6> policies{page_policy::rw,   page_policy::rw_bm32,     page_policy::rw_bm64,
                                               page_policy::corw, page_policy::corw_locked, page_policy::rw_malloc};
 
-/// A heap and what its policy needs.
+/// A heap and the data that its policy needs.
 class policy_world {
 public:
     policy_world(world& w, page_policy p, const heap_setup& setup)
@@ -62,8 +62,8 @@ public:
     heap_world heap;
 };
 
-/// Where others retire slabs meanwhile, whose pages are all claimed for a moment, null may come although there is room:
-/// in a heap that is `short_of_segments`.
+/// If other lanes retire slabs meanwhile, all pages of such a slab are claimed for a moment. Null may then occur
+/// although there is room: in a heap that is `short_of_segments`.
 void use(policy_world& w, int rounds, bool short_of_segments) {
     for (int i = 0; i < rounds; ++i) {
         const std::uint64_t bytes = sizes[w.heap.s.pick(sizes.size())];
@@ -75,7 +75,7 @@ void use(policy_world& w, int rounds, bool short_of_segments) {
     }
 }
 
-/// Every lane asks for a page of the only slab; none is freed before all have asked.
+/// Every lane allocates a page of the only slab; no page is freed before all lanes have allocated.
 void fill(world& w, policy_world& p) {
     const std::size_t pages = class_pages(class_of(static_cast<std::uint32_t>(sizes[1])));
     std::vector<void*> held;
@@ -87,7 +87,8 @@ void fill(world& w, policy_world& p) {
     if (!w.s.run()) {
         return;
     }
-    // Runs claim word by word, and give back what they cannot have whole: others see it taken for a moment.
+    // A run is claimed word by word, and returned if it cannot be claimed as a whole; other lanes see it taken for a
+    // moment.
     if (p.heap.view.published.policy != page_policy::rw_malloc) {
         w.s.check(held.size() == std::min(pages, w.s.lanes().size()), "no page, although there were some free");
     }

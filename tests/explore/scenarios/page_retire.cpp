@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Slabs that are retired while others claim in them and free, and whose segments become slabs of another class at
-/// once. Every change of what a segment is raises its generation by one.
+/// Slabs that are retired while other lanes claim and free pages in them, and whose segments become slabs of another
+/// class at once. Every change of a segment's kind raises its generation by one.
 
 #include <array>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A lane stops for good while its group is poller, at any change that only pollers make. The others are answered
-/// all the same, each once.
+/// A lane stops for good while its group is poller, at any change that only pollers make. All other groups still get
+/// their responses, each exactly once.
 ///
-/// What may be missing in the end is what the group that stopped had in its hands: its own slot with the grant in it,
-/// or the runs that its lanes owned; and, where a lane stopped between taking an answer aside and putting it into the
-/// segment cache, that grant.
+/// At the end, only memory that the stopped group held may be missing: its own slot with the grant in it, or the runs
+/// that its lanes owned. If a lane stopped between taking an unattended response and putting it into the segment cache,
+/// that grant is missing too.
 
 #include <utility>
 
@@ -29,7 +29,7 @@ struct reaper {
     }
 };
 
-/// Somebody waits who takes the lease over from a poller that stopped; nobody else would miss it.
+/// One group waits until it takes over the lease of a stopped poller; without it no group would notice the stop.
 void succeed(mailbox_world& m) {
     m.heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
     m.s.add_kernel({{1}}, [&](simt::thread_position) {
@@ -40,18 +40,19 @@ void succeed(mailbox_world& m) {
     (void)m.s.run();
 }
 
-/// The segments that are granted beside those that live groups have returned; all others are to be free.
+/// Checks the segments that are granted in addition to those that live groups have returned; all other segments must be
+/// free.
 void check_what_is_missing(mailbox_world& m, bool stopped) {
     const std::uint32_t slots = m.heap.slots_claimed();
     std::uint32_t granted = 0;
-    // What lanes of the group that stopped put into the segment cache at the last moment nobody need have seen there:
-    // nothing orders it before what others do.
+    // Segments that lanes of the stopped group put into the segment cache at the last moment may be invisible to other
+    // groups, because no order exists between the two.
     const std::uint64_t unseen = stopped ? m.heap.view.cache[0].load<simt::order::relaxed>() : 0;
     for (std::uint32_t i = 0; i < m.heap.setup.segments; ++i) {
         granted += m.heap.service.is_granted(segment_index{i}) && (unseen >> i & 1) == 0 ? 1 : 0;
     }
     m.s.check(slots <= (stopped ? 1 : 0), "a slot is lost");
-    // Its own grant is one segment, what one lane took aside at most two.
+    // Its own grant is one segment, and the grant that one lane took for the segment cache is at most two.
     m.s.check(granted <= (stopped ? 3 : 0), "segments are lost");
     m.s.check(m.heap.service.validate().ok(), "the service's structures disagree");
     m.s.check(m.tickets == m.posts_read && m.tickets - m.slots_freed == slots, "a post was lost");
@@ -67,7 +68,8 @@ void run_poller_death(world& w) {
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
             const simt::lane_mask mask = simt::converge();
-            // Some take all slots for answers that nobody waits for: then only who wants a slot can miss the poller.
+            // Some groups take all slots for responses that no group waits for; then only a group that wants a slot can
+            // notice the missing poller.
             for (std::uint32_t n = device::from_leader(mask, 1 + m.s.pick(4)); n != 0; --n) {
                 (void)m.ask_unattended(mask, 2);
             }

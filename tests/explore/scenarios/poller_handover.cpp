@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Pollers of one ring or two change often, and are taken for lost although they only were slow: every answer is
+/// Pollers of one ring or two change often, and are taken for stopped although they were only slow: every response is
 /// delivered once, and no cursor goes back.
 
 #include "tests/explore/mailbox_world.hpp"
@@ -10,7 +10,7 @@ namespace orchard::explore {
 namespace {
 
 void run_poller_handover(world& w) {
-    // Tags of eight bits: a poller that was taken for lost may go on when its slot was used some times since.
+    // Tags of eight bits: a poller that was taken for stopped may continue after its slot was used several times.
     const mailbox::shape shape = w.s.pick(2) == 0 ? mailbox::shape{4, 8, 1} : mailbox::shape{8, 8, 2};
     mailbox_world m(w, {.segments = 64, .shape = shape, .timeout_ns = 1'000'000'000, .lost_after_ns = 2'000});
     m.heap.memory.commit_ns = 3'000;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Chunks with tails in a heap of few segments: segments become ones of portions and cease to be, tails come back from
-/// the segment cache or by the service, also behind the segments that they followed before. Each lane leaves its block
+/// Chunks with tails in a heap of few segments. Segments become segments of portions and cease to be; tails come from
+/// the segment cache or from the service, even after the segments that they followed before. Each lane leaves its block
 /// on a pile, from which it or another lane takes one and frees it.
 
 #include <array>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// As many groups ask for a segment as there are, while refills are on their way to the segment cache: each gets one,
-/// first of a new heap, then of segments that were freed. The segment cache may hold all of them: segments that a group
-/// is about to hand back to the host count as taken.
+/// As many groups request a segment as there are segments, while refills are on their way to the segment cache. Each
+/// group gets one, first from a new heap, then from freed segments. The segment cache may hold all of them: segments
+/// that a group is about to return to the host count as taken.
 
 #include <map>
 
@@ -17,7 +17,7 @@ void run_refill_under_way(world& w) {
     for (const simt::explore::block_shape& block : w.size.blocks) {
         warps += static_cast<std::uint32_t>(block.size());
     }
-    // A group that reclaims is waited for, however long it stands still.
+    // Other groups wait for a group that reclaims, however long it stands still.
     constexpr std::uint64_t patience_ns = 100'000'000;
     heap_world heap(w, {.segments = warps,
                         .committed_at_start = warps,

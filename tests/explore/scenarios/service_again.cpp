@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A service that was silent for long works again: a note of its silence, which no lane has compared with its heartbeat
-/// since, refuses no request, however many groups ask at the same time.
+/// A service that was silent for long works again. A note of its silence that no lane has compared with the heartbeat
+/// since then fails no request, however many groups make requests at the same time.
 
 #include "tests/explore/mailbox_world.hpp"
 

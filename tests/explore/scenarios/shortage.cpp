@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A heap has nothing left, and others ask for what it never has: they look for unused memory again and again, in vain.
-/// One lane frees its page, by which a slab is empty, and asks for a segment: it must get that one, although nobody has
-/// found it yet.
+/// A heap is exhausted, and lanes make requests that it can never serve: they search for unused memory repeatedly, in
+/// vain. One lane frees its page, which empties a slab, and requests a segment: it must get that segment, although no
+/// other lane has found it yet.
 
 #include "tests/explore/heap_world.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t page = 512 << 10;
 
 void run_shortage(world& w) {
-    // Who clears the heap may stand still for long, with all that is unused in his hands: others wait for him.
+    // The group that reclaims may stand still for long while it holds all unused memory; other groups wait for it.
     constexpr std::uint64_t patience_ns = 100'000'000;
     heap_world heap(w, {.segments = 2,
                         .committed_at_start = 2,

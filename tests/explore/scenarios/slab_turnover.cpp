@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A few segments are slabs of one class, of another, and chunks in turn, while lanes are at its hint in them: whoever
-/// retires one asks for something else at once. Pages and chunks are freed by other warps than those that took them,
-/// also while a slab is being looked through. A free looks what its segment is before it touches a bit: that of a chunk
-/// touches none.
+/// A few segments are slabs of one class, of another, and chunks in turn, while lanes search in them at their hints. A
+/// lane that retires a slab allocates another size at once. Pages and chunks are freed by other warps than those that
+/// took them, even while a slab is being scanned. A free reads the descriptor of its segment before it changes a bit;
+/// the free of a chunk's block changes no bit of a bitmap.
 
 #include <array>
 #include <set>
@@ -47,7 +47,7 @@ public:
 
 private:
     heap_world& heap_;
-    std::set<simt::explore::actor_id> frees_;  // who is in such a free
+    std::set<simt::explore::actor_id> frees_;  // actors that are in such a free
 };
 
 void give_any(heap_world& heap, chunk_frees& chunks, std::uint64_t tagged) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// Blocks of a chunk are freed a second time while other chunks begin at its place: the second free is counted as
-/// wrong, and takes nobody's block.
+/// invalid, and frees no block of another owner.
 
 #include <array>
 #include <vector>
@@ -46,7 +46,7 @@ void run_stale_frees(world& w) {
         }
         std::vector<held_block> held;
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
-            // The first two lanes of a warp ask together; the others free again what was freed.
+            // The first two lanes of a warp allocate together; the other lanes free the freed blocks again.
             const std::uint32_t lane = at.thread % simt::warp_size;
             if (lane >= 2 || heap.s.pick(4) == 0) {
                 heap.ref.free(stale);
