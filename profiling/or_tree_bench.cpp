@@ -28,7 +28,7 @@ using namespace orchard;
 constexpr std::int64_t size_axis[] = {1 << 10, 1 << 16, 1 << 20};
 constexpr std::int64_t fill_axis[] = {0, 500, 999};
 
-// A structure with `taken_per_mille` of its segments taken, at random, but at least one free.
+// Returns a structure with `taken_per_mille` of its segments taken, at random, but at least one free.
 template <class Structure>
 Structure filled(std::uint32_t segments, std::uint32_t taken_per_mille) {
     if (taken_per_mille == 0) {
@@ -46,7 +46,7 @@ Structure filled(std::uint32_t segments, std::uint32_t taken_per_mille) {
     return s;
 }
 
-// `operations`: takes, give backs and vain searches of one iteration.
+// `operations`: takes, returns and failed searches of one iteration.
 void report(benchmark::State& state, bool found, int operations) {
     state.SetItemsProcessed(state.iterations() * operations);
     if (!found) {
@@ -69,8 +69,8 @@ void take_and_give_back(benchmark::State& state) {
     report(state, found, found ? 2 : 1);
 }
 
-// As take_and_give_back, but a single segment is taken before and given back after, so that each search for a run meets
-// a structure that has changed since the last: the OR-tree must bring its summaries up to date first.
+// As take_and_give_back, but a single segment is taken before and returned after, so that the structure changes between
+// searches for a run: the OR-tree must update its summaries first.
 template <class Structure>
 void run_after_single(benchmark::State& state) {
     auto s = filled<Structure>(static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
@@ -88,7 +88,7 @@ void run_after_single(benchmark::State& state) {
     report(state, found, found ? 4 : 3);
 }
 
-// Random indices, made before the clock runs.
+// Returns random indices, computed before the clock runs.
 std::vector<std::uint32_t> random_slots(std::size_t below) {
     std::vector<std::uint32_t> slots(1 << 16);
     std::mt19937_64 random{7};
@@ -98,8 +98,8 @@ std::vector<std::uint32_t> random_slots(std::size_t below) {
     return slots;
 }
 
-// Half of all segments are live; each iteration returns one at random and takes the lowest, which is another one: 64
-// returned segments are always waiting.
+// Half of all segments are live; each iteration returns one at random and takes the lowest, which is another one,
+// because 64 returned segments are always waiting.
 template <class Structure>
 void churn(benchmark::State& state) {
     const auto segments = static_cast<std::uint32_t>(state.range(0));

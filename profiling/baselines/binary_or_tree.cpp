@@ -19,7 +19,7 @@ binary_or_tree::binary_or_tree(std::uint32_t segments, bool all_free)
     }
 }
 
-// The lowest free leaf below `node`, which must be 1.
+// Returns the lowest free leaf below `node`, which must be 1.
 std::uint32_t binary_or_tree::leftmost(std::uint32_t node) const {
     while (node < leaves_) {
         node = 2 * node + (nodes_[2 * node] == 0 ? 1 : 0);
@@ -27,7 +27,7 @@ std::uint32_t binary_or_tree::leftmost(std::uint32_t node) const {
     return node;
 }
 
-// The lowest free leaf above `leaf`.
+// Returns the lowest free leaf above `leaf`.
 std::optional<std::uint32_t> binary_or_tree::successor(std::uint32_t leaf) const {
     for (std::uint32_t n = leaf; n > 1; n /= 2) {
         if (n % 2 == 0 && nodes_[n + 1] != 0) {

@@ -23,15 +23,15 @@ namespace orchard::baselines {
 ///     node 1 is the root, node n has the children 2 n and 2 n + 1, segment i is node leaves + i
 class binary_or_tree {
 public:
-    /// `segments` segments, all free or all taken.
+    /// Creates `segments` segments, all free or all taken.
     binary_or_tree(std::uint32_t segments, bool all_free);
 
     /// Takes the lowest run of `k` free segments and returns its first; nothing if there is none, or if k is 0. Cost:
     /// O(log size) if the first k free segments are consecutive, O(free * log size) at worst.
     std::optional<segment_index> take_run(std::uint32_t k);
 
-    /// Gives `run` back. False, and nothing changed, where part of it is free already or lies outside.
-    /// Cost: O(run * log size).
+    /// Returns `run` to the free segments. Returns false, without a change, if a part is free already or outside the
+    /// tree. Cost: O(run * log size).
     [[nodiscard]] bool give_back(segment_run run);
 
 private:
@@ -41,7 +41,7 @@ private:
 
     std::uint32_t size_;
     std::uint32_t leaves_;             ///< a power of two; node index of segment 0
-    std::vector<std::uint8_t> nodes_;  ///< 1: a segment below is free
+    std::vector<std::uint8_t> nodes_;  ///< 1: a segment below the node is free
 };
 
 }  // namespace orchard::baselines

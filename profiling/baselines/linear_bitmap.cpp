@@ -19,7 +19,7 @@ linear_bitmap::linear_bitmap(std::uint32_t segments, bool all_free)
 }
 
 std::optional<std::uint32_t> linear_bitmap::find_run(std::uint32_t k) const {
-    std::uint32_t carry = 0;  // length of the run that ends where the word begins
+    std::uint32_t carry = 0;  // length of the run that ends at the beginning of the word
     for (std::uint32_t w = 0; w < words_.size(); ++w) {
         const std::uint64_t word = words_[w];
         if (word == 0) {

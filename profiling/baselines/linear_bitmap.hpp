@@ -15,14 +15,15 @@ namespace orchard::baselines {
 /// Gives the same results as `or_tree`, by first fit over a bitmap (1 = free). Not thread-safe.
 class linear_bitmap {
 public:
-    /// `segments` segments, all free or all taken.
+    /// Creates `segments` segments, all free or all taken.
     linear_bitmap(std::uint32_t segments, bool all_free);
 
     /// Takes the lowest run of `k` free segments and returns its first; nothing if there is none, or if k is 0. Cost:
     /// reads O(size / 64) words and writes O(k / 64).
     std::optional<segment_index> take_run(std::uint32_t k);
 
-    /// Gives `run` back. False, and nothing changed, where part of it is free already or lies outside.
+    /// Returns `run` to the free segments. Returns false, without a change, if a part is free already or outside the
+    /// bitmap.
     [[nodiscard]] bool give_back(segment_run run);
 
 private:

@@ -28,17 +28,17 @@ enum class portion_marking : std::uint8_t {
 ///     node 1 is the root, node n has the children 2 n and 2 n + 1; the leaves of 64 KiB are the nodes from `leaves` on
 class linear_portion_tree {
 public:
-    /// `blocks` VA blocks of `block_leaves` leaves (powers of two), all in the space and free (Algorithm 1).
+    /// Creates `blocks` VA blocks of `block_leaves` leaves (powers of two), all in the space and free (Algorithm 1).
     linear_portion_tree(std::uint32_t blocks, portion_marking marking, std::uint32_t block_leaves = leaves_per_segment);
 
     /// Returns the place that Algorithm 2 selects for a portion of at least `asked` leaves; nothing if no node of its
     /// height is free. Cost: O(leaves).
     [[nodiscard]] std::optional<portion> find(leaf_count asked) const;
-    /// The same, and takes it. Cost: O(leaves).
+    /// Takes the portion that `find` returns, and returns it. Cost: O(leaves).
     std::optional<portion> take(leaf_count asked);
     /// Takes `p` as if Algorithm 2 had placed it there. Cost: O(log leaves + p.leaves).
     void occupy(const portion& p) { mark(p, 0); }
-    /// Gives back `p`, which must be taken. Cost: O(log leaves + p.leaves).
+    /// Releases `p`, which must be taken. Cost: O(log leaves + p.leaves).
     void release(const portion& p) { mark(p, 1); }
 
 private:
@@ -47,7 +47,7 @@ private:
     portion_marking marking_;
     std::uint32_t block_leaves_;
     std::uint32_t leaves_;             ///< of all blocks
-    std::vector<std::uint8_t> nodes_;  ///< FreeNodeArray: 1 where all leaves below are free
+    std::vector<std::uint8_t> nodes_;  ///< FreeNodeArray: 1 if all leaves below are free
 };
 
 }  // namespace orchard::baselines

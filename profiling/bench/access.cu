@@ -106,7 +106,8 @@ public:
         time_reads<random, by_array, by_pointer, Reference>("random read");
     }
 
-    /// Dependent reads of the first thread, and of the first warp. `Hand`: more ways than those that all layouts have.
+    /// Measures dependent reads of the first thread, and of the first warp. `Hand`: further ways, in addition to those
+    /// for all layouts.
     template <class... Hand>
     void chase() {
         launch(make_chain_kernel<T>{lanes(simt::warp_size)});
@@ -115,7 +116,7 @@ public:
         }
     }
 
-    /// Frees everything, and appends the rows; or what went wrong.
+    /// Frees everything, and appends the rows; or returns the error.
     absl::Status finish(ordered_json& rows) {
         launch(free_kernel<T>{heap_->ref(), all_});
         status_.Update(heap_->trim());
@@ -148,7 +149,7 @@ private:
         return some;
     }
 
-    /// That each thread has an array, and of the map that kernels by hand are compiled for.
+    /// Checks that each thread has an array, with the map for which the kernels written by hand are compiled.
     void check_maps() {
         std::vector<lane_array<T>> host(all_.threads);
         status_.Update(arrays_.download(host));

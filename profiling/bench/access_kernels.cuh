@@ -19,9 +19,9 @@ using word64 = simt::device_word<std::uint64_t>;
 /// The parameters of all kernels of one layout.
 template <class T>
 struct job {
-    lane_array<T>* arrays;   ///< one a thread
-    std::uint32_t* results;  ///< one a thread
-    word64* wrong;           ///< how often a check failed
+    lane_array<T>* arrays;   ///< one for each thread
+    std::uint32_t* results;  ///< one for each thread
+    word64* wrong;           ///< number of failed checks
     std::uint32_t threads;
     std::uint32_t count;  ///< elements of each array: a power of two, at least a batch
     std::uint32_t salt;   ///< selects the contents of the arrays, to read or to write
@@ -32,7 +32,7 @@ struct job {
 template <class T>
 inline constexpr std::uint32_t batch = words_of<T> == 1 ? 4 : 2;
 
-/// Of what is timed: so many that 2,048 threads run at once on a processor, whatever the way of access.
+/// Registers of a timed kernel: few enough that 2,048 threads run at once on a processor, in every way of access.
 inline constexpr int registers_of_timed = 32;
 
 template <class T>
@@ -60,7 +60,7 @@ struct free_kernel {
     }
 };
 
-/// The sum of `count` elements that `Order` names.
+/// Returns the sum of `count` elements in the order `Order`.
 template <class T, class View, class Order>
 ORCHARD_INLINE std::uint32_t sum_in_batches(const View& view, std::uint32_t count, Order& in_turn) {
     std::uint32_t sum = 0;
@@ -79,7 +79,7 @@ ORCHARD_INLINE std::uint32_t sum_in_batches(const View& view, std::uint32_t coun
     return sum;
 }
 
-/// The same of one piece, which may be shorter than a batch, or end within one.
+/// Returns the sum over one piece, which may be shorter than a batch, or end within one.
 template <class T>
 ORCHARD_INLINE std::uint32_t sum_of_piece(const tile_span<T>& piece) {
     const auto count = static_cast<std::uint32_t>(piece.count);
@@ -143,7 +143,7 @@ ORCHARD_INLINE void write_piece(const tile_span<T>& piece, std::uint32_t seed) {
 /// Each thread writes its array, in ascending order.
 template <class T, class Way>
 struct write_kernel {
-    /// With pieces of 16 B elements 32 would not do without a stack.
+    /// With pieces of 16 B elements, 32 registers would not suffice without a stack.
     static constexpr int max_registers = std::is_same_v<Way, by_tile> && words_of<T> > 1 ? 40 : registers_of_timed;
     job<T> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -184,7 +184,7 @@ struct chase_kernel {
     }
 };
 
-// --- what is not timed: contents and checks ---
+// --- untimed: contents and checks ---
 
 template <class T>
 struct make_chain_kernel {
@@ -210,7 +210,7 @@ struct make_chain_kernel {
 template <class T>
 ORCHARD_INLINE void compare(const job<T>& of, std::uint32_t thread, std::uint32_t expected) {
     if (of.results[thread] != expected) {
-        of.wrong->template fetch_add<order::relaxed>(1);  // a count alone
+        of.wrong->template fetch_add<order::relaxed>(1);  // only a count
     }
     of.results[thread] = ~expected;
 }
@@ -255,7 +255,7 @@ struct check_contents_kernel {
             }
         }
         if (bad != 0) {
-            of.wrong->template fetch_add<order::relaxed>(bad);  // a count alone
+            of.wrong->template fetch_add<order::relaxed>(bad);  // only a count
         }
     }
 };
@@ -302,7 +302,7 @@ struct check_addresses_kernel {
             }
         });
         if (bad + (seen != of.count) != 0) {
-            of.wrong->template fetch_add<order::relaxed>(bad + (seen != of.count));  // a count alone
+            of.wrong->template fetch_add<order::relaxed>(bad + (seen != of.count));  // only a count
         }
     }
 };

@@ -21,14 +21,14 @@ struct alignas(16) quad {
     std::uint32_t words[4];
 };
 
-/// Between the words of an array: odd, so that an element in another's place is seen.
+/// The difference between consecutive words of an array: odd, so that an element at a wrong place is detected.
 inline constexpr std::uint32_t content_step = 97;
 
-/// Words of 4 B of an element.
+/// The number of 4 B words of an element.
 template <class T>
 inline constexpr std::uint32_t words_of = sizeof(T) / 4;
 
-/// The word that all contents of one thread's array begin with.
+/// Returns the word with which the contents of one thread's array begin.
 ORCHARD_INLINE std::uint32_t seed_of(std::uint32_t thread, std::uint32_t salt) {
     return device::mix(thread + 0x9e3779b9u * salt);
 }
@@ -47,7 +47,7 @@ ORCHARD_INLINE std::uint32_t sum_of(const quad& x) { return x.words[0] + x.words
 ORCHARD_INLINE std::uint32_t first_word(std::uint32_t x) { return x; }
 ORCHARD_INLINE std::uint32_t first_word(const quad& x) { return x.words[0]; }
 
-// --- ways: `view` makes of an array what is then indexed ---
+// --- ways: `view` converts an array to the object that is indexed ---
 
 struct by_array {
     static constexpr const char* name = "lane_array";
@@ -65,7 +65,7 @@ struct by_pointer {
     }
 };
 
-/// In pieces that lie side by side: in ascending order only.
+/// In contiguous pieces; in ascending order only.
 struct by_tile {
     static constexpr const char* name = "for_each_tile";
 };
@@ -79,7 +79,7 @@ struct by_raw_pointer {
     }
 };
 
-/// The formula as one writes it down, where the tile and the number of lanes are known when it is compiled.
+/// The formula written by hand, with the tile and the number of lanes known at compile time.
 template <tile Tile, std::uint32_t Width>
 struct by_hand {
     static constexpr const char* name = "by hand";
@@ -106,7 +106,7 @@ struct sequential {
     ORCHARD_INLINE std::uint32_t index(std::uint32_t i) { return i; }
 };
 
-/// Every 17th element, round and round until all have been there; the same ones for all lanes.
+/// Every 17th element, wrapping around until all elements were accessed; the same indices for all lanes.
 struct strided {
     std::uint32_t last;
 

@@ -24,7 +24,7 @@ struct settings {
     options heap;
     simt::device_kind device = simt::device_kind::emulated;
     int repeats = 20;
-    bool quick = false;            ///< small sizes, to see that it works
+    bool quick = false;            ///< small sizes, to test the benchmark itself
     std::uint64_t operations = 0;  ///< for benchmarks that run for long; 0: the benchmark's default
     int seconds = 0;               ///< likewise
 };
@@ -43,10 +43,10 @@ public:
     explicit registrar(benchmark b);
 };
 
-/// All that were registered, by name.
+/// Returns all registered benchmarks, by name.
 const std::vector<benchmark>& all();
 
-/// The median; `values` is not empty.
+/// Returns the median; `values` must not be empty.
 double median(std::vector<double> values);
 
 }  // namespace orchard::bench

@@ -73,7 +73,7 @@ struct allocate_blocks {
     }
 };
 
-/// Which threads' blocks a launch is about.
+/// The threads whose blocks a launch uses.
 enum class blocks_of : std::uint32_t { all, dropped, kept };
 
 /// About half of all threads keep their blocks for longer: lanes at random.
@@ -153,7 +153,7 @@ public:
         bytes_ = bytes;
         return launch(allocate_blocks<Kind>{heap_->ref(), kind_, blocks_.data(), bytes, threads_});
     }
-    /// Those of `which` free theirs. Microseconds of the kernel.
+    /// Frees the blocks of the threads `which`. Returns the microseconds of the kernel.
     absl::StatusOr<double> free(blocks_of which = blocks_of::all) {
         return launch(free_blocks<Kind>{heap_->ref(), kind_, blocks_.data(), threads_, which});
     }
@@ -161,7 +161,7 @@ public:
     absl::Status stamp() {
         return launch(stamp_blocks<Kind>{blocks_.data(), bytes_, threads_, blocks_of::all, nullptr}).status();
     }
-    /// How many words do not hold what `stamp` wrote.
+    /// Returns the number of words that differ from the values of `stamp`.
     absl::StatusOr<std::uint64_t> wrong_stamps(blocks_of which = blocks_of::all) {
         absl::Status status = wrong_.zero();
         status.Update(launch(stamp_blocks<Kind>{blocks_.data(), bytes_, threads_, which, wrong_.data()}).status());
@@ -203,7 +203,7 @@ private:
     device_array<simt::device_word<std::uint64_t>> wrong_;
 };
 
-/// Launches of one kind, of which the median is taken.
+/// Times of launches of one kind; their median is reported.
 struct times {
     std::vector<double> allocate_us;
     std::vector<double> free_us;

@@ -19,8 +19,8 @@ constexpr std::uint64_t bytes_a_lane = 100 << 10;
 
 /// The time at which the description of a chunk is written.
 enum class way : std::uint32_t {
-    counted_meanwhile,  ///< as every chunk is
-    counted_behind,     ///< all of it once the answer is there
+    counted_meanwhile,  ///< while the response is in flight, as in every heap
+    counted_behind,     ///< after the response has arrived
     not_described,      ///< never: the memory alone
 };
 
@@ -114,7 +114,7 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     const point points[] = {{1, cuda ? 300u : 8u}, {cuda ? 512u : 8u, 1}};
     ordered_json rows = ordered_json::array();
     for (const point& p : points) {
-        // The ways in turn, so that what changes on the machine meanwhile meets all of them.
+        // The ways run in turn, so that a change of the machine's state affects all of them.
         std::vector<double> times[std::size(ways)];
         for (int i = 0; i < s.repeats; ++i) {
             for (std::size_t w = 0; w < std::size(ways); ++w) {

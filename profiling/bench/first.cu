@@ -23,7 +23,7 @@ struct requests {
     std::uint32_t threads;
     std::uint32_t least;  ///< bytes
     std::uint32_t most;
-    bool one_lane;  ///< of each warp
+    bool one_lane;  ///< one lane of each warp
     std::uint32_t repetition = 0;
 
     [[nodiscard]] ORCHARD_INLINE bool asks(std::uint64_t i) const {

@@ -23,12 +23,12 @@ inline constexpr double mib = 1 << 20;
 
 inline bool is_large(const settings& s) { return s.device == simt::device_kind::cuda && !s.quick; }
 
-/// The divisor of all thread counts: 1 where a GPU is measured.
+/// Returns the divisor of all thread counts: 1 if a GPU is measured.
 inline std::uint32_t divisor(const settings& s) {
     return is_large(s) ? 1 : s.device == simt::device_kind::cuda ? 10 : 100;
 }
 
-/// The number of fresh heaps that each figure is a median of.
+/// Returns the number of new heaps over which each figure is a median.
 inline int heaps_of(const settings& s, int most) { return std::min(s.repeats, is_large(s) ? most : 3); }
 
 /// Returns a heap's options: the defaults (or the command line's values), with the given backing.
@@ -43,7 +43,7 @@ inline options options_of(const settings& s, backing_option backing, std::uint64
     return values;
 }
 
-/// Waits after a heap has ended: the driver clears memory that was given back, and slows down the next heap meanwhile.
+/// Waits after a heap has ended, because the driver clears released memory and slows down the next heap meanwhile.
 inline void let_memory_rest(const settings& s) {
     if (is_large(s)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -53,7 +53,7 @@ inline void let_memory_rest(const settings& s) {
 /// The times of all heaps, [heap][repetition], in microseconds.
 using times_of_heaps = std::vector<std::vector<double>>;
 
-/// The median over heaps of `of(times of one heap)`.
+/// Returns the median over heaps of `of(times of one heap)`.
 template <class Of>
 double median_over(const times_of_heaps& all, Of of) {
     std::vector<double> values;
@@ -63,7 +63,7 @@ double median_over(const times_of_heaps& all, Of of) {
     return median(std::move(values));
 }
 
-/// The first of the repetitions that the settled time is the median of: the last twenty, or the last half of fewer
+/// Returns the first repetition of those whose median is the settled time: the last twenty, or the last half of fewer
 /// than forty.
 inline std::size_t settled_from(std::size_t repetitions) {
     return repetitions - std::min<std::size_t>(20, (repetitions + 1) / 2);
@@ -73,7 +73,7 @@ inline double settled(const std::vector<double>& times) {
     return median({times.begin() + static_cast<std::ptrdiff_t>(settled_from(times.size())), times.end()});
 }
 
-/// The sum of repetitions 3 to 10.
+/// Returns the sum of repetitions 3 to 10.
 inline double third_to_tenth(const std::vector<double>& times) {
     double sum = 0;
     for (std::size_t i = 2; i < 10; ++i) {

@@ -34,7 +34,7 @@ private:
 /// The times of a launch.
 struct launch_times {
     double kernel_us = 0;  ///< on a GPU between events around the launch
-    double wall_us = 0;    ///< from before the launch until the host saw its end
+    double wall_us = 0;    ///< from before the launch until the host observed its end
 };
 
 #if ORCHARD_CUDA_SOURCE
@@ -79,7 +79,7 @@ public:
 
     [[nodiscard]] bool is_cuda() const { return on_.kind == simt::device_kind::cuda; }
 
-    /// Returns what it takes to call `work` in at least `threads` threads; `work` checks the ragged end. Errors:
+    /// Calls `work` in at least `threads` threads and returns the times; `work` checks for surplus threads. Errors:
     /// InternalError for a launch, an event or a kernel that failed.
     template <class Work>
     absl::StatusOr<launch_times> run(const Work& work, std::uint64_t threads) {
@@ -100,7 +100,7 @@ public:
         return launch_times{done.microseconds, watch.ms() * 1000};
     }
 
-    /// Loads the kernel of a kind of work and returns the milliseconds that this takes; 0 on the emulated device.
+    /// Loads the kernel of a kind of work and returns the milliseconds of the loading; 0 on the emulated device.
     /// Errors: InternalError with the runtime's text.
     template <class Work>
     absl::StatusOr<double> load() {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// A part of `orchard bench first`: a kernel allocates from an empty heap, and a kernel that was never launched before
-/// is launched behind it. CUDA loads the second kernel at its launch, unless all kernels are loaded eagerly, while the
+/// is launched after it. CUDA loads the second kernel at its launch, unless all kernels are loaded eagerly, while the
 /// first one waits for memory. The rows count the first kernel's nulls and its time. On a GPU only.
 
 #include "profiling/bench/first.hpp"
@@ -30,13 +30,13 @@ using simt::order;
 
 /// Words of pinned memory that the host and the first kernel share.
 struct signals {
-    simt::host_word<std::uint32_t> answered;  ///< 1 when all threads have their answer
+    simt::host_word<std::uint32_t> answered;  ///< 1 when all threads have their result
     simt::host_word<std::uint32_t> released;  ///< 1 when they may end
 };
 
 /// Words of device memory that the threads of the first kernel share.
 struct shared_state {
-    simt::device_word<std::uint32_t> answered;  ///< threads that have their answer
+    simt::device_word<std::uint32_t> answered;  ///< threads that have their result
     simt::device_word<std::uint32_t> released;  ///< the host's word, passed on by thread 0
     simt::device_word<std::uint64_t> nulls;
 };
@@ -123,7 +123,7 @@ public:
 
     absl::Status measure(const settings& s, const one_case& c, std::size_t number, ordered_json& rows) {
         options values = options_of(s, backing_option::elastic, std::uint64_t{40} << 30);
-        // A heap that cannot grow then ends the kernel soon. All other options are the defaults.
+        // A heap that cannot grow then ends the kernel soon. All other options have their defaults.
         values.request_timeout = std::min(values.request_timeout, absl::Seconds(1));
         auto h = heap::create(values);
         if (!h.ok()) {
@@ -179,7 +179,7 @@ private:
         }
         row["kernel_ms"] = ms;
     }
-    /// Returns true if all threads had their answer within a minute. Makes no call of CUDA.
+    /// Returns true if all threads had their result within a minute. Makes no CUDA call.
     static bool wait_for_answers(const signals& host, const stopwatch& watch) {
         while (host.answered.load<order::acquire>() == 0) {
             if (watch.ms() > 60'000) {

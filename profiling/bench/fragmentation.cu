@@ -27,7 +27,7 @@ constexpr std::uint64_t mean_bytes =
 
 struct slot {
     void* block;
-    std::uint64_t bytes;  ///< of it
+    std::uint64_t bytes;  ///< size of the block
 };
 
 /// Every fourth of the allocating threads, chosen at random, exchanges its block. All of them that have no block
@@ -93,7 +93,7 @@ struct mode {
     const char* name;
     std::uint64_t threads_each;  ///< threads for each slot; the first of them allocates
     int chunk_lanes;
-    std::uint32_t times_fewer;  ///< iterations: a heap that is full all the time takes long over each
+    std::uint32_t times_fewer;  ///< iterations: a full heap takes long over each
 };
 
 struct bed {

@@ -124,7 +124,7 @@ inline options elastic(const settings& s) {
     return values;
 }
 
-/// Waits for longer than the driver clears what was given back.
+/// Waits longer than the driver takes to clear released memory.
 inline void let_memory_rest(const settings& s) {
     if (s.device == simt::device_kind::cuda && !s.quick) {
         absl::SleepFor(absl::Milliseconds(1500));

@@ -16,10 +16,10 @@ namespace {
 using nlohmann::ordered_json;
 
 struct amounts {
-    std::uint64_t in_use;     ///< by blocks, in the end
-    std::uint64_t budget;     ///< of a heap with a host tier: of the device
-    std::uint64_t beyond;     ///< and of the host
-    std::uint64_t requested;  ///< of that heap
+    std::uint64_t in_use;     ///< bytes in blocks at the end
+    std::uint64_t budget;     ///< budget of the device, for a heap with a host tier
+    std::uint64_t beyond;     ///< budget of the host
+    std::uint64_t requested;  ///< requested bytes in that heap
 };
 
 std::uint64_t device_bytes_in_use(const settings& s) {
@@ -58,16 +58,16 @@ absl::Status time_creation(const settings& s, ordered_json& rows) {
 
 double ratio(std::uint64_t a, std::uint64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
-/// How a heap is filled.
+/// The way in which a heap is filled.
 struct filling {
     const char* what;
-    std::uint64_t extent = 0;    ///< 0: as by default
+    std::uint64_t extent = 0;    ///< 0: the default
     bool reserved = false;       ///< all of it is committed before
     std::uint32_t together = 8;  ///< lanes of each warp that allocate at once
     bool rested = true;          ///< the memory was not released just before; else the driver is still clearing it
 };
 
-/// From an empty heap until `bytes` are in use.
+/// Measures the time from an empty heap until `bytes` are in use.
 absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes, const options& values,
                                          const filling& how) {
     std::vector<double> times;
@@ -159,7 +159,7 @@ absl::Status time_extents(const settings& s, std::uint64_t bytes, ordered_json& 
     return absl::OkStatus();
 }
 
-/// More than the device's budget, and then more than both budgets.
+/// Measures requests for more than the device's budget, and then for more than both budgets.
 absl::Status time_spill(const settings& s, const amounts& a, ordered_json& rows) {
     options values = elastic(s);
     values.capacity = a.budget;

@@ -27,7 +27,7 @@ constexpr std::uint32_t max_warps = 1056;
 struct spilled_heap {
     growing_heap filled;
     void* stream;
-    std::span<reader_signal> signals;  ///< [1 + warps]: the first is that it is over
+    std::span<reader_signal> signals;  ///< [1 + warps]: the first ends the kernel
 };
 
 /// Warps that read a heap's blocks, from construction to destruction.
@@ -51,7 +51,7 @@ public:
     readers_beside& operator=(const readers_beside&) = delete;
     ~readers_beside() { (void)stop(); }
 
-    /// Waits until all of them read.
+    /// Waits until all warps read.
     absl::Status await() const {
         const absl::Time deadline = absl::Now() + absl::Seconds(max_seconds);
         const auto reads = [](const reader_signal& r) { return r.load<simt::order::relaxed>() != 0; };
@@ -81,7 +81,7 @@ private:
 
 /// The way in which a heap gets its memory while the readers run.
 struct manner {
-    std::uint64_t extent = 0;  ///< 0: as by default
+    std::uint64_t extent = 0;  ///< 0: the default
     bool reserved = false;     ///< all of it is committed before
 };
 

@@ -18,22 +18,22 @@ inline constexpr std::uint64_t beside_late_ns = 100'000;
 struct growth_counts {
     simt::device_word<std::uint64_t> begun;  ///< blocks that warps have begun to request
     simt::device_word<std::uint64_t> nulls;
-    simt::device_word<std::uint64_t> wrong;              ///< words that are not what was written
-    simt::device_word<std::uint64_t> latest_ns;          ///< the longest that a request took
-    simt::device_word<std::uint64_t> beside_ns;          ///< the longest that a request took which needs no growth
-    simt::device_word<std::uint64_t> beside;             ///< so many of them
-    simt::device_word<std::uint64_t> beside_late;        ///< of them, those that took longer than `beside_late_ns`
-    simt::device_word<std::uint64_t> plain_ns;           ///< the longest that an atomic on `plain` took
-    simt::device_word<std::uint64_t> finished;           ///< warps that take blocks
+    simt::device_word<std::uint64_t> wrong;              ///< words that differ from the written values
+    simt::device_word<std::uint64_t> latest_ns;          ///< the longest time of a request
+    simt::device_word<std::uint64_t> beside_ns;          ///< the longest time of a request that needs no growth
+    simt::device_word<std::uint64_t> beside;             ///< number of these requests
+    simt::device_word<std::uint64_t> beside_late;        ///< number of those that took longer than `beside_late_ns`
+    simt::device_word<std::uint64_t> plain_ns;           ///< the longest time of an atomic on `plain`
+    simt::device_word<std::uint64_t> finished;           ///< warps that have allocated all their blocks
     alignas(64) simt::device_word<std::uint64_t> plain;  ///< used by one warp only, on a line apart from the other
                                                          ///< counters
 };
 
-/// Blocks that warps share out among them, 32 at a time, one for each lane.
+/// Blocks that warps divide among them, 32 at a time, one for each lane.
 struct block_list {
     std::uint64_t** blocks;  ///< null: blocks are not recorded
     std::uint64_t count;
-    std::uint64_t words;  ///< of 8 B, in each; a multiple of 32
+    std::uint64_t words;  ///< words of 8 B in each block; a multiple of 32
 
     /// Calls `act(own, i)` for every 32 blocks of this warp, with the lane's own block and its index; null if the lane
     /// has none. Called by all lanes.
@@ -153,7 +153,7 @@ struct take_and_write {
     }
 };
 
-/// One lane has what such requests are served from committed, before any is timed.
+/// One lane allocates the memory that serves such requests, so that it is committed before any request is timed.
 struct warm_up {
     heap_ref heap;
 
@@ -165,7 +165,7 @@ struct warm_up {
     }
 };
 
-/// Writes all of them again, as they are.
+/// Writes all blocks again, with unchanged contents.
 struct write_blocks {
     block_list list;
 
@@ -181,7 +181,7 @@ struct write_blocks {
     }
 };
 
-/// Checks what was written.
+/// Checks the contents of the blocks.
 struct check_blocks {
     block_list list;
     growth_counts* counts;
@@ -208,8 +208,8 @@ using reader_signal = simt::host_word<std::uint64_t>;
 /// Reads the blocks repeatedly, until the host signals the end or the time limit has passed.
 struct read_on {
     block_list list;
-    reader_signal* over;     ///< not zero: no more
-    reader_signal* reading;  ///< of each warp: 1 once it does
+    reader_signal* over;     ///< not zero: stop
+    reader_signal* reading;  ///< one for each warp: 1 as soon as it reads
     growth_counts* counts;
     std::uint64_t max_ns;
 
@@ -239,14 +239,14 @@ struct read_on {
         }
     }
 
-    /// All lanes.
+    /// Returns true if the kernel must end. Called by all lanes.
     [[nodiscard]] ORCHARD_INLINE bool is_over(std::uint64_t began) const {
         const bool mine = over->load<simt::order::relaxed>() != 0 || simt::clock_ns() - began > max_ns;
         return simt::ballot(~simt::lane_mask{0}, mine) != 0;
     }
 };
 
-/// Frees them.
+/// Frees the blocks.
 struct free_blocks {
     heap_ref heap;
     block_list list;

@@ -25,7 +25,7 @@ struct request_once {
     }
 };
 
-/// Processor time of the whole process, in seconds.
+/// Returns the processor time of the whole process, in seconds.
 double process_seconds() {
     timespec t{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -45,7 +45,7 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     }
     ordered_json rows = ordered_json::array();
     for (const double after_s : {0.0, 1.0, 2.0}) {
-        // The first row covers the second right after the request, in which the service still spins for a while.
+        // The first row covers the second directly after the request, in which the service still spins for a while.
         const double before = process_seconds();
         const absl::Time began = absl::Now();
         absl::SleepFor(absl::Seconds(1));

@@ -21,7 +21,7 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t least_bytes = 1 << 10;
 constexpr std::uint64_t max_bytes = 256 << 10;
 
-/// How long kept blocks live.
+/// The number of iterations for which kept blocks live.
 constexpr std::uint32_t kept_iterations = 10;
 
 struct plan {
@@ -82,7 +82,7 @@ absl::Status iterate(std::vector<block_set<Kind>>& sets, const plan& p, std::uin
     return status;
 }
 
-/// Frees what the last iterations kept.
+/// Frees the blocks that the last iterations kept.
 template <class Kind>
 absl::Status free_kept(std::vector<block_set<Kind>>& sets, const plan& p) {
     absl::Status status;
@@ -111,7 +111,7 @@ ordered_json row_of(const std::string& layout, const plan& p, const tally& t) {
     std::transform(t.allocate_us.begin(), t.allocate_us.end(), t.free_us.begin(), whole.begin(), std::plus<>());
     const std::span<const double> all(whole);
     const std::size_t tenth = all.size() / 10;
-    // The first of all: no memory lies ready, and nothing is in its caches.
+    // The first of all: the device has no free segments, and the caches are empty.
     const double first = mean(all.subspan(tenth / 10 + 1, tenth));
     const double last = mean(all.last(tenth));
     ordered_json row{{"layout", layout},

@@ -85,7 +85,7 @@ struct fill_cache_kernel {
     }
 };
 
-/// Puts back what the warps took.
+/// Returns the segments that the warps took.
 struct put_back_kernel {
     device::heap_view heap;
     const segment_run* taken;
@@ -98,7 +98,7 @@ struct put_back_kernel {
     }
 };
 
-/// Every warp takes a segment, which the segment cache has.
+/// Every warp takes a segment, which the segment cache contains.
 struct cache_kernel {
     device::heap_view heap;
     segment_run* taken;
@@ -175,22 +175,22 @@ struct rig {
     }
 };
 
-/// A grid of `warps` warps in blocks of at most four.
+/// Returns a grid of `warps` warps in blocks of at most four.
 simt::grid warps_grid(std::uint32_t warps) {
     const std::uint32_t per_block = warps < 4 ? warps : 4;
     return {warps / per_block, per_block * 32};
 }
 
 struct timing {
-    std::vector<double> us;  ///< of each launch, in their order
-    double posts_per_poll;   ///< that the service found at once, when it found any
-    double empty_polls;      ///< of the service for each poll that found something
+    std::vector<double> us;  ///< of each launch, in order
+    double posts_per_poll;   ///< requests that the service found at once, in polls that found any
+    double empty_polls;      ///< polls without a request, for each poll that found one
 };
 
 /// Launches that the medians leave out.
 constexpr std::size_t warm_up = 2;
 
-/// Times of launches, each on a fresh service (so that the tree is full again), all requests answered.
+/// Returns the times of launches, each on a new service (so that the tree is full again), with all requests answered.
 absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std::uint32_t rounds) {
     std::vector<double> times;
     std::vector<double> found;
@@ -226,7 +226,7 @@ absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std
     return timing{std::move(times), median(found), median(empty)};
 }
 
-/// Times of launches in which every warp takes a segment from the segment cache.
+/// Returns the times of launches in which every warp takes a segment from the segment cache.
 absl::StatusOr<std::vector<double>> time_cache(const settings& s, std::uint32_t warps) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
@@ -275,7 +275,7 @@ absl::StatusOr<ordered_json> time_mapping(const settings& s, std::uint32_t warps
     std::thread application([&] {
         result = simt::launch(r->on, warps_grid(warps), request_kernel{r->box, 1, 1, r->answered.data()});
     });
-    absl::SleepFor(absl::Milliseconds(20));  // all have posted and wait
+    absl::SleepFor(absl::Milliseconds(20));  // all warps have sent their requests and wait
     auto beside = time_commits(bytes, s.repeats + 2);
     r->start(s);
     application.join();

@@ -51,7 +51,7 @@ struct moved {
     std::uint64_t bytes;
 };
 
-/// The experiment of docs/limits.md: arrays of threads, all of them on the host, of which kernels read little.
+/// The experiment of docs/limits.md: arrays of threads, all of them on the host, of which kernels read a small part.
 class layout_experiment {
 public:
     layout_experiment(const settings& s, std::uint64_t thread_bytes)
@@ -199,9 +199,9 @@ public:
     }
     absl::Status take() { return launch(take_blocks{heap_->ref(), list_}, list_.count).status(); }
     absl::Status give() { return launch(give_blocks{heap_->ref(), list_}, list_.count).status(); }
-    /// Writes a word of each page; in ms.
+    /// Writes a word of each page; returns the time in ms.
     absl::StatusOr<double> write() { return launch(write_pages{list_}, list_.count * list_.bytes / os_page_bytes); }
-    /// Bytes of the heap's pages that hold what `write` wrote, as the host sees them. The host marks them.
+    /// Returns the bytes of the heap's pages in which the host finds the values of `write`. The host marks these pages.
     std::uint64_t mark_on_host() {
         const std::uint64_t all = list_.count * list_.bytes / os_page_bytes;
         std::uint64_t pages = 0;
@@ -216,7 +216,7 @@ public:
         }
         return pages * os_page_bytes;
     }
-    /// Bytes of the blocks' pages that hold what the host has marked, as kernels see them.
+    /// Returns the bytes of the blocks' pages in which kernels find the host's marks.
     absl::StatusOr<std::uint64_t> marked_on_device() {
         auto found = device_array<simt::device_word<std::uint64_t>>::create(on_, 1);
         if (!found.ok()) {

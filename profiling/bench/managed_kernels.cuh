@@ -12,7 +12,7 @@ namespace orchard::bench {
 
 using element = std::uint32_t;
 
-/// Which places the threads read.
+/// The places that the threads read.
 enum class places : int { same_in_warp, stride_64k, own };
 
 /// Gives each thread an array, and keeps it in a list.
@@ -37,7 +37,7 @@ struct arrays_of_heap {
     [[nodiscard]] ORCHARD_INLINE lane_array<element> of(std::uint64_t i) const { return arrays[i]; }
 };
 
-/// Arrays in one piece of memory, by index arithmetic.
+/// Arrays in one contiguous piece of memory, by index arithmetic.
 struct arrays_by_hand {
     element* base;
     std::uint64_t count;          ///< elements of each array
@@ -59,7 +59,8 @@ struct arrays_by_hand {
     }
 };
 
-/// Each thread reads `reads` places, one after the other: all contents are 0, and each place depends on what was read.
+/// Each thread reads `reads` places, one after the other: all contents are 0, and each place depends on the previous
+/// value.
 template <class Arrays>
 struct read_places {
     Arrays arrays;
@@ -68,7 +69,7 @@ struct read_places {
     std::uint32_t seed;
     std::uint64_t threads;
     std::uint64_t count;  ///< elements of each array, a power of two
-    element* sums;        ///< one a thread
+    element* sums;        ///< one for each thread
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t place(std::uint64_t i, std::uint32_t read) const {
         constexpr std::uint64_t stride = (64 << 10) / sizeof(element);
@@ -100,7 +101,7 @@ struct large_blocks {
     std::uint64_t bytes;  ///< a multiple of 4096
 };
 
-/// Asks for them, a thread each.
+/// Allocates the blocks, one for each thread.
 struct take_blocks {
     heap_ref heap;
     large_blocks list;
@@ -111,7 +112,7 @@ struct take_blocks {
     }
 };
 
-/// Writes a word of each page of theirs, a thread each: its number, from 1 on.
+/// Writes a word of each page of the blocks, one page for each thread: its number, from 1 on.
 struct write_pages {
     large_blocks list;
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -126,10 +127,10 @@ struct write_pages {
 /// Returns true if a page's first word is a value that `write_pages` wrote to one of `pages` pages.
 ORCHARD_FN constexpr bool was_written(std::uint64_t word, std::uint64_t pages) { return word - 1 < pages; }
 
-/// The host's mark: such a word, which no memory of the GPU has ever held.
+/// Returns the word with the host's mark, a value that the GPU's memory has never held.
 ORCHARD_FN constexpr std::uint64_t marked_by_host(std::uint64_t word, std::uint64_t pages) { return word + pages; }
 
-/// Counts the pages of theirs that hold such a word with the host's mark, a thread each.
+/// Counts the pages of the blocks that hold a word with the host's mark, one page for each thread.
 struct count_marked_pages {
     large_blocks list;
     simt::device_word<std::uint64_t>* found;
@@ -147,7 +148,7 @@ struct count_marked_pages {
     }
 };
 
-/// Frees them, a thread each.
+/// Frees the blocks, one for each thread.
 struct give_blocks {
     heap_ref heap;
     large_blocks list;

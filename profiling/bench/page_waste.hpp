@@ -15,22 +15,22 @@ namespace orchard::bench {
 
 /// The memory of one heap.
 struct heap_extent {
-    std::uint64_t segments = 0;        ///< of 2 MiB, all for slabs
-    std::uint64_t metadata_bytes = 0;  ///< beside them
+    std::uint64_t segments = 0;        ///< segments of 2 MiB, all for slabs
+    std::uint64_t metadata_bytes = 0;  ///< metadata in addition to the segments
 
-    [[nodiscard]] std::uint64_t bytes() const;  ///< both
+    [[nodiscard]] std::uint64_t bytes() const;  ///< the sum of both
 };
 
 /// Returns true if requests of `bytes` are not rounded up; 1 <= bytes <= `largest_page_bytes`, here and below.
 bool is_class_size(std::uint32_t bytes);
 
-/// Requests of `bytes` that a heap can answer at once when nothing else is allocated.
+/// Returns the number of requests of `bytes` that a heap can serve if nothing else is allocated.
 std::uint64_t requests_that_fit(std::uint32_t bytes, const heap_extent& heap);
 
-/// The share of the heap's memory, metadata included, that `requests` of `bytes` are, in percent.
+/// Returns the total size of `requests` of `bytes` as a share of the heap's memory, including metadata, in percent.
 double utilisation_percent(std::uint32_t bytes, std::uint64_t requests, const heap_extent& heap);
 
-/// How well one size fills a heap.
+/// The utilisation of a heap by requests of one size.
 struct size_utilisation {
     std::uint32_t bytes = 0;
     double percent = 0;            ///< measured

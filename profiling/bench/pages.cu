@@ -40,7 +40,7 @@ struct pair_times {
     [[nodiscard]] double free_median() const { return median_after(warm_up, free_us); }
 };
 
-/// One heap, the floor beside it, and the pointers of its threads.
+/// One heap, the lower bound, and the pointers of its threads.
 class bench_run {
 public:
     bench_run(const settings& s, std::uint32_t max_threads) : settings_{s}, most_{max_threads} {}
@@ -80,7 +80,7 @@ public:
         return result.microseconds;
     }
 
-    /// Returns the times of malloc and free in turn, behind those of `before`. The medians leave out `before` and two
+    /// Returns the times of malloc and free in turn, after those of `before`. The medians leave out `before` and two
     /// more rounds.
     template <class Heap, class Allocate>
     pair_times pairs(const Heap& h, const Allocate& allocate, std::uint32_t threads, pair_times before = {}) {
@@ -155,8 +155,8 @@ public:
         add(std::move(row));
     }
 
-    /// A heap of `pages` pages of 256 B, which fill it, of which a share is freed at random: `threads` threads get one
-    /// each of these.
+    /// Fills a heap of `pages` pages of 256 B, and frees a share of them at random: `threads` threads allocate one each
+    /// of these.
     void nearly_full(std::uint32_t pages, std::uint32_t threads, double free_percent) {
         constexpr std::uint32_t bytes = 256;
         start_anew();
@@ -192,7 +192,7 @@ public:
         time(free_some_kernel{h, held->data(), which->data() + free, pages - free}, pages - free);
     }
 
-    /// Rows so far, or what went wrong.
+    /// Returns the rows so far, or the error.
     absl::StatusOr<ordered_json> finish() {
         start_anew();
         status_.Update(heap_->validate());

@@ -52,7 +52,7 @@ struct request {
             return lane == device::mix(warp) % simt::warp_size;
         }
         if (who == lanes_asking::seven) {
-            // Seven lanes, from a random one on in random steps of odd length.
+            // Seven lanes: the first is random, and the distance to the next is random and odd.
             const std::uint32_t random = device::mix(warp * 77 + 1);
             return (lane - random) * (random >> 8 | 1) % simt::warp_size < 7;
         }
@@ -102,7 +102,7 @@ struct free_kernel {
         const auto i = static_cast<std::uint32_t>(at.global_thread());
         if (i < threads) {
             void* p = out[i];
-            // So that the floor reads its pointer too.
+            // Lets the lower bound also read its pointer.
             if (reinterpret_cast<std::uintptr_t>(p) == 1) {
                 out[i] = nullptr;
             }

@@ -71,7 +71,7 @@ public:
         return absl::OkStatus();
     }
 
-    /// Means over as many runs as it takes for about `least` threads; each run with other pages free.
+    /// Returns means over as many runs as about `least` threads require; each run has other free pages.
     template <page_policy P, class Word>
     absl::StatusOr<measured> measure(const theory::setting& s, std::uint64_t least) {
         const std::uint64_t runs = least / s.threads + 1;
@@ -229,7 +229,7 @@ public:
 private:
     template <page_policy P, class Word>
     absl::Status add(double share, const theory::setting& s, int width) {
-        // Where there is no equation to compare with, fewer will do.
+        // Without an equation to compare with, fewer threads suffice.
         const auto m = bench_.measure<P, Word>(s, width != 0 ? least_ : least_ / 20);
         if (!m.ok()) {
             return m.status();
@@ -260,7 +260,7 @@ absl::StatusOr<ordered_json> measure_walks(const settings& s) {
     if (absl::Status status = bench.prepare(); !status.ok()) {
         return status;
     }
-    // The mean of the basic walk's steps, about as spread as large, is then known to about half a per cent.
+    // The mean of the basic walk's steps is then known to about half a per cent, because its spread is about its mean.
     walk_rows rows(bench, s.quick ? 1'000 : 40'000);
     for (const double share : shares) {
         const auto free = static_cast<std::uint64_t>(pages * share);

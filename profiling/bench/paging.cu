@@ -32,8 +32,8 @@ constexpr std::uint64_t kib = 1 << 10;
 constexpr std::uint64_t mib = 1 << 20;
 constexpr std::uint64_t all_bytes = 512 * mib;
 
-/// Rounds of one warp: in each, its first lanes read one page each, `apart` bytes from lane to lane; the next round,
-/// `round_bytes` further, when all have theirs. All contents are 0.
+/// Rounds of one warp: in each, its first lanes read one page each, `apart` bytes from lane to lane. The next round,
+/// `round_bytes` further, begins when all have their pages. All contents are 0.
 struct read_in_rounds {
     const volatile std::uint32_t* memory;
     std::uint64_t apart;
@@ -62,7 +62,7 @@ struct read_at_once {
     const volatile std::uint32_t* memory;
     std::uint64_t apart;
     std::uint32_t lanes;
-    std::uint64_t* had_ns;  ///< one a warp
+    std::uint64_t* had_ns;  ///< one for each warp
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto lane = static_cast<std::uint32_t>(simt::lane_id());
@@ -104,7 +104,8 @@ public:
         return status;
     }
 
-    /// One lane reads one region of 64 KiB after the other; after each, which regions of the VA block are on the GPU.
+    /// One lane reads one region of 64 KiB after the other. After each, records which regions of the VA block are on
+    /// the GPU.
     absl::Status follow(const std::vector<int>& regions, ordered_json& rows) {
         absl::Status status = bring_home();
         for (std::size_t i = 0; i < regions.size() && status.ok(); ++i) {
@@ -125,7 +126,7 @@ public:
     /// Records in which portions warps get their pages, if all request them at the same time.
     absl::Status watch_waves(std::uint32_t blocks, std::uint32_t warps, std::uint32_t lanes, ordered_json& rows) {
         std::vector<std::uint64_t> had(blocks * warps);
-        for (int i = 0; i < 2; ++i) {  // the first to load the kernel
+        for (int i = 0; i < 2; ++i) {  // the first launch loads the kernel
             absl::Status status = bring_home();
             const simt::launch_result done = simt::launch(on_, {blocks, warps * simt::warp_size},
                                                           read_at_once{words(0), 128 * kib, lanes, had_.data()});

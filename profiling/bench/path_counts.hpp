@@ -14,9 +14,9 @@ namespace orchard::bench {
 /// Counts the paths that the kernels of a heap took between two readings; they explain times that differ unexpectedly.
 class path_counts {
 public:
-    /// Adds to `row` how many groups, searches, steps of them (`probes`), tickets, scans, slabs, posts, refills,
-    /// returns and posts given up there were since the call before. Errors: those of the copy from the device. Cost: a
-    /// copy of the heap's state.
+    /// Adds the increase of each count since the previous call to `row`: groups, searches, their steps (`probes`),
+    /// reservations, scans, slabs, requests (`posts`), refills, returns, and requests that were given up. Errors: those of
+    /// the copy from the device. Cost: a copy of the heap's state.
     absl::Status add_to(nlohmann::ordered_json& row, heap& h);
 
 private:

@@ -23,7 +23,7 @@ namespace {
 
 using namespace orchard;
 
-/// The published tree, marked so that it keeps its own rule, behind the same calls.
+/// The published tree, with the marking that keeps its own rule, behind the same calls.
 class linear_scan {
 public:
     linear_scan(std::uint32_t blocks, const std::vector<portion>& taken)
@@ -105,7 +105,7 @@ void take_and_release(benchmark::State& state) {
     state.SetItemsProcessed(operations);
 }
 
-// Releases a live portion at random and takes one of its size, which is put elsewhere.
+// Releases a random live portion and takes one of its size, which is placed elsewhere.
 template <class Structure, portion_policy Policy>
 void churn(benchmark::State& state) {
     auto s = filled<Structure, Policy>(state);

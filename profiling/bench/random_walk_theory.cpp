@@ -13,7 +13,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// A sum that does not lose what is small beside it. Method: Neumaier's variant of Kahan's summation.
+/// A sum that does not lose small addends. Method: Neumaier's variant of Kahan's summation.
 class careful_sum {
 public:
     void add(double x) {
@@ -37,7 +37,7 @@ double expected_worst(double rate) {
         return infinite;
     }
     // By Euler and Maclaurin: the integral, H_32 / rate, plus half the first term. The derivatives of the term at 0
-    // vanish up to the 31st, so that what is left is below 1e-13 already here.
+    // vanish up to the 31st, so that the rest is below 1e-13 already here.
     constexpr double small = 1.0 / 64;
     if (rate < small) {
         double harmonic = 0;
@@ -58,12 +58,12 @@ double expected_worst(double rate) {
     }
 }
 
-/// -ln of the bound on the probability that a step finds nothing: w pages, each in use with (T - A + N) / T.
+/// Returns -ln of the bound on the probability that a step finds no page: w pages, each in use with (T - A + N) / T.
 double bound_rate(const setting& s, int width) {
     return -width * std::log1p(-as_double(s.free - s.threads) / as_double(s.pages));
 }
 
-/// Words by how many free pages they have: at first binomial, then `hits` times each, on average, one less.
+/// Words by their number of free pages: at first binomial, then one less each of `hits` times, on average.
 class depleted_words {
 public:
     depleted_words(double free_share, int width) : first_(static_cast<std::size_t>(width) + 1) {
@@ -73,9 +73,9 @@ public:
             first_[static_cast<std::size_t>(k)] = std::exp(ways + k * std::log(free_share) + taken);
         }
     }
-    /// Share of the words that still have a free page after so many draws a word.
+    /// Returns the share of the words that still have a free page after so many draws for each word.
     [[nodiscard]] double not_full(double draws) const {
-        // P(K > M) for M of Poisson: a word has free pages while it had more than it was drawn.
+        // P(K > M) for Poisson M: a word has free pages if it had more than the number of its draws.
         double share = 0;
         double probability = std::exp(-draws);  // of M = m
         double cumulated = 0;                   // of M < k
@@ -96,11 +96,11 @@ struct walked {
     double found_last;  ///< share of words with a free page, at the end
 };
 
-/// A walk by words, in the limit of many pages; N < A.
+/// Simulates a walk by words, in the limit of many pages; N < A.
 walked walk_by_words(const setting& s, int width) {
     const depleted_words words(as_double(s.free) / as_double(s.pages), width);
     const double words_of_space = as_double(s.pages) / width;
-    const double wanted = as_double(s.threads) / words_of_space;  // pages a word
+    const double wanted = as_double(s.threads) / words_of_space;  // pages for each word
     const double free = as_double(s.free) / words_of_space;
     careful_sum draws;
     careful_sum taken;

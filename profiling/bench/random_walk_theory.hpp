@@ -2,31 +2,33 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the random walks cost on paper: equations (1) to (5) and theorems 1 and 2 of M. Pham et al., Dynamic Memory
+/// The cost of the random walks in theory: equations (1) to (5) and theorems 1 and 2 of M. Pham et al., Dynamic Memory
 /// Management in Massively Parallel Systems: A Case on GPUs, ICS 2022.
 ///
-/// T pages, A of them free at first, N threads that each take one, w pages looked at in a step; N <= A <= T.
-/// TAS is the mean number of steps of a thread, WAS the mean over warps of the greatest number of its 32 threads.
+/// T pages, A of them free at first, N threads that each take one, w pages read in a step; N <= A <= T. TAS is the mean
+/// number of steps of a thread, WAS the mean over warps of the greatest number of its 32 threads.
 ///
-/// Misprints and gaps of the paper, as far as they change a number:
+/// Misprints and gaps of the paper that change a number:
 /// - (1) lacks the factor 1 / N^32 and a bracket: it is N - (N^33/33 - N^32/2 + 8 N^31/3 - 124 N^29/3 + ...) / N^32,
-///   which is 32 N / 33 + 1/2 - 8 / (3 N) + ... It also takes positions in the queue as drawn with replacement.
-/// - Section 4.1.1 calls (3) the case w = 1 of (2). It is (2) that is the case w = 1 of (4), and (3) that of (5); and
-///   Fig. 4 (a) plots (2), not "(4)".
-/// - (2) as printed is its approximation by logarithms, which has no value where N = A; the sum before it has one.
-/// - (3) and (5) have no value where N = A: their bound on the last thread's luck is 0. With A - N + 1 for A - N, which
-///   is as true, they would have one.
-/// - (4) takes the free pages as spread evenly whatever was taken before. A walk by words takes as many from a word
-///   with one free page as from one with many, so that the free pages that are left stand closer together, and the
-///   walk takes longer than (4) says when much of what was free is taken, and (5) is no bound: `..._by_words`.
+///   which is 32 N / 33 + 1/2 - 8 / (3 N) + ... It also assumes that positions in the queue are drawn with replacement.
+/// - Section 4.1.1 calls (3) the case w = 1 of (2). In fact (2) is the case w = 1 of (4), and (3) is that of (5). Fig.
+/// 4 (a)
+///   plots (2), not "(4)".
+/// - (2) as printed is its approximation by logarithms, which has no value for N = A; the sum before it has one.
+/// - (3) and (5) have no value for N = A, because their bound on the last thread's probability is 0. With A - N + 1 in
+///   place of A - N, which is also true, they would have one.
+/// - (4) assumes that the free pages are spread evenly, whatever was taken before. A walk by words takes as many pages
+/// from
+///   a word with one free page as from one with many. The remaining free pages are therefore closer together. When many
+///   of the free pages are taken, the walk takes longer than (4), and (5) is no bound: `..._by_words`.
 /// - Theorem 1 leaves out the term (w - 1) / (2 w) that theorem 2 has: U' = U / w + (w - 1) / (2 w) + a rest of the
-///   order of w A / T. The ratio U' w / U goes to 1 only where U itself grows beyond bounds.
+///   order of w A / T. The ratio U' w / U goes to 1 only if U itself is unbounded.
 
 #include <cstdint>
 
 namespace orchard::bench::random_walk {
 
-/// One measurement's numbers.
+/// The parameters of one measurement.
 struct setting {
     std::uint64_t pages = 0;    ///< T
     std::uint64_t free = 0;     ///< A
@@ -36,33 +38,33 @@ struct setting {
 /// Threads of a warp.
 inline constexpr int warp_lanes = 32;
 
-/// TAS of a queue: (N + 1) / 2. @param threads at least 1
+/// Returns TAS of a queue: (N + 1) / 2. @param threads at least 1
 double queue_mean_steps(std::uint64_t threads);
 
-/// WAS of a queue, equation (1), as the sum that Faulhaber's formula is for: N - sum of (k / N)^32 over k < N.
-/// Cost: O(N).
+/// Returns WAS of a queue, equation (1), as the sum that Faulhaber's formula expresses: N - sum of (k / N)^32 over k <
+/// N. Cost: O(N).
 double queue_worst_steps(std::uint64_t threads);
 
-/// The same with positions that differ, as those in a queue do: 32 (N + 1) / 33. @param threads at least 32
+/// Returns WAS of a queue with distinct positions, as in a real queue: 32 (N + 1) / 33. @param threads at least 32
 double queue_worst_steps_exact(std::uint64_t threads);
 
-/// TAS of the basic walk, equation (2) before it is approximated: T / N (H_A - H_(A - N)). Cost: O(N).
+/// Returns TAS of the basic walk, equation (2) before its approximation: T / N (H_A - H_(A - N)). Cost: O(N).
 double mean_steps(const setting& s);
 
-/// Equation (2) as printed: T / N ln(A / (A - N)). Infinite where N = A.
+/// Returns equation (2) as printed: T / N ln(A / (A - N)). Infinite if N = A.
 double mean_steps_by_logarithm(const setting& s);
 
 /// Returns the greatest number of additional steps, over all threads, that are caused by two threads at one page
 /// (section 3.2.2): N (N - 1) / (2 T) A / T.
 double expected_collisions(const setting& s);
 
-/// Bound on WAS of the basic walk, equation (3). Infinite where N = A.
+/// Returns the bound on WAS of the basic walk, equation (3). Infinite if N = A.
 double worst_steps_bound(const setting& s);
 
-/// TAS of RW-BM, equation (4). @param width w. Cost: O(N).
+/// Returns TAS of RW-BM, equation (4). @param width w. Cost: O(N).
 double mean_steps(const setting& s, int width);
 
-/// Bound on WAS of RW-BM, equation (5). Infinite where N = A.
+/// Returns the bound on WAS of RW-BM, equation (5). Infinite if N = A.
 double worst_steps_bound(const setting& s, int width);
 
 /// Returns TAS of RW-BM if free pages are spread at random at first, and a step takes one page of its word whatever the
@@ -78,7 +80,7 @@ double worst_steps_bound_by_words(const setting& s, int width);
 /// Returns the ratio of theorem 1: U' w / U, which according to the paper goes to 1 as A -> N.
 double theorem_1_ratio(const setting& s, int width);
 
-/// Theorem 1 with the term it leaves out: U' / (U / w + (w - 1) / (2 w)).
+/// Returns the ratio of theorem 1 with the missing term: U' / (U / w + (w - 1) / (2 w)).
 double theorem_1_ratio_corrected(const setting& s, int width);
 
 /// Returns the ratio of theorem 2: V' / (V / w + (w - 1) / (2 w)), which goes to 1 as A -> N. @param s with N < A

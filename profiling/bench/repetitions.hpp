@@ -22,7 +22,7 @@ struct repetition_times {
     std::optional<double> first;
     std::optional<double> third;
     std::optional<double> tenth;
-    std::optional<double> settled;  ///< the median of the last half; of an odd number the middle one belongs to it
+    std::optional<double> settled;  ///< the median of the last half, which includes the middle one of an odd number
 };
 
 /// `times`: of all repetitions in their order, the warm-up ones included.
@@ -31,7 +31,7 @@ repetition_times repetitions_of(const std::vector<double>& times);
 /// Returns the median of all times but the first `warm_up`; 0 if none is left.
 double median_after(std::size_t warm_up, const std::vector<double>& times);
 
-/// Adds to a row the columns <what>_first_<unit>, _third_, _tenth_ and _settled_, null where there were too few
+/// Adds to a row the columns <what>_first_<unit>, _third_, _tenth_ and _settled_; null if there were too few
 /// repetitions. Without `what` the names begin with first_, third_, ...
 void add_repetitions(nlohmann::ordered_json& row, const std::string& what, const std::vector<double>& times,
                      const std::string& unit = "us");

@@ -27,7 +27,7 @@ absl::StatusOr<ordered_json> measure(heap& h, Kind kind, std::uint64_t bytes, st
     if (!status.ok()) {
         return status;
     }
-    // The first launch finds nothing ready on the device; the medians leave it out.
+    // In the first launch the device has no free segments; the medians leave it out.
     const double us = median_after(1, launches.allocate_us);
     ordered_json row{{"layout", kind.name()},
                      {"bytes", bytes},

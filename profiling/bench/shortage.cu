@@ -21,7 +21,7 @@ constexpr std::uint64_t mib = 1 << 20;
 
 struct rejections {
     simt::device_word<std::uint64_t> nulls;
-    simt::device_word<std::uint64_t> latest_ns;  ///< the longest that a null took
+    simt::device_word<std::uint64_t> latest_ns;  ///< the longest time of a null
 };
 
 /// Each thread makes one request, or requests until it gets null. Nothing is freed.
@@ -129,7 +129,7 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     }
     const std::vector<std::uint32_t> counts =
         cuda ? std::vector<std::uint32_t>{32, 4'096, 131'072} : std::vector<std::uint32_t>{32, 64};
-    // All rows once, then all of them again: the first launch of each row finds the heap as if nothing was repeated.
+    // All rows once, then all of them again. The first launch of each row then finds the heap as without repetition.
     std::vector<asked> all(4 * counts.size());
     for (int i = 0; i < s.repeats; ++i) {
         auto one = all.begin();

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Posts so far.
+/// Returns the number of requests so far.
 absl::StatusOr<std::uint64_t> posts_of(heap& h) {
     const auto stats = h.stats();
     return stats.ok() ? absl::StatusOr<std::uint64_t>(stats->posts) : stats.status();

@@ -11,7 +11,7 @@
 namespace orchard::bench::soak {
 namespace {
 
-/// The rate over the first launches of a sequence that did a tenth of `all`.
+/// Returns the rate over the first launches of a sequence that made a tenth of `all`.
 template <class Iterator>
 double rate_of_tenth(Iterator begin, Iterator end, std::uint64_t all) {
     std::uint64_t done = 0;

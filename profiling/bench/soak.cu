@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench soak`: ten thousand million allocations of random sizes and lifetimes, by threads that hand blocks to
-/// each other. Every block is checked when it is freed; at the end all is freed, nothing may be left in the heap, and
-/// the last tenth should have been as fast as the first.
+/// `orchard bench soak`: ten thousand million allocations of random sizes and lifetimes, by threads that pass blocks to
+/// each other. Every block is checked when it is freed. At the end everything is freed, the heap must be empty, and the
+/// last tenth should have been as fast as the first.
 
 #include <cstdio>
 #include <optional>
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Says every few seconds on standard error how far it is.
+/// Reports the progress on standard error every few seconds.
 class reporter {
 public:
     explicit reporter(std::uint64_t total) : total_{total} {}
@@ -49,12 +49,12 @@ plan plan_of(const settings& s) {
     p.allocations = s.operations != 0 ? s.operations
                     : s.quick         ? (cuda ? 20'000'000 : 20'000)
                                       : (cuda ? 10'000'000'000 : 1'000'000);
-    // A kernel ends at the latest when its threads have waited in vain for the service, each once.
+    // A kernel ends at the latest when each of its threads has waited for the service once in vain.
     p.deadline = std::max(p.deadline, 4 * s.heap.request_timeout);
     return p;
 }
 
-/// That the heap agrees: nothing is left, and nothing happened that was not counted.
+/// Checks that the heap is empty and that its counts agree with those of the run.
 absl::Status expect_all_freed(const statistics& s, const counts& c) {
     if (c.frees != c.allocations) {
         return absl::InternalError(absl::StrFormat("%d blocks were allocated and %d freed", c.allocations, c.frees));

@@ -19,15 +19,15 @@
 
 namespace orchard::bench::soak {
 
-/// How much, by how many.
+/// The size of a run.
 struct plan {
     std::uint32_t threads = 0;
     std::uint32_t slots_each = 16;  ///< half of them are occupied most of the time
-    std::uint64_t allocations = 0;  ///< in all, or more by a launch
+    std::uint64_t allocations = 0;  ///< in total; the last launch may exceed it
     size_mix sizes;
-    double launch_us = 250e3;                    ///< that a launch is planned to take
-    absl::Duration limit = absl::Seconds(0.5);   ///< after which its threads stop by themselves
-    absl::Duration deadline = absl::Minutes(1);  ///< after which something hangs
+    double launch_us = 250e3;                    ///< planned time of a launch
+    absl::Duration limit = absl::Seconds(0.5);   ///< time after which the threads of a launch stop
+    absl::Duration deadline = absl::Minutes(1);  ///< time after which a launch counts as hanging
 };
 
 /// The counts so far.
@@ -46,17 +46,18 @@ struct sample {
     double us = 0;
 };
 
-/// Allocations a microsecond, at the beginning and at the end.
+/// Allocations for each microsecond, at the beginning and at the end.
 struct tenths {
     double first = 0;
     double last = 0;
 };
 
-/// The rates over the first and the last launches that did a tenth of all; 0 where nothing was measured.
+/// Returns the rates over the first and the last launches that made a tenth of all allocations; 0 if nothing was
+/// measured.
 tenths rates_of_tenths(std::span<const sample> launches);
 
-/// Rounds of the next launch, from those of the last one and the time it took: at most four times as many, at least
-/// one, and so few that a run has some 50 launches.
+/// Returns the rounds of the next launch, from those of the last one and its time: at most four times as many, at least
+/// one, and few enough that a run has about 50 launches.
 std::uint32_t next_rounds(const plan& p, std::uint32_t rounds, double us);
 
 /// Returns OK, or Internal with the number of blocks that did not carry their tags and a description of the first.

@@ -39,10 +39,10 @@ struct size_mix {
     std::uint32_t chunk_one_in = 65'536;  ///< 512 KiB to 4 MiB; likewise
 };
 
-/// The hash that decides all about a block.
+/// Returns the hash that determines all properties of a block.
 ORCHARD_INLINE std::uint64_t hash_of(std::uint64_t id) { return mix(~id); }
 
-/// Bytes of the block of a hash: a multiple of 8 from 16 on.
+/// Returns the bytes of the block with this hash: a multiple of 8 from 16 on.
 ORCHARD_INLINE std::uint64_t bytes_of(std::uint64_t hash, const size_mix& sizes) {
     const auto lot = static_cast<std::uint32_t>(hash & 0xffff);
     std::uint32_t doubling = 4;  // from 2^4 on
@@ -71,10 +71,10 @@ ORCHARD_INLINE std::uint64_t* block_in(std::uint64_t slot) {
 
 /// The first block that did not carry its tags.
 struct mismatch {
-    simt::plain<std::uint64_t> thread;  ///< that found it
+    simt::plain<std::uint64_t> thread;  ///< thread that found it
     simt::plain<std::uint64_t> slot;    ///< the slot's word
     simt::plain<std::uint64_t> id;      ///< the block's first word, as found
-    simt::plain<std::uint64_t> last;    ///< its last word, as found; 0 where the first one is wrong already
+    simt::plain<std::uint64_t> last;    ///< its last word, as found; 0 if the first one is already wrong
 };
 
 /// The counts of all threads. Relaxed: read after the kernel.
@@ -90,7 +90,7 @@ struct tally {
 
 /// The tables, in device memory.
 struct tables {
-    word64* slots = nullptr;  ///< [threads][slots_each]; only their thread touches them
+    word64* slots = nullptr;  ///< [threads][slots_each]; accessed by their own thread only
     word64* board = nullptr;  ///< [threads]
     tally* counts = nullptr;
     std::uint32_t threads = 0;
@@ -110,7 +110,7 @@ ORCHARD_INLINE bool block_is_right(const tables& t, std::uint64_t slot, std::uin
     const std::uint64_t id = block[0];
     const std::uint64_t hash = hash_of(id);
     std::uint64_t last = 0;
-    // The size is taken from the id only where that is right.
+    // The size is computed from the id only if the id is right.
     if (((hash ^ slot) & ~address_mask) == 0) {
         last = block[bytes_of(hash, t.sizes) / 8 - 1];
         if (last == hash) {
@@ -128,7 +128,7 @@ ORCHARD_INLINE bool block_is_right(const tables& t, std::uint64_t slot, std::uin
     return false;
 }
 
-/// Rounds of it. `Heap` has `malloc` and `free` like `heap_ref`.
+/// The rounds of one launch. `Heap` has `malloc` and `free` like `heap_ref`.
 template <class Heap>
 struct run_kernel {
     static constexpr int max_registers = 64;
@@ -136,7 +136,7 @@ struct run_kernel {
     tables t;
     std::uint64_t first_sequence;  ///< of this launch; 32 bits of it are used
     std::uint32_t rounds;
-    std::uint64_t limit_ns;  ///< after which a thread stops before its rounds are over
+    std::uint64_t limit_ns;  ///< time after which a thread stops before its rounds are complete
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t thread = at.global_thread();
@@ -197,7 +197,7 @@ private:
     }
 };
 
-/// Checks and frees all there is; each table by another thread than its own.
+/// Checks and frees all blocks; each table by another thread than its own.
 template <class Heap>
 struct drain_kernel {
     static constexpr int max_registers = 64;
@@ -213,7 +213,7 @@ struct drain_kernel {
         std::uint64_t frees = 0;
         for (std::uint32_t i = 0; i <= t.slots_each; ++i) {
             word64& slot = i < t.slots_each ? t.slots[other * t.slots_each + i] : t.board[other];
-            // Relaxed: each word has one thread, and the launch before is over.
+            // Relaxed: each word has one thread, and the previous launch has ended.
             const std::uint64_t held = slot.load<order::relaxed>();
             if (held != 0) {
                 slot.store<order::relaxed>(0);

@@ -20,8 +20,8 @@ namespace orchard::bench::soak {
 template <class Heap>
 class runner {
 public:
-    /// @param on_stuck  called from another thread when a launch takes longer than the plan's deadline: to end it
-    /// Errors: those of `device_array`.
+    /// @param on_stuck  called from another thread when a launch takes longer than the plan's deadline, to end the
+    /// launch Errors: those of `device_array`.
     static absl::StatusOr<runner> create(const simt::executor& on, const Heap& heap, const plan& p,
                                          std::function<void()> on_stuck) {
         runner r(on, heap, p, std::move(on_stuck));
@@ -40,7 +40,7 @@ public:
         return r;
     }
 
-    /// One launch of so many rounds a thread. Errors: Internal where a block did not carry its tags;
+    /// Makes one launch with `rounds` rounds for each thread. Errors: Internal if a block did not carry its tags;
     /// DeadlineExceeded; the launch's own.
     absl::StatusOr<sample> run(std::uint32_t rounds) {
         const auto limit = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(plan_.limit));
@@ -53,11 +53,11 @@ public:
         return sample{counts_.allocations - before.allocations, *us};
     }
 
-    /// Frees all there is. Errors: as of `run`.
+    /// Frees all blocks. Errors: those of `run`.
     absl::Status drain() { return launch(drain_kernel<Heap>{heap_, device_tables()}).status(); }
 
     [[nodiscard]] const counts& counted() const { return counts_; }
-    /// For tests: the words of all slots.
+    /// Returns, for tests, the words of all slots.
     [[nodiscard]] const device_array<word64>& slots() const { return slots_; }
 
 private:
@@ -69,7 +69,7 @@ private:
         return {slots_.data(), board_.data(), tally_.data(), plan_.threads, plan_.slots_each, plan_.sizes};
     }
 
-    /// Microseconds that it took.
+    /// Launches a kernel and returns its microseconds.
     template <class Kernel>
     absl::StatusOr<double> launch(const Kernel& kernel) {
         std::atomic<bool> stuck = false;

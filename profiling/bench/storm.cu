@@ -49,7 +49,7 @@ options heap_of(const settings& s) {
     values.host_budget = cuda ? 4 * gib : 16 * mib;
     values.decay = absl::Milliseconds(50);
     if (!cuda) {
-        // With the defaults all of so small a heap would be committed in one or two extents.
+        // With the defaults, all of so small a heap would be committed in one or two extents.
         values.extent = values.commit_ahead = 8 * mib;
     }
     return values;
@@ -57,23 +57,24 @@ options heap_of(const settings& s) {
 
 plans plans_of(const settings& s) {
     soak::plan high;
-    // Half of the slots are full most of the time, of some 15 KB each: the device budget now suffices and now does not.
+    // Half of the slots are full most of the time, with about 15 KB each: the device budget sometimes suffices and
+    // sometimes does not.
     high.threads = on_cuda(s) ? 8'192 : 32;
     high.slots_each = 16;
     high.sizes = {16, 256};
     high.deadline = std::max(absl::Minutes(2), 4 * s.heap.request_timeout);
-    // A thirty-second of that.
+    // A thirty-second of the threads.
     soak::plan low = high;
     low.threads = high.threads / 8;
     low.slots_each = 4;
     return {high, low};
 }
 
-/// On the emulated device few: waiting lanes keep its cores from whom they wait for.
+/// Few on the emulated device, because waiting lanes occupy the cores that the others need.
 int streams_of(const settings& s) { return on_cuda(s) ? 4 : 2; }
 
-/// How long it is until the next ebb: so many launches and so many turns of the host (some 5 ms each on a GPU); then as
-/// many more as it takes until a request fails, so that it is seen what happens then, up to `max_turns`.
+/// The time until the next ebb: a number of launches and of turns of the host (about 5 ms each on a GPU). Then the
+/// streams continue until a request fails, so that failures are tested too, up to `max_turns`.
 struct phase {
     std::uint64_t launches;
     int turns;
@@ -93,11 +94,11 @@ constexpr std::uint64_t least_ebbs = 3;
 /// The amounts of memory committed and released.
 struct levels {
     std::uint64_t ebbs = 0;
-    std::uint64_t spent = 0;                         ///< times between two ebbs in which requests failed
-    std::uint64_t committed_bytes = 0;               ///< ever, at the last ebb
-    std::uint64_t least_growth = ~std::uint64_t{0};  ///< bytes committed between two ebbs
+    std::uint64_t spent = 0;                         ///< intervals between two ebbs in which requests failed
+    std::uint64_t committed_bytes = 0;               ///< total, at the last ebb
+    std::uint64_t least_growth = ~std::uint64_t{0};  ///< the fewest bytes committed between two ebbs
     std::uint64_t released_at_ebbs = 0;              ///< bytes
-    std::uint64_t released_before_end = 0;           ///< bytes, those included
+    std::uint64_t released_before_end = 0;           ///< bytes, including those at ebbs
 };
 
 absl::Status expect_nothing_left(const statistics& s, std::uint64_t allocations, std::uint64_t nulls) {
@@ -113,7 +114,7 @@ absl::Status expect_nothing_left(const statistics& s, std::uint64_t allocations,
     return status;
 }
 
-/// All streams until `goal` allocations or the end of the time; then the end.
+/// Runs all streams until `goal` allocations or the end of the time; then checks the end.
 class run_of_storm {
 public:
     run_of_storm(const settings& s, heap& h)
@@ -153,7 +154,7 @@ public:
     }
 
 private:
-    /// Everybody's part, until all is over.
+    /// Runs the streams and the host's side until the end.
     absl::Status rage(absl::Time began) {
         std::vector<absl::Status> ends(streams_.size());
         absl::Status of_host;
@@ -169,7 +170,7 @@ private:
         for (const absl::Status& s : ends) {
             status.Update(s);
         }
-        status.Update(of_host);  // last: it may only be what became of a stream's error
+        status.Update(of_host);  // last, because it may only be a consequence of a stream's error
         return status;
     }
     absl::Status play_stream(stream_side& one) {
@@ -222,7 +223,8 @@ private:
     absl::Status ebb() {
         meeting_.call();
         absl::Status status;
-        if (!over_.load(std::memory_order_relaxed)) {  // otherwise a stream has left with an error, and its blocks
+        if (!over_.load(std::memory_order_relaxed)) {  // otherwise a stream has ended with an error, and still holds
+                                                       // its blocks
             status.Update(give_all_back());
         }
         level_ = level_ == water::high ? water::low : water::high;
@@ -248,7 +250,7 @@ private:
         ++levels_.ebbs;
         return absl::OkStatus();
     }
-    /// When all streams have freed what they had: nothing may be left in the heap, and all is given back.
+    /// After all streams have freed their blocks: checks that the heap is empty and releases all memory.
     absl::StatusOr<statistics> empty_heap() {
         absl::Status status = host_.free_all();
         status.Update(heap_.validate());
@@ -324,7 +326,7 @@ private:
     water level_ = water::high;
     std::uint64_t launches_before_ = 0;  ///< at the last ebb, as `launches_`
     std::uint64_t nulls_before_ = 0;
-    // Counts and a flag. Relaxed: joining the threads, or their meeting, orders the rest.
+    // Counts and a flag. Relaxed: the joining of the threads, or their meeting, orders all other accesses.
     std::atomic<std::uint64_t> allocations_{0};
     std::atomic<std::uint64_t> nulls_{0};
     std::atomic<std::uint64_t> launches_{0};

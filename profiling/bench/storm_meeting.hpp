@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How the threads of `orchard bench storm` meet.
+/// The meeting point of the threads of `orchard bench storm`.
 
 #include <atomic>
 #include <condition_variable>
@@ -16,10 +16,10 @@ namespace orchard::bench::storm {
 /// thread continues.
 class meeting {
 public:
-    /// @param members  threads that attend, the caller not among them
+    /// @param members  threads that attend, without the caller
     explicit meeting(std::size_t members) : members_{members} {}
 
-    /// Caller: waits until all members that have not left are there.
+    /// Caller: waits until all members that have not left have arrived.
     void call() {
         std::unique_lock lock(mutex_);
         called_.store(true, std::memory_order_relaxed);
@@ -43,7 +43,7 @@ public:
         changed_.notify_all();
         changed_.wait(lock, [&, held = held_] { return held_ != held; });
     }
-    /// Member: attends no more.
+    /// Member: attends no further meeting.
     void leave() {
         const std::scoped_lock lock(mutex_);
         --members_;
@@ -55,7 +55,7 @@ private:
     std::condition_variable changed_;
     std::size_t members_;
     std::size_t present_ = 0;
-    std::size_t held_ = 0;  ///< meetings that are over
+    std::size_t held_ = 0;  ///< completed meetings
     std::atomic<bool> called_{false};
 };
 

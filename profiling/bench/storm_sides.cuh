@@ -21,7 +21,7 @@
 
 namespace orchard::bench::storm {
 
-/// How much the streams hold at a time.
+/// The amount of memory that the streams hold.
 enum class water : std::size_t { high, low };
 
 /// The plan of the threads of a stream, by `water`.
@@ -37,7 +37,7 @@ inline soak::counts operator+(soak::counts a, const soak::counts& b) {
     return a;
 }
 
-/// One stream: launches of random length, and now and then one that frees everything. One thread.
+/// One stream: launches of random length, and occasionally one that frees everything. One thread.
 class stream_side {
 public:
     /// Errors: those of the driver and of `soak::runner`.
@@ -72,7 +72,7 @@ public:
         holds_ = true;
         return r.run(1 + static_cast<std::uint32_t>(random_() % 64)).status();
     }
-    /// Frees all there is. Errors: as of `turn`.
+    /// Frees all blocks. Errors: those of `turn`.
     absl::Status free_all() {
         absl::Status status;
         for (const auto& r : runners_) {
@@ -88,7 +88,7 @@ private:
     using runner = soak::runner<heap_ref>;
     explicit stream_side(std::uint64_t seed) : random_{seed} {}
 
-    std::unique_ptr<memory_driver> driver_;  ///< has the stream
+    std::unique_ptr<memory_driver> driver_;  ///< owns the stream
     std::array<std::unique_ptr<runner>, 2> runners_;
     std::mt19937_64 random_;
     std::uint64_t launches_ = 0;
@@ -98,7 +98,7 @@ private:
 /// The host's use of the heap while kernels run. One thread.
 class host_side {
 public:
-    /// @param budget  up to which it reserves, in bytes
+    /// @param budget  limit of its reservations, in bytes
     host_side(heap& h, std::uint64_t budget) : heap_{h}, budget_{budget} {}
 
     /// Makes one call of the heap. Errors: the call's own; a shortage of memory is no error.

@@ -30,7 +30,8 @@ struct fill_tally {
     simt::device_word<std::uint64_t> late;      ///< answered after it
 };
 
-/// Each thread allocates until any gets null, and chains its blocks: the first word of a block is the one before it.
+/// Each thread allocates until any thread gets null, and chains its blocks: the first word of a block is the address of
+/// the previous one.
 struct fill_kernel {
     heap_ref heap;
     std::uint64_t bytes;
@@ -94,7 +95,7 @@ struct filling {
     double free_us = 0;
 };
 
-/// One heap that is filled and emptied again and again.
+/// One heap that is filled and emptied repeatedly.
 class filler {
 public:
     filler(heap h, std::uint32_t max_threads) : heap_{std::move(h)}, on_{heap_.executor()}, max_threads_{max_threads} {
@@ -154,7 +155,7 @@ private:
         const std::uint64_t wanted = requests_that_fit(bytes, extent_) / 256 / simt::warp_size * simt::warp_size;
         return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, simt::warp_size, max_threads_));
     }
-    /// That the heap agrees about what is allocated.
+    /// Checks that the heap agrees about the allocated pages.
     absl::Status expect_pages(std::uint32_t bytes, std::uint64_t pages) {
         auto stats = heap_.stats();
         if (!stats.ok()) {

@@ -15,7 +15,7 @@
 namespace orchard::bench {
 namespace {
 
-/// A function of the driver, found at run time: the program starts without one.
+/// A function of the driver, looked up at run time, so that the program starts without a driver.
 template <class Function>
 Function* driver(const char* name) {
     void* address = nullptr;

@@ -10,9 +10,9 @@
 
 namespace orchard::bench {
 
-/// Microseconds of each of `times` commits (create, map, set access) of `bytes` of device memory into a reserved range
-/// of the current GPU; each is unmapped again outside the time taken.
-/// Errors: the driver's own; FailedPrecondition in a build without CUDA.
+/// Returns the microseconds of each of `times` commits (create, map, set access) of `bytes` of device memory into a
+/// reserved range of the current GPU; each is unmapped again outside the measured time. Errors: the driver's own;
+/// FailedPrecondition in a build without CUDA.
 absl::StatusOr<std::vector<double>> time_commits(std::uint64_t bytes, int times);
 
 }  // namespace orchard::bench

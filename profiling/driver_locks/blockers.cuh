@@ -20,7 +20,7 @@ namespace driver_locks {
 inline constexpr std::size_t mib = std::size_t{1} << 20;
 inline constexpr int unlimited = 1 << 30;
 
-/// Throws the call's name and its error.
+/// Throws the call's name and its error, if it failed.
 inline void check(cudaError_t error, const char* call) {
     if (error != cudaSuccess) {
         (void)cudaGetLastError();  // so that a later launch does not report it again
@@ -36,10 +36,10 @@ inline void check(CUresult error, const char* call) {
     }
 }
 
-/// A kernel that is launched before anything is measured.
+/// A kernel that is launched before any measurement.
 static __global__ void loaded(char* at) { *at = 0; }
 
-/// Kernels of which each is launched once at most.
+/// Kernels, each of which is launched at most once.
 template <int N>
 __global__ void never_loaded(int* to) {
     if (to != nullptr) {
@@ -52,7 +52,7 @@ std::vector<const void*> kernels_of(std::integer_sequence<int, N...>) {
     return {reinterpret_cast<const void*>(never_loaded<N>)...};
 }
 
-/// Returns a function that makes something by a call which stores its address or handle.
+/// Returns a function that creates an object by a call which stores its address or handle.
 template <class T, class... Arguments>
 std::function<void*()> maker(const char* name, cudaError_t (*call)(T*, Arguments...), Arguments... arguments) {
     return [=] {
@@ -70,10 +70,10 @@ std::function<void(void*)> destroyer(const char* name, cudaError_t (*call)(T)) {
 /// A call that another thread makes while steps are made.
 struct blocker {
     std::string name;
-    int most;                             ///< calls beside one kernel
+    int most;                             ///< number of calls during one kernel
     std::function<void()> prepare;        ///< before the kernel
-    std::function<void()> call;           ///< beside it, by another thread
-    std::function<void()> clean = [] {};  ///< after it
+    std::function<void()> call;           ///< during the kernel, in another thread
+    std::function<void()> clean = [] {};  ///< after the kernel
     bool apart = false;                   ///< the kernel has its own stream, on which nothing else waits
 };
 
@@ -83,11 +83,11 @@ struct bench {
     void add_memory();
     void add_launches();
     void add_others();
-    /// A blocker that makes things, which are destroyed after the kernel.
+    /// Adds a blocker that creates objects, which are destroyed after the kernel.
     void add_making(const char* name, int most, std::function<void*()> make, std::function<void(void*)> destroy) {
         blockers.push_back({name, most, [] {}, [=] { cache_bitmap.push_back(make()); }, [=] { empty(destroy); }});
     }
-    /// A blocker that destroys things, which are made before the kernel.
+    /// Adds a blocker that destroys objects, which are created before the kernel.
     void add_destroying(const char* name, int most, std::function<void*()> make, std::function<void(void*)> destroy) {
         blockers.push_back(
             {name, most, [=] { fill(make, most); }, [=] { destroy(take(&cache_bitmap)); }, [=] { empty(destroy); }});
@@ -118,17 +118,17 @@ struct bench {
     void compile_module();
 
     cudaStream_t own = nullptr;    ///< the kernel's stream if that is not the default stream
-    cudaStream_t probe = nullptr;  ///< of the steps
-    cudaStream_t other = nullptr;  ///< of the blockers
+    cudaStream_t probe = nullptr;  ///< stream of the steps
+    cudaStream_t other = nullptr;  ///< stream of the blockers
     char* device = nullptr;        ///< 8 MiB; the upper half is the steps'
-    char* pinned = nullptr;        ///< likewise
+    char* pinned = nullptr;        ///< 8 MiB; the upper half is the steps'
     std::vector<char> pageable = std::vector<char>(8 * mib);
     std::vector<const void*> fresh = kernels_of(std::make_integer_sequence<int, 160>{});
     std::vector<char> module_code;
     std::vector<void*> cache_bitmap;  ///< objects that a blocker creates or destroys
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t instance = nullptr;
-    std::size_t limit = 0;  ///< the present value of the limit that a blocker sets
+    std::size_t limit = 0;  ///< the current value of the limit that a blocker sets
     CUcontext context = nullptr;
     std::vector<blocker> blockers;
 };
@@ -225,7 +225,7 @@ inline void bench::add_launches() {
     add("cudaGraphLaunch", 256, [=] { check(cudaGraphLaunch(instance, other), "cudaGraphLaunch"); });
 }
 
-/// Compiles a module once, so that loading it is all that the blocker does.
+/// Compiles a module once, so that the blocker only loads it.
 inline void bench::compile_module() {
     if (!module_code.empty()) {
         return;

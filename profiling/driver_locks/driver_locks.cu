@@ -70,11 +70,11 @@ struct row {
     std::string step;
     std::string outcome;          ///< through, blocked, not available, failed
     double us = -1;               ///< duration of the step; negative if it was blocked
-    bool blocker_waited = false;  ///< the blocker's call was under way all the time
+    bool blocker_waited = false;  ///< the blocker's call was in progress all the time
     std::string error;
 };
 
-/// Makes all steps beside each blocker.
+/// Makes all steps during each blocker.
 class measurement {
 public:
     measurement() : steps_{&bench_} {
@@ -115,9 +115,9 @@ private:
     step_list steps_;
     volatile shared_words* words_ = nullptr;
     int kernel_ = 0;
-    std::atomic<int> made_{0};  ///< calls of the blocker that have returned beside this kernel
+    std::atomic<int> made_{0};  ///< calls of the blocker that have returned during this kernel
     std::atomic<bool> over_{false};
-    std::future<void> trying_;  ///< the step under way
+    std::future<void> trying_;  ///< the current step
 };
 
 void measurement::launch(const blocker& b) {
@@ -200,7 +200,7 @@ std::string measurement::end_kernel(std::future<void>* calls) {
     return error;
 }
 
-/// Gives back what a blocker that failed has made, as far as it can be.
+/// Releases the objects of a blocker that failed, as far as possible.
 void measurement::end_blocker(const blocker& b) {
     try {
         words_->released = kernel_;
@@ -212,7 +212,7 @@ void measurement::end_blocker(const blocker& b) {
     bench_.cache_bitmap.clear();
 }
 
-/// Makes the steps from `next` on until one is blocked. Returns the first that is left.
+/// Makes the steps from `next` on until one is blocked. Returns the first step that was not made.
 std::size_t measurement::run_beside_one_kernel(const blocker& b, std::size_t next) {
     const std::size_t first = rows.size();
     std::string error;
@@ -325,7 +325,7 @@ int main(int count, char** arguments) {
     }).detach();
     const int code = driver_locks::run(json, only);
     std::fflush(nullptr);
-    std::_Exit(code);  // a thread that is blocked holds nothing up
+    std::_Exit(code);  // exits without waiting for a blocked thread
 }
 
 #endif

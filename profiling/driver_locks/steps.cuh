@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The calls that `driver_locks` tries beside a kernel and a blocker.
+/// The calls that `driver_locks` tries while a kernel and a blocker run.
 
 #include <chrono>
 #include <functional>
@@ -18,21 +18,21 @@ namespace driver_locks {
 inline constexpr std::size_t extent = 64 * mib;
 inline constexpr std::size_t host_extent = 2 * mib;
 
-/// A call that is tried beside a kernel and a blocker.
+/// A call that is tried while a kernel and a blocker run.
 struct step {
     std::string name;
     std::function<void()> call;
     std::function<void()> completion;  ///< waits for the work that the call queued; empty for most steps
-    bool optional = false;             ///< not every machine has it
+    bool optional = false;             ///< not every machine supports it
 };
 
-/// The steps of one blocker, in an order in which each works on what the ones before have made.
+/// The steps of one blocker, in an order in which each uses the objects of earlier ones.
 class step_list {
 public:
     explicit step_list(bench* b);
-    /// Makes before the kernel what the steps use up.
+    /// Creates, before the kernel, the objects that the steps use up.
     void prepare() { check(cudaMallocHost(&small_, 4096), "cudaMallocHost"); }
-    /// Gives back what the steps have made and no step has given back. After the kernel.
+    /// Releases, after the kernel, all objects that no step has released.
     void clean() {
         if (on_host_ != 0) {
             check(cuMemRelease(std::exchange(on_host_, 0)), "cuMemRelease");
@@ -61,7 +61,7 @@ inline step_list::step_list(bench* b) {
     access_ = {where_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     int node = 0;
     if (cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0) != CUDA_SUCCESS || node < 0) {
-        node = 0;  // the name of all host memory where there is no NUMA
+        node = 0;  // without NUMA, this node means all host memory
     }
     host_ = where_;
     host_.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, node};

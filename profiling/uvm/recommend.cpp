@@ -12,7 +12,7 @@
 namespace orchard::uvm_study {
 namespace {
 
-/// Of the grid's capacities the first is where memory fits.
+/// The capacities of the grid that are smaller than the memory; the first capacity holds all of it.
 constexpr std::array<double, 2> shares{0.75, 0.5};
 constexpr std::size_t capacities = 1 + shares.size();
 
@@ -63,7 +63,7 @@ class running {
 public:
     running(const grid& g, const progress& tell) : grid_{g}, tell_{tell} {}
 
-    /// Means of logarithms for one pattern: fits, oversubscribed.
+    /// Returns means of logarithms for one pattern: fits, oversubscribed.
     absl::StatusOr<std::array<scores, 2>> run(access_pattern pattern) {
         std::array<scores, 2> sums{};
         for (const std::uint64_t bytes : grid_.bytes_per_thread) {
@@ -95,7 +95,7 @@ private:
                 tell_(done_++, grid_.patterns.size() * grid_.bytes_per_thread.size() * candidates.size());
             }
             const candidate like = simplest_like(candidates[c], bytes);
-            if (like != candidates[c]) {  // it came before
+            if (like != candidates[c]) {  // an earlier candidate, which was already run
                 times[c] = times[static_cast<std::size_t>(std::ranges::find(candidates, like) - candidates.begin())];
                 continue;
             }

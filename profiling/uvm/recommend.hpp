@@ -25,7 +25,7 @@ struct grid {
     std::vector<std::uint64_t> bytes_per_thread{16 << 10, 64 << 10, 512 << 10, 4 << 20};
     std::uint64_t bytes = 256 << 20;  ///< of all threads
     std::uint64_t accesses = 100;     ///< of each thread; of `sequential` and `growth`: all its elements
-    std::uint64_t stride = 64 << 10;  ///< of `strided`; a quarter of a thread's memory where that is less
+    std::uint64_t stride = 64 << 10;  ///< of `strided`; a quarter of a thread's memory if that is less
     std::uint64_t seed = 1;
     before contents = before::cpu;
     told advice = told::nothing;
@@ -35,15 +35,15 @@ struct grid {
 /// Bytes of an element of the grid's arrays: as much as one load of a lane takes.
 inline constexpr std::uint64_t grid_element_bytes = 16;
 
-/// A choice. `how` is `automatic` for a tile of one element.
+/// A candidate. `how` is `automatic` for a tile of one element.
 struct candidate {
     layout how;
     portion_policy placed;
     friend bool operator==(const candidate&, const candidate&) = default;
 };
 
-/// All choices, the simplest first: packed before padded; linear, then tiles, small ones before large ones, as a tile
-/// of one element also coalesces, which the model does not see.
+/// All candidates, the simplest first: packed before padded; linear, then tiles, small ones before large ones, because
+/// a tile of one element also coalesces, which the model does not represent.
 inline constexpr std::array<candidate, 10> candidates{{
     {layout::linear(), portion_policy::packed},
     {layout::automatic(), portion_policy::packed},
@@ -65,18 +65,19 @@ struct verdict {
     access_pattern pattern = access_pattern::unknown;
     bool fits = true;      ///< true: memory is unlimited; false: it is 75 % and 50 % of the threads' memory
     scores seconds{};      ///< geometric means of modelled times
-    std::size_t best = 0;  ///< which candidate is recommended
+    std::size_t best = 0;  ///< index of the recommended candidate
 };
 
 /// Returns the candidate to recommend: the simplest of those whose score is within 2 % of the least.
 std::size_t choose(const scores& seconds);
 
-/// Runs the grid. Two verdicts for `unknown`, which are geometric means over the patterns, and for each pattern: where
-/// memory fits first. Errors: as `run`. Cost: about a minute for the whole grid, nearly all of it for `growth`.
+/// Runs the grid. Returns two verdicts for `unknown`, which are geometric means over the patterns, and two for each
+/// pattern; of two, the one with enough memory is first. Errors: those of `run`. Cost: about a minute for the whole
+/// grid, nearly all of it for `growth`.
 absl::StatusOr<std::vector<verdict>> recommend(const grid& g, const progress& tell = {});
 
-/// A table for people: a line for each verdict; how many times as long the other tiles take, packed, and the fastest of
-/// those padded.
+/// Returns a table for people: a line for each verdict, with the relative times of the other tiles, packed, and of the
+/// fastest padded candidate.
 std::string to_table(const std::vector<verdict>& verdicts);
 /// Returns a document with all scores, a version and the grid.
 /// @param command  as it was typed

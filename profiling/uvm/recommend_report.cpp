@@ -31,7 +31,7 @@ std::string short_name(const candidate& c) {
 }
 const char* capacity_name(const verdict& v) { return v.fits ? "fits" : "oversubscribed"; }
 
-/// How many times as long as the recommended one.
+/// Returns the time of a candidate, relative to the recommended one.
 double slower(const verdict& v, std::size_t c) { return v.seconds[c] / v.seconds[v.best]; }
 
 std::string times(double factor) { return absl::StrFormat("x %.2f", factor); }
@@ -174,7 +174,7 @@ std::string to_header(const std::vector<verdict>& verdicts, std::string_view mac
                 of[v.fits ? 0 : 1] = cpp_of(candidates[v.best]);
             }
         }
-        constexpr std::size_t columns = 120;  // then clang-format breaks the line
+        constexpr std::size_t columns = 120;  // clang-format breaks longer lines
         const bool fits = of[0].size() + of[1].size() + std::string_view("    {, },").size() <= columns;
         absl::StrAppend(&text, "    // ", std::string(access_pattern_names[p]), "\n    {", of[0],
                         fits ? ", " : ",\n     ", of[1], "},\n");

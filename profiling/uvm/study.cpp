@@ -20,10 +20,10 @@ namespace {
 using uvm_model::access_source;
 using uvm_model::paging_model;
 
-/// Accesses that can be run again and again.
+/// Accesses that can be run repeatedly.
 struct replay {
     std::function<absl::StatusOr<std::unique_ptr<access_source>>()> open;
-    std::uint64_t bytes = 0;  ///< that the threads have
+    std::uint64_t bytes = 0;  ///< memory of the threads
 };
 
 bool is_pattern(const std::string& name) {
@@ -107,7 +107,7 @@ std::uint64_t bytes_of(const capacity& c, std::uint64_t in_use) {
     return std::max(segment_bytes, bytes / segment_bytes * segment_bytes);
 }
 
-/// One cell; the outcome's names are the caller's.
+/// Runs one cell; the caller sets the outcome's names.
 absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capacity& c) {
     auto source = what.open();
     if (!source.ok()) {

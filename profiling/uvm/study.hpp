@@ -24,7 +24,7 @@
 
 namespace orchard::uvm_study {
 
-/// How the memory of a warp's lanes lies.
+/// The arrangement of the memory of a warp's lanes.
 struct arrangement {
     layout how = layout::linear();
     lane_order order = lane_order::ascending;
@@ -36,17 +36,17 @@ struct arrangement {
 absl::StatusOr<arrangement> parse_arrangement(std::string_view text);
 std::string text_of(const arrangement& a);
 
-/// GPU memory, of which there is as much as the memory in use, or a share of it, or so many bytes.
+/// The size of GPU memory: all of the memory in use, a share of it, or a number of bytes.
 struct capacity {
     std::optional<double> share;         ///< of the memory that the threads have
     std::optional<std::uint64_t> bytes;  ///< rounded down to 2 MiB
     [[nodiscard]] bool is_unlimited() const { return !share && !bytes; }
 };
-/// "50%", "4GiB", "unlimited". Errors: as `parse_arrangement`.
+/// Returns the capacity for "50%", "4GiB", "unlimited". Errors: those of `parse_arrangement`.
 absl::StatusOr<capacity> parse_capacity(std::string_view text);
 std::string text_of(const capacity& c);
 
-/// Where the memory's contents are before the kernel begins.
+/// The location of the memory's contents before the kernel begins.
 enum class before : std::uint8_t { cpu, nowhere };
 
 /// The advice to the driver about all of the memory.
@@ -55,7 +55,7 @@ enum class told : std::uint8_t { nothing, prefer_gpu, prefer_cpu, read_mostly };
 /// The parameters of a study, which runs the product of its lists. No list is empty.
 struct study {
     std::vector<std::string> patterns;  ///< names of `uvm_model::patterns` and of `applications`
-    std::vector<std::string> traces;    ///< files; their addresses are what they are, whatever the layout
+    std::vector<std::string> traces;    ///< files; their addresses do not depend on the layout
     std::vector<arrangement> layouts{arrangement{}};
     std::vector<portion_policy> placements{portion_policy::packed};
     std::vector<capacity> capacities{capacity{}};
@@ -69,21 +69,21 @@ struct study {
     before contents = before::cpu;
     told advice = told::nothing;
     uvm_model::calibration machine;
-    std::shared_ptr<const uvm_model::csr> graph;  ///< of the pattern graph-walk: null has one made (`graph_for`)
+    std::shared_ptr<const uvm_model::csr> graph;  ///< for the pattern graph-walk; null: it is created (`graph_for`)
 };
 
 /// One cell of the product.
 struct outcome {
     std::string source;          ///< the pattern's name, or the trace's file
     std::string how;             ///< the layout; "recorded" for a trace
-    std::string placement;       ///< likewise
+    std::string placement;       ///< the placement; "recorded" for a trace
     std::string memory;          ///< the capacity as it was typed
-    std::uint64_t bytes = 0;     ///< that the threads have; of a trace: of its space
+    std::uint64_t bytes = 0;     ///< memory of the threads; for a trace: of its space
     std::uint64_t capacity = 0;  ///< bytes of GPU memory; 0: unlimited
     uvm_model::result counts;
 };
 
-/// Told before each cell: how many are done, how many there are.
+/// Called before each cell, with the number of completed cells and of all cells.
 using progress = std::function<void(std::size_t done, std::size_t all)>;
 
 /// Runs the whole study. Errors: InvalidArgument for impossible names, numbers or files, each with the allowed values;

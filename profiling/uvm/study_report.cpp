@@ -73,7 +73,7 @@ std::string to_table(const std::vector<outcome>& cells) {
     for (const outcome& o : cells) {
         lines.push_back(line_of(o));
     }
-    constexpr std::size_t names = 4;  // the first columns are words
+    constexpr std::size_t names = 4;  // the first columns are text
     return in_columns(lines, names);
 }
 

@@ -9,10 +9,10 @@
 
 namespace orchard::uvm_study {
 
-/// A table for people: a line for each cell; times are the model's, shares of OS pages and of big pages.
+/// Returns a table for people: a line for each cell; times are the model's, shares of OS pages and of big pages.
 std::string to_table(const std::vector<outcome>& cells);
 
-/// For each pattern and capacity the cell that took the least modelled time (of several the first), in order.
+/// Returns, for each pattern and capacity, the first cell with the least modelled time, in order.
 std::vector<outcome> fastest(const std::vector<outcome>& cells);
 
 /// Returns a document with all counts, a version, the study's parameters and the machine's constants.

@@ -7,7 +7,7 @@
 
 namespace orchard::uvm_study {
 
-/// Lines of as many cells each, in columns: the first `words` of them to the left, numbers to the right.
+/// Returns lines of equally many cells in columns: the first `words` columns aligned left, numbers aligned right.
 std::string in_columns(const std::vector<std::vector<std::string>>& lines, std::size_t words);
 
 }  // namespace orchard::uvm_study

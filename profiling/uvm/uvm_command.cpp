@@ -140,7 +140,7 @@ absl::Status write(const std::string& path, const std::string& text) {
                        : absl::InvalidArgumentError(absl::StrCat("cannot write ", path, "; choose another file"));
 }
 
-/// Draws by profiling/report/plot_uvm.py, which needs Python and matplotlib.
+/// Draws the result by profiling/report/plot_uvm.py, which needs Python and matplotlib.
 absl::Status plot(const std::string& folder, const std::string& json) {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
@@ -157,7 +157,7 @@ absl::Status plot(const std::string& folder, const std::string& json) {
     return absl::OkStatus();
 }
 
-/// Shows on a terminal how far it is.
+/// Shows the progress on a terminal.
 class shown_progress {
 public:
     explicit shown_progress(bool quiet) : shows_{!quiet && isatty(STDERR_FILENO) != 0} {}

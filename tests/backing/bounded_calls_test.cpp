@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Calls that may block: their caller waits until a deadline, and nothing else is begun until they have ended.
+/// Calls that may block: their caller waits until a deadline, and no other call begins until they have ended.
 
 #include "uvm/memory/bounded_calls.hpp"
 

@@ -39,7 +39,7 @@ TEST_F(EndedDrivers, OneThatIsBusyKeepsItsMemoryUntilItIsIdle) {
     script->busy = true;
     ASSERT_NO_FATAL_FAILURE(make_and_end());
     EXPECT_EQ(script->live(), all);
-    write_to(metadata);  // as the call that is under way
+    write_to(metadata);  // as the running call does
     EXPECT_EQ(detail::release_ended_drivers(), 1u);
     EXPECT_EQ(script->live(), all) << "it is busy still";
     script->busy = false;

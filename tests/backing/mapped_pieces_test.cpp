@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Memory of fixed sizes from pieces that a driver maps: zero, aligned, and whole or nothing.
+/// Memory of fixed sizes from pieces that a driver maps: zero, aligned, and complete or not provided.
 
 #include "uvm/memory/mapped_pieces.hpp"
 

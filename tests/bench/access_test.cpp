@@ -66,7 +66,7 @@ TEST(bench_access, has_a_row_for_each_way_and_none_is_wrong) {
         EXPECT_EQ(row["wrong"], 0) << row;
         if (row["pattern"] == "dependent reads") {
             seen.insert(absl::StrCat(name_of(row), ", ", row["threads"].get<int>()));
-            // Times are differences, on a host that may be busy: only by the raw pointer, beside itself, is one known.
+            // Times are differences on a host that may be busy. Only that of the raw pointer to itself is known.
             EXPECT_TRUE(row["by"] != "raw pointer" || row["over_raw_ns"] == 0) << row;
             continue;
         }

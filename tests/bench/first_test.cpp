@@ -16,7 +16,7 @@
 namespace orchard::bench {
 namespace {
 
-/// Which figures a row of times has; the names end as in `first::add_times`.
+/// Expects the figures of a row of times; the names end as in `first::add_times`.
 void expect_times(const nlohmann::ordered_json& row, const std::string& what) {
     for (const char* repetition : {"_first_us", "_third_us", "_tenth_us", "_settled_us", "_3_to_10_us"}) {
         EXPECT_GT(row[what + repetition], 0) << repetition << " in " << row;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// `orchard bench managed` and `orchard bench paging` in small, and how they see where pages are. On the emulated device
-// nothing moves.
+// `orchard bench managed` and `orchard bench paging` at small scale, and their detection of the location of pages. On
+// the emulated device nothing moves.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

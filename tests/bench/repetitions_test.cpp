@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Which repetitions a row of a benchmark shows, and that benchmarks which repeat a launch show them.
+// The repetitions that a row of a benchmark shows; every benchmark that repeats a launch must show them.
 
 #include "profiling/bench/repetitions.hpp"
 
@@ -69,7 +69,7 @@ TEST(repetitions, have_a_column_each_also_where_there_is_none) {
                                  {"settled_ms", 1.0}}));
 }
 
-/// That each row, or each of those with `of_what`, has the columns of a measurement that was repeated so often.
+/// Expects that each row, or each of those with `of_what`, has the columns of a measurement with this many repetitions.
 void expect_repetitions(const ordered_json& rows, const std::string& what, std::size_t times,
                         const std::string& unit = "us", const std::string& of_what = "") {
     int seen = 0;
@@ -90,7 +90,7 @@ void expect_repetitions(const ordered_json& rows, const std::string& what, std::
 TEST(bench_repetitions, of_small_requests_begin_with_the_first_launch) {
     const auto rows = run_quickly("pages");
     ASSERT_TRUE(rows.ok()) << rows.status();
-    // Two that the medians are of, two more before, and the first of all where there is one apart.
+    // Two repetitions for the medians, two more before them, and the very first if it is separate.
     expect_repetitions(*rows, "malloc_", 5, "us", "fixed");
     expect_repetitions(*rows, "free_", 5, "us", "fixed");
     expect_repetitions(*rows, "floor_malloc_", 4, "us", "fixed");

@@ -27,7 +27,7 @@ plan small_plan() {
     return p;
 }
 
-/// A heap that hands out memory of a ring, as if all before had been freed.
+/// A heap that hands out memory of a ring, as if all earlier blocks had been freed.
 struct forgetful_heap {
     char* ring = nullptr;
     std::uint64_t ring_bytes = 0;  ///< a power of two, with room for one block beyond

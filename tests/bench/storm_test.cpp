@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// `orchard bench storm` in small: it ends with an error where anything is wrong. And how its threads meet.
+// `orchard bench storm` at small scale: it ends with an error if anything is wrong. Also the meeting of its threads.
 
 #include <gtest/gtest.h>
 

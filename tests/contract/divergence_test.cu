@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(all, contract_divergence, ::testing::ValuesIn(heap_case
 TEST_P(contract_divergence, partial_masks) {
     for (const simt::lane_mask mask : {1u, 0x80000000u, 0x55555555u, 0xffff0000u, 0x00100801u, 0xffffffffu}) {
         for (const std::uint64_t bytes : {std::uint64_t{24}, std::uint64_t{5000}, largest_page_bytes + 1}) {
-            // One warp where its chunk alone may be 9 segments.
+            // One warp if its chunk alone may be 9 segments.
             const simt::grid shape = bytes <= largest_page_bytes ? simt::grid{3, 64} : simt::grid{1, 32};
             if (bytes > largest_page_bytes && heap_segments() <= 8 && simt::popcount(mask) > 20) {
                 continue;  // 32 of them are more than this heap has

@@ -53,7 +53,7 @@ protected:
         }
         return std::uint64_t{class_pages(class_of(static_cast<std::uint32_t>(bytes)))} * heap_segments();
     }
-    /// How many of those a heap must hold at least before malloc gives null.
+    /// Returns how many blocks a heap must hold at least before malloc returns null.
     std::uint64_t at_least(std::uint64_t bytes) {
         if (GetParam().runs() && bytes > 16) {
             // Runs begin anywhere and leave gaps that are too short for one more: n runs of r bytes and n + 1 such gaps
@@ -198,7 +198,7 @@ TEST_P(contract_exhaustion, a_failure_says_who_asked_for_what) {
     EXPECT_EQ(f->thread, 45u);
     EXPECT_EQ(f->count, 1u);
     EXPECT_GT(f->time_ns, 0u);
-    // The first one stays beside the newest.
+    // The first failure remains in addition to the newest.
     ask_once(segments(1), {1, 1}, 0, 0);
     EXPECT_EQ(h().last_failure()->count, 2u);
     EXPECT_EQ(h().last_failure()->bytes, segments(1));
@@ -255,7 +255,7 @@ TEST_P(contract_exhaustion, enough_segments_but_no_run) {
     EXPECT_EQ(settled_stats().live_chunks, heap_segments() / 2);
     ask_once(segments(2), {1, 1}, 0, 0);
     expect_failure(failure_reason::fragmented, segments(2), chunk_class);
-    // Single segments are still to be had, every one of them.
+    // Every single segment can still be allocated.
     const chains others = fill(segments(1), {1, 1}, heap_segments() / 2);
     EXPECT_EQ(others.blocks, heap_segments() / 2);
     free_chains_of(others);

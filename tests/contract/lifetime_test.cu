@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Heaps as objects: moved, many, beside each other, trimmed.
+// Heaps as objects: moved, many, several at the same time, trimmed.
 
 #include "tests/support/heap_fixture.hpp"
 
@@ -84,7 +84,7 @@ TEST_P(contract_lifetime, trim_gives_everything_back) {
     expect_stamped(small);
     free_all(small);
     expect_empty();
-    ASSERT_TRUE(h().trim().ok());  // nothing left: fine
+    ASSERT_TRUE(h().trim().ok());  // nothing left, which is no error
     cycle({100, segments(1)});
 }
 
@@ -97,7 +97,7 @@ TEST_P(contract_lifetime, preload_and_configuration) {
     expected.backing = found.backing;
     expected.range = found.backing == backing_option::elastic ? expected.range : expected.capacity;
     if (found.backing == backing_option::managed) {
-        // Segment by segment, and nothing ahead of demand: docs/backings.md.
+        // Segment by segment, and none ahead of demand: docs/backings.md.
         expected.extent = expected.max_extent = segment_bytes;
         expected.commit_ahead = 0;
     }

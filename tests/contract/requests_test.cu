@@ -75,7 +75,7 @@ struct make_dirty {
     }
 };
 
-/// All lanes at once: calloc of sizes of their own.
+/// All lanes at once: calloc with a size of its own for each lane.
 struct calloc_each {
     heap_ref heap;
     const std::uint64_t* sizes;
@@ -90,7 +90,7 @@ struct calloc_each {
     }
 };
 
-/// All lanes at once: a list that doubles `rounds` times and keeps what it holds.
+/// All lanes at once: a list that doubles `rounds` times and keeps its contents.
 struct grow_lists {
     heap_ref heap;
     std::uint32_t rounds;

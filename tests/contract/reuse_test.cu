@@ -15,7 +15,7 @@ using word = simt::device_word<std::uint64_t>;
 /// The counts of a run.
 struct reuse_counts {
     word owned;    ///< times that a page was owned
-    word passed;   ///< of them, where the last owner was of another block
+    word passed;   ///< pages whose last owner was in another block
     word stale;    ///< words that were not what the last owner wrote last
     word foreign;  ///< words that changed while they were owned
 };
@@ -92,8 +92,8 @@ protected:
         launch({1, 1}, fill_heap{h().ref(), segments(1), rest, heads.data(), counts.data()});
         ASSERT_EQ(to_host(counts).front(), rest);
     }
-    /// Launches until pages went from block to block often enough to show something: on a loaded machine one block
-    /// may own them all before another gets its turn.
+    /// Launches until enough pages have passed from block to block. On a loaded machine one block may own them all
+    /// before another runs.
     void expect_ordered(std::uint64_t bytes, simt::grid shape, std::uint32_t rounds) {
         constexpr auto relaxed = simt::order::relaxed;
         constexpr std::uint64_t enough = 10;

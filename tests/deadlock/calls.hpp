@@ -41,7 +41,7 @@ struct blocking_call {
     std::string name;
     int most;                            ///< times that it can be made in one process
     std::function<absl::Status()> make;  ///< by another thread, while the kernel runs
-    /// Before the kernel. Errors: Unavailable where this machine cannot make the call.
+    /// Called before the kernel. Errors: Unavailable if this machine cannot make the call.
     std::function<absl::Status()> prepare = [] { return absl::OkStatus(); };
     bool apart = false;         ///< the kernel runs on a stream that the default stream does not wait for
     bool reserved = false;      ///< all that the kernel takes is reserved before
@@ -50,7 +50,7 @@ struct blocking_call {
 
 using call_list = std::vector<blocking_call>;
 
-/// All calls, in the order of the table. Each is valid as long as `on`.
+/// Returns all calls, in the order of the table. Each is valid as long as `on`.
 call_list all_calls(bed* on);
 
 /// The parts of that list.

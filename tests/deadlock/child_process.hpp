@@ -11,10 +11,10 @@
 
 namespace orchard::test {
 
-/// How a child process ended.
+/// The end of a child process.
 struct child_end {
     bool timed_out = false;  ///< it was killed, as it took too long
-    int exit_code = -1;      ///< negative where a signal ended it
+    int exit_code = -1;      ///< negative if a signal ended it
     int signal = 0;          ///< the signal that ended it, or 0
 };
 

@@ -15,7 +15,7 @@ public:
     gpu_lock(const gpu_lock&) = delete;
     gpu_lock& operator=(const gpu_lock&) = delete;
 
-    /// Errors: the system's own, where there is no lock.
+    /// Errors: the system's own, if there is no lock.
     [[nodiscard]] const absl::Status& status() const { return status_; }
 
 private:

@@ -38,7 +38,7 @@ constexpr std::uint64_t spread_ns = 30'000'000;     ///< time over which the rou
 constexpr std::uint64_t stamp_distance = 64 << 10;  ///< bytes
 constexpr absl::Duration launch_deadline = absl::Seconds(5);
 
-/// How many threads make how many requests each.
+/// The number of threads, and of the requests of each.
 struct shape {
     std::uint32_t askers;  ///< threads that make requests
     std::uint32_t rounds;  ///< requests of each

@@ -27,12 +27,12 @@ struct grown {
     std::uint64_t damaged = 0;  ///< blocks that do not hold what was written to them
 };
 
-/// A plain kernel that takes 8 GiB from a heap in blocks of one size, once the host has opened its gate, and keeps
-/// them. It takes some 30 ms where no request waits: between its rounds the threads pause, so that the heap has to grow
-/// all the time. Every block is written to at its begin, at each 64 KiB and at its end.
+/// A plain kernel that allocates 8 GiB from a heap in blocks of one size, once the host has opened its gate, and keeps
+/// them. It takes about 30 ms if no request waits, because the threads pause between their rounds, so that the heap has
+/// to grow all the time. Every block is written at its beginning, at each 64 KiB and at its end.
 class growing {
 public:
-    /// Takes what the kernel needs beside the heap. @param block_bytes 2 KiB, 64 KiB or 8 MiB
+    /// Allocates the kernel's memory other than the heap. @param block_bytes 2 KiB, 64 KiB or 8 MiB
     static absl::StatusOr<std::unique_ptr<growing>> make(std::uint64_t block_bytes);
     growing(const growing&) = delete;
     growing& operator=(const growing&) = delete;
@@ -40,7 +40,7 @@ public:
 
     /// Launches the kernel, and waits until it runs. Errors: CUDA's own; DeadlineExceeded after 5 s.
     absl::Status launch(const heap& from, cudaStream_t stream);
-    /// Lets the kernel allocate. It ends without a request where this is not called within 10 s.
+    /// Lets the kernel allocate. If this is not called within 10 s, the kernel ends without a request.
     void open_gate();
     /// Returns whether the gate is open. No call of CUDA.
     [[nodiscard]] bool is_open() const;

@@ -11,7 +11,7 @@ namespace orchard::test {
 /// A small module of machine code for the current GPU, which is compiled once, so that loading it is only that.
 class linked_module {
 public:
-    /// Compiles it. Errors: the driver's own; Unavailable where the driver cannot compile.
+    /// Compiles the module. Errors: the driver's own; Unavailable if the driver cannot compile.
     absl::Status link();
     /// `cuModuleLoadData`; the module stays loaded. Errors: the driver's own. After `link`.
     absl::Status load();

@@ -86,7 +86,7 @@ call_list pinning_calls(bed* on) {
     calls.push_back(ending("cudaFreeHost", 64, on, take_pinned, unpin));
     calls.push_back(making("cudaHostAlloc", most, take_mapped));
     calls.push_back(making("cudaHostRegister", 1024, registering(on, 1024)));
-    // So that no page is touched for the first time meanwhile.
+    // Touches all pages, so that the measured call does not touch one for the first time.
     calls.back().prepare = [on] {
         on->pageable.resize(1025 * piece_bytes);
         return absl::OkStatus();

@@ -15,8 +15,8 @@ struct row {
     std::string call;
     std::uint64_t block_bytes = 0;
     std::string loading;                    ///< CUDA_MODULE_LOADING of the process
-    std::uint64_t calls = 0;                ///< that were made, the one under way included
-    std::optional<double> longest_call_us;  ///< nothing where the call ends the process
+    std::uint64_t calls = 0;                ///< calls made, including the current one
+    std::optional<double> longest_call_us;  ///< empty if the call ends the process
     std::optional<double> longest_request_us;
     std::optional<std::uint64_t> nulls;
     std::string reason = "none";  ///< of the newest request that failed

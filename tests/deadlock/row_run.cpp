@@ -89,7 +89,7 @@ private:
     absl::Status call_status_;
 };
 
-/// Errors: Unavailable where this machine has no GPU or not enough memory for the row.
+/// Errors: Unavailable if this machine has no GPU or not enough memory for the row.
 absl::Status row_run::prepare() {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
@@ -157,7 +157,7 @@ void row_run::make_calls() {
             absl::SleepFor(absl::Microseconds(20));
         }
     }
-    entered_ = true;  // also where no call was made
+    entered_ = true;  // even if no call was made
 }
 
 /// Ends the process by the call, while another thread keeps writing the row, as far as it is known, until the end.

@@ -11,12 +11,12 @@
 
 namespace orchard::test {
 
-/// Which row of the table a process measures.
+/// The row of the table that a process measures.
 struct row_order {
     std::string call;  ///< a name of `all_calls`
     std::uint64_t block_bytes = 0;
     std::string loading;  ///< CUDA_MODULE_LOADING
-    std::string path;     ///< where the row is written
+    std::string path;     ///< file to which the row is written
 
     friend std::ostream& operator<<(std::ostream& out, const row_order& order) {
         return out << order.call << ", " << order.block_bytes << " B, " << order.loading;

@@ -44,7 +44,7 @@ protected:
         o.emulated_workers = 2;
         return o;
     }
-    /// That the results were right, that there were interleaved arrays, and that all was freed.
+    /// Expects right results, interleaved arrays, and that everything was freed.
     static void expect_passes(const absl::StatusOr<statistics>& counted, std::uint64_t allocations) {
         ASSERT_TRUE(counted.ok()) << counted.status();
         EXPECT_EQ(counted->allocations, allocations);
@@ -68,7 +68,7 @@ TEST_P(layout_examples, hand_over) { expect_passes(hand_over(values()), 2'048); 
 TEST_P(layout_examples, row_matrix) { expect_passes(row_matrix(values()), 2'200); }
 
 TEST_P(layout_examples, say_why_where_the_heap_is_too_small) {
-    // Each warp's rows take a leaf of 64 KiB at least: 69 of them, where there are 64.
+    // Each warp's rows take at least a leaf of 64 KiB: 69 leaves, although there are 64.
     const absl::StatusOr<statistics> counted = row_matrix(values(4 * mib));
     EXPECT_EQ(counted.status().code(), absl::StatusCode::kResourceExhausted) << counted.status();
     EXPECT_THAT(counted.status().message(), HasSubstr("raise the option capacity"));

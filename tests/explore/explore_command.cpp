@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint64_t default_seeds = 1000;
 constexpr std::uint64_t default_max_runs = 1'000'000;
 
-/// One line on standard error that is written over, where a person is watching; nothing elsewhere.
+/// One line on standard error that is overwritten, if that is a terminal; otherwise nothing.
 class status_line {
 public:
     ~status_line() {

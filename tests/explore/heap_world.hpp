@@ -21,7 +21,7 @@
 
 namespace orchard::explore {
 
-/// Zero-filled memory that costs nothing until it is touched.
+/// Zero-filled memory that takes no physical memory until it is touched.
 class arena {
 public:
     explicit arena(std::size_t bytes);

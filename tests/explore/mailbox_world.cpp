@@ -114,7 +114,7 @@ void mailbox_world::watch_protocol() {
 void mailbox_world::watch_post(std::uint32_t position) {
     s.watch(&box.host.posts[position], [this, position, written = std::uint64_t{0}](const auto& a) mutable {
         if (!a.is_load) {
-            // The post that stood here before has the number of this one less the number of slots.
+            // The request that was here before has the number of this one less the number of slots.
             s.check(written == 0 || posts_read > (written - 1) * box.shape.slots + position,
                     "a post was written over before it was read");
             ++written;

@@ -14,10 +14,10 @@
 
 namespace orchard::explore {
 
-/// How a request ended.
+/// The result of a request.
 struct reply {
     failure_reason why = failure_reason::none;                            ///< none: a response arrived
-    mailbox::response_status status = mailbox::response_status::refused;  ///< of the answer
+    mailbox::response_status status = mailbox::response_status::refused;  ///< of the response
     segment_run run{segment_index{0}, 0};
 
     [[nodiscard]] bool answered() const { return why == failure_reason::none; }
@@ -36,7 +36,7 @@ public:
     /// Checks that the run is as its owners left it, and returns it. With `wait`, waits until the service has taken it
     /// back; otherwise puts it into the segment cache if no slot is free.
     failure_reason give(simt::lane_mask mask, segment_run run, bool wait);
-    /// Asks for an answer, nothing else.
+    /// Requests a response and nothing else.
     reply ping(simt::lane_mask mask);
     /// Sends a request for `k` segments or fewer for which no group waits; returns whether a slot was free.
     bool ask_unattended(simt::lane_mask mask, std::uint32_t k);
@@ -52,22 +52,24 @@ public:
     /// Lets a group take a run from the segment cache, if there is one, and use it as `ask` does.
     bool take_aside(simt::lane_mask mask, std::uint32_t k, segment_run* run);
 
-    /// After a run: everything has ended well; nothing is owned, under way or missing, and all validators agree.
+    /// After a run: checks that everything has ended well; nothing is owned, outstanding or missing, and all validators
+    /// agree.
     void settle_and_check();
 
     heap_world heap;
     simt::explore::simulation& s;
     const device::mailbox_client& box;
 
-    /// Called, with `watch_protocol`, in the actor that has just made a change that only pollers make: has taken or
-    /// kept the lease, put an answer into its slot, or taken it aside.
+    /// Called, with `watch_protocol`, in the actor that has just made a change that only pollers make: it has taken or
+    /// kept the lease, put a response into its slot, or put the memory of a response without owner into the segment
+    /// cache.
     std::function<void()> on_poller = [] {};
 
     // The observations of the watched words.
     std::uint64_t tickets = 0;  ///< taken
     std::uint64_t slots_freed = 0;
     std::uint64_t posts_read = 0;   ///< by the service
-    std::uint64_t delivered = 0;    ///< answers put into slots
+    std::uint64_t delivered = 0;    ///< responses put into slots
     std::uint64_t taken_aside = 0;  ///< responses for which no group waited
 
 private:

@@ -14,7 +14,7 @@
 
 namespace orchard::explore {
 
-/// How GoogleTest writes one.
+/// Prints a scenario for GoogleTest.
 inline void PrintTo(const scenario& s, std::ostream* out) { *out << s.name; }
 
 }  // namespace orchard::explore

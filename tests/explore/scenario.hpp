@@ -32,7 +32,7 @@ struct scenario {
     void (*run)(world& w);
 };
 
-/// All scenarios, by name.
+/// Returns all scenarios, by name.
 const std::vector<scenario>& all_scenarios();
 
 /// Returns the scenario; null if there is none of that name.

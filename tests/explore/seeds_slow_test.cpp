@@ -35,7 +35,7 @@ constexpr std::uint64_t seeds_of_others = 10'000;
 constexpr std::uint64_t least_median_points = 300;
 constexpr std::uint64_t least_distinct_percent = 95;
 
-/// How many seeds of a scenario are run.
+/// Returns the number of seeds to run of a scenario.
 std::uint64_t seeds_of(const scenario& s) {
     std::uint64_t others = testing_support::real_scenarios().size();
     for (const family& f : families) {

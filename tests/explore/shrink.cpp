@@ -106,8 +106,8 @@ public:
           best_{std::move(first)},
           measure_{surprises_in(best_), points} {}
 
-    /// Delta debugging: of ever shorter ranges of choices, each is set to 0, or taken out so that later ones move up,
-    /// and stays so where the run still fails. Source: Zeller and Hildebrandt, Simplifying and isolating
+    /// Delta debugging: shorter and shorter ranges of choices are set to 0, or removed so that later choices move up. A
+    /// change is kept if the run still fails. Source: Zeller and Hildebrandt, Simplifying and isolating
     /// failure-inducing input, TSE 2002.
     void simplify() {
         for (bool simpler = true; simpler && points_left_ != 0;) {
@@ -164,7 +164,7 @@ private:
         return try_record(std::move(tried));
     }
 
-    /// Keeps the record where its run fails as wanted, with fewer surprises, or as many and fewer points.
+    /// Keeps the record if its run fails as wanted, with fewer surprises, or with as many and fewer points.
     bool try_record(record tried) {
         const auto choices = ex::recorded_choices(std::move(tried));
         const ex::verdict v = run_once(*what_.what, what_.size, *choices);

@@ -15,7 +15,7 @@
 
 namespace orchard::explore {
 
-/// How hard to try. Both are counts, so that the outcome does not depend on the machine.
+/// The effort of shrinking. Both members are counts, so that the result does not depend on the machine.
 struct shrink_effort {
     std::uint64_t seeds = 2000;            ///< tried at each smaller scale
     std::uint64_t points = 100'000'000;    ///< scheduling points of all runs that simplify the choices
@@ -55,7 +55,7 @@ struct exhaustive_result {
     std::uint64_t most_points = 0;
 };
 
-/// All runs with at most so many surprises (`bounded_search`), up to `max_runs`.
+/// Makes all runs with at most this many surprises (`bounded_search`), up to `max_runs`.
 exhaustive_result search_exhaustively(const sized_scenario& what, std::uint32_t surprises, std::uint64_t max_runs,
                                       const std::function<void(const std::string&)>& tell = {});
 

@@ -40,7 +40,7 @@ public:
     [[nodiscard]] std::uint64_t least_points() const;
     [[nodiscard]] std::uint64_t median_points() const;
     [[nodiscard]] std::uint64_t most_points() const;
-    /// How many hashes of traces were different; exact for up to four million runs, an estimate beyond.
+    /// Returns the number of different hashes of traces; exact for up to four million runs, an estimate beyond.
     [[nodiscard]] std::uint64_t distinct() const { return hashes_.size() << sampled_; }
     /// The same for the same seeds with the same traces, on every machine.
     [[nodiscard]] std::uint64_t digest() const { return digest_; }
@@ -56,7 +56,7 @@ private:
     std::uint64_t violations_ = 0;
     std::uint64_t digest_ = 0;
     double seconds_ = 0;
-    std::vector<std::uint64_t> with_points_;  // how many runs had so many points
+    std::vector<std::uint64_t> with_points_;  // the number of runs with each number of points
     absl::flat_hash_set<std::uint64_t> hashes_;
     int sampled_ = 0;  // only hashes with so many low zeros are kept
     std::map<std::string, finding> findings_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Extents that are given up, and addresses that are committed again.
+/// Extents that are released, and addresses that are committed again.
 
 #include <gtest/gtest.h>
 
@@ -223,7 +223,7 @@ TEST(GrowthSizes, AfterAFailureAsMuchIsCommittedAsIsWantedThen) {
     EXPECT_EQ(memory.commits(), std::vector{run_at(0, 3)});
 }
 
-// The backing's budget has room for 20 more segments only: these are committed, and then nothing.
+// The backing's budget has room for only 20 more segments: these are committed, and then no more.
 TEST(GrowthSizes, WhatIsLeftOfABudgetIsUsed) {
     fake_backing memory(20);
     growth g(memory, {run_at(0, 100)}, 16);

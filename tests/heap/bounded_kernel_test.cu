@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// How often the lanes of a kernel wait for a whole `request_timeout`: where a commit does not end, or a service gives
-// no sign of life, only the requests that are under way when that becomes known. All later ones fail at once. Counted,
-// not timed: a request that gives up a post after its deadline is counted as abandoned.
+// How often the lanes of a kernel wait for a whole `request_timeout`. If a commit does not end, or the service's
+// heartbeat stands still, only the requests that are in progress when this is detected may wait. All later requests
+// fail at once. Counted, not timed: a request that is given up after its deadline is counted as abandoned.
 
 #include <algorithm>
 #include <memory>
@@ -100,7 +100,7 @@ TEST_P(heap_bounded_kernel, by_a_service_that_is_silent) {
     EXPECT_LE(before, warps()) << "at most one group of each warp waits for its deadline";
     expect_nulls(failure_reason::service_not_answering, "when_it_is_known");
     EXPECT_EQ(h().stats()->abandoned, before) << "it is known, and nobody waits any more";
-    drop();  // without a service nothing can be looked at
+    drop();  // without a service the heap cannot be checked
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct each_lane_once {
     heap_ref heap;
     std::uint64_t bytes;
     simt::lane_mask mask;
-    std::uint64_t* pages;  ///< [32]; where they are zero, pages are taken, else freed
+    std::uint64_t* pages;  ///< [32]; if an entry is zero, a page is allocated, otherwise the page is freed
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         if ((mask >> at.thread & 1) == 0) {
@@ -151,7 +151,7 @@ TEST_P(heap_costs, a_warp_costs_what_a_lane_costs) {
 }
 
 TEST_P(heap_costs, the_cache_keeps_the_host_out) {
-    // The first requests fetch a batch; the next ones give back what is more than the segment cache keeps.
+    // The first requests fetch a batch; the next ones return the segments that the segment cache does not keep.
     for (int i = 0; i < 2; ++i) {
         launch({1, 32}, allocate_and_free{h().ref(), segments(1), 30, 1u, 1u});
         expect_valid("once the batch has come");

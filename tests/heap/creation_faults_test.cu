@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A driver of which one call fails, each kind at each place: a heap that cannot be made leaves nothing, one that cannot
-// grow at that moment grows later, and memory that a call may still touch stays until that call is over.
+// A driver of which one call fails, for each kind and each place. A heap that cannot be created leaves nothing behind,
+// a heap that cannot grow at that moment grows later, and memory that a call may still access remains until that call
+// has ended.
 
 #include "tests/support/elastic_fixture.hpp"
 #include "tests/support/fake_driver.hpp"

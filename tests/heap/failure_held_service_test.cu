@@ -27,7 +27,7 @@ protected:
             kept_ = {allocate_one(segments(3))};
         }
     }
-    /// Runs `meanwhile` while the service does nothing.
+    /// Runs `meanwhile` while the service does no work.
     template <class Meanwhile>
     void hold(Meanwhile meanwhile) {
         std::latch held(1);

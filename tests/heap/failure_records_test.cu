@@ -27,9 +27,9 @@ struct ask_too_much {
 
 class heap_failures : public elastic_contract {
 protected:
-    /// Of 12 segments on the device and 4 on the host.
+    /// A heap of 12 segments on the device and 4 on the host.
     void remake_known() { remake(values_of(12, 4)); }
-    /// All there is, in blocks of a segment, by address.
+    /// Allocates the whole heap, in blocks of a segment, and returns them by address.
     std::vector<block> take_all() {
         std::vector<block> all = allocate(std::vector<std::uint64_t>(16, segments(1)), 1);
         expect_disjoint(all);
@@ -71,7 +71,7 @@ TEST_P(heap_failures, say_what_the_heap_holds) {
     expect_failure(both[1], failure_reason::out_of_memory_host_budget, segments(6));
     EXPECT_EQ(both[1].now, fragmented);
     h().on_failure({});
-    // As they are now, not as they were then.
+    // The levels are the current ones, not those of the failure.
     const block b = allocate_one(segments(3));
     EXPECT_NE(b.address, 0u);
     const memory_levels later{segments(14), segments(16), segments(2), segments(12), segments(4)};

@@ -35,7 +35,7 @@ protected:
         ASSERT_TRUE(made.ok()) << made.status();
         adopt(*std::move(made));
     }
-    /// All of the next calls of a kind fail.
+    /// Makes all further calls of a kind fail.
     void fail_from_now_on(driver_call call, const absl::Status& how) {
         for (int i = 1; i <= many; ++i) {
             script_->fail(call, how, i);
@@ -53,7 +53,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(all, heap_faulty_driver, ::testing::Values(elastic_cases().front()), case_name);
 
 TEST_P(heap_faulty_driver, that_has_no_memory_is_asked_again_later) {
-    // Metadata lies there too: how many segments fit beside it does not matter.
+    // Metadata uses this tier too, so the number of segments that fit is not checked.
     script_->limit(memory_tier::device, script_->live().device_bytes + segments(9));
     const std::uint64_t got = fill();
     EXPECT_GE(got, 1u);

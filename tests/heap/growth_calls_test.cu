@@ -55,7 +55,7 @@ protected:
         EXPECT_EQ(script_->live(), rig::driver_live{}) << "something was not given back";
     }
 
-    /// That since `mark` no calls of other kinds than these were made.
+    /// Expects that since `mark` only calls of these kinds were made.
     void expect_no_other(std::size_t mark, const std::set<driver_call>& kinds, const char* what) {
         std::set<driver_call> others = script_->kinds_since(mark);
         EXPECT_FALSE(others.empty()) << what << " makes no calls at all";
@@ -64,7 +64,7 @@ protected:
         }
         EXPECT_EQ(others, std::set<driver_call>{}) << "kinds of calls in " << what;
     }
-    /// How much of the heap's range has been mapped and not unmapped; metadata is elsewhere.
+    /// Returns the bytes of the heap's range that are mapped; metadata is outside the range.
     std::uint64_t mapped() {
         const device::heap_view view = h().ref().view();
         std::uint64_t bytes = 0;
@@ -85,7 +85,7 @@ protected:
             return r.call == driver_call::map && (at < view.base || at >= view.base + segments(view.segments));
         }));
     }
-    /// Waits until the service has given back all that was only committed.
+    /// Waits until the service has released all memory that was committed but unused.
     [[nodiscard]] bool wait_for_decay() {
         return asking_lanes::wait_until(absl::Minutes(1), [&] { return mapped() == 0; });
     }

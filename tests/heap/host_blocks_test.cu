@@ -38,7 +38,7 @@ protected:
 };
 INSTANTIATE_TEST_SUITE_P(all, heap_host_blocks, ::testing::ValuesIn(heap_cases()), case_name);
 
-/// Of every kind: pages on the device, shared chunks on the host, leaves, segments, segments with tails.
+/// Returns sizes of every kind: pages on the device, shared chunks on the host, leaves, segments, segments with tails.
 std::vector<std::uint64_t> sizes_of_every_kind(bool is_small) {
     std::vector<std::uint64_t> sizes;
     if (is_small) {
@@ -219,7 +219,7 @@ TEST_P(heap_host_blocks, come_and_go_while_the_device_is_full_of_threads_that_wa
     std::uint64_t exchanged = 0;
     for (std::uint64_t& address : addresses) {
         if (address == 0 || exchanged == given_count) {
-            address = 0;  // it frees what it gets, or has got, itself
+            address = 0;  // the thread frees this block itself
             continue;
         }
         const std::uint64_t fresh = as_number(take(bytes));

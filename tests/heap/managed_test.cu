@@ -100,7 +100,7 @@ TEST_P(heap_managed, moves_what_it_is_asked_to) {
 
 TEST_P(heap_managed, is_not_oversubscribed_unasked) {
     options values = GetParam().values();
-    values.capacity = std::uint64_t{32} << 40;  // refused by the numbers: nothing of it is ever allocated
+    values.capacity = std::uint64_t{32} << 40;  // rejected by the numbers, so that none of it is ever allocated
     const auto refused = heap::create(values);
     EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
     EXPECT_NE(refused.status().message().find("allow_oversubscription"), absl::string_view::npos) << refused.status();

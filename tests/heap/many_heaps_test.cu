@@ -53,7 +53,7 @@ protected:
         EXPECT_TRUE(made.ok()) << made.status();
         return *std::move(made);
     }
-    /// 256 threads allocate in `h`, write, and free; false where something was wrong.
+    /// Lets 256 threads allocate in `h`, write, and free; returns false on an error.
     static bool use(heap& h) {
         constexpr std::uint64_t n = 256;
         auto sizes = device_array<std::uint64_t>::create(h.executor(), n);

@@ -84,7 +84,7 @@ TEST_P(heap_paused, for_less_than_the_deadline_everybody_is_served) {
     ASSERT_TRUE(all.wait_until_each_is_served());
     bool none_served = false;
     ASSERT_TRUE(hold_while_all_wait(all, [&] {
-        // Once more where an answer was still on its way.
+        // Tries again if a response was still in flight.
         for (int attempt = 0; attempt < 5 && !none_served; ++attempt) {
             const std::vector<std::uint64_t> before = all.asked();
             absl::SleepFor(pause);

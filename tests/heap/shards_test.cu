@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Shards of unequal size: a request is too large only where no shard could ever hold it.
+// Shards of unequal size: a request is too large only if no shard could ever hold it.
 
 #include "tests/support/heap_fixture.hpp"
 

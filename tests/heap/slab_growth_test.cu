@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// How many slabs a class has after long use by the same blocks' worth of memory.
+// The number of slabs of a class after long use of the same amount of memory.
 
 #include "tests/support/heap_fixture.hpp"
 

@@ -39,7 +39,7 @@ TEST_P(heap_statistics, of_pages) {
     EXPECT_EQ(s.allocations, 32u);
     EXPECT_EQ(s.allocated_bytes, 32u * 64);
     EXPECT_EQ(s.pages_in_use, 32u);
-    EXPECT_GE(s.searches, 1u);  // nothing is at home in a new heap
+    EXPECT_GE(s.searches, 1u);  // a new heap has no slabs
     EXPECT_EQ(s.slabs_published, 1u);
     EXPECT_EQ(s.slabs_in_use, 1u);
     EXPECT_EQ(s.chunk_allocations, 0u);

@@ -75,7 +75,7 @@ struct stamp_arrays_each {
 /// The errors found in arrays.
 struct array_errors {
     simt::device_word<std::uint64_t> changed;  ///< elements that are not what was written
-    simt::device_word<std::uint64_t> astray;   ///< elements that `data()` does not find where the array has them
+    simt::device_word<std::uint64_t> astray;   ///< elements that `data()` finds at another place than the array
     simt::device_word<std::uint64_t> no_data;  ///< arrays without `data()`
 };
 

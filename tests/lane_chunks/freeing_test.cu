@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Arrays of lanes that are freed wrongly, recycled, or not to be had.
+// Arrays of lanes that are freed wrongly, recycled, or not available.
 
 #include <numeric>
 
@@ -97,7 +97,7 @@ TEST_P(lane_chunks_freeing, what_is_no_array_of_the_heap_is_counted) {
     };
     free_arrays(wrong);
     EXPECT_EQ(invalid_frees(), wrong.size());
-    free_arrays(arrays(40));  // empty ones are nothing
+    free_arrays(arrays(40));  // freeing empty arrays does nothing
     EXPECT_EQ(invalid_frees(), wrong.size());
     free_arrays(got);
     free_all(blocks);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// How much arrays of lanes take, where their sub-arrays lie, and which layout is chosen.
+// The size of arrays of lanes, the position of their sub-arrays, and the choice of their layout.
 
 #include <random>
 #include <set>

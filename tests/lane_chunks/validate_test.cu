@@ -57,7 +57,7 @@ TEST_P(lane_chunks_validate, a_record_of_a_portion) {
     const std::uint64_t shape = peer.read(&record.shape);
     ASSERT_EQ(shape & 0xff, device::interleaved_flag | 6u);
     EXPECT_THAT(finding(peer, &record.shape, shape & ~std::uint64_t{device::interleaved_flag}), HasSubstr("is empty"));
-    // Four lanes begin at 0, two behind them: no order.
+    // Four lanes begin at 0, two after them: the order is wrong.
     const std::uint64_t third = peer.read(&record.offsets[2]);
     ASSERT_EQ(third & 0xffff, third >> 16);
     EXPECT_THAT(finding(peer, &record.offsets[2], third - (1 << 16)), HasSubstr("block 4 is empty"));

@@ -70,7 +70,7 @@ TEST_F(Abandoned, WaitersAndSinkTogetherReceiveEverySegmentOnce) {
     word32 gave_up{0};
     simt::launch_result result;
     {
-        // A service that answers in fits and starts.
+        // A service that answers at irregular times.
         int turn = 0;
         const rig::background serving([&] {
             if (++turn % 64 < 32) {

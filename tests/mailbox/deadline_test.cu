@@ -27,7 +27,7 @@ constexpr std::uint64_t ms = 1'000'000;
 
 class Deadline : public ::testing::TestWithParam<std::uint32_t> {
 protected:
-    /// Waits until a post compares what is known of the service with the host's words again.
+    /// Waits until a request compares the recorded state of the service with the host's words again.
     static void outlast_knowledge() {
         absl::SleepFor(2 * absl::Nanoseconds(device::mailbox_client::look_again_after_ns));
     }

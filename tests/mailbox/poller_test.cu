@@ -67,7 +67,7 @@ TEST_P(Poller, ThatDeliveredWithoutMovingTheCursorIsHarmless) {
         expect_grant(asked[i], 10 * i);
     }
     EXPECT_EQ(box_.cursor(), 0u) << "nobody had a reason to take over";
-    // The slots are in use again, their new posts not answered, when the old answers are met once more.
+    // The slots are in use again, and their new requests not answered, when the old responses are read once more.
     for (std::uint32_t i = 0; i < 4; ++i) {
         asked[i] = box_.ask(100 + i);
     }
@@ -117,8 +117,8 @@ TEST_P(Poller, WhoseDeliveredAnswersWereWrittenOverIsHarmless) {
     EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
 }
 
-// The lanes of a poller deliver in no particular order. Where it stops half-way, the slot of an answer that it did
-// deliver is used again, and the new answer must not be written over one that it did not deliver.
+// The lanes of a poller deliver in no particular order. If it stops half-way, the slot of a delivered response may be
+// used again. The new response must not overwrite one that was not delivered.
 TEST_P(Poller, ThatStopsHalfWayLosesNoAnswer) {
     std::vector<ticket> asked;
     std::vector<mailbox::response> answers;
@@ -142,7 +142,7 @@ TEST_P(Poller, ThatStopsHalfWayLosesNoAnswer) {
 }
 
 TEST_P(Poller, ThatIsLateDeliversNothingIntoAReusedSlot) {
-    // The cursor is set back, so that the same answer is met twice: as by a poller that was stopped meanwhile.
+    // The cursor is set back, so that the same response is read twice, as by a poller that was stopped meanwhile.
     const ticket first = box_.ask(1);
     box_.serve(11);
     expect_grant(first, 11);

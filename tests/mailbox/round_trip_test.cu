@@ -154,7 +154,7 @@ TEST_P(OutOfOrder, AnswersReachWhoAsked) {
                 waiting.push_back(p);
                 patience = 0;
             }
-            // The last rounds have fewer posts in flight.
+            // The last rounds have fewer requests in flight.
             if (waiting.size() >= 4 || (!waiting.empty() && ++patience > 5)) {
                 const auto chosen = waiting.begin() + static_cast<std::ptrdiff_t>(random() % waiting.size());
                 const response_status status =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Wrong requests are refused and change nothing; `validate` finds each kind of planted fault.
+/// Invalid requests are rejected and change nothing; `validate` finds each kind of planted fault.
 
 #include <string>
 

@@ -24,7 +24,7 @@ void expect_equal(or_tree& tree, const or_tree_model& model) {
     ASSERT_TRUE(tree.validate().ok()) << tree.validate();
 }
 
-// Each of the 256 states of 8 segments, and from each of them every take and give back of every range, valid or not.
+// Each of the 256 states of 8 segments, and from each of them every take and return of every range, valid or not.
 TEST(or_tree_exhaustive, every_change_from_every_state_of_8_segments) {
     for (std::uint32_t bits = 0; bits < 1u << segments; ++bits) {
         or_tree start(segments, false);
@@ -52,7 +52,7 @@ TEST(or_tree_exhaustive, every_change_from_every_state_of_8_segments) {
     }
 }
 
-// Operation `op`: 0 to 3 take the lowest run of 1, 2, 3, 5; 4 to 11 give back segment 0 to 7; 12, 13 a run of 3.
+// Operation `op`: 0 to 3 take the lowest run of 1, 2, 3, 5; 4 to 11 return segment 0 to 7; 12, 13 return a run of 3.
 constexpr std::uint32_t operations = 14;
 
 template <class Tree>

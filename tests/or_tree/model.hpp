@@ -51,7 +51,8 @@ public:
     }
 
 private:
-    // Turns all of `run` from `was_free` to the opposite; false, and nothing, where some of it is not so.
+    // Changes all of `run` from `was_free` to the opposite; returns false, without a change, if a part is in the other
+    // state.
     bool turn(segment_run run, bool was_free) {
         const std::uint64_t begin = to_underlying(run.first);
         const std::uint64_t end = begin + run.count;

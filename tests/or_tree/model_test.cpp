@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Random sequences of every operation give the answers of a plain boolean vector.
+/// Random sequences of every operation give the results of a plain boolean vector.
 
 #include <random>
 

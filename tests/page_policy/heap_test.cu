@@ -54,7 +54,7 @@ TEST_P(policy_heap, get_page_of_nothing_and_of_too_much) {
 
 TEST_P(policy_heap, a_slab_is_used_up_before_the_next_is_taken) {
     if (runs()) {
-        // Runs that several words of were claimed are given back when one was lost.
+        // If one of several words of a run cannot be claimed, the others are returned.
         GTEST_SKIP() << "not promised";
     }
     for (int round = 0; round < 20; ++round) {

@@ -136,7 +136,7 @@ TEST_P(units, a_run_is_found_at_any_bit_and_over_any_words) {
         const answer fits = allocate({n * unit});
         ASSERT_EQ(fits.blocks.front(), sorted[first]) << first << ", " << n;
         free_these(fits.blocks);
-        // As single units again.
+        // The units can be allocated one by one again.
         ASSERT_EQ(different(allocate(std::vector<std::uint64_t>(n, unit)).blocks, unit), n);
     }
     EXPECT_EQ(stats().pages_in_use, 512u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The padded policy beside the paper's Algorithms 1 and 2, as a plain linear scan.
+/// The padded policy compared with the paper's Algorithms 1 and 2, as a plain linear scan.
 
 #include <algorithm>
 #include <cstdint>
@@ -74,7 +74,7 @@ std::vector<portion> after_random_life(Tree& tree, std::uint32_t seed, int steps
     return live;
 }
 
-// From the same state one finds a place exactly where the other does, for every size; the linear scan follows the tree.
+// From the same state, one finds a place exactly if the other does, for every size; the linear scan follows the tree.
 TEST(algorithm_2, can_place_what_the_tree_can) {
     constexpr std::uint32_t blocks = 16;
     for (std::uint32_t seed = 0; seed < 20; ++seed) {
@@ -180,7 +180,7 @@ TEST(algorithm_2, never_lets_the_driver_fill_a_node_across_portions_where_parent
     }
 }
 
-// How many blocks the same life needs. The tightest room leaves no more blocks in use than the lowest one does.
+// The number of blocks that the same sequence needs. The tightest place uses no more blocks than the lowest one does.
 TEST(algorithm_2, needs_no_fewer_blocks_than_the_tree) {
     std::uint64_t of_tree = 0;
     std::uint64_t of_scan = 0;

@@ -96,7 +96,7 @@ std::string name_of(const ::testing::TestParamInfo<small_space>& info) {
                            s.segments, s.block_leaves);
 }
 
-// --- every sequence, of operations that do something: those that change nothing end the sequence at once ---
+// --- every sequence of operations that have an effect: an operation without effect ends the sequence at once ---
 
 class portion_tree_sequences : public ::testing::TestWithParam<small_space> {
 protected:

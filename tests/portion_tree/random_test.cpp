@@ -41,7 +41,8 @@ protected:
         }
     }
 
-    // Nothing is found only where the model has no place, or, aligned side by side, no run that is certain to have one.
+    // A take may fail only if the model has no place, or, for packed aligned portions, no run that certainly contains
+    // one.
     void take() {
         const std::uint32_t asked = 1 + below(GetParam().largest);
         const std::uint32_t alignment =
@@ -113,7 +114,7 @@ protected:
     std::vector<portion> live_;
 };
 
-// Up to the crest and down to nothing, again and again.
+// Fills the space and empties it again, repeatedly.
 TEST_P(portion_tree_lives, answer_as_the_model) {
     bool growing = true;
     for (std::uint32_t i = 0; i < GetParam().steps; ++i) {

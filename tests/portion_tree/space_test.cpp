@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// VA blocks join and leave; tails of chunks take the leftmost leaves; wrong requests are refused and change nothing.
+/// VA blocks join and leave; tails of chunks take the leftmost leaves; invalid requests are rejected and change
+/// nothing.
 
 #include <algorithm>
 #include <cstdint>

@@ -156,7 +156,7 @@ bool heap_model::must_serve_all(const step& s, const demand& d) const {
     const std::vector<bool> used = segments_in_use();
     const auto unused = static_cast<std::uint64_t>(std::count(used.begin(), used.end(), false));
     const std::uint64_t run = longest_run(used);
-    // One warp alone gets every free page and segment. Several at once may take each other's.
+    // One warp alone gets every free page and segment. Several at once may take each other's pages for a moment.
     const bool alone = s.bursts.size() == 1;
     const std::vector<std::uint64_t> spare = spare_pages();
     std::uint64_t slabs = 0;  // that are needed
@@ -174,7 +174,7 @@ bool heap_model::must_serve_all(const step& s, const demand& d) const {
     // refill in progress.
     const std::uint64_t held = 2 * cache_target_ + 2;
     const std::uint64_t others = slabs + d.chunk_segments - d.largest_chunk + held;
-    // In the worst case they lie so that what they leave is in equal parts.
+    // In the worst case the held segments divide the rest into equal parts.
     return d.chunk_segments == 0 ? slabs + held <= unused
                                  : others <= run && (run - others) / (others + 1) >= d.largest_chunk;
 }

@@ -54,10 +54,10 @@ inline constexpr std::uint32_t launch_warps = 4;
 inline constexpr std::uint32_t launch_threads = launch_warps * 32;
 
 /// Makes requests [round * launch_threads + thread]: each thread its own, one round after another, without waiting for
-/// the other threads. The answers in the same order. Errors: those of the launch.
+/// the other threads. Returns the answers in the same order. Errors: those of the launch.
 absl::StatusOr<std::vector<answer>> perform(heap& on, const std::vector<request>& requests);
 
-/// How many of the blocks are not as they were stamped; each is looked at by a thread of a new launch.
+/// Returns the number of blocks whose contents differ from their stamps; a thread of a new launch checks each block.
 absl::StatusOr<std::uint64_t> count_changed(heap& on, const std::vector<held_block>& blocks);
 
 }  // namespace orchard::test

@@ -16,7 +16,7 @@ namespace gen = rc::gen;
 
 namespace {
 
-constexpr int full_size = 100;  // RapidCheck makes numbers small where the size of a case is
+constexpr int full_size = 100;  // RapidCheck generates small numbers if the size of a case is small
 
 /// A number from `least` to `most`, whatever the size of the case; shrinks towards `least`.
 template <class T>

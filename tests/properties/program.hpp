@@ -48,7 +48,7 @@ struct program {
 /// Programs for a heap of so many bytes: 1 to `max_steps` steps.
 rc::Gen<program> programs(std::uint64_t capacity, int max_steps);
 
-/// For counterexamples: a line for each burst.
+/// Prints a counterexample: a line for each burst.
 void showValue(const program& p, std::ostream& out);
 
 }  // namespace orchard::test

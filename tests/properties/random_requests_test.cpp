@@ -177,10 +177,10 @@ protected:
             FAIL() << text.str();
         }
         if (how.maxSuccess >= few) {
-            // Programs that prove nothing would pass too.
+            // Programs without any certain result would pass too.
             const auto programs = static_cast<std::uint64_t>(how.maxSuccess);
             EXPECT_GE(sums.blocks, 20 * programs) << "hardly anything was held";
-            // In a heap of few segments little is certain.
+            // In a heap of few segments few results are certain.
             EXPECT_GE(sums.certain, 2 * programs) << "hardly anything had to be served";
             EXPECT_GE(sums.nulls, programs) << "the heap was hardly ever full";
         }

@@ -73,7 +73,7 @@ TYPED_TEST(Faults, APageFreedWhileOthersClaimInItsWordIsNotLost) {
     }
 }
 
-// Lanes of a warp that draw the same word must not get the same page: here they all do.
+// Lanes of a warp that draw the same word must not get the same page; here they all draw the same word.
 TYPED_TEST(Faults, LanesAtOneWordGetPagesOfTheirOwn) {
     constexpr std::uint32_t pages = 32;
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
@@ -91,7 +91,7 @@ TYPED_TEST(Faults, AFullPoolIsLeftAfterSoManySteps) {
     const taken_pages none = take<TypeParam>(memory, 100, 3, 2, 50);
     EXPECT_EQ(different_pages(none.got, 4096), 0u);
     for (const walk::counted& c : none.counts) {
-        // Of RW_malloc: steps for the group together, ever shorter runs, then for one alone.
+        // For RW_malloc: steps for the group together, with shorter and shorter runs, then for one lane alone.
         EXPECT_LE(c.steps, TypeParam::policy == page_policy::rw_malloc ? 50u + 6 * 8 + 1 : 50u);
         EXPECT_GE(c.steps, 1u);
     }

@@ -24,7 +24,7 @@ ORCHARD_INLINE walk::random_bits random_of(std::uint64_t seed, std::uint64_t thr
     return walk::random_bits(seed << 32 | thread);
 }
 
-/// Each of `threads` threads gets a page and writes down which, and how many steps that took.
+/// Each of `threads` threads gets a page and records the page and the number of steps.
 template <page_policy P, class Pool>
 struct take_pages {
     Pool pool;
@@ -63,7 +63,7 @@ struct free_pages {
     }
 };
 
-/// Each thread gets and frees pages, now and then, by masks that change; every page held carries its owner's tag.
+/// Each thread gets and frees pages from time to time, with changing masks; every page held carries its owner's tag.
 template <page_policy P, class Pool>
 struct churn_pages {
     static constexpr int max_held = 4;

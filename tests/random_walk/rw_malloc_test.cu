@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Runs of units: of any length, at any place, for any lanes together, and given back as they were.
+/// Runs of units: of any length, at any place, for any lanes together, and freed with the same length.
 
 #include <gtest/gtest.h>
 

@@ -27,7 +27,7 @@ struct measured {
     double losses = 0;  ///< over all threads of a run
 };
 
-/// So many runs that about 16,000 threads are counted; each with other pages free.
+/// As many runs as about 16,000 threads require; each with other free pages.
 template <class Algorithm>
 measured measure(std::uint32_t free, std::uint32_t threads) {
     const int runs = static_cast<int>(16'000 / threads) + 1;

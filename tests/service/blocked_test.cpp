@@ -28,7 +28,7 @@ protected:
         s.patience_ns = 1'000'000;
         return s;
     }
-    /// Polls until there is an answer.
+    /// Polls until there is a response.
     mailbox::response await_answer() {
         for (;;) {
             host_.service.poll_once();

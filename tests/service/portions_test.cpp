@@ -22,7 +22,7 @@ using rig::ring_client;
 using rig::service_rig;
 using rig::service_setup;
 
-/// A rig with a client; posts are answered at once.
+/// A rig with a client; requests are answered at once.
 struct chunk_desk {
     explicit chunk_desk(const service_setup& s = {}) : host{s}, client{host.box} {}
 

@@ -21,7 +21,7 @@ using rig::ring_client;
 using rig::service_rig;
 using rig::service_setup;
 
-/// A rig with a client; posts are answered at once.
+/// A rig with a client; requests are answered at once.
 struct desk {
     explicit desk(const service_setup& s = {}) : host{s}, client{host.box} {}
 
@@ -128,7 +128,7 @@ TEST(Service, AFlexibleGrantIsOfTheLongestRunThatThereIs) {
     d.give_back(20, 5);
     d.give_back(30, 3);
     for (std::uint32_t i = 100; i < 160; i += 2) {
-        d.give_back(i, 1);  // above an eighth of the range, below which nothing is given for a segment cache
+        d.give_back(i, 1);  // above an eighth of the range; below it the segment cache gets nothing
     }
     const response a = d.ask_or_fewer(8);
     EXPECT_EQ(a.status, response_status::granted);

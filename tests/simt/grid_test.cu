@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Shapes of grids, through `launch` and beside each other.
+/// Shapes of grids, through `launch` and at the same time.
 
 #include <gtest/gtest.h>
 

@@ -211,7 +211,7 @@ std::string deep_fault(simulation& s, std::uint32_t depth) {
     return s.result().violation;
 }
 
-/// In how many of so many seeds it is found.
+/// Returns the number of seeds, of this many, in which the fault is found.
 template <class MakeChoices>
 int found_in(std::uint64_t seeds, std::uint32_t depth, MakeChoices make) {
     int found = 0;

@@ -108,7 +108,7 @@ TEST(Converge, ACalmRunGathersWhoWaitsThere) {
     EXPECT_EQ(masks[3], 0x8u) << "who comes later finds nobody";
 }
 
-/// All wait for all; of those that wait, every second one stays behind.
+/// All lanes wait for all; of the waiting lanes, every second one stays behind.
 class dividing_choices final : public choices {
 protected:
     std::uint32_t pick(decision what, std::uint32_t) override {

@@ -68,7 +68,7 @@ struct everything {
     }
 };
 
-/// One run with `from`; returns the hash, and the text where `text` is given.
+/// Makes one run with `from`; returns the hash, and the text if `text` is given.
 std::uint64_t run_everything(choices& from, settings how, std::string* text = nullptr) {
     how.keep_trace = text != nullptr;
     everything e;

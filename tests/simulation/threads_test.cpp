@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// One simulation after another, side by side on threads, and where one does not belong.
+/// Simulations one after another, at the same time on several threads, and where none is allowed.
 
 #include <gtest/gtest.h>
 

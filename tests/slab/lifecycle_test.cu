@@ -70,7 +70,7 @@ TEST(Slab, OfAnotherClassIsNotClaimedFrom) {
     EXPECT_FALSE(slab_retire(heap.view, alone, 5, 1)) << "no slab";
 }
 
-/// So many slabs, of which one has a page in use.
+/// Publishes this many slabs, of which one has a page in use.
 void publish_slabs(heap_memory& heap, std::uint32_t c, std::uint32_t slabs, std::uint32_t used) {
     for (std::uint32_t i = 0; i < slabs; ++i) {
         ASSERT_TRUE(rig::publish(heap.view, alone, c, i));
@@ -79,7 +79,7 @@ void publish_slabs(heap_memory& heap, std::uint32_t c, std::uint32_t slabs, std:
     ASSERT_EQ(heap.view.state->slabs[c].spread.load<order::relaxed>(), slabs);
 }
 
-// Else pages are looked for where no slab is.
+// Otherwise pages would be searched where no slab exists.
 TEST(Slab, EmptyOnesLeaveTheTableFromItsEndDown) {
     constexpr std::uint32_t c = 20;
     heap_memory heap(11);
@@ -171,7 +171,7 @@ TEST(SlabTable, ReusesItsHoles) {
         EXPECT_EQ(descriptor::extent(descriptor_of(heap, s)), page_reciprocal(c));
         EXPECT_EQ(heap.view.table(c)[s].load<order::relaxed>(), s + 1);
     }
-    // As if tickets had been given for all of it.
+    // As if reservations had been made for all of it.
     head.high_water.store<order::relaxed>(std::uint64_t{segments} << shape_of(c).log_pages());
     for (const std::uint32_t s : {17u, 39u, 3u, 5u}) {
         ASSERT_TRUE(slab_retire(heap.view, alone, c, s));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Many groups publish, claim, free and retire at once: no page has two owners, and nothing is left in the end.
+/// Many groups publish, claim, free and retire at once: no page has two owners, and at the end no page is in use.
 
 #include <gtest/gtest.h>
 

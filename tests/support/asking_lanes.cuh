@@ -87,7 +87,7 @@ private:
     }
 };
 
-/// A kernel of such lanes that runs beside the host's thread. Preload `ask_again` before.
+/// A kernel of such lanes that runs while the host's thread continues. Preload `ask_again` before.
 class asking_lanes {
 public:
     /// The time after which the host reports a missing event as a failure.

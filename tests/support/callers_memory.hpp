@@ -38,7 +38,7 @@ public:
     /// No memory.
     callers_memory() = default;
 
-    /// For a heap of `capacity` bytes on the device that `values` choose. Errors: the device's own.
+    /// Returns memory for a heap of `capacity` bytes on the device that `values` choose. Errors: the device's own.
     static absl::StatusOr<callers_memory> create(lies_in where, const options& values) {
         const auto choice = choose_device(values.device);
         if (!choice.ok()) {
@@ -70,7 +70,7 @@ public:
     }
 
     [[nodiscard]] bool empty() const { return first_ == nullptr; }
-    /// One byte behind where the allocator began, so that no segment begins there.
+    /// One byte after the allocator's address, so that no segment begins there.
     [[nodiscard]] char* at() const { return first_ + 1; }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_ - 1; }
     /// Returns true if it holds as many whole segments as a heap of `capacity` bytes has.
@@ -81,7 +81,7 @@ public:
         return at() + (segment_bytes - address % segment_bytes) % segment_bytes;
     }
 
-    /// Bytes beside the whole segments that are not what they were in the beginning. Errors: the device's own.
+    /// Returns the number of bytes outside the whole segments that have changed. Errors: the device's own.
     [[nodiscard]] absl::StatusOr<std::uint64_t> changed_beside() const {
         char* const end = segments() + (bytes_ - segment_bytes);
         const auto head = changed(first_, static_cast<std::uint64_t>(segments() - first_));

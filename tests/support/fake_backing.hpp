@@ -57,7 +57,7 @@ public:
         const std::scoped_lock lock(mutex_);
         return free_;
     }
-    /// From now on the device has memory for so many segments free.
+    /// From now on the device reports free memory for this many segments.
     void say_free(std::uint32_t segments) {
         const std::scoped_lock lock(mutex_);
         free_ = std::uint64_t{segments} << segment_shift;
@@ -106,7 +106,7 @@ public:
         held_.store(false);
         held_.notify_all();
     }
-    /// Waits until `n` commits have begun, ever.
+    /// Waits until `n` commits have begun in total.
     void wait_until_entered(std::uint32_t n) const {
         for (std::uint32_t seen = entered_.load(); seen < n; seen = entered_.load()) {
             entered_.wait(seen);

@@ -75,7 +75,7 @@ struct driver_live {
 /// A test's control of the driver and its records; it outlives the driver. Any thread.
 class driver_script {
 public:
-    /// The n-th next call of this kind (1: the next) does nothing and ends like this.
+    /// The n-th next call of this kind (1: the next) does nothing and returns `status`.
     void fail(driver_call call, absl::Status status, int nth = 1) { plan(call, nth, std::move(status), false); }
     /// The n-th next call of this kind waits, before it does anything, until `let_go`. Returns what `let_go` takes.
     std::size_t hold(driver_call call, int nth = 1) { return plan(call, nth, absl::OkStatus(), true); }
@@ -94,7 +94,7 @@ public:
         const std::scoped_lock lock(mutex_);
         limits_[index(tier)] = bytes;
     }
-    /// From now on every call lasts at least this long.
+    /// From now on every call takes at least this long.
     void delay(std::chrono::microseconds each) {
         const std::scoped_lock lock(mutex_);
         delay_ = each;
@@ -116,7 +116,7 @@ public:
         return static_cast<std::size_t>(
             std::count_if(all.begin(), all.end(), [&](const driver_record& r) { return r.call == call; }));
     }
-    /// Calls so far: where `kinds_since` begins.
+    /// Returns the number of calls so far, the start for `kinds_since`.
     [[nodiscard]] std::size_t mark() const {
         const std::scoped_lock lock(mutex_);
         return calls_.size();

@@ -31,7 +31,7 @@ inline constexpr bool slowed = true;
 inline constexpr bool slowed = false;
 #endif
 
-/// `full`, or `reduced` where a sanitizer or the library's own checks make everything slower.
+/// Returns `full`, or `reduced` if a sanitizer or the library's own checks slow everything down.
 constexpr std::uint64_t scaled(std::uint64_t full, std::uint64_t reduced) { return slowed ? reduced : full; }
 
 /// One way to make a heap. The whole contract holds for each.
@@ -167,7 +167,7 @@ protected:
         }
     }
 
-    /// Another heap instead of the one there is, in the same memory where that is the caller's.
+    /// Replaces the heap by another one, in the same memory if that is the caller's.
     void remake(const options& values) {
         heap_.reset();
         absl::StatusOr<heap> made = make_in(memory_, values);
@@ -237,7 +237,7 @@ protected:
         EXPECT_TRUE(s.ok()) << s.status();
         return s.ok() ? *s : statistics{};
     }
-    /// Nothing is allocated, and nothing is held once the heap was trimmed.
+    /// Expects that nothing is allocated, and that the heap holds no memory after a trim.
     void expect_empty() {
         const absl::Status trimmed = heap_->trim();
         EXPECT_TRUE(trimmed.ok()) << trimmed;

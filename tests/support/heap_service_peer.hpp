@@ -38,7 +38,7 @@ struct heap_service_peer {
     static void run(heap& h, std::size_t service, Job job) {
         h.impl_->shards_[service].thread->run(std::move(job));
     }
-    /// Ends a service's thread: nothing is answered any more.
+    /// Ends a service's thread: no request is answered any more.
     static void stop(heap& h, std::size_t service) { h.impl_->shards_[service].thread->stop(); }
 };
 

@@ -30,7 +30,7 @@ public:
     [[nodiscard]] std::uint64_t cursor() const { return mailbox::poller_word::cursor(poller()); }
     [[nodiscard]] std::uint64_t tickets() const { return device->ticket.word.load<simt::order::acquire>(); }
     [[nodiscard]] std::uint64_t heartbeats() const { return host.heartbeat->load<simt::order::acquire>(); }
-    /// As the heap does when it closes.
+    /// Sets the flags as the heap does when it closes.
     void close() { device->known.flags.store<simt::order::release>(mailbox::device_part::closing); }
     /// Slots that are claimed.
     [[nodiscard]] std::uint32_t claimed() const {

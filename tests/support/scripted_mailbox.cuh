@@ -16,7 +16,7 @@ namespace orchard::rig {
 /// The mask of a lone lane.
 inline constexpr simt::lane_mask alone = 1;
 
-/// A post for `count` segments.
+/// Returns a request for `count` segments.
 inline mailbox::request grant_of(std::uint32_t count) {
     return {mailbox::request_kind::grant, 0, 0, {segment_index{0}, count}, false};
 }
@@ -33,7 +33,7 @@ struct scripted_mailbox : mailbox_memory {
     void poller_round() { client.poller_round(alone, completion()); }
     [[nodiscard]] recording_completion completion() { return {&sunk}; }
 
-    /// Takes the next post, which must have been written, and answers it: a run from `first` on.
+    /// Takes the next request, which must have been written, and answers it with a run from `first` on.
     mailbox::response serve(std::uint32_t first) {
         mailbox::request p;
         if (!server.next(&p)) {
@@ -51,7 +51,7 @@ struct scripted_mailbox : mailbox_memory {
         set_poller(word);
         return word;
     }
-    /// Delivers an answer, as a poller would that then stops.
+    /// Delivers a response, as a poller that then stops would do.
     void deliver(const mailbox::response& a) { set_slot(a.slot, device::slot_word::delivered(a)); }
 
     mailbox_server server;

@@ -41,8 +41,8 @@ struct service_rig {
     segment_service service;
 };
 
-/// Posts as the device does, and reads the answers as a poller does, but in the test's own thread. At most as many
-/// posts are in flight as there are slots: a slot is free again once its answer was taken.
+/// Sends requests as the device does, and reads the responses as a poller does, but in the test's own thread. At most
+/// as many requests are in flight as there are slots: a slot is free again once its response was taken.
 class ring_client {
 public:
     explicit ring_client(mailbox_memory& box) : box_{box} {
@@ -57,7 +57,7 @@ public:
         friend bool operator==(const id&, const id&) = default;
     };
 
-    /// Precondition: fewer posts in flight than slots.
+    /// Precondition: fewer requests in flight than slots.
     id post(mailbox::request_kind kind, segment_run run = {segment_index{0}, 0}, bool or_fewer = false,
             std::uint32_t leaves = 0) {
         const id mine = free_.back();
@@ -82,7 +82,7 @@ public:
     }
     id ping() { return post(mailbox::request_kind::ping); }
 
-    /// The next answer, if it has arrived.
+    /// Returns the next response, if it has arrived.
     std::optional<mailbox::response> take() {
         for (std::uint32_t ring = 0; ring < box_.shape.pollers; ++ring) {
             const std::uint64_t cursor = cursors_[ring];

@@ -2,9 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which heap the tests speak of as `heap` and `heap_ref`: the one that users do, or, in the folders that define
-/// `ORCHARD_TEST_POLICIES` as 1 before they include a suite, one of any published algorithm, and the view that serves
-/// all.
+/// Selects the types that the tests call `heap` and `heap_ref`. By default these are the library's. In folders that
+/// define `ORCHARD_TEST_POLICIES` as 1 before they include a suite, they are a heap of any published algorithm, and a
+/// view that supports all of them.
 
 #include "device/heap_ref.cuh"
 #include "runtime/heap/heap.hpp"

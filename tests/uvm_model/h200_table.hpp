@@ -14,7 +14,7 @@
 
 namespace orchard::testing {
 
-/// How a thread picks the places that it reads.
+/// The way in which a thread selects the places that it reads.
 enum class reads { same_in_warp, stride_64k, own };
 /// Where the arrays of a warp's threads lie.
 enum class arrays { linear, tile_64k, tile_4k };
@@ -29,8 +29,8 @@ struct cell {
     double megabytes;     ///< 10^6 bytes that moved to the GPU, counted page by page
 };
 
-/// As `orchard bench managed` measured it (profiling/results/managed.json); of each time the geometric mean of both
-/// ways.
+/// The measurements of `orchard bench managed` (profiling/results/managed.json); each time is the geometric mean of
+/// both ways.
 inline constexpr std::array<cell, 18> h200_table = {{
     {"same 512 KiB", reads::same_in_warp, 512 * kib, arrays::linear, 59.9, 536.9},
     {"same 512 KiB", reads::same_in_warp, 512 * kib, arrays::tile_64k, 24.3, 536.9},

@@ -160,7 +160,7 @@ TEST(padded, a_truncated_block_leaks_where_a_complete_one_does_not) {
     EXPECT_FALSE(leaks({0, 256}, portions));
     EXPECT_TRUE(leaks({64, 256}, portions));
 
-    // One such state: {4, 8, 9, 10} are there, a fault on 11 brings 6 of another owner.
+    // One such state: {4, 8, 9, 10} are resident, and a fault on 11 brings 6 of another owner.
     const page_mask resident = testing::big_pages({4, 8, 9, 10});
     const page_mask faulted = testing::first_pages({11});
     EXPECT_EQ(prefetch_mask({0, 512}, resident, faulted).count({6 * 16, 7 * 16}), 0u);

@@ -47,8 +47,8 @@ private:
     std::vector<steps> warps_;
 };
 
-/// Accesses by a function of (warp, step, lane): an address, or nothing where that lane does not access anything. A
-/// warp ends with its step `steps`.
+/// Accesses by a function of (warp, step, lane): an address, or nothing if the lane makes no access. A warp ends with
+/// its step `steps`.
 class computed_source final : public uvm_model::access_source {
 public:
     using function = std::function<std::optional<std::uint64_t>(std::uint32_t, std::uint64_t, std::uint32_t)>;
@@ -125,7 +125,7 @@ inline page_mask on_cpu(const uvm_model::managed_space& space, std::uint32_t seg
     return space.mask(segment, &uvm_model::page_states::cpu);
 }
 
-/// A model with the Titan V's constants; `capacity` chunks of 2 MiB where given.
+/// Returns a model with the Titan V's constants; `capacity` chunks of 2 MiB if given.
 inline uvm_model::paging_model model_of(std::uint64_t bytes, std::optional<std::uint64_t> chunks = std::nullopt,
                                         std::string_view machine = "titan_v") {
     std::optional<std::uint64_t> capacity;

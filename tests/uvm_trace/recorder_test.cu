@@ -266,7 +266,7 @@ struct write_own {
 };
 
 TEST(Recorder, IsNamedInTheExecutorAndBecomesATrace) {
-    // The range begins 4 KiB behind the VA block, so do the trace's addresses.
+    // The range begins 4 KiB after the beginning of a VA block, and so do the trace's addresses.
     access_recorder recorder(shared.words.data() + 1024, sizeof(shared.words) - 4096);
     simt::executor on;
     on.recorder = &recorder;

@@ -74,7 +74,7 @@ TEST(walk_command, a_good_run_prints_a_table_and_exits_with_0) {
     for (const char* part : {"rmat scale 10", "insert", "posts", "passed  visits equal", "all checks passed\n"}) {
         EXPECT_TRUE(absl::StrContains(result.text, part)) << part << "\n" << result.text;
     }
-    EXPECT_EQ(orchard(small_rmat, "2").text, "");  // no progress bar where there is no terminal
+    EXPECT_EQ(orchard(small_rmat, "2").text, "");  // no progress bar without a terminal
 }
 
 TEST(walk_command, quiet_prints_the_checks_alone) {

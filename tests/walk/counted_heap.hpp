@@ -17,7 +17,7 @@ public:
         std::atomic<std::int64_t> live{0};
         std::atomic<std::int64_t> allocations{0};
         std::atomic<std::int64_t> moves{0};
-        std::int64_t most = INT64_MAX;  ///< requests answered; later ones get null
+        std::int64_t most = INT64_MAX;  ///< requests that succeed; later ones get null
     };
 
     explicit counted_heap(counters* c) : c_{c} {}

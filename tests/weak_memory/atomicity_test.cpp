@@ -70,7 +70,7 @@ TEST(atomicity, one_wide_scope_does_not_help_the_other) {
     EXPECT_TRUE(allowed(p, {0, 0}));
 }
 
-/// Another block that gets in between with too narrow a scope does not make those of one block less atomic.
+/// An access of another block with too narrow a scope does not make the accesses of one block less atomic.
 TEST(atomicity, an_outsider_does_not_divide_a_block) {
     const program p{{{in_block(0, 0), [](shared& s) { s.r[0] = s.x.add<order::relaxed, scope::block>(1); }},
                      {in_block(0, 1), [](shared& s) { s.r[1] = s.x.add<order::relaxed, scope::block>(1); }},

@@ -150,7 +150,7 @@ testing::AssertionResult races(const program& p) { return is_violation(p, "a rac
 
 testing::AssertionResult never_with_promises(const program& p, const outcome& o) {
     const outcomes all = explore_with_promises(p);
-    // Where no promise is ever kept there are no runs: nothing forbidden was seen then either.
+    // If no promise is ever kept, there are no runs, and no forbidden outcome was seen.
     return !all.seen.contains(o) ? testing::AssertionSuccess() : verdict(all, false, "must not be seen", o);
 }
 

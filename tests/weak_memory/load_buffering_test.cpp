@@ -156,7 +156,7 @@ TEST(load_buffering, fences_on_both_sides_forbid_it) {
     EXPECT_TRUE(allowed_with_promises(lb(l, right), {1, 1}));
 }
 
-/// The promise was seen as if no fence came before its store; where the thread meets one after all, it is not kept.
+/// The promise was made as if no fence came before its store; if the thread executes a fence first, it is not kept.
 TEST(load_buffering, a_promise_does_not_pass_a_fence) {
     const auto l = [](shared& s) {
         s.r[0] = s.x.load<order::acquire>();

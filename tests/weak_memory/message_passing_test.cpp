@@ -107,7 +107,7 @@ TEST(message_passing, relaxed_read_modify_writes_order_nothing) {
     EXPECT_TRUE(allowed(mp(write, read_acquire), stale));
 }
 
-/// An order that a failed compare-and-swap does not have: it stores nothing, so it does not release.
+/// A failed compare-and-swap stores nothing, so it has no release order.
 TEST(message_passing, a_failed_compare_and_swap_acquires) {
     const auto read = [](shared& s) {
         s.r[0] = s.y.compare_exchange<order::acq_rel>(7, 8);
@@ -166,8 +166,8 @@ TEST(message_passing, a_release_in_the_middle_of_a_chain_adds_to_it) {
     EXPECT_TRUE(allowed(p, {2, 1, 1}));
 }
 
-/// In C++20 a later relaxed store of the thread that released is no part of its release; PTX would let it be. Code is
-/// held to the weaker meaning.
+/// In C++20, a later relaxed store of the releasing thread is no part of its release; in PTX it is. Code must work with
+/// the weaker rule.
 TEST(message_passing, a_later_relaxed_store_does_not_release) {
     const auto write = [](shared& s) {
         s.x.store(1);

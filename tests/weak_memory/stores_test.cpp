@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Two words, two threads, where at least one of the two conflicts is of two stores: 2+2W, S and R.
+/// Two words, two threads; at least one of the two conflicts is between two stores: 2+2W, S and R.
 ///
-/// Held against: PTX ISA, memory consistency model: only what synchronizes is in causality order, and coherence order
+/// Compared with: PTX ISA, memory consistency model: only synchronization creates causality order, and coherence order
 /// alone orders no other word. Lustig et al., ASPLOS 2019.
 
 #include "tests/weak_memory/litmus.hpp"

@@ -26,7 +26,7 @@ constexpr std::uint64_t features = channels * pooled_side * pooled_side;  // 512
 
 // The computation of a layer, for any accessors: the kernels and the host share it.
 
-/// Output `o` of the convolution, not below 0 and an eighth, so that sums stay small.
+/// Returns output `o` of the convolution: an eighth of the sum, but not below 0, so that sums stay small.
 template <class Image, class Weight>
 ORCHARD_FN std::int32_t convolve_at(std::uint64_t o, const Image& image, const Weight& weight) {
     const std::uint64_t channel = o / (side * side);
@@ -42,7 +42,7 @@ ORCHARD_FN std::int32_t convolve_at(std::uint64_t o, const Image& image, const W
     return sum < 0 ? 0 : sum / 8;
 }
 
-/// Feature `o`: the greatest of four outputs of the convolution.
+/// Returns feature `o`: the greatest of four outputs of the convolution.
 template <class Convolved>
 ORCHARD_FN std::int32_t pool_at(std::uint64_t o, const Convolved& from) {
     const std::uint64_t channel = o / (pooled_side * pooled_side);
@@ -56,7 +56,7 @@ ORCHARD_FN std::int32_t pool_at(std::uint64_t o, const Convolved& from) {
     return most;
 }
 
-/// Output `o` of the fully connected layer.
+/// Returns output `o` of the fully connected layer.
 template <class Feature, class Weight>
 ORCHARD_FN std::int32_t connect_at(std::uint64_t o, const Feature& feature, const Weight& weight) {
     std::int32_t sum = 0;

@@ -20,14 +20,14 @@ namespace orchard::applications {
 
 /// The kind of addresses in a trace.
 enum class addresses : std::uint8_t {
-    in_order,  ///< those of `uvm_model::placement`, array after array: the same each time
-    of_heap,   ///< those that the heap gave; it finds places for small blocks at random
+    in_order,  ///< the addresses of `uvm_model::placement`, array after array: the same in each run
+    of_heap,   ///< the addresses from the heap, which places small blocks at random
 };
 
 /// The parameters of an application. Each application defines the meaning of `scale`.
 struct parameters {
     std::uint64_t threads = 256;    ///< 1 to 2^20; warps are those of blocks of 64
-    std::uint64_t scale = 1;        ///< memory of a thread, and work, in units of the application; 1 to 2^20
+    std::uint64_t scale = 1;        ///< memory of a thread, and its work, in units of the application; 1 to 2^20
     layout how = layout::linear();  ///< `linear` or `interleaved`: of the threads' arrays
     lane_order order = lane_order::ascending;
     portion_policy portions = portion_policy::packed;
@@ -48,9 +48,9 @@ struct application {
     absl::StatusOr<uvm_model::trace> (*run)(const parameters&);
 };
 
-/// All eight.
+/// Returns all eight applications.
 std::span<const application> applications();
-/// The one called `name`. Errors: InvalidArgument with the names that there are.
+/// Returns the application called `name`. Errors: InvalidArgument with the known names.
 absl::StatusOr<application> application_named(std::string_view name);
 
 absl::StatusOr<uvm_model::trace> gemm(const parameters& p);

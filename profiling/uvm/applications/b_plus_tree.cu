@@ -33,7 +33,8 @@ struct tree {
     std::uint32_t root = 0;
     std::uint32_t levels = 0;  ///< of inner nodes
 
-    /// Of ascending keys: leaves first, then a level of inner nodes above them, until there is one node.
+    /// Builds the tree from ascending keys: leaves first, then levels of inner nodes above them, until there is one
+    /// node.
     tree(const std::vector<std::uint32_t>& keys, const std::vector<std::uint32_t>& values) {
         std::vector<std::uint32_t> least = keys;
         std::vector<std::uint32_t> below = values;
@@ -89,7 +90,7 @@ struct look_up {
     ORCHARD_FN std::uint32_t word(std::uint32_t node, std::uint64_t at) const {
         return nodes[node * node_words + at].get();
     }
-    /// The last of the node's keys that is not above `key`; 0 where all are.
+    /// Returns the index of the last of the node's keys that is not above `key`; 0 if all are above it.
     ORCHARD_FN std::uint32_t place_of(std::uint32_t node, std::uint32_t key) const {
         const std::uint32_t count = word(node, 0);
         std::uint32_t place = 0;
@@ -109,7 +110,7 @@ void search(session& s, const parameters& p) {
         keys[i] = static_cast<std::uint32_t>(i * key_spacing) + static_cast<std::uint32_t>(value(p, 1, i, key_spacing));
         values[i] = static_cast<std::uint32_t>(value(p, 2, i, absent));
     }
-    const auto of_wanted = [&](std::uint64_t i) {  // half of them are there
+    const auto of_wanted = [&](std::uint64_t i) {  // half of them exist
         const auto any = static_cast<std::uint64_t>(value(p, 3, i, count * key_spacing));
         return i % 2 == 0 ? keys[any / key_spacing] : static_cast<std::uint32_t>(any);
     };

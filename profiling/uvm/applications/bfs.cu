@@ -19,7 +19,7 @@ constexpr std::uint32_t unreached = ~std::uint32_t{0};
 struct search_level {
     graph_view graph;
     parts<counter> level;
-    counter* reached;  // how many vertices this level reached
+    counter* reached;  // number of vertices that this level reached
     std::uint64_t threads;
     std::uint64_t each;
     std::uint32_t depth;
@@ -45,7 +45,7 @@ struct search_level {
     }
 };
 
-/// The level of each vertex.
+/// Returns the level of each vertex.
 std::vector<std::int64_t> levels_from(const uvm_model::csr& graph, std::uint64_t source) {
     std::vector<std::int64_t> level(graph.vertices(), unreached);
     std::vector<std::uint64_t> queue{source};
@@ -63,7 +63,7 @@ std::vector<std::int64_t> levels_from(const uvm_model::csr& graph, std::uint64_t
 }
 
 void search(session& s, const parameters& p, const uvm_model::csr& graph) {
-    // An end of the first edge: a vertex that leads somewhere.
+    // An end of the first edge, so that the vertex has a neighbour.
     const std::uint64_t source = graph.to.front();
     const dealt_graph dealt(s, graph);
     const auto level =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A layer of a graph convolutional network: a thread has some vertices; it sums up the features of their neighbours,
-/// which lie anywhere, and multiplies the mean with weights that all read.
+/// A layer of a graph convolutional network. A thread has some vertices. It sums the features of their neighbours,
+/// which lie anywhere, and multiplies the mean by weights that all threads read.
 
 #include <cstdint>
 #include <vector>
@@ -17,7 +17,8 @@ constexpr std::uint64_t vertices_of_scale = 4;  // of a thread
 constexpr std::uint64_t features = 16;
 constexpr std::uint64_t outputs = 8;
 
-/// The sum of the features over a vertex and its neighbours becomes the mean, and that the output `o`, not below 0.
+/// Computes the mean of the features from their sum over a vertex and its neighbours, and from it the output `o`, not
+/// below 0.
 template <class Weight>
 ORCHARD_FN std::int32_t output_of(const std::int32_t* sums, std::uint32_t vertices, std::uint64_t o,
                                   const Weight& weight) {

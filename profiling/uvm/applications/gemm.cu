@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// C = A B: a thread has a row of A and of C; B, of eight columns, lies in the memory of all. A streams by once, B is
-/// read again and again.
+/// C = A B: a thread has a row of A and of C; B, with eight columns, is distributed over the memory of all threads. A
+/// is read once, B is read repeatedly.
 
 #include <cstdint>
 #include <vector>

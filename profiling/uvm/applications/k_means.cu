@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// k-means: a thread has some points; the means, and the sums that make the next ones, lie in the memory of all.
+/// k-means: a thread has some points; the means, and the sums for the next means, are distributed over all threads'
+/// memory.
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +16,8 @@ namespace {
 constexpr std::uint64_t dimensions = 4;
 constexpr std::uint64_t clusters = 8;
 constexpr std::uint64_t points_of_scale = 16;        // of a thread
-constexpr std::uint64_t sum_words = dimensions + 1;  // of a cluster: the sum of each coordinate, and how many points
+constexpr std::uint64_t sum_words = dimensions + 1;  // of a cluster: the sum of each coordinate, and the number of
+                                                     // points
 constexpr int rounds = 2;
 
 /// Returns the cluster whose mean is nearest to a point, the first one of equals. `point(d)`, `mean(cluster, d)`:
@@ -77,7 +79,7 @@ struct take_means {
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         for (std::uint64_t c = at.global_thread(); c < clusters && at.global_thread() < threads; c += threads) {
-            // Exchanged for 0; relaxed, since the launch before wrote them and the next one adds to them.
+            // Exchanged for 0. Relaxed, because the previous launch wrote the sums and the next one adds to them.
             const std::uint32_t count = sums[c * sum_words + dimensions].template exchange<simt::order::relaxed>(0);
             for (std::uint64_t d = 0; d < dimensions; ++d) {
                 const std::uint32_t sum = sums[c * sum_words + d].template exchange<simt::order::relaxed>(0);

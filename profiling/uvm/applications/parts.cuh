@@ -13,7 +13,7 @@
 
 namespace orchard::applications {
 
-/// Elements of arrays: words that the recorder sees read and written.
+/// Elements of arrays: words whose reads and writes are recorded.
 using number = simt::plain<std::int32_t>;
 using index = simt::plain<std::uint32_t>;
 using counter = simt::device_word<std::uint32_t>;
@@ -28,7 +28,7 @@ struct parts {
     ORCHARD_FN T& operator[](std::uint64_t i) const { return of_thread[i / per_thread][i % per_thread]; }
 };
 
-/// Waits for the lanes of the warp that are still running, as a warp does behind a loop that some leave earlier.
+/// Waits for the lanes of the warp that are still running, as a warp does after a loop that some lanes leave earlier.
 ORCHARD_INLINE void reconverge(simt::site where = simt::site::here()) { (void)simt::converge(where); }
 
 /// Thread t allocates its part of an array.

@@ -47,7 +47,7 @@ std::uint64_t regions::find(std::uint64_t address) const {
     return array.begin + array.where.address(r.thread_at[byte.position], byte.offset);
 }
 
-/// Moves what another source has.
+/// The accesses of another source, at other addresses.
 class in_order_source final : public uvm_model::access_source {
 public:
     in_order_source(uvm_model::access_source& from, std::uint64_t base, const regions& of)

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Which thread's byte of which array lies at an address of a heap.
+/// Maps an address of a heap to an array, a thread and a byte.
 
 #include <array>
 #include <cstdint>
@@ -24,7 +24,7 @@ class regions {
 public:
     explicit regions(const uvm_model::thread_memory& like) : like_{like} {}
 
-    /// Takes note of the parts of a further array. Errors: those of `placement::create`.
+    /// Records the parts of another array. Errors: those of `placement::create`.
     template <class T>
     absl::Status add(std::span<const lane_array<T>> parts) {
         std::vector<part> all;

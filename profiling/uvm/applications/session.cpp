@@ -35,7 +35,7 @@ absl::StatusOr<options> options_for(const parameters& p, std::uint64_t bytes) {
     options o;
     o.device = device_option::emulated;
     o.capacity = (least + 5 * bytes + warps * segment_bytes) / segment_bytes * segment_bytes;
-    o.emulated_workers = 1;  // so that what races is decided alike each time
+    o.emulated_workers = 1;  // so that races have the same result in each run
     o.lane_order = p.order;
     o.portions = p.portions;
     return o;

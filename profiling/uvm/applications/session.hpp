@@ -51,7 +51,7 @@ public:
         }
         return made;
     }
-    /// The elements of an array, as numbers.
+    /// Returns the elements of an array, as numbers.
     template <class T>
     std::vector<std::int64_t> contents(const dealt_array<T>& of, std::uint64_t elements) const {
         std::vector<std::int64_t> found(status_.ok() ? elements : 0);
@@ -68,7 +68,7 @@ public:
         run(kernel, &recorder_);
     }
 
-    /// Records an error where `found` differs from `right`. `what`: for the text.
+    /// Records an error if `found` differs from `right`. `what`: for the text.
     void expect(const char* what, const std::vector<std::int64_t>& found, const std::vector<std::int64_t>& right);
 
     /// Returns the recorded trace, or the first error.
@@ -131,7 +131,8 @@ private:
     absl::Status status_;
 };
 
-/// `body(session)` in a session with room for `bytes`: it fills, launches and compares. The trace, or the first error.
+/// Calls `body(session)` in a session with room for `bytes`: it fills, launches and compares. Returns the trace, or the
+/// first error.
 template <class Body>
 absl::StatusOr<uvm_model::trace> run_session(const parameters& p, std::uint64_t bytes, Body body) {
     absl::StatusOr<std::unique_ptr<session>> s = session::create(p, bytes);

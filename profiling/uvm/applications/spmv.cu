@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A sparse matrix times a vector, twice: a thread has some rows; the elements of the vector that they need lie
+/// A sparse matrix times a vector, twice: a thread has some rows; the elements of the vector that it needs lie
 /// anywhere.
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A five-point stencil over a grid, a row a thread: each sweep reads its own row and its neighbours' and writes
-/// another grid.
+/// A five-point stencil over a grid, with one row for each thread: each sweep reads the thread's row and its
+/// neighbours' rows and writes another grid.
 
 #include <cstdint>
 #include <utility>
@@ -17,8 +17,8 @@ namespace {
 constexpr std::uint64_t columns_of_scale = 256;
 constexpr int sweeps = 4;
 
-/// The mean of a place, which counts four times, and its neighbours; at the border a place is its own neighbour.
-/// `at(row, column)` is the grid.
+/// Returns the mean of a place, which counts four times, and its neighbours; at the border a place is its own
+/// neighbour. `at(row, column)` is the grid.
 template <class Grid>
 ORCHARD_FN std::int32_t smoothed(const Grid& at, std::uint64_t row, std::uint64_t column, std::uint64_t rows,
                                  std::uint64_t columns) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Numbers and graphs that the applications begin with.
+/// The initial numbers and graphs of the applications.
 
 #include <cstdint>
 
@@ -12,12 +12,12 @@
 
 namespace orchard::applications {
 
-/// Number `i` of `stream`, from 0 to `bound` - 1. Whole numbers everywhere, so that results do not depend on the order
-/// of sums.
+/// Returns number `i` of `stream`, from 0 to `bound` - 1. Whole numbers are used everywhere, so that results do not
+/// depend on the order of sums.
 inline std::int64_t value(const parameters& p, std::uint64_t stream, std::uint64_t i, std::uint64_t bound) {
     return static_cast<std::int64_t>(uvm_model::below(uvm_model::random_bits(p.seed, stream, i), bound));
 }
-/// The same, from -8 to 8.
+/// Returns such a number from -8 to 8.
 inline std::int64_t signed_value(const parameters& p, std::uint64_t stream, std::uint64_t i) {
     return value(p, stream, i, 17) - 8;
 }
@@ -40,13 +40,13 @@ struct dealt_graph {
     [[nodiscard]] graph_view view() const { return {begin.view(), to.view()}; }
 };
 
-/// A power-law graph in which each thread has `vertices_per_thread` vertices, of 8 edges on average. Errors: those of
-/// `uvm_model::power_law`.
+/// Returns a power-law graph in which each thread has `vertices_per_thread` vertices, of 8 edges on average. Errors:
+/// those of `uvm_model::power_law`.
 inline absl::StatusOr<uvm_model::csr> make_graph(const parameters& p, std::uint64_t vertices_per_thread) {
     const std::uint64_t vertices = p.threads * vertices_per_thread;
     return uvm_model::power_law(vertices, 8 * vertices, p.seed);
 }
-/// Bytes of such a graph.
+/// Returns the bytes of such a graph.
 inline std::uint64_t bytes_of(const uvm_model::csr& graph) { return 4 * (graph.vertices() + 1 + graph.edges()); }
 
 }  // namespace orchard::applications

@@ -38,7 +38,7 @@ void run_abandonment(world& w) {
     if (w.s.run()) {
         m.settle_and_check();
         m.s.check(m.taken_aside >= m.heap.sum(device::counter::late_answers), "a late response was counted twice");
-        // A group that finds the service silent frees the slot that it has claimed, without a post.
+        // A group that finds the service silent frees its claimed slot without sending a request.
         m.s.check(m.tickets == m.posts_read && m.tickets <= m.slots_freed, "a post was lost");
     }
 }

@@ -44,7 +44,7 @@ struct held_array {
     [[nodiscard]] std::uint64_t word(std::uint64_t index) const { return number << 32 | index; }
 };
 
-/// `act` for some pieces of an array: all of its tiles where they are few, the end in any case.
+/// Calls `act` for some pieces of an array: all of its tiles if they are few, and its end in any case.
 template <class Act>
 void for_some_pieces(const array_of_lane& a, Act act) {
     constexpr std::uint64_t about = 5;
@@ -90,7 +90,7 @@ public:
         return heap.s.run();
     }
 
-    /// As `heap_world::settle`, of all classes that arrays of lanes alone are in.
+    /// As `heap_world::settle`, for all classes that contain only arrays of lanes.
     bool settle() {
         heap.s.add_kernel({{1}}, [this](simt::thread_position) {
             for (const std::uint32_t c : classes_) {
@@ -150,7 +150,7 @@ private:
         heap.ref.free_array(h.a);
     }
 
-    std::array<pile_word, pile_places> pile_{};  // numbers; 0: nothing lies there
+    std::array<pile_word, pile_places> pile_{};  // numbers; 0: empty
     std::vector<held_array> held_ = std::vector<held_array>(1);
     std::set<std::uint32_t> classes_;
     bool has_room_;
@@ -168,7 +168,7 @@ void run_arrays(world& w) {
     const bool has_room = w.s.pick(2) == 0;
     arrays_world all(w, setup_of(w, has_room), has_room);
     heap_world& heap = all.heap;
-    heap.memory.commit_ns = 2'000;  // `growth` is where commits are slow
+    heap.memory.commit_ns = 2'000;  // `growth` is the scenario with slow commits
     const std::uint32_t start = w.s.pick(wishes.size());
     const auto kernel = [&](simt::thread_position at) {
         for (int i = 0; i < w.size.operations; ++i) {
@@ -181,7 +181,7 @@ void run_arrays(world& w) {
         return;
     }
     w.s.check(all.served_any(), "nobody got anything");
-    // With what lies on the pile.
+    // Includes the arrays on the pile.
     heap.check_clean(all.segments_granted());
     if (!all.free_all() || !all.settle()) {
         return;

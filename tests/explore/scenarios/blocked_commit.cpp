@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A commit does not end, as if another call of the process held the driver up: every request gets memory that is
-/// there, or null with the reason `commit_blocked`, in time. Then the commit ends, all of it is found again, and
+/// A commit does not end, as if another call of the process delayed the driver. Every request gets free memory, or null
+/// with the reason `commit_blocked`, in time. Then the commit ends, all of the memory can be allocated again, and
 /// nothing was lost.
 
 #include "absl/strings/str_format.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t timeout_ns = 500'000;
 constexpr std::uint64_t page = 256 << 10;
 
-/// Takes a block, uses it, and gives it back, or is told that nothing can be committed; in time.
+/// Allocates a block, uses it, and frees it, or gets null because nothing can be committed; in time.
 void use(heap_world& heap, std::uint64_t bytes) {
     const std::uint64_t began = simt::clock_ns();
     void* const p = heap.take(bytes);

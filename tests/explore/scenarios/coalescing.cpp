@@ -30,7 +30,7 @@ void ask(heap_world& heap, tally& done, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         const std::uint32_t which = heap.s.pick(sizes.size());
         if (heap.s.pick(4) == 0) {
-            simt::pause(100);  // arrives late: a group of its own, or no request
+            simt::pause(100);  // arrives late, perhaps as a group of its own
         }
         if (held[which] == nullptr) {
             held[which] = heap.take(sizes[which]);
@@ -62,7 +62,7 @@ void check_counters(heap_world& heap, const tally& done) {
         "groups were counted wrong");
 }
 
-/// So that there is a slab of the first size.
+/// Makes sure that there is a slab of the first size.
 void ask_once(heap_world& heap, tally& done) {
     void* const p = heap.take(sizes[0]);
     heap.s.check(p != nullptr, "no page, although the heap has room for all");

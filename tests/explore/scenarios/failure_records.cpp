@@ -34,7 +34,7 @@ void check_whole(heap_world& heap, const std::optional<device::recorded_failure>
     heap.s.check(whole && of_this_reason, "a record is of two failures");
 }
 
-/// The host's side, by a lane that does nothing else.
+/// The host's side, played by a lane that does nothing else.
 void read_as_host(heap_world& heap, int looks) {
     for (int i = 0; i < looks; ++i) {
         const auto why = static_cast<failure_reason>(1 + heap.s.pick(reasons));

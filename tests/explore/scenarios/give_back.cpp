@@ -30,7 +30,7 @@ void run_give_back(world& w) {
         }
     });
     const bool ended = w.s.run();
-    heap.setup.gives_back = false;  // in the middle of that nothing can be looked at
+    heap.setup.gives_back = false;  // the state cannot be checked in the middle of a release
     if (ended && heap.settle({})) {
         heap.check_clean(0);
         w.s.check(heap.service.counters().segments_released.get() == 0 || heap.memory.committed <= 40,

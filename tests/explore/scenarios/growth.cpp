@@ -35,7 +35,7 @@ void run_growth(world& w) {
         const auto& counters = heap.service.counters();
         w.s.check(counters.parked.get() != 0, "nobody had to wait for growth");
         w.s.check(heap.memory.committed <= asked + most + heap.setup.extent, "more was committed than was asked for");
-        // More where the service is just taking up what was committed last.
+        // More if the service is just taking over the memory of the last commit.
         w.s.check(heap.service.longest_free_run() >= counters.segments_committed.get(),
                   "what was given back is not one run again");
     }

@@ -20,7 +20,7 @@ constexpr int max_blocks = 16;
 
 /// A block that device threads hand to the host.
 struct handed_block {
-    simt::device_word<std::uint64_t> place;  // its offset in the heap, plus one; 0: nothing
+    simt::device_word<std::uint64_t> place;  // its offset in the heap, plus one; 0: empty
     std::uint64_t bytes = 0;                 // written before `place`, by the simulation's one thread
 };
 

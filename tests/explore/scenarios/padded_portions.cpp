@@ -132,7 +132,7 @@ private:
         }
     }
 
-    std::array<pile_word, pile_places> pile_{};  // numbers; 0: nothing lies there
+    std::array<pile_word, pile_places> pile_{};  // numbers; 0: empty
     std::vector<held_memory> held_ = std::vector<held_memory>(1);
 };
 
@@ -143,7 +143,7 @@ void run_padded_portions(world& w) {
                            .cache_target = w.s.pick(3),
                            .portions_by = portion_policy::padded});
     heap_world& heap = all.heap;
-    heap.memory.commit_ns = 2'000;  // `growth` is where commits are slow
+    heap.memory.commit_ns = 2'000;  // `growth` is the scenario with slow commits
     const auto kernel = [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
             if (w.s.pick(4) == 0) {
@@ -159,7 +159,7 @@ void run_padded_portions(world& w) {
         return;
     }
     w.s.check(all.served_any(), "nobody got anything");
-    // With what lies on the pile.
+    // Includes the portions on the pile.
     const absl::Status in_use = heap.service.validate();
     w.s.check(in_use.ok(), std::string(in_use.message()));
     if (!all.give_all() || !heap.settle({class_of(sizes.back())})) {

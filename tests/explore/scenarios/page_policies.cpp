@@ -104,7 +104,7 @@ void fill(world& w, policy_world& p) {
 
 void run_page_policies(world& w) {
     const page_policy policy = policies[w.s.pick(policies.size())];
-    const auto segments = w.s.pick(3);  // 1: to be filled; 2 for two classes, so that slabs are retired beside walks
+    const auto segments = w.s.pick(3);  // 1: to be filled; 2 for two classes, so that slabs are retired during walks
     const bool full = segments == 1;
     policy_world p(
         w, policy,

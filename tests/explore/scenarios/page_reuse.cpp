@@ -12,7 +12,7 @@ namespace orchard::explore {
 namespace {
 
 constexpr std::uint64_t page_bytes = 512 << 10;
-constexpr std::array<std::uint64_t, 3> offsets{64, page_bytes / 2, page_bytes - 128};  // beside those of `mark`
+constexpr std::array<std::uint64_t, 3> offsets{64, page_bytes / 2, page_bytes - 128};  // in addition to those of `mark`
 
 using user_word = simt::plain<std::uint64_t>;
 

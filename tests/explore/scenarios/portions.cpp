@@ -15,7 +15,7 @@ namespace {
 
 using pile_word = simt::device_word<std::uint64_t>;
 
-/// Tails alone, tails behind segments, whole segments, and pages.
+/// Tails alone, tails after segments, whole segments, and pages.
 constexpr std::array<std::uint64_t, 7> sizes{
     9 * big_page_bytes, 10 * big_page_bytes - 300, segment_bytes + 9 * big_page_bytes, segment_bytes, 320 << 10,
     512 << 10,          23 * big_page_bytes};

@@ -14,8 +14,9 @@ namespace {
 
 constexpr std::uint64_t kib = 1 << 10;
 
-/// Two blocks of one chunk: a portion, or a segment and its tail. Where the second one begins is 24 KiB behind a leaf's
-/// beginning; no block of `later_sizes` begins so. Together these are as many leaves, so that they get the same memory.
+/// Two blocks of one chunk: a portion, or a segment and its tail. The second block begins 24 KiB after the beginning of
+/// a leaf, where no block of `later_sizes` begins. Both pairs have equally many leaves, so that they get the same
+/// memory.
 using two_sizes = std::array<std::uint64_t, 2>;
 constexpr std::array<two_sizes, 2> first_sizes{{{600 * kib, 700 * kib}, {2048 * kib + 600 * kib, 700 * kib}}};
 constexpr std::array<two_sizes, 2> later_sizes{{{530 * kib, 780 * kib}, {2048 * kib + 530 * kib, 780 * kib}}};
