@@ -12,7 +12,7 @@
 namespace orchard::uvm_study {
 namespace {
 
-/// The capacities of the grid that are smaller than the memory; the first capacity holds all of it.
+/// The capacities of the grid that are smaller than the memory. They follow a first capacity that holds all of it.
 constexpr std::array<double, 2> shares{0.75, 0.5};
 constexpr std::size_t capacities = 1 + shares.size();
 

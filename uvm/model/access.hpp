@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the model of the driver's paging is driven by: the accesses of a kernel's warps, step by step.
+/// The input of the model of the driver's paging: the accesses of a kernel's warps, step by step.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +37,8 @@ public:
     [[nodiscard]] virtual std::uint64_t bytes() const = 0;
     /// How many warps there are.
     [[nodiscard]] virtual std::uint32_t warps() const = 0;
-    /// Writes what `warp` accesses in its step `index` to `out` and returns how many those are; 0: it has ended. Each
-    /// warp's steps are asked for in order from 0; the one asked for last may be asked for again.
+    /// Writes the accesses of `warp` in its step `index` to `out` and returns their number; 0 means that the warp has
+    /// ended. The steps of each warp are requested in order from 0; the last requested step may be requested again.
     virtual std::size_t step(std::uint32_t warp, std::uint64_t index, step_buffer out) = 0;
 };
 

@@ -71,8 +71,8 @@ constexpr calibration titan_v = {
     .block_warps = 8,
 };
 
-/// Measured by `orchard bench paging` and `orchard bench managed`; docs/uvm_model.md says which constant comes from
-/// what.
+/// Measured by `orchard bench paging` and `orchard bench managed`; docs/uvm_model.md gives the measurement behind each
+/// constant.
 constexpr calibration h200 = {
     .batch_ns = 1'000,
     .block_ns = 8'300,
@@ -135,7 +135,7 @@ double value_of(const calibration& from, const constant& entry) {
 }
 
 absl::Status in_range(const constant& entry, double value) {
-    // Written so that NaN fails, too.
+    // Written so that NaN also fails.
     if (!(value >= entry.least && value <= entry.most)) {
         return absl::InvalidArgumentError(absl::StrFormat("paging model: %s = %g is out of range: give %g to %g (%s)",
                                                           entry.name, value, entry.least, entry.most, entry.help));

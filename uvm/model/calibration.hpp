@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The constants of the paging model: what things cost, and how much of the machine there is. Two machines by name, and
-/// every constant by name=value.
+/// The constants of the paging model: the costs, and the sizes of the machine. Two machines have names, and every
+/// constant can be set by name=value.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@
 
 namespace orchard::uvm_model {
 
-/// What the driver and the GPU take, and the GPU's sizes. Times in nanoseconds. `constants()` says what each is.
+/// The times of the driver and the GPU, in nanoseconds, and the GPU's sizes. `constants()` describes each.
 struct calibration {
     // the driver
     double batch_ns = 0;
@@ -46,7 +46,7 @@ struct calibration {
     friend bool operator==(const calibration&, const calibration&) = default;
 };
 
-/// One constant: its name, where it is, what it may be and what it means.
+/// One constant: its name, its member, its range and its meaning.
 struct constant {
     std::string_view name;
     std::variant<double calibration::*, std::uint32_t calibration::*> member;
@@ -55,28 +55,28 @@ struct constant {
     std::string_view help;
 };
 
-/// All constants, in the order of the struct.
+/// Returns all constants, in the order of the struct.
 [[nodiscard]] std::span<const constant> constants();
 
-/// The machines that `calibration_of` knows: "titan_v", "h200".
+/// Returns the machines that `calibration_of` knows: "titan_v", "h200".
 [[nodiscard]] std::span<const std::string_view> calibration_names();
 
-/// The calibration of that name. `InvalidArgument`, with the names that there are, where there is none.
+/// Returns the calibration of that name. Errors: `InvalidArgument`, with the known names, if there is none.
 [[nodiscard]] absl::StatusOr<calibration> calibration_of(std::string_view name);
 
-/// A calibration from text: the name of one, or name=value for single constants, or first the one and then the others,
-/// with commas, spaces or line ends between them. Without a name the constants change `base`.
+/// Returns a calibration from text: the name of a machine, or name=value for single constants, or first a name and then
+/// constants, with commas, spaces or line ends between them. Without a name the constants change `base`.
 ///
 ///     h200                  titan_v, utlb_faults=32                  batch_ns=20000 block_ns=5000
 ///
-/// `InvalidArgument`: no such machine or constant (the message lists what there is), a value that is no number, not
-/// whole where it counts something, or out of range (the message says the range), or a machine's name after the first
-/// word.
+/// Errors: `InvalidArgument` for an unknown machine or constant (the message lists the known ones), a value that is no
+/// number, not whole although it is a count, or out of range (the message has the range), or a machine's name after the
+/// first word.
 [[nodiscard]] absl::StatusOr<calibration> parse_calibration(std::string_view text, const calibration& base);
-/// The same, on top of "h200".
+/// Returns a calibration from text, based on "h200".
 [[nodiscard]] absl::StatusOr<calibration> parse_calibration(std::string_view text);
 
-/// Every constant as a line name=value; `parse_calibration` reads it back to the same.
+/// Returns every constant as a line name=value; `parse_calibration` reads it back to the same.
 [[nodiscard]] std::string to_text(const calibration& c);
 
 /// `InvalidArgument` names the first constant that is out of range, and the range.

@@ -53,7 +53,7 @@ public:
         link(to_number(chunk));
     }
 
-    /// The chunk serviced longest ago, other than `spared`; nothing where there is none.
+    /// Returns the chunk that was serviced longest ago, other than `spared`; nothing if there is none.
     [[nodiscard]] std::optional<chunk_index> oldest(chunk_index spared = no_chunk) const {
         std::uint32_t number = links_[0].younger;
         if (number != 0 && chunk_index{number - 1} == spared) {

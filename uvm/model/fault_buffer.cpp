@@ -38,7 +38,7 @@ void fault_buffer::fetch(nanoseconds now, std::uint32_t most, fault_batch& out) 
     entries_.erase(entries_.begin(), end);
     sorted_ -= n;
     known_ -= n;
-    // By address, and the most intrusive access of a page first.
+    // By address, with the most intrusive access of a page first.
     std::stable_sort(out.faults.begin(), out.faults.end(), [](const fault& a, const fault& b) {
         return a.page != b.page ? a.page < b.page : a.write > b.write;
     });

@@ -26,17 +26,17 @@ struct fault {
     bool write;           ///< a write or an atomic
 };
 
-/// What one batch holds.
+/// The contents of one batch.
 struct fault_batch {
     std::vector<fault> faults;     ///< ascending by page, duplicates next to each other
-    std::uint32_t duplicates = 0;  ///< entries whose page an entry before them has
+    std::uint32_t duplicates = 0;  ///< entries for a page that an earlier entry also has
 };
 
-/// A buffer without a limit (the hardware's holds thousands of entries and the micro-TLBs' limits keep it from
-/// filling).
+/// A buffer without a limit. The hardware's buffer holds thousands of entries, and the limits of the micro-TLBs keep it
+/// from filling.
 ///
-/// The driver does not see how far the GPU has written until it reads the buffer's *put* pointer, which it does only
-/// when it has used up all entries that it knew of, or when a flush asks for it.
+/// The driver learns how far the GPU has written only by reading the buffer's *put* pointer. It does so only when it
+/// has used up all entries that it knew of, or when a flush requires it.
 class fault_buffer {
 public:
     /// An entry that arrives at `f.arrival`, which may be in the future.
@@ -44,11 +44,12 @@ public:
 
     [[nodiscard]] bool empty() const { return entries_.empty(); }
     [[nodiscard]] std::size_t size() const { return entries_.size(); }
-    /// When the first entry arrives; `never` where there is none.
+    /// Returns the time when the first entry arrives; `never` if there is none.
     [[nodiscard]] nanoseconds first_arrival() const;
 
-    /// Takes up to `most` entries that have arrived by `now`, oldest first, and sorts them by page. Empty where none
-    /// has. Source: `uvm_gpu_replayable_faults.c: fetch_fault_buffer_entries`, `preprocess_fault_batch`.
+    /// Takes up to `most` entries that have arrived by `now`, oldest first, and sorts them by page. The batch is empty
+    /// if none has arrived. Source: `uvm_gpu_replayable_faults.c: fetch_fault_buffer_entries`,
+    /// `preprocess_fault_batch`.
     void fetch(nanoseconds now, std::uint32_t most, fault_batch& out);
 
     /// Drops the entries that the driver knew of at the last fetch and did not take (`CACHED_PUT`), or with

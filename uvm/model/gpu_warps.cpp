@@ -17,7 +17,7 @@ static_assert(os_page_bytes == 1u << page_shift);
 
 std::uint64_t bit_of(std::uint64_t page) { return std::uint64_t{1} << (page & 63); }
 
-/// Marks the page as used where the access goes through: 0 it does not, 1 on the GPU, 2 on host memory.
+/// Marks the page as used if the access succeeds. Returns 0 if it faults, 1 on the GPU, 2 on host memory.
 std::uint32_t try_access(page_states& s, std::uint64_t bit, bool write) {
     if (((write ? s.writable : s.readable) & bit) == 0) {
         return 0;
@@ -70,7 +70,7 @@ absl::Status gpu_warps::advance(nanoseconds until) {
         }
     }
     running_.resize(kept);
-    // What the link has done is past; what it still has to do is not.
+    // The link's completed work is subtracted; its remaining work is kept.
     const auto now = static_cast<double>(until);
     if (link_start_ + link_busy_ < now) {
         link_start_ = now;
@@ -105,11 +105,11 @@ bool gpu_warps::run(std::uint32_t index, nanoseconds until, absl::Status& status
 
 std::uint32_t gpu_warps::attempt(slot& s, needs& missing, std::size_t lanes, absl::Status& status) {
     std::uint32_t remote = 0;
-    std::uint64_t last_page = ~std::uint64_t{0};  // of the access before, and what became of it
+    std::uint64_t last_page = ~std::uint64_t{0};  // page of the previous access, and its result
     bool last_write = false;
     std::uint32_t last = 1;
     accesses_ += lanes;
-    // The states of a large space do not fit the CPU's caches: all lanes' lines are asked for at once.
+    // The states of a large space do not fit the CPU's caches, so all lanes' lines are prefetched together.
     for (std::size_t i = 0; i < lanes; ++i) {
         if (const std::uint64_t page = lanes_[i].address >> page_shift; page < pages_) {
             __builtin_prefetch(&space_.states(page >> word_shift), 1);
@@ -168,7 +168,7 @@ void gpu_warps::finish_step(slot& s, nanoseconds now, std::uint32_t remote) {
         const double through = std::max(link_start_ + link_busy_, static_cast<double>(now));
         s.ready = std::max(s.ready, whole(through + machine_.remote_ns));
     }
-    // A step takes some time, whatever the constants say, or a warp would never reach the end of a slice.
+    // A step takes some time, whatever the constants are; otherwise a warp would never reach the end of a slice.
     s.ready = std::max(s.ready, now + 1);
     ++s.step;
     ++steps_;

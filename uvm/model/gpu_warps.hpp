@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The GPU's side: resident warps that go through their steps, wait where they miss, and put faults into the buffer.
+/// The GPU's side: resident warps that execute their steps, wait at page faults, and put faults into the buffer.
 
 #include <array>
 #include <cstdint>
@@ -19,27 +19,27 @@ namespace orchard::uvm_model {
 
 /// The warps of one kernel.
 ///
-/// There are sms x sm_warps slots, each with a clock of its own. Warps go into slots in order, first all slots, then
-/// whenever one ends. Slots are dealt to SMs by blocks of `block_warps`, round robin, and SMs to micro-TLBs likewise,
-/// so that few blocks use as many micro-TLBs as possible, as the hardware spreads them.
+/// There are sms x sm_warps slots, each with a clock of its own. Warps are assigned to slots in order, first to all
+/// slots, then whenever one ends. Slots are assigned to SMs by blocks of `block_warps`, round robin, and SMs to
+/// micro-TLBs likewise. Few blocks therefore use as many micro-TLBs as possible, as on the hardware.
 ///
-/// A step whose accesses all go through takes `step_ns`. Otherwise each distinct page that is missing becomes one raw
-/// fault, in the order of the lanes, as long as the micro-TLB has room for it; the others wait unseen. The warp goes on
-/// when a replay finds all its pages accessible; those that still are not fault again.
+/// A step whose accesses all succeed takes `step_ns`. Otherwise each distinct missing page becomes one raw fault, in
+/// the order of the lanes, as long as the micro-TLB has room for it; further faults wait unseen. The warp continues
+/// when a replay finds all its pages accessible; pages that are still missing fault again.
 class gpu_warps {
 public:
     gpu_warps(const calibration& machine, managed_space& space, fault_buffer& buffer, access_source& source,
               nanoseconds start);
 
-    /// Whether any warp has not ended.
+    /// Returns true if any warp has not ended.
     [[nodiscard]] bool alive() const { return !running_.empty() || !waiting_.empty(); }
-    /// When the first of the warps that do not wait goes on; `never` where all wait. Cost: O(slots).
+    /// Returns the time when the first of the running warps continues; `never` if all wait. Cost: O(slots).
     [[nodiscard]] nanoseconds next_ready() const;
     /// When the last warp that has ended did so.
     [[nodiscard]] nanoseconds end() const { return end_; }
 
-    /// Lets every warp that does not wait go on up to `until`. Between services nothing that one warp does changes what
-    /// another sees, so they run one after another. `InvalidArgument`: an access outside the space.
+    /// Lets every warp that does not wait run up to `until`. Between services, warps do not affect each other, so they
+    /// run one after another. Errors: `InvalidArgument` for an access outside the space.
     absl::Status advance(nanoseconds until);
 
     /// A replay at `now`: all that wait try again.

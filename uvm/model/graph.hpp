@@ -27,10 +27,10 @@ absl::Status validate(const csr& graph);
 /// Edges that `power_law` makes at most: 2^26, which take 256 MiB.
 inline constexpr std::uint64_t max_generated_edges = 1ull << 26;
 
-/// A random graph: an edge's ends are drawn so that the r-th vertex of n has a share of them in proportion to
-/// r^(-2/3), which makes the number of vertices of degree d fall as d^(-5/2); which vertex is the r-th is random. Every
-/// edge stands in both lists; no vertex has itself in its list, and some have none. Whole numbers only: the same on
-/// every machine.
+/// Returns a random graph. The ends of edges are drawn so that the r-th vertex of n has a share proportional to
+/// r^(-2/3). The number of vertices of degree d then falls as d^(-5/2). The assignment of ranks to vertices is random.
+/// Every edge is in both lists; no vertex is in its own list, and some vertices have no edges. Computed in whole
+/// numbers only, so the graph is the same on every machine.
 /// @param edges  entries of the lists, rounded down to an even number
 /// Errors: InvalidArgument for fewer than 2 vertices or more than 2^32 - 1, under 2 or above `max_generated_edges`
 /// edges. Cost: about 30 ns an edge.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// GPU memory: chunks for blocks, eviction, and what happens to pages that leave.
+/// GPU memory: chunks for blocks, eviction, and the destination of evicted pages.
 
 #include <algorithm>
 #include <bit>
@@ -102,7 +102,7 @@ void managed_space::remove(std::uint32_t index, const page_mask& pages, work& do
         const std::uint64_t here = s.gpu & pages.words[w];
         moved.words[w] = here & ~s.cpu & ~s.discarded;
         left += static_cast<std::uint32_t>(std::popcount(here));
-        s.discarded &= ~(here & ~s.cpu);  // nobody has it any more: as if it had never been written
+        s.discarded &= ~(here & ~s.cpu);  // no processor has it any more: as if it had never been written
         s.cpu |= moved.words[w];
         s.gpu &= ~here;
         s.readable &= ~here;
@@ -135,8 +135,8 @@ void managed_space::release_empty(std::uint32_t index) {
 }
 
 void managed_space::release(std::uint32_t index) {
-    // The driver keeps an unused chunk for the block and evicts it first (`uvm_pmm_gpu_mark_root_chunk_unused`): that
-    // costs nothing, and is the same.
+    // The driver keeps an unused chunk for the block and evicts it first (`uvm_pmm_gpu_mark_root_chunk_unused`). This
+    // costs nothing and has the same effect.
     const chunk_index chunk = blocks_[index].chunk;
     if (chunk != no_chunk) {
         blocks_[index].chunk = no_chunk;

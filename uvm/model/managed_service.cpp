@@ -36,15 +36,15 @@ work managed_space::service(std::uint32_t index, const block_faults& faults) {
 }
 
 block_faults managed_space::open_of(const va_block& block, const block_faults& faults) const {
-    // What an earlier service has already mapped needs nothing any more.
+    // Pages that an earlier service has already mapped need no work.
     const page_mask write = faults.write.without(mask(block.segment, &page_states::writable));
     const page_mask read = faults.read.without(mask(block.segment, &page_states::readable)).without(write);
     return {read, write};
 }
 
 block_faults managed_space::remote_of(const va_block& block, const block_faults& open) const {
-    // `uvm_va_block_select_residency`: read duplication comes first, then the preferred location, then a mapping to
-    // where the page is.
+    // `uvm_va_block_select_residency`: read duplication comes first, then the preferred location, then a mapping to the
+    // current location of the page.
     const page_mask gpu = mask(block.segment, &page_states::gpu);
     const page_mask cpu = mask(block.segment, &page_states::cpu);
     block_faults there;
@@ -78,7 +78,8 @@ void managed_space::map_host_memory(std::uint32_t index, const block_faults& fau
     va_block& block = blocks_[index];
     page_states* states = states_of(block);
     const page_mask pages = faults.all();
-    // A write to a page that both have leaves it where it is preferred: the GPU's copy goes.
+    // A write to a page of which both processors have a copy leaves it at its preferred location: the GPU's copy is
+    // dropped.
     const page_mask copies = pages & mask(block.segment, &page_states::gpu);
     if (!copies.empty()) {
         count_use(block, copies);
@@ -87,7 +88,7 @@ void managed_space::map_host_memory(std::uint32_t index, const block_faults& fau
         page_states& s = states[w];
         const std::uint64_t in = pages.words[w];
         s.gpu &= ~in;
-        s.cpu |= in;  // its first touch, where nobody has it
+        s.cpu |= in;  // its first touch, if no processor has it
         s.discarded &= ~faults.write.words[w];
         s.readable |= in;
         s.writable |= in & ~s.discarded;

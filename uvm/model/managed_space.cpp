@@ -67,7 +67,7 @@ absl::Status managed_space::check(byte_range range) const {
 }
 
 void managed_space::split(std::uint32_t index, std::uint32_t page) {
-    // The chunk of each region of the block as it is, before there are two.
+    // The chunk of each region of the block before it is split in two.
     const va_block whole = blocks_[index];
     const std::vector<chunk_index> chunks =
         whole.complete() ? std::vector<chunk_index>(regions_of(whole), whole.chunk) : parts_[whole.parts];

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Managed memory as the driver keeps it: which page is where, which VA block has which memory, and what one service of
-/// a VA block changes. No time, no batches: those are `paging_model`.
+/// Managed memory as the driver keeps it: the location of each page, the memory of each VA block, and the effect of one
+/// service of a VA block. Time and batches are in `paging_model`.
 
 #include <cstdint>
 #include <vector>
@@ -18,7 +18,7 @@
 
 namespace orchard::uvm_model {
 
-/// What one service, or one call, did: what it costs is computed from this.
+/// The work of one service, or of one call; its cost is computed from this.
 struct work {
     std::uint32_t pages = 0;  ///< pages that faulted and were seen to
     std::uint64_t pages_in = 0;
@@ -53,7 +53,7 @@ public:
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     [[nodiscard]] std::uint64_t capacity_chunks() const { return chunks_.capacity(); }
 
-    /// The states of the 64 pages with numbers [64 `word`, 64 `word` + 64): what accesses are checked against.
+    /// Returns the states of the 64 pages with numbers [64 `word`, 64 `word` + 64), against which accesses are checked.
     [[nodiscard]] page_states& states(std::uint64_t word) { return states_[word]; }
     [[nodiscard]] const page_states& states(std::uint64_t word) const { return states_[word]; }
 
@@ -74,9 +74,9 @@ public:
     /// `uvm_va_block_select_residency`, `uvm_va_block_make_resident`.
     work service(std::uint32_t block, const block_faults& faults);
 
-    /// `cudaMemAdvise`. A border of the range inside a VA block truncates the block, unless the advice changes nothing
-    /// there. Pages stay where they are; what is on the CPU becomes accessible at once by `accessed_by`. Source:
-    /// `uvm_policy.c: split_as_needed`, `uvm_set_preferred_location`, `uvm_set_accessed_by`,
+    /// Models `cudaMemAdvise`. If a border of the range lies inside a VA block, it truncates the block, unless the
+    /// advice changes nothing there. Pages keep their locations. `accessed_by` makes pages on the CPU accessible at
+    /// once. Source: `uvm_policy.c: split_as_needed`, `uvm_set_preferred_location`, `uvm_set_accessed_by`,
     /// `uvm_va_range_set_read_duplication`.
     absl::Status advise(byte_range range, advice what);
 
@@ -84,27 +84,28 @@ public:
     /// read-mostly it makes copies. Source: `uvm_migrate.c: uvm_va_block_migrate_locked`.
     absl::StatusOr<work> prefetch(byte_range range, processor to);
 
-    /// `cudaMemDiscardBatchAsync`: what is in the range is given up. It is not written back when it is evicted, moves
-    /// without bytes, and faults once more at its next access. A write, or `prefetch`, makes it count again.
+    /// Models `cudaMemDiscardBatchAsync`: discards the contents of the range. They are not written back on eviction,
+    /// move without bytes, and fault once more at the next access. A write or `prefetch` ends the discarded state.
     absl::Status discard(byte_range range);
 
-    /// The range has been written to by `at`: pages that are nowhere come to be there, others stay. The work: only what
-    /// had to be evicted.
+    /// Models writes by `at` to the range: pages without a location are placed at `at`, all other pages stay. Returns
+    /// the work, which consists only of evictions.
     absl::StatusOr<work> populate(byte_range range, processor at);
 
-    /// Counts what is on the GPU now as brought and used or not, and fills in what is counted at an end.
+    /// Counts the pages that are on the GPU now as brought, and as used or unused, and sets the counts that belong to
+    /// the end.
     void close(result& r);
     /// The counts; steps, accesses, batches and time are the caller's.
     [[nodiscard]] result& counts() { return counts_; }
 
-    /// Checks every page's state, every block's memory and every chunk against each other. `Internal` says the first
-    /// thing that is wrong. Cost: O(space).
+    /// Checks every page's state, every block's memory and every chunk against each other. Errors: `Internal` names the
+    /// first fault. Cost: O(space).
     [[nodiscard]] absl::Status validate() const;
 
 private:
     friend struct managed_space_peer;
 
-    /// What a chunk of memory holds: a complete block, or regions of truncated ones.
+    /// The contents of a chunk of memory: a complete block, or regions of truncated ones.
     struct chunk_content {
         std::uint32_t block = no_index;
         struct part {

@@ -64,7 +64,7 @@ public:
         }
         return n;
     }
-    /// Runs of consecutive pages: what a copy engine moves in one copy each.
+    /// Returns the number of runs of consecutive pages; a copy engine moves each run in one copy.
     [[nodiscard]] constexpr std::uint32_t runs() const {
         std::uint32_t n = 0;
         std::uint64_t before = 0;  // whether the page before this word's first is in the set

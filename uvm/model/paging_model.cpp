@@ -14,8 +14,8 @@ namespace {
 
 /// More chunks than any space has.
 constexpr std::uint64_t unlimited_chunks = max_segments;
-/// How far the GPU runs before the model looks for faults where the driver sleeps, ns. Warps may run ahead of a fault
-/// of another by this much.
+/// The time, in ns, that the GPU runs before the model checks for faults while the driver sleeps. Warps may run ahead
+/// of another warp's fault by this much.
 constexpr nanoseconds idle_slice = 10'000;
 
 }  // namespace
@@ -106,7 +106,7 @@ absl::StatusOr<result> paging_model::run(access_source& source) {
 
 // `uvm_gpu_replayable_faults.c: uvm_parent_gpu_service_replayable_faults`: F1, F4.
 absl::Status paging_model::serve_batch(gpu_warps& warps) {
-    // After a replay the driver looks once more; it sleeps where nothing is there, until an interrupt.
+    // After a replay the driver checks once more; if there are no faults, it sleeps until an interrupt.
     const nanoseconds first = buffer_.first_arrival();
     const nanoseconds look = now_ + whole(machine_.refetch_ns);
     now_ = awake_ && first <= look ? look : std::max(now_, first + whole(machine_.wake_ns));
@@ -146,7 +146,7 @@ absl::Status paging_model::serve_blocks(gpu_warps& warps) {
             }
         }
         cost += machine_.block_ns + cost_of(space_->service(index, in_block));
-        // What came is there once its block has been served: warps that run meanwhile do not see it before.
+        // Pages are accessible once their block has been served: warps that run meanwhile do not see them earlier.
         const nanoseconds taken = whole(cost);
         cost -= static_cast<double>(taken);
         now_ += taken;

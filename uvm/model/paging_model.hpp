@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A model of the UVM driver's demand paging: what a kernel's accesses to managed memory cost, without a GPU.
-/// What it models and what not: docs/uvm_model.md. The rules: docs/uvm.md.
+/// A model of the UVM driver's demand paging: the cost of a kernel's accesses to managed memory, computed without a
+/// GPU. docs/uvm_model.md describes its extent, docs/uvm.md the rules.
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace orchard::uvm_model {
 
-/// What a model is made of.
+/// The parameters of a model.
 struct configuration {
     std::uint64_t bytes = 0;  ///< of the managed space: whole OS pages, at most 32 TiB
     /// Bytes of GPU memory: whole 2 MiB chunks, at least one; nothing: unlimited.
@@ -35,8 +35,8 @@ struct configuration {
 ///     model->populate({0, 1ull << 30}, processor::cpu);   // written by the CPU before
 ///     absl::StatusOr<result> r = model->run(source);      // one kernel
 ///
-/// Deterministic: the same calls give the same results, on every machine that rounds as IEEE 754 says. Not thread-safe.
-/// Pages stay where they are from run to run.
+/// Deterministic: the same calls give the same results, on every machine that rounds according to IEEE 754. Not
+/// thread-safe. Pages keep their locations from run to run.
 class paging_model {
 public:
     /// `InvalidArgument`: bytes or capacity as above, or a constant out of range.
@@ -48,7 +48,7 @@ public:
     absl::Status prefetch(byte_range range, processor to);
     /// `managed_space::discard`. Takes no modelled time.
     absl::Status discard(byte_range range) { return space_->discard(range); }
-    /// `managed_space::populate`. Takes no modelled time, but for what it evicts.
+    /// As `managed_space::populate`. Only its evictions take modelled time.
     absl::Status populate(byte_range range, processor at);
 
     /// Runs a kernel to its end and answers all counts since the last run ended. `InvalidArgument`: the source's space
@@ -58,7 +58,7 @@ public:
     /// block, and a few nanoseconds for each page that any warp waits for.
     absl::StatusOr<result> run(access_source& source);
 
-    /// What memory holds.
+    /// Returns the state of the memory.
     [[nodiscard]] const managed_space& space() const { return *space_; }
     /// `managed_space::validate`.
     [[nodiscard]] absl::Status validate() const { return space_->validate(); }
@@ -80,7 +80,7 @@ private:
     fault_batch batch_;
     nanoseconds now_ = 0;  ///< the driver's clock
     double extra_ns_ = 0;  ///< of calls since the last run
-    bool awake_ = false;   ///< the driver has just replayed and looks again before it sleeps
+    bool awake_ = false;   ///< the driver has just replayed and checks again before it sleeps
 };
 
 }  // namespace orchard::uvm_model

@@ -27,7 +27,7 @@ constexpr std::array<pattern_entry, 6> entries{{
     {pattern::growth, "growth", "each thread fills its elements from the first on, at a pace of its own"},
 }};
 
-/// What the rules of a pattern have in common.
+/// The parameters that the rules of all patterns share.
 struct shape {
     explicit shape(const pattern_parameters& of)
         : threads{of.memory.threads},
@@ -138,8 +138,8 @@ private:
 };
 
 /// All lists, one after another, lie in the threads' memory, in equal parts: edge e is element e mod p of thread e / p.
-/// A step reads one random edge of the vertex where the lane stands, and goes to its end; from a vertex without edges,
-/// or at first, to a random one.
+/// A step reads one random edge of the lane's current vertex, and moves to the edge's end. At first, and from a vertex
+/// without edges, the lane moves to a random vertex.
 class graph_reads final : public offset_source {
 public:
     graph_reads(const shape& of, std::shared_ptr<const csr> graph)
@@ -160,8 +160,8 @@ public:
                 edges_[first + l] = edge_of(any_vertex(first + l, 0), first + l, 0);
             }
         } else if (index != steps_[warp]) {
-            // The step asked for last is remembered: it may be asked for again. A loop for each kind of load, so that
-            // the misses of all lanes travel side by side.
+            // The last requested step is remembered, because it may be requested again. There is one loop for each kind
+            // of load, so that the cache misses of all lanes overlap.
             std::array<std::uint64_t, max_lanes> at;
             for (std::uint32_t l = 0; l < width; ++l) {
                 at[l] = graph_->to[edges_[first + l]];
@@ -201,7 +201,7 @@ private:
     std::shared_ptr<const csr> graph_;
     std::uint64_t per_thread_;          // edges
     std::vector<std::uint64_t> edges_;  // of each thread, in its warp's step
-    std::vector<std::uint64_t> steps_;  // of each warp: asked for last
+    std::vector<std::uint64_t> steps_;  // of each warp: the last requested step
 };
 
 absl::StatusOr<std::unique_ptr<offset_source>> make_strided(const pattern_parameters& of) {

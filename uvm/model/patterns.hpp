@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Patterns of access that are computed as they are asked for: docs/uvm_traces.md.
+/// Patterns of access that are computed on request: docs/uvm_traces.md.
 
 #include <cstdint>
 #include <memory>
@@ -30,7 +30,7 @@ std::span<const pattern_entry> patterns();
 /// The pattern called `name`. Errors: InvalidArgument with the names that there are.
 absl::StatusOr<pattern> pattern_named(std::string_view name);
 
-/// What a pattern is made for.
+/// The parameters of a pattern.
 struct pattern_parameters {
     thread_memory memory;
     std::uint64_t accesses_per_thread = 1000;
@@ -40,13 +40,13 @@ struct pattern_parameters {
     std::shared_ptr<const csr> graph;  ///< `graph_walk`: null makes one that fills the memory
 };
 
-/// The graph that `graph_walk` makes where none is given. Errors: those of `placement::create` and of `power_law`.
+/// Returns the graph that `graph_walk` uses if none is given. Errors: those of `placement::create` and of `power_law`.
 /// Cost: 0.1 us an edge.
 absl::StatusOr<std::shared_ptr<const csr>> graph_for(const pattern_parameters& of);
 
-/// The pattern's offsets. Errors: those of `placement::create`; InvalidArgument for 0 accesses, for a stride of 0 or
-/// between elements; of a graph: those of `validate` and `power_law`, InvalidArgument where it does not fit into the
-/// threads' memory. Cost: O(1), but for a graph: its edges, and 8 B for each thread.
+/// Returns the pattern's offsets. Errors: those of `placement::create`; InvalidArgument for 0 accesses, and for a
+/// stride of 0 or one that is no multiple of an element; for a graph, those of `validate` and `power_law`, and
+/// InvalidArgument if it does not fit the threads' memory. Cost: O(1); for a graph: its edges, and 8 B for each thread.
 absl::StatusOr<std::unique_ptr<offset_source>> make_offsets(pattern which, const pattern_parameters& of);
 
 /// The same, placed: `placed(make_offsets(...), placement::create(of.memory))`.

@@ -70,7 +70,7 @@ absl::StatusOr<placement> placement::create(const thread_memory& of) {
     return p;
 }
 
-/// Groups of chunks that share a VA block, or one chunk of its own blocks.
+/// Places groups of chunks that share a VA block, or one chunk with blocks of its own.
 void placement::place_chunks() {
     const std::uint64_t whole = chunk_bytes_ / segment_bytes;
     const leaf_count own = portion_leaves(memory_.portions, leaves_for(chunk_bytes_ % segment_bytes));

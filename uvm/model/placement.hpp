@@ -31,14 +31,14 @@ struct thread_byte {
     friend constexpr bool operator==(const thread_byte&, const thread_byte&) = default;
 };
 
-/// Offsets of threads to addresses, and back.
+/// Maps offsets of threads to addresses, and back.
 ///
-/// 32 threads are a warp, and have one chunk: `linear` one lane's bytes after another's, each aligned to 16 B;
-/// `interleaved` as `heap_ref::allocate_array` has it, tail rows included. The last warp may have fewer lanes.
+/// 32 threads are a warp, and have one chunk. `linear`: the bytes of one lane after another's, each aligned to 16 B.
+/// `interleaved`: as in `heap_ref::allocate_array`, including tail rows. The last warp may have fewer lanes.
 ///
-/// Chunks lie as the service places them from an empty heap on, warp after warp: whole VA blocks first, the rest as a
-/// portion at the beginning of the next block. So chunks under 2 MiB share VA blocks, `packed` side by side in leaves
-/// of 64 KiB, `padded` in twice the next power of two of them; of larger ones each begins a block of its own.
+/// Chunks lie where the service places them in an empty heap, warp after warp: whole VA blocks first, the rest as a
+/// portion at the beginning of the next block. Chunks under 2 MiB therefore share VA blocks: `packed` side by side in
+/// leaves of 64 KiB, `padded` in twice the next power of two of leaves. Each larger chunk begins a block of its own.
 class placement {
 public:
     /// Errors: InvalidArgument with the number for 0 or more than 2^27 threads, 0 or more than 2^43 bytes each, a space
@@ -70,8 +70,8 @@ public:
         const auto warp = static_cast<std::uint32_t>(thread / max_lanes);
         return chunk(warp) + in_chunk(warp, static_cast<std::uint32_t>(thread % max_lanes), offset);
     }
-    /// Whose byte lies at `address`: the inverse of `address`. Of what is no thread's, some thread and an offset that
-    /// is not below `bytes_per_thread`. Cost: some divisions.
+    /// Returns the thread and the byte at `address`: the inverse of `address`. For an address outside all threads'
+    /// memory, returns some thread and an offset that is not below `bytes_per_thread`. Cost: some divisions.
     [[nodiscard]] thread_byte byte_at(std::uint64_t address) const;
 
 private:

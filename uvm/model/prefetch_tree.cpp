@@ -46,8 +46,8 @@ struct tree {
         }
     }
 
-    /// `compute_prefetch_region`: the largest node over `page` that passes; in pages of the segment. A node smaller
-    /// than the page's region may fail where a larger one passes, so the walk always goes on to the root.
+    /// `compute_prefetch_region`: returns the largest node over `page` that passes, in pages of the segment. A node
+    /// smaller than the page's region may fail although a larger one passes, so the walk always continues to the root.
     [[nodiscard]] page_range region_of(std::uint32_t page, std::uint32_t threshold) const {
         const std::uint32_t leaf = page - block.first + ghosts;
         page_range best;
@@ -78,7 +78,7 @@ page_mask prefetch_mask(page_range block, const page_mask& resident, const page_
                         std::uint32_t threshold) {
     const tree t(block, resident, faulted);
     page_mask result;
-    // P4: T stays as it is while nodes are added to the result.
+    // P4: T does not change while nodes are added to the result.
     (faulted & page_mask(block)).each_while([&](std::uint32_t page) {
         const page_range region = t.region_of(page, threshold);
         result.add(region);

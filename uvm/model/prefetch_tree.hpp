@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The driver's prefetcher: what else comes when some pages of a VA block fault. Rules P2 to P5 of docs/uvm.md.
+/// The driver's prefetcher: the additional pages that move when some pages of a VA block fault. Rules P2 to P5 of
+/// docs/uvm.md.
 
 #include <cstdint>
 
@@ -13,7 +14,7 @@ namespace orchard::uvm_model {
 /// Per cent of a node that have to be passed (`uvm_perf_prefetch_threshold`).
 inline constexpr std::uint32_t prefetch_threshold = 51;
 
-/// The pages that the driver brings in addition to `faulted` when these are serviced together.
+/// Returns the pages that the driver brings in addition to `faulted` when these are serviced together.
 ///
 /// The VA block is the pages `block` of its segment: all 512, or fewer where a policy boundary has truncated it. The
 /// tree has a leaf for each of its pages; where the block begins inside a big page, as many leaves more before them
@@ -22,9 +23,9 @@ inline constexpr std::uint32_t prefetch_threshold = 51;
 ///     block [5, 40), big pages of 16       tree:  5 ghosts | 5..15 | 16..31 | 32..39
 ///     grown as a whole when one faults:                      head    big      tail
 ///
-/// A node that reaches into the ghosts brings, of a block that begins inside a big page, only the pages from the
-/// number of ghosts on, counted from the block's beginning: so the driver does it (in releases of 2024), whether it is
-/// meant or not.
+/// If a block begins inside a big page, a node that includes ghost leaves brings only the pages from the number of
+/// ghosts on, counted from the block's beginning. This is the driver's behaviour (in releases of 2024), intended or
+/// not.
 ///
 /// @param resident  pages of the block on the GPU; others are ignored
 /// @param faulted  pages of the block that faulted
@@ -34,8 +35,8 @@ inline constexpr std::uint32_t prefetch_threshold = 51;
 [[nodiscard]] page_mask prefetch_mask(page_range block, const page_mask& resident, const page_mask& faulted,
                                       std::uint32_t threshold = prefetch_threshold);
 
-/// The whole big pages in `block`; empty (0, 0) where there is none.
-/// Source: `uvm_va_block.c: uvm_va_block_big_page_region_subset`.
+/// Returns the whole big pages in `block`; empty (0, 0) if there is none. Source: `uvm_va_block.c:
+/// uvm_va_block_big_page_region_subset`.
 [[nodiscard]] constexpr page_range big_pages_in(page_range block) {
     const std::uint32_t first = (block.first + pages_per_big_page - 1) / pages_per_big_page * pages_per_big_page;
     const std::uint32_t end = block.end / pages_per_big_page * pages_per_big_page;

@@ -8,8 +8,8 @@
 
 namespace orchard::uvm_model {
 
-/// A bijection of 64-bit words whose output looks random.
-/// Source: Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (OOPSLA 2014), the finalizer of SplitMix.
+/// Maps 64-bit words to 64-bit words one to one; the output looks random. Source: Steele, Lea, Flood: Fast Splittable
+/// Pseudorandom Number Generators (OOPSLA 2014), the finalizer of SplitMix.
 constexpr std::uint64_t mix(std::uint64_t x) {
     x += 0x9e3779b97f4a7c15ull;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;

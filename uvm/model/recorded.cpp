@@ -41,7 +41,7 @@ public:
         const auto accesses = recorder_.of(warp);
         std::size_t& at = steps_[warp];
         at = index == 0 ? 0 : at;
-        // The step before is passed over; the same one is found where it was.
+        // Skips the previous step; if the same step is requested again, it is found at its old position.
         for (; at < accesses.size() && accesses[at].step < index; ++at) {
         }
         std::size_t count = 0;
@@ -55,7 +55,7 @@ public:
 private:
     const simt::emulated::access_recorder& recorder_;
     std::uint64_t before_;            // of the first VA block, before the range
-    std::vector<std::size_t> steps_;  // of each warp: where the step asked for last begins
+    std::vector<std::size_t> steps_;  // of each warp: the beginning of the last requested step
     std::uint64_t bytes_ = 0;
 };
 

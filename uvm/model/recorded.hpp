@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the emulated device recorded, as accesses of a managed space.
+/// The emulated device's recording as accesses of a managed space.
 
 #include <memory>
 
@@ -11,9 +11,10 @@
 
 namespace orchard::uvm_model {
 
-/// The accesses of `recorder`, which outlives the result and records nothing meanwhile. Addresses count from the VA
-/// block on in which its range begins; the space ends with the last VA block accessed. Where nothing was launched: one
-/// warp without steps. Step 0 may be asked for at any time. Cost: of the first look: one pass; then a few ns an access.
+/// Returns the accesses of `recorder`, which must outlive the result and record nothing meanwhile. Addresses count from
+/// the VA block in which its range begins; the space ends with the last VA block accessed. If nothing was launched, the
+/// result is one warp without steps. Step 0 may be requested at any time. Cost: one pass at the first request, then a
+/// few ns an access.
 std::unique_ptr<access_source> recorded(const simt::emulated::access_recorder& recorder);
 
 }  // namespace orchard::uvm_model

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the paging model counts.
+/// The counts of the paging model.
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ struct result {
     std::uint64_t accesses = 0;         ///< all; each ends on GPU memory or on host memory
     std::uint64_t hits = 0;             ///< those that went through at once
     std::uint64_t remote_accesses = 0;  ///< those that ended on host memory
-    std::uint64_t remote_bytes = 0;     ///< what these moved
+    std::uint64_t remote_bytes = 0;     ///< bytes moved by these accesses
     std::uint64_t steps = 0;            ///< of warps
 
     // faults
@@ -35,18 +35,18 @@ struct result {
     std::uint64_t explicit_pages = 0;      ///< moved by `prefetch`
     std::uint64_t populated_pages = 0;     ///< came to be there for the first time, or after a discard: nothing moved
     std::uint64_t written_back_pages = 0;  ///< moved to the CPU: by eviction, or by `prefetch`
-    std::uint64_t copied_out_pages = 0;    ///< of these, those that stayed on the GPU, too (read-mostly)
-    std::uint64_t dropped_pages = 0;       ///< left without being moved: discarded, or a copy of what the CPU has
+    std::uint64_t copied_out_pages = 0;    ///< of these, pages that also stayed on the GPU (read-mostly)
+    std::uint64_t dropped_pages = 0;       ///< left without being moved: discarded, or a copy of the CPU's page
     std::uint64_t copies_in = 0;           ///< runs of consecutive pages moved to the GPU
     std::uint64_t copies_out = 0;          ///< and to the CPU
     std::uint64_t evictions = 0;           ///< 2 MiB chunks
 
-    // use of what came by a fault or its prefetching (moved or populated) and has left since, or is there at the end
+    // use of pages that came by a fault or its prefetching (moved or populated), counted when they leave or at the end
     std::uint64_t brought_pages = 0;
     std::uint64_t brought_used_pages = 0;  ///< accessed while they were there
     std::uint64_t brought_big_pages = 0;   ///< big pages (64 KiB) of which any page came, once for each stay
     std::uint64_t brought_used_big_pages = 0;
-    std::uint64_t tree_pages = 0;       ///< of `brought_pages`, those that the prefetcher brought
+    std::uint64_t tree_pages = 0;       ///< of `brought_pages`, pages that the prefetcher brought
     std::uint64_t tree_used_pages = 0;  ///< of these, accessed
 
     // at the end
@@ -65,11 +65,11 @@ struct result {
     }
     /// Bytes moved to the CPU.
     [[nodiscard]] std::uint64_t bytes_out() const { return written_back_pages * os_page_bytes; }
-    /// Share of what was brought in that was used, counted in OS pages; 1 where nothing was brought.
+    /// Returns the share of the brought pages that was used, counted in OS pages; 1 if none was brought.
     [[nodiscard]] double useful_pages() const { return share(brought_used_pages, brought_pages); }
     /// The same, counted in big pages.
     [[nodiscard]] double useful_big_pages() const { return share(brought_used_big_pages, brought_big_pages); }
-    /// Share of what the prefetcher brought that was used; 1 where it brought nothing.
+    /// Returns the share of the prefetched pages that was used; 1 if none was prefetched.
     [[nodiscard]] double useful_prefetches() const { return share(tree_used_pages, tree_pages); }
 
     friend bool operator==(const result&, const result&) = default;

@@ -31,16 +31,16 @@ namespace orchard::uvm_model {
 
 /// The first bytes of every trace file.
 inline constexpr std::string_view trace_magic = "ORCHTRCE";
-/// Of the format that this code writes, and the only one that it reads.
+/// The version of the format that this code writes, and the only one that it reads.
 inline constexpr std::uint32_t trace_version = 1;
 /// Bytes before the body; the last 8 of them are the checksum.
 inline constexpr std::size_t trace_header_bytes = 56;
 /// Warps that a trace may have.
 inline constexpr std::uint32_t max_trace_warps = 1u << 22;
-/// Bytes of the body in the header of a file whose writer has not finished.
+/// The bytes of the body according to the header of a file whose writer has not finished.
 inline constexpr std::uint64_t unfinished_body = ~std::uint64_t{0};
 
-/// What a header says, between magic and checksum.
+/// The fields of a header between magic and checksum.
 struct trace_header {
     std::uint32_t version = trace_version;
     std::uint32_t warps = 0;
@@ -59,8 +59,8 @@ trace_header header_from(std::string_view bytes);
 void put_u64(std::string& out, std::uint64_t number);
 std::uint64_t get_u64(std::string_view bytes);
 
-/// FNV-1a of 64 bits, carried on: what changes one byte changes it. The checksum of a file is that of its body followed
-/// by the 48 bytes of its header before it. Cost: about 1 ns a byte.
+/// FNV-1a of 64 bits, continued from `so_far`; a change of one byte changes the result. The checksum of a file is that
+/// of its body followed by the 48 bytes of its header before the checksum. Cost: about 1 ns a byte.
 inline constexpr std::uint64_t checksum_of_nothing = 0xcbf29ce484222325;
 std::uint64_t checksum(std::string_view bytes, std::uint64_t so_far = checksum_of_nothing);
 
@@ -79,7 +79,7 @@ public:
     /// The next `count` bytes, which are passed over.
     std::string_view take(std::uint64_t count);
 
-    /// What is wrong; null while nothing is.
+    /// Returns the first fault; null if there is none.
     [[nodiscard]] const char* fault() const { return fault_; }
     void fail(const char* why) {
         fault_ = fault_ == nullptr ? why : fault_;
@@ -92,7 +92,7 @@ private:
     const char* fault_ = nullptr;
 };
 
-/// What coder and decoder remember of a warp from step to step.
+/// The state of a warp that coder and decoder keep from step to step.
 struct warp_history {
     std::array<std::uint64_t, max_lanes> last{};  ///< each lane's last address
     std::uint32_t lanes = 0;                      ///< of the last step

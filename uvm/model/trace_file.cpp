@@ -21,7 +21,7 @@ absl::Status damaged(std::string_view what) {
     return absl::DataLossError(absl::StrFormat("no valid trace: %s; record it again", what));
 }
 
-/// Errors of what can be said before the body is read.
+/// Returns errors that can be found before the body is read.
 absl::Status check_header(std::string_view bytes) {
     if (bytes.substr(0, trace_magic.size()) != trace_magic) {
         return damaged(absl::StrFormat("it does not begin with %s", trace_magic));
@@ -73,7 +73,7 @@ struct trace::image {
     std::vector<block> blocks;         // by warp; those of one in order
     std::vector<std::uint32_t> first;  // of each warp, and their end
 
-    /// Finds the blocks. Errors: of what stands around the steps.
+    /// Finds the blocks. Errors: faults in the data around the steps.
     absl::Status find_blocks();
     /// Goes through all steps. Errors: of those.
     [[nodiscard]] absl::Status check_steps() const;
@@ -135,7 +135,7 @@ absl::Status trace::image::check_steps() const {
     return absl::OkStatus();
 }
 
-/// Decodes each warp's steps as they are asked for.
+/// Decodes each warp's steps on request.
 class trace::reader final : public access_source {
 public:
     explicit reader(std::shared_ptr<const image> of) : image_{std::move(of)}, warps_(image_->header.warps) {}

@@ -21,24 +21,26 @@ namespace orchard::uvm_model {
 /// A recorded trace, which has been looked at from end to end: reading its steps cannot fail. Copies share the bytes.
 class trace {
 public:
-    /// From the bytes of a file. Errors: DataLoss that says what is wrong with them (too short, no trace, unfinished,
-    /// cut off, checksum, an address beyond the space, a lane beyond 31, ...); Unimplemented for another version; never
-    /// anything else, whatever the bytes are. Cost: 5 to 20 ns an access.
+    /// Returns the trace in the bytes of a file. Errors: DataLoss that names the fault (too short, no trace,
+    /// unfinished, cut off, checksum, an address beyond the space, a lane beyond 31, ...); Unimplemented for another
+    /// version; no other error, whatever the bytes are. Cost: 5 to 20 ns an access.
     static absl::StatusOr<trace> parse(std::string bytes);
-    /// From the file `path`. Errors: as `parse`, with the path; NotFound or the system's text where it cannot be read.
+    /// Returns the trace in the file `path`. Errors: those of `parse`, with the path; NotFound or the system's text if
+    /// the file cannot be read.
     static absl::StatusOr<trace> load(const std::string& path);
-    /// What `source` has (a pattern, or what was `recorded`), from its beginning to its end. Errors: InvalidArgument
-    /// where the source breaks its contract.
+    /// Returns all accesses of `source` (a pattern, or a recording) as a trace. Errors: InvalidArgument if the source
+    /// breaks its contract.
     static absl::StatusOr<trace> from(access_source& source);
 
     /// Writes the file `path`. Errors: the system's text.
     [[nodiscard]] absl::Status save(const std::string& path) const;
 
     [[nodiscard]] const trace_header& header() const;
-    /// What a file of it contains.
+    /// Returns the contents of a file with this trace.
     [[nodiscard]] const std::string& encoded() const;
-    /// A new reader from the beginning; it keeps the bytes alive. Beside the contract it may begin again: step 0 may be
-    /// asked for at any time. Cost: 4 to 18 ns an access; up to 1 KiB for each warp asked for.
+    /// Returns a new reader that starts at the beginning; it keeps the bytes alive. In addition to the contract, it may
+    /// start again: step 0 may be requested at any time. Cost: 4 to 18 ns an access; up to 1 KiB for each requested
+    /// warp.
     [[nodiscard]] std::unique_ptr<access_source> source() const;
 
 private:
@@ -49,12 +51,12 @@ private:
     std::shared_ptr<const image> image_;
 };
 
-/// Writes a trace to a stream while its steps come, those of different warps in any order. 4 KiB of memory for each
-/// warp. What is there before `finish` is no trace, and is refused as unfinished.
+/// Writes a trace to a stream while its steps arrive; steps of different warps may come in any order. 4 KiB of memory
+/// for each warp. The data before `finish` is no trace, and readers reject it as unfinished.
 class trace_writer {
 public:
-    /// `out`: binary, can seek, outlives the writer; the trace begins where it stands. Addresses will be below
-    /// `space_bytes`. Errors: InvalidArgument where there are no warps, or more than 2^22; the stream's.
+    /// `out`: binary, supports seeking, outlives the writer; the trace begins at its current position. Addresses must
+    /// be below `space_bytes`. Errors: InvalidArgument for no warps, or for more than 2^22; the stream's own.
     static absl::StatusOr<trace_writer> create(std::ostream& out, std::uint64_t space_bytes, std::uint32_t warps);
 
     /// The next step of `warp`: 1 to 32 accesses, lanes ascending. Errors: InvalidArgument where that does not hold, or

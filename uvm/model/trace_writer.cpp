@@ -9,7 +9,7 @@ namespace orchard::uvm_model {
 
 namespace {
 
-// A block of a warp is written when it is as long: a few bytes of its own do not count beside it then.
+// A block of a warp is written when it has this length, so that the few bytes of its header do not matter.
 constexpr std::size_t block_bytes = 4096;
 
 }  // namespace

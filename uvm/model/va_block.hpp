@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the model knows of a page and of a VA block.
+/// The model's data about a page and a VA block.
 
 #include <cstdint>
 
@@ -20,18 +20,18 @@ struct byte_range {
 /// Where memory is: the GPU's or the host's.
 enum class processor : std::uint8_t { gpu, cpu };
 
-/// What `cudaMemAdvise` can say; section 4 of docs/uvm.md.
+/// The advice of `cudaMemAdvise`; section 4 of docs/uvm.md.
 enum class advice : std::uint8_t {
     prefer_gpu,      ///< preferred location = this GPU
     prefer_cpu,      ///< preferred location = the CPU
-    prefer_none,     ///< preferred location unset, as it is at first
+    prefer_none,     ///< preferred location unset, the initial state
     accessed_by,     ///< accessed by this GPU
     no_accessed_by,  ///< unset, as at first
     read_mostly,     ///< mostly read
     no_read_mostly,  ///< unset, as at first
 };
 
-/// What has been advised for a VA block. Source: `uvm_policy.c`, `uvm_va_policy.h`.
+/// The advice that was given for a VA block. Source: `uvm_policy.c`, `uvm_va_policy.h`.
 struct policy {
     enum class place : std::uint8_t { none, gpu, cpu };
     place preferred = place::none;
@@ -46,11 +46,11 @@ struct alignas(64) page_states {
     std::uint64_t gpu = 0;         ///< resident on the GPU
     std::uint64_t cpu = 0;         ///< resident on the CPU; both: read-duplicated; neither: never populated
     std::uint64_t discarded = 0;   ///< the contents have been given up
-    std::uint64_t readable = 0;    ///< mapped on the GPU, here or remotely: a read goes through
-    std::uint64_t writable = 0;    ///< a write or an atomic goes through
+    std::uint64_t readable = 0;    ///< mapped on the GPU, locally or remotely: a read succeeds
+    std::uint64_t writable = 0;    ///< a write or an atomic succeeds
     std::uint64_t used = 0;        ///< accessed by the GPU since it came (or was last counted)
     std::uint64_t arrived = 0;     ///< on the GPU because of a fault, and not counted yet
-    std::uint64_t prefetched = 0;  ///< of `arrived`, those that the prefetcher brought
+    std::uint64_t prefetched = 0;  ///< of `arrived`, pages that the prefetcher brought
 };
 static_assert(sizeof(page_states) == 64);
 

@@ -26,7 +26,7 @@ constexpr std::uint64_t features = channels * pooled_side * pooled_side;  // 512
 
 // The computation of a layer, for any accessors: the kernels and the host share it.
 
-/// Returns output `o` of the convolution: an eighth of the sum, but not below 0, so that sums stay small.
+/// Returns output `o` of the convolution: an eighth of the sum, so that sums stay small; not below 0.
 template <class Image, class Weight>
 ORCHARD_FN std::int32_t convolve_at(std::uint64_t o, const Image& image, const Weight& weight) {
     const std::uint64_t channel = o / (side * side);
