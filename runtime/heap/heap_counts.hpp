@@ -19,8 +19,8 @@ inline std::uint64_t sum_of(const device::heap_state& state, device::counter c) 
 
 /// The requests of kernels to one page class so far.
 struct class_requests {
-    std::uint64_t lanes = 0;  ///< answered with a page
-    std::uint64_t nulls = 0;  ///< lanes that got none
+    std::uint64_t lanes = 0;  ///< lanes that got a page
+    std::uint64_t nulls = 0;  ///< lanes that got null
     std::uint64_t groups = 0;
     std::uint64_t multi_lane_groups = 0;
 };

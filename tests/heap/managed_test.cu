@@ -45,7 +45,7 @@ TEST_P(heap_managed, gives_up_what_comes_back) {
         stamp(blocks);
         expect_stamped(blocks);
         free_all(blocks);
-        // The next request hands back what was freed.
+        // The next request returns the freed memory to the host.
         free_all({allocate_one(segments(1))});
         expect_valid();
         for (int i = 0; i < 1000 && stats().committed_bytes > segments(1); ++i) {

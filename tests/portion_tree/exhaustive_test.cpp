@@ -87,7 +87,7 @@ private:
 struct small_space {
     portion_shape shape;
     std::uint32_t length;   ///< of sequences
-    std::uint64_t reached;  ///< states, where all are enumerated
+    std::uint64_t reached;  ///< number of states, if all are enumerated
 };
 
 std::string name_of(const ::testing::TestParamInfo<small_space>& info) {

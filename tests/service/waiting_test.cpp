@@ -98,7 +98,7 @@ TEST_F(ServiceWaitingAhead, UsesTheSpillTierOnlyForWhoAsks) {
     EXPECT_EQ(host_.memory.commits().size(), 2u);
 }
 
-// A backing that is to hold only memory in use: segments that the host is collecting for a request count as in use.
+// A backing that should hold only memory in use: segments that the host is collecting for a request count as in use.
 TEST(ServiceWaitingAtOnce, WhatTheHostWaitsForIsNotGivenUp) {
     service_setup setup = rig::nothing_committed();
     setup.at_once = true;

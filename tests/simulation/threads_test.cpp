@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Simulations one after another, at the same time on several threads, and where none is allowed.
+/// Simulations one after another, several at the same time on different threads, and their rejection if started in a
+/// wrong place.
 
 #include <gtest/gtest.h>
 

@@ -15,11 +15,11 @@ namespace orchard {
 /// The known pattern of the accesses.
 enum class access_pattern : std::uint8_t {
     unknown,
-    same_index,  ///< in each step the lanes access the same index, each of its own array, and indices are random
+    same_index,  ///< in each step all lanes access the same random index, each in its own array
     random,      ///< each lane accesses random elements
     sequential,  ///< each lane reads from the first element to the last, in step with the others
     strided,     ///< each lane reads every n-th element, in step with the others
-    growth,      ///< each lane fills its array from the first element on, at a pace of its own
+    growth,      ///< each lane fills its array from the first element on, at its own pace
     graph_walk,  ///< each lane follows edges, in the memory of any lane
 };
 

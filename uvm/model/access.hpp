@@ -21,11 +21,11 @@ struct access {
     access_kind kind;
 };
 
-/// A warp's accesses in one step: the lanes that access something, ascending.
+/// A warp's accesses in one step: the lanes that make an access, ascending.
 using step_buffer = std::span<access, max_lanes>;
 
-/// The accesses of a kernel: of each warp a sequence of steps, in each of which each lane accesses at most one place.
-/// Patterns compute them, recorded traces have them. Deterministic.
+/// The accesses of a kernel: for each warp a sequence of steps, in each of which each lane makes at most one access.
+/// Patterns compute them, recorded traces contain them. Deterministic.
 class access_source {
 public:
     access_source() = default;
@@ -33,9 +33,9 @@ public:
     access_source& operator=(const access_source&) = delete;
     virtual ~access_source() = default;
 
-    /// Bytes of the managed space: every address is below it.
+    /// Returns the bytes of the managed space; every address is below it.
     [[nodiscard]] virtual std::uint64_t bytes() const = 0;
-    /// How many warps there are.
+    /// Returns the number of warps.
     [[nodiscard]] virtual std::uint32_t warps() const = 0;
     /// Writes the accesses of `warp` in its step `index` to `out` and returns their number; 0 means that the warp has
     /// ended. The steps of each warp are requested in order from 0; the last requested step may be requested again.

@@ -79,7 +79,7 @@ struct constant {
 /// Returns every constant as a line name=value; `parse_calibration` reads it back to the same.
 [[nodiscard]] std::string to_text(const calibration& c);
 
-/// `InvalidArgument` names the first constant that is out of range, and the range.
+/// Checks all constants. Errors: `InvalidArgument` names the first constant that is out of range, and the range.
 [[nodiscard]] absl::Status check(const calibration& c);
 
 }  // namespace orchard::uvm_model

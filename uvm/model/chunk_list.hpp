@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The 2 MiB chunks of GPU memory in use, by when they were last serviced. Rule E2 of docs/uvm.md.
+/// The 2 MiB chunks of GPU memory in use, ordered by their last service. Rule E2 of docs/uvm.md.
 
 #include <cstdint>
 #include <optional>
@@ -15,16 +15,16 @@ enum class chunk_index : std::uint32_t {};
 /// No chunk.
 inline constexpr chunk_index no_chunk{0xffffffffu};
 
-/// A list of chunks from old to young, and those that are free. A chunk is added at the young end, `mark_used` moves
-/// it there, and nothing else moves it: a hit does not.
-/// Source: `uvm_pmm_gpu.c: uvm_pmm_gpu_mark_root_chunk_used`, `pick_root_chunk_to_evict`.
-/// Cost: a few words an operation; 8 bytes a chunk that was ever in use.
+/// A list of the chunks in use from old to young, and the free chunks. A chunk is added at the young end, and
+/// `mark_used` moves it there. Nothing else moves it; a hit does not. Source: `uvm_pmm_gpu.c:
+/// uvm_pmm_gpu_mark_root_chunk_used`, `pick_root_chunk_to_evict`. Cost: a few words an operation; 8 bytes for each
+/// chunk that was ever in use.
 class chunk_list {
 public:
-    /// @param capacity  chunks that there are; memory is taken only for those that are used
+    /// @param capacity  number of chunks; memory is allocated only for those that are used
     explicit chunk_list(std::uint64_t capacity) : capacity_{capacity} {}
 
-    /// A free chunk, at the young end from now on; nothing where all are in use.
+    /// Takes a free chunk, puts it at the young end and returns it; returns nothing if all chunks are in use.
     std::optional<chunk_index> take() {
         if (!free_.empty()) {
             const chunk_index chunk = free_.back();
@@ -41,13 +41,13 @@ public:
         return chunk_index{number - 1};
     }
 
-    /// Gives a chunk in use back.
+    /// Returns a chunk in use to the free ones.
     void give_back(chunk_index chunk) {
         unlink(to_number(chunk));
         free_.push_back(chunk);
     }
 
-    /// A fault service or a migration has used the chunk.
+    /// Moves a chunk that a fault service or a migration has used to the young end.
     void mark_used(chunk_index chunk) {
         unlink(to_number(chunk));
         link(to_number(chunk));
@@ -62,13 +62,13 @@ public:
         return number == 0 ? std::nullopt : std::optional{chunk_index{number - 1}};
     }
 
-    /// The next younger one; nothing after the youngest.
+    /// Returns the next younger chunk; nothing after the youngest.
     [[nodiscard]] std::optional<chunk_index> younger(chunk_index chunk) const {
         const std::uint32_t number = links_[to_number(chunk)].younger;
         return number == 0 ? std::nullopt : std::optional{chunk_index{number - 1}};
     }
 
-    /// Chunks in use.
+    /// Returns the number of chunks in use.
     [[nodiscard]] std::uint64_t used() const { return used_; }
     [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
 

@@ -18,7 +18,7 @@ nanoseconds fault_buffer::first_arrival() const {
 void fault_buffer::sort() {
     const auto earlier = [](const fault& a, const fault& b) { return a.arrival < b.arrival; };
     const auto middle = entries_.begin() + static_cast<std::ptrdiff_t>(sorted_);
-    // Stable, so that entries of one moment stay in the order in which the model's warps made them.
+    // Stable, so that entries with the same time keep the order in which the model's warps made them.
     std::stable_sort(middle, entries_.end(), earlier);
     std::inplace_merge(entries_.begin(), middle, entries_.end(), earlier);
     sorted_ = entries_.size();

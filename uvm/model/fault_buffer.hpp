@@ -14,14 +14,14 @@ namespace orchard::uvm_model {
 
 /// Model time in nanoseconds from the model's beginning.
 using nanoseconds = std::int64_t;
-/// Later than all.
+/// Later than every other time.
 inline constexpr nanoseconds never = std::numeric_limits<nanoseconds>::max();
-/// The nearest whole number of nanoseconds.
+/// Returns the nearest whole number of nanoseconds.
 [[nodiscard]] inline nanoseconds whole(double ns) { return static_cast<nanoseconds>(std::llround(ns)); }
 
 /// One raw entry.
 struct fault {
-    nanoseconds arrival;  ///< when it is in the buffer
+    nanoseconds arrival;  ///< time when it is in the buffer
     std::uint64_t page;   ///< OS page of the managed space
     bool write;           ///< a write or an atomic
 };
@@ -39,7 +39,7 @@ struct fault_batch {
 /// has used up all entries that it knew of, or when a flush requires it.
 class fault_buffer {
 public:
-    /// An entry that arrives at `f.arrival`, which may be in the future.
+    /// Adds an entry that arrives at `f.arrival`, which may be in the future.
     void push(const fault& f) { entries_.push_back(f); }
 
     [[nodiscard]] bool empty() const { return entries_.empty(); }
@@ -53,16 +53,16 @@ public:
     void fetch(nanoseconds now, std::uint32_t most, fault_batch& out);
 
     /// Drops the entries that the driver knew of at the last fetch and did not take (`CACHED_PUT`), or with
-    /// `update_put` all that have arrived by `now`; entries that arrive later stay. Answers how many it has dropped.
-    /// Source: `uvm_gpu_replayable_faults.c: fault_buffer_flush_locked`.
+    /// `update_put` all that have arrived by `now`; entries that arrive later stay. Returns the number of dropped
+    /// entries. Source: `uvm_gpu_replayable_faults.c: fault_buffer_flush_locked`.
     std::uint64_t flush(nanoseconds now, bool update_put);
 
 private:
     void sort();
 
-    std::vector<fault> entries_;  ///< by arrival up to sorted_, as they were pushed from there on
+    std::vector<fault> entries_;  ///< by arrival up to sorted_, then in the order of `push`
     std::size_t sorted_ = 0;
-    std::size_t known_ = 0;  ///< of entries_, those before the put pointer that the driver has read
+    std::size_t known_ = 0;  ///< number of entries_ before the put pointer as last read by the driver
 };
 
 }  // namespace orchard::uvm_model

@@ -70,7 +70,7 @@ absl::Status gpu_warps::advance(nanoseconds until) {
         }
     }
     running_.resize(kept);
-    // The link's completed work is subtracted; its remaining work is kept.
+    // Work that the link has completed no longer counts; work that remains does.
     const auto now = static_cast<double>(until);
     if (link_start_ + link_busy_ < now) {
         link_start_ = now;

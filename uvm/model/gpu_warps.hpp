@@ -35,17 +35,17 @@ public:
     [[nodiscard]] bool alive() const { return !running_.empty() || !waiting_.empty(); }
     /// Returns the time when the first of the running warps continues; `never` if all wait. Cost: O(slots).
     [[nodiscard]] nanoseconds next_ready() const;
-    /// When the last warp that has ended did so.
+    /// Returns the time when the last of the ended warps ended.
     [[nodiscard]] nanoseconds end() const { return end_; }
 
     /// Lets every warp that does not wait run up to `until`. Between services, warps do not affect each other, so they
     /// run one after another. Errors: `InvalidArgument` for an access outside the space.
     absl::Status advance(nanoseconds until);
 
-    /// A replay at `now`: all that wait try again.
+    /// A replay at `now`: all waiting warps try again.
     void replay(nanoseconds now);
 
-    /// Steps that went through so far.
+    /// Returns the number of completed steps so far.
     [[nodiscard]] std::uint64_t steps() const { return steps_; }
     /// Adds accesses, hits and steps.
     void add_to(result& r) const;
@@ -56,11 +56,11 @@ private:
         std::uint32_t utlb;
         std::uint64_t step = 0;
         nanoseconds ready;
-        std::uint32_t missing = 0;  ///< pages in missing_
+        std::uint32_t missing = 0;  ///< number of pages in missing_
     };
     struct utlb {
         std::uint32_t outstanding = 0;
-        nanoseconds last = 0;  ///< when its last entry arrives
+        nanoseconds last = 0;  ///< time when its last entry arrives
     };
     /// A page that a waiting warp needs.
     struct need {
@@ -84,15 +84,15 @@ private:
     nanoseconds step_ns_;
 
     std::vector<slot> slots_;
-    std::vector<needs> missing_;          ///< by slot
-    std::vector<std::uint32_t> running_;  ///< slots that do not wait
-    std::vector<std::uint32_t> waiting_;  ///< slots that do
+    std::vector<needs> missing_;          ///< indexed by slot
+    std::vector<std::uint32_t> running_;  ///< slots whose warps do not wait
+    std::vector<std::uint32_t> waiting_;  ///< slots whose warps wait
     std::vector<utlb> utlbs_;
     std::array<access, max_lanes> lanes_{};
     std::uint32_t next_warp_ = 0;
     nanoseconds end_ = 0;
 
-    // The way to host memory, shared by all: from `link_start_` on it is busy for `link_busy_`.
+    // The link to host memory, which all warps share: from `link_start_` on it is busy for `link_busy_`.
     double link_start_ = 0;
     double link_busy_ = 0;
 

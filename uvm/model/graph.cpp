@@ -16,10 +16,10 @@ namespace {
 constexpr std::uint64_t of_order = 1;
 constexpr std::uint64_t of_ends = 2;
 
-/// Number r < `n` with a probability in proportion to (r + 1)^(-2/3): n times the cube of a uniform number.
+/// Returns a number r < `n` with a probability proportional to (r + 1)^(-2/3): n times the cube of a uniform number.
 std::uint64_t skewed(std::uint64_t bits, std::uint64_t n) { return below(below(below(bits, bits), bits), n); }
 
-/// Which vertex is the r-th.
+/// Returns the vertex of each rank.
 std::vector<std::uint32_t> shuffled(std::uint64_t n, std::uint64_t seed) {
     std::vector<std::uint32_t> order(n);
     std::iota(order.begin(), order.end(), 0u);
@@ -67,7 +67,7 @@ absl::StatusOr<csr> power_law(std::uint64_t vertices, std::uint64_t edges, std::
         const std::uint64_t to = skewed(random_bits(seed, of_ends, 2 * i + 1), vertices);
         return std::pair{order[from], order[to != from ? to : (to + 1) % vertices]};
     };
-    // Drawn twice, rather than kept: once for the lengths of the lists, once to fill them.
+    // Edges are drawn twice instead of being stored: once for the lengths of the lists, once to fill them.
     csr graph;
     graph.begin.assign(vertices + 1, 0);
     for (std::uint64_t i = 0; i < edges / 2; ++i) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Graphs that patterns walk.
+/// Graphs for the pattern graph-walk.
 
 #include <cstdint>
 #include <vector>
@@ -14,17 +14,18 @@ namespace orchard::uvm_model {
 
 /// Adjacency lists, one after another: those of vertex v are `to[begin[v]]` to `to[begin[v + 1] - 1]`.
 struct csr {
-    std::vector<std::uint64_t> begin;  ///< of each vertex, and their end
+    std::vector<std::uint64_t> begin;  ///< for each vertex, and the end of the last list
     std::vector<std::uint32_t> to;     ///< vertices
 
     [[nodiscard]] std::uint64_t vertices() const { return begin.empty() ? 0 : begin.size() - 1; }
     [[nodiscard]] std::uint64_t edges() const { return to.size(); }
 };
 
-/// Errors: InvalidArgument with the place where lists do not ascend, an edge leads nowhere, or there is no edge.
+/// Checks a graph. Errors: InvalidArgument, with the position, if lists do not ascend or an edge leads to no vertex,
+/// and if there is no edge.
 absl::Status validate(const csr& graph);
 
-/// Edges that `power_law` makes at most: 2^26, which take 256 MiB.
+/// The most edges that `power_law` makes: 2^26, which take 256 MiB.
 inline constexpr std::uint64_t max_generated_edges = 1ull << 26;
 
 /// Returns a random graph. The ends of edges are drawn so that the r-th vertex of n has a share proportional to

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The calls that move memory, or give it up, without a fault.
+/// The calls that move or discard memory without a fault.
 
 #include <bit>
 

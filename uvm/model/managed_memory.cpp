@@ -12,7 +12,7 @@
 namespace orchard::uvm_model {
 namespace {
 
-/// Regions that a chunk shared by truncated blocks has room for.
+/// The number of regions for which a chunk, shared by truncated blocks, has room.
 constexpr std::size_t slots = pages_per_segment / pages_per_big_page;
 
 std::uint32_t number_of(chunk_index chunk) { return static_cast<std::uint32_t>(chunk); }
@@ -31,8 +31,8 @@ void managed_space::provide(std::uint32_t index, const page_mask& pages, work& d
         blocks_[index].chunk = chunk;
         return;
     }
-    // A region's chunk may be evicted for the next region's where memory is that short; then again, until all are
-    // there.
+    // If memory is very short, a region's chunk may be evicted for the next region's. Repeats until all regions have a
+    // chunk.
     for (bool all = false; !all;) {
         all = true;
         for (std::uint32_t r = 0; r < regions_of(blocks_[index]); ++r) {

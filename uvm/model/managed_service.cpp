@@ -25,7 +25,7 @@ work managed_space::service(std::uint32_t index, const block_faults& faults) {
     }
     const block_faults there = remote_of(block, open);
     const block_faults here = open.without(there);
-    const bool one_place = there.all().empty();  // else there is no prefetch
+    const bool one_place = there.all().empty();  // otherwise there is no prefetch
     if (!one_place) {
         map_host_memory(index, there);
     }
@@ -49,7 +49,7 @@ block_faults managed_space::remote_of(const va_block& block, const block_faults&
     const page_mask cpu = mask(block.segment, &page_states::cpu);
     block_faults there;
     if (block.advised.preferred == policy::place::cpu) {
-        // Pages that are on the GPU alone and only lack a mapping stay.
+        // Pages that are only on the GPU and only lack a mapping stay.
         there = open.without({gpu.without(cpu), gpu.without(cpu)});
     } else if (block.advised.preferred == policy::place::none && block.advised.accessed_by) {
         const page_mask remote = cpu.without(gpu);
@@ -124,7 +124,8 @@ void managed_space::bring(std::uint32_t index, const block_faults& faults, const
         s.readable |= in;
         s.writable |= in & ~s.cpu & ~s.discarded;
         s.writable &= ~(in & s.cpu);
-        // A page that was accessed remotely before starts anew; that it was touched is kept by `count_use` below.
+        // A page that was accessed remotely before is counted anew; `count_use` below keeps the fact that it was
+        // touched.
         s.arrived |= coming;
         s.prefetched |= coming & prefetched.words[w];
         touched_[block.segment * words_per_segment + w] |= s.used & coming;

@@ -20,7 +20,7 @@ namespace orchard::uvm_model {
 
 /// The work of one service, or of one call; its cost is computed from this.
 struct work {
-    std::uint32_t pages = 0;  ///< pages that faulted and were seen to
+    std::uint32_t pages = 0;  ///< pages that faulted and were serviced
     std::uint64_t pages_in = 0;
     std::uint64_t pages_out = 0;
     std::uint32_t copies_in = 0;   ///< runs of consecutive pages, whether they faulted or were prefetched
@@ -32,8 +32,8 @@ struct work {
 
 /// The faults of one batch in one VA block.
 struct block_faults {
-    page_mask read;   ///< pages that only reads faulted on
-    page_mask write;  ///< pages that a write or an atomic faulted on
+    page_mask read;   ///< pages with faults of reads only
+    page_mask write;  ///< pages with a fault of a write or an atomic
     [[nodiscard]] page_mask all() const { return read | write; }
     [[nodiscard]] block_faults without(const block_faults& other) const {
         return {read.without(other.read), write.without(other.write)};
@@ -42,11 +42,11 @@ struct block_faults {
 
 /// A managed space that begins at a multiple of 2 MiB, and the memory of one GPU.
 ///
-/// Nothing is on the GPU or the CPU at first. Every function that is given a range takes whole OS pages inside the
-/// space; `InvalidArgument` otherwise, and nothing has changed. 608 bytes a segment (24 GB: 7.5 MB).
+/// Initially no page is on the GPU or the CPU. Every function with a range takes whole OS pages inside the space;
+/// otherwise it returns `InvalidArgument` and changes nothing. 608 bytes for each segment (24 GB: 7.5 MB).
 class managed_space {
 public:
-    /// @param bytes  of the space: whole OS pages, above 0
+    /// @param bytes  size of the space: whole OS pages, above 0
     /// @param chunks  2 MiB chunks of GPU memory; at least 1
     managed_space(std::uint64_t bytes, std::uint64_t chunks);
 
@@ -57,20 +57,21 @@ public:
     [[nodiscard]] page_states& states(std::uint64_t word) { return states_[word]; }
     [[nodiscard]] const page_states& states(std::uint64_t word) const { return states_[word]; }
 
-    /// The index of the VA block that OS page `page` of the space is in. Cost: a list of the segment's blocks.
+    /// Returns the index of the VA block that contains OS page `page` of the space. Cost: follows the list of the
+    /// segment's blocks.
     [[nodiscard]] std::uint32_t block_of(std::uint64_t page) const;
     [[nodiscard]] const va_block& block(std::uint32_t index) const { return blocks_[index]; }
     [[nodiscard]] std::uint32_t blocks() const { return static_cast<std::uint32_t>(blocks_.size()); }
-    /// The first page of a segment, by its number in the space.
+    /// Returns the number in the space of the first page of a segment.
     [[nodiscard]] static std::uint64_t first_page(std::uint32_t segment) {
         return std::uint64_t{segment} * pages_per_segment;
     }
-    /// One kind of state of all pages of a segment.
+    /// Returns one kind of state of all pages of a segment.
     [[nodiscard]] page_mask mask(std::uint32_t segment, std::uint64_t page_states::*kind) const;
 
-    /// Services the faults of a batch in one VA block: rules P1 to P5, F3, E1 to E3 and section 4 of docs/uvm.md.
-    /// Pages in `faults` are of the block. Faults that need nothing any more are counted as stale.
-    /// Source: `uvm_gpu_replayable_faults.c: service_fault_batch_block`, `uvm_va_block.c: uvm_va_block_service_locked`,
+    /// Services the faults of a batch in one VA block: rules P1 to P5, F3, E1 to E3 and section 4 of docs/uvm.md. Pages
+    /// in `faults` belong to the block. Faults that require no work any more are counted as stale. Source:
+    /// `uvm_gpu_replayable_faults.c: service_fault_batch_block`, `uvm_va_block.c: uvm_va_block_service_locked`,
     /// `uvm_va_block_select_residency`, `uvm_va_block_make_resident`.
     work service(std::uint32_t block, const block_faults& faults);
 
@@ -80,7 +81,7 @@ public:
     /// `uvm_va_range_set_read_duplication`.
     absl::Status advise(byte_range range, advice what);
 
-    /// `cudaMemPrefetchAsync`: brings all of the range `to` there, without the tree, and marks chunks young. With
+    /// Models `cudaMemPrefetchAsync`: brings all of the range to `to`, without the tree, and marks chunks young. With
     /// read-mostly it makes copies. Source: `uvm_migrate.c: uvm_va_block_migrate_locked`.
     absl::StatusOr<work> prefetch(byte_range range, processor to);
 
@@ -95,7 +96,7 @@ public:
     /// Counts the pages that are on the GPU now as brought, and as used or unused, and sets the counts that belong to
     /// the end.
     void close(result& r);
-    /// The counts; steps, accesses, batches and time are the caller's.
+    /// Returns the counts; the caller maintains steps, accesses, batches and time.
     [[nodiscard]] result& counts() { return counts_; }
 
     /// Checks every page's state, every block's memory and every chunk against each other. Errors: `Internal` names the
@@ -157,11 +158,11 @@ private:
 
     std::uint64_t bytes_;
     std::vector<page_states> states_;              ///< 8 a segment
-    std::vector<std::uint64_t> touched_;           ///< like a word of `states_`: accessed, as far as counted
+    std::vector<std::uint64_t> touched_;           ///< as a word of `states_`: pages already counted as accessed
     std::vector<va_block> blocks_;                 ///< block i < segments is the first of segment i
-    std::vector<std::vector<chunk_index>> parts_;  ///< of truncated blocks: the chunk of each region
+    std::vector<std::vector<chunk_index>> parts_;  ///< for truncated blocks: the chunk of each region
     chunk_list chunks_;
-    std::vector<chunk_content> contents_;  ///< by chunk
+    std::vector<chunk_content> contents_;  ///< indexed by chunk
     std::vector<chunk_index> shared_;      ///< chunks of truncated blocks
     std::uint64_t active_ = 0;
     std::uint64_t peak_active_ = 0;

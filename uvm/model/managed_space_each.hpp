@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Going through the VA blocks of a range; for the sources of `managed_space` only.
+/// Iteration over the VA blocks of a range; for the sources of `managed_space` only.
 
 #include <algorithm>
 #include <cstdint>

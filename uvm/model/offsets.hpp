@@ -15,7 +15,7 @@
 
 namespace orchard::uvm_model {
 
-/// One lane's access in one step of its warp, before anything is laid out.
+/// One lane's access in one step of its warp, without a layout.
 struct offset_access {
     std::uint64_t thread;  ///< the thread that owns the memory
     std::uint64_t offset;  ///< bytes from its beginning
@@ -38,7 +38,8 @@ public:
     virtual std::size_t step(std::uint32_t warp, std::uint64_t index, offset_buffer out) = 0;
 };
 
-/// `accesses` where `where` places them. Threads and offsets must be within its memory. Cost: a few ns an access more.
+/// Returns `accesses` as placed by `where`. Threads and offsets must be within its memory. Cost: a few ns more for each
+/// access.
 std::unique_ptr<access_source> placed(std::unique_ptr<offset_source> accesses, const placement& where);
 
 /// Returns the inverse: the offsets of accesses that were placed by `where`, so that a trace recorded under one layout

@@ -20,7 +20,7 @@ inline constexpr std::uint32_t pages_per_big_page = static_cast<std::uint32_t>(b
 /// Words of 64 pages in a segment: 8.
 inline constexpr std::uint32_t words_per_segment = pages_per_segment / 64;
 
-/// OS pages [first, end) of a segment, by their place in it; empty where `end` <= `first`.
+/// OS pages [first, end) of a segment, by their index in it; empty if `end` <= `first`.
 struct page_range {
     std::uint32_t first = 0;
     std::uint32_t end = 0;
@@ -28,7 +28,7 @@ struct page_range {
     friend constexpr bool operator==(const page_range&, const page_range&) = default;
 };
 
-/// A set of pages of one segment. All operations are at most 8 words.
+/// A set of pages of one segment. All operations process at most 8 words.
 class page_mask {
 public:
     constexpr page_mask() = default;
@@ -56,7 +56,7 @@ public:
         }
         return n;
     }
-    /// Pages of the set in `range`.
+    /// Returns the number of pages of the set in `range`.
     [[nodiscard]] constexpr std::uint32_t count(page_range range) const {
         std::uint32_t n = 0;
         for (std::uint32_t w = range.first / 64; w < words_per_segment && w * 64 < range.end; ++w) {
@@ -75,7 +75,7 @@ public:
         return n;
     }
 
-    /// Calls `f(page)` for each page, ascending, until it answers false.
+    /// Calls `f(page)` for each page, ascending, until it returns false.
     template <class F>
     constexpr void each_while(F&& f) const {
         for (std::uint32_t w = 0; w < words_per_segment; ++w) {
@@ -87,7 +87,7 @@ public:
         }
     }
 
-    /// Without the pages of `other`.
+    /// Returns the set without the pages of `other`.
     [[nodiscard]] constexpr page_mask without(const page_mask& other) const {
         page_mask result = *this;
         for (std::uint32_t w = 0; w < words_per_segment; ++w) {
@@ -111,7 +111,7 @@ public:
     friend constexpr page_mask operator&(page_mask a, const page_mask& b) { return a &= b; }
     friend constexpr bool operator==(const page_mask&, const page_mask&) = default;
 
-    /// The pages of `range` in word `w`.
+    /// Returns the pages of `range` in word `w`.
     [[nodiscard]] static constexpr std::uint64_t bits_in(page_range range, std::uint32_t w) {
         const std::uint32_t first = range.first > w * 64 ? range.first - w * 64 : 0;
         const std::uint32_t end = range.end < w * 64 + 64 ? range.end - w * 64 : 64;
@@ -124,7 +124,7 @@ public:
     std::array<std::uint64_t, words_per_segment> words{};  ///< lowest page in the least significant bit
 };
 
-/// How many big pages hold a page of `mask`.
+/// Returns the number of big pages that contain a page of `mask`.
 [[nodiscard]] constexpr std::uint32_t big_pages_of(const page_mask& mask) {
     std::uint32_t n = 0;
     for (const std::uint64_t word : mask.words) {

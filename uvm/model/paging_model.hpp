@@ -22,8 +22,8 @@ namespace orchard::uvm_model {
 
 /// The parameters of a model.
 struct configuration {
-    std::uint64_t bytes = 0;  ///< of the managed space: whole OS pages, at most 32 TiB
-    /// Bytes of GPU memory: whole 2 MiB chunks, at least one; nothing: unlimited.
+    std::uint64_t bytes = 0;  ///< size of the managed space: whole OS pages, at most 32 TiB
+    /// Bytes of GPU memory: whole 2 MiB chunks, at least one; empty: unlimited.
     std::optional<std::uint64_t> capacity = std::nullopt;
     calibration machine = {};  ///< `calibration_of`, `parse_calibration`
 };
@@ -39,32 +39,32 @@ struct configuration {
 /// thread-safe. Pages keep their locations from run to run.
 class paging_model {
 public:
-    /// `InvalidArgument`: bytes or capacity as above, or a constant out of range.
+    /// Errors: `InvalidArgument` if bytes or capacity violate the conditions above, or a constant is out of range.
     static absl::StatusOr<paging_model> create(const configuration& c);
 
-    /// `managed_space::advise`. Takes no modelled time.
+    /// As `managed_space::advise`. Takes no modelled time.
     absl::Status advise(byte_range range, advice what) { return space_->advise(range, what); }
-    /// `managed_space::prefetch`. Its time counts towards the next run.
+    /// As `managed_space::prefetch`. Its time counts towards the next run.
     absl::Status prefetch(byte_range range, processor to);
-    /// `managed_space::discard`. Takes no modelled time.
+    /// As `managed_space::discard`. Takes no modelled time.
     absl::Status discard(byte_range range) { return space_->discard(range); }
     /// As `managed_space::populate`. Only its evictions take modelled time.
     absl::Status populate(byte_range range, processor at);
 
-    /// Runs a kernel to its end and answers all counts since the last run ended. `InvalidArgument`: the source's space
-    /// is larger than the model's, or an access lies outside it. `Aborted`: `max_idle_batches` batches went by
-    /// without one step of any warp. After an error the model's memory is valid, but the counts are of half a run.
-    /// Cost: a few nanoseconds for each access that hits, beside what the source takes; for a batch about 10 us a VA
-    /// block, and a few nanoseconds for each page that any warp waits for.
+    /// Runs a kernel to its end and returns all counts since the last run ended. Errors: `InvalidArgument` if the
+    /// source's space is larger than the model's, or if an access lies outside it; `Aborted` after `max_idle_batches`
+    /// batches without one step of any warp. After an error the model's memory is valid, but the counts belong to an
+    /// incomplete run. Cost: the cost of the source, plus a few nanoseconds for each access that hits; for a batch
+    /// about 10 us for each VA block, and a few nanoseconds for each page that any warp waits for.
     absl::StatusOr<result> run(access_source& source);
 
     /// Returns the state of the memory.
     [[nodiscard]] const managed_space& space() const { return *space_; }
-    /// `managed_space::validate`.
+    /// As `managed_space::validate`.
     [[nodiscard]] absl::Status validate() const { return space_->validate(); }
     [[nodiscard]] const calibration& machine() const { return machine_; }
 
-    /// Batches without progress after which `run` gives up.
+    /// The number of batches without progress after which `run` gives up.
     static constexpr std::uint64_t max_idle_batches = 100'000;
 
 private:
@@ -79,7 +79,7 @@ private:
     fault_buffer buffer_;
     fault_batch batch_;
     nanoseconds now_ = 0;  ///< the driver's clock
-    double extra_ns_ = 0;  ///< of calls since the last run
+    double extra_ns_ = 0;  ///< time of calls since the last run
     bool awake_ = false;   ///< the driver has just replayed and checks again before it sleeps
 };
 

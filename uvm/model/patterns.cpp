@@ -14,7 +14,7 @@ namespace orchard::uvm_model {
 
 namespace {
 
-// Streams of random numbers, beside those of threads and warps.
+// Streams of random numbers, in addition to those of threads and warps.
 constexpr std::uint64_t of_paces = 1ull << 62;
 constexpr std::uint64_t of_starts = 1ull << 61;
 
@@ -42,13 +42,13 @@ struct shape {
 
     std::uint64_t threads;
     std::uint64_t element_bytes;
-    std::uint64_t elements;  // of a thread
+    std::uint64_t elements;  // elements of a thread
     std::uint64_t accesses;
     std::uint64_t seed;
 };
 
-/// Reads of a thread's own memory, all lanes in every step: `rule(shape, of, step)` is the element, where `of` is the
-/// thread, or the warp where `Rule::one_for_all`: then it is that of all its lanes.
+/// Reads of a thread's own memory, by all lanes in every step: `rule(shape, of, step)` returns the element. `of` is the
+/// thread; with `Rule::one_for_all` it is the warp, and the element is that of all its lanes.
 template <class Rule>
 class own_reads final : public offset_source {
 public:
@@ -92,10 +92,10 @@ struct strided_rule {
     static constexpr bool one_for_all = true;
     std::uint64_t stride;  // elements, at most as many as a thread has
 
-    /// Column by column of a matrix with rows of a stride; the last row may be shorter.
+    /// Column by column of a matrix whose rows are one stride long; the last row may be shorter.
     std::uint64_t operator()(const shape& s, std::uint64_t, std::uint64_t index) const {
         const std::uint64_t in_sweep = index % s.elements;
-        const std::uint64_t rows = s.elements / stride;  // whole ones
+        const std::uint64_t rows = s.elements / stride;  // complete rows
         const std::uint64_t longer = s.elements % stride;
         const std::uint64_t in_longer = longer * (rows + 1);
         if (in_sweep < in_longer) {
@@ -106,8 +106,8 @@ struct strided_rule {
     }
 };
 
-/// Every lane has a pace of 1 to 256 elements in 256 steps, and one lane of each warp the fastest, so that no step is
-/// empty.
+/// Every lane has a pace of 1 to 256 elements in 256 steps. One lane of each warp has the fastest pace, so that no step
+/// is empty.
 class growth_writes final : public offset_source {
 public:
     explicit growth_writes(const shape& of) : shape_{of} {}
@@ -184,7 +184,7 @@ public:
 
 private:
     [[nodiscard]] std::uint64_t degree(std::uint64_t v) const { return graph_->begin[v + 1] - graph_->begin[v]; }
-    /// A random vertex that has edges: the next such one from a random place on.
+    /// Returns a random vertex that has edges: the next one from a random vertex on.
     [[nodiscard]] std::uint64_t any_vertex(std::uint64_t thread, std::uint64_t index) const {
         std::uint64_t v = below(random_bits(shape_.seed, of_starts + thread, index), graph_->vertices());
         while (degree(v) == 0) {
@@ -199,7 +199,7 @@ private:
 
     shape shape_;
     std::shared_ptr<const csr> graph_;
-    std::uint64_t per_thread_;          // edges
+    std::uint64_t per_thread_;          // edges of each thread
     std::vector<std::uint64_t> edges_;  // of each thread, in its warp's step
     std::vector<std::uint64_t> steps_;  // of each warp: the last requested step
 };

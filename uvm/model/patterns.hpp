@@ -17,7 +17,7 @@
 
 namespace orchard::uvm_model {
 
-/// Which pattern. `name` as on the command line.
+/// Identifies a pattern. `name` as on the command line.
 enum class pattern : std::uint8_t { random, same_index, sequential, strided, graph_walk, growth };
 
 struct pattern_entry {
@@ -25,9 +25,9 @@ struct pattern_entry {
     std::string_view name;
     std::string_view help;
 };
-/// All patterns, in the order of the enumeration.
+/// Returns all patterns, in the order of the enumeration.
 std::span<const pattern_entry> patterns();
-/// The pattern called `name`. Errors: InvalidArgument with the names that there are.
+/// Returns the pattern called `name`. Errors: InvalidArgument with the known names.
 absl::StatusOr<pattern> pattern_named(std::string_view name);
 
 /// The parameters of a pattern.
@@ -36,8 +36,8 @@ struct pattern_parameters {
     std::uint64_t accesses_per_thread = 1000;
     std::uint64_t seed = 1;
     std::uint64_t stride = 4096;       ///< `strided`: bytes, a multiple of the element's
-    std::uint64_t vertices = 0;        ///< `graph_walk`, where no graph is given: 0 takes one for 16 elements
-    std::shared_ptr<const csr> graph;  ///< `graph_walk`: null makes one that fills the memory
+    std::uint64_t vertices = 0;        ///< `graph_walk` without a graph: 0 means one vertex for 16 elements
+    std::shared_ptr<const csr> graph;  ///< `graph_walk`: null: creates one that fills the memory
 };
 
 /// Returns the graph that `graph_walk` uses if none is given. Errors: those of `placement::create` and of `power_law`.
@@ -49,7 +49,7 @@ absl::StatusOr<std::shared_ptr<const csr>> graph_for(const pattern_parameters& o
 /// InvalidArgument if it does not fit the threads' memory. Cost: O(1); for a graph: its edges, and 8 B for each thread.
 absl::StatusOr<std::unique_ptr<offset_source>> make_offsets(pattern which, const pattern_parameters& of);
 
-/// The same, placed: `placed(make_offsets(...), placement::create(of.memory))`.
+/// Returns the placed accesses: `placed(make_offsets(...), placement::create(of.memory))`.
 absl::StatusOr<std::unique_ptr<access_source>> make_pattern(pattern which, const pattern_parameters& of);
 
 }  // namespace orchard::uvm_model

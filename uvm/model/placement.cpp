@@ -13,7 +13,7 @@ namespace orchard::uvm_model {
 namespace {
 
 constexpr std::uint64_t max_threads = std::uint64_t{max_trace_warps} * max_lanes;
-constexpr std::uint64_t max_thread_bytes = 1ull << 43;  // as a lane of a warp chunk may have
+constexpr std::uint64_t max_thread_bytes = 1ull << 43;  // the limit for a lane of a warp chunk
 constexpr std::uint64_t max_space_bytes = 1ull << 55;
 
 absl::Status check(const thread_memory& m) {
@@ -52,7 +52,8 @@ absl::StatusOr<placement> placement::create(const thread_memory& of) {
         p.lane_bytes_ = rounded_up(of.bytes_per_thread, lane_alignment);
         p.chunk_bytes_ = p.lane_bytes_ * max_lanes;
     } else {
-        // As the heap: a tile holds an element, and rests lie in tail rows where elements are not above an OS page.
+        // As in the heap: a tile holds an element, and rests lie in tail rows if elements are not larger than an OS
+        // page.
         const tile t = std::max(of.how.turn, tile_of(std::max(of.element_bytes, bytes_of(smallest_tile))));
         const auto map_of = [&](std::uint32_t width) {
             return of.element_bytes <= os_page_bytes ? lane_map::with_tail_rows(t, width, of.bytes_per_thread)

@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Where the bytes of threads lie in a managed space, when every thread has the same number of them: the layout within
-/// a warp chunk, and the chunks one after another as the heap's service places them.
+/// The addresses of the bytes of threads in a managed space, if all threads have equally many: the layout within a warp
+/// chunk, and the chunks one after another as the heap's service places them.
 
 #include <cstdint>
 
@@ -18,7 +18,7 @@ namespace orchard::uvm_model {
 struct thread_memory {
     std::uint64_t threads = 1024;
     std::uint64_t bytes_per_thread = 64 << 10;
-    std::uint64_t element_bytes = 4;  ///< a power of two, to 64 KiB: no element lies in two tiles
+    std::uint64_t element_bytes = 4;  ///< a power of two, at most 64 KiB, so that no element lies in two tiles
     layout how = layout::linear();    ///< `linear` or `interleaved`
     lane_order order = lane_order::ascending;
     portion_policy portions = portion_policy::packed;
@@ -41,23 +41,23 @@ struct thread_byte {
 /// leaves of 64 KiB, `padded` in twice the next power of two of leaves. Each larger chunk begins a block of its own.
 class placement {
 public:
-    /// Errors: InvalidArgument with the number for 0 or more than 2^27 threads, 0 or more than 2^43 bytes each, a space
-    /// of more than 2^55 bytes, elements that are no power of two up to 64 KiB or do not fill a thread's bytes once,
-    /// and the layout `automatic`.
+    /// Errors: InvalidArgument with the number, for 0 or more than 2^27 threads, 0 or more than 2^43 bytes each, a
+    /// space of more than 2^55 bytes, an element size that is no power of two up to 64 KiB or does not divide a
+    /// thread's bytes, and the layout `automatic`.
     static absl::StatusOr<placement> create(const thread_memory& of);
 
     [[nodiscard]] const thread_memory& memory() const { return memory_; }
-    /// Bytes of the space: whole VA blocks.
+    /// Returns the bytes of the space: whole VA blocks.
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     [[nodiscard]] std::uint32_t warps() const { return warps_; }
-    /// Lanes of a warp.
+    /// Returns the lanes of a warp.
     [[nodiscard]] std::uint32_t width(std::uint32_t warp) const { return warp + 1 == warps_ ? last_width_ : max_lanes; }
 
-    /// Where a warp's chunk begins. Cost: a division.
+    /// Returns the address of a warp's chunk. Cost: a division.
     [[nodiscard]] std::uint64_t chunk(std::uint32_t warp) const {
         return warp / chunks_per_group_ * group_bytes_ + warp % chunks_per_group_ * chunk_bytes_;
     }
-    /// Where a byte of a lane lies in its warp's chunk. Cost: as `lane_map::offset_of`.
+    /// Returns the offset of a lane's byte in its warp's chunk. Cost: as `lane_map::offset_of`.
     [[nodiscard]] std::uint64_t in_chunk(std::uint32_t warp, std::uint32_t lane, std::uint64_t offset) const {
         if (linear()) {
             return lane * lane_bytes_ + offset;
@@ -65,7 +65,7 @@ public:
         const lane_map& map = warp + 1 == warps_ ? last_map_ : map_;
         return map.offset_of(position_of(memory_.order, map.width, lane), offset);
     }
-    /// Where byte `offset` < `bytes_per_thread` of `thread` lies.
+    /// Returns the address of byte `offset` < `bytes_per_thread` of `thread`.
     [[nodiscard]] std::uint64_t address(std::uint64_t thread, std::uint64_t offset) const {
         const auto warp = static_cast<std::uint32_t>(thread / max_lanes);
         return chunk(warp) + in_chunk(warp, static_cast<std::uint32_t>(thread % max_lanes), offset);
@@ -83,11 +83,11 @@ private:
     std::uint64_t bytes_ = 0;
     std::uint32_t warps_ = 0;
     std::uint32_t last_width_ = 0;
-    std::uint64_t lane_bytes_ = 0;  // linear: from lane to lane
+    std::uint64_t lane_bytes_ = 0;  // linear: distance from lane to lane
     lane_map map_;
     lane_map last_map_;
-    std::uint64_t chunk_bytes_ = 0;       // from chunk to chunk in a group
-    std::uint32_t chunks_per_group_ = 1;  // that share a VA block
+    std::uint64_t chunk_bytes_ = 0;       // distance from chunk to chunk in a group
+    std::uint32_t chunks_per_group_ = 1;  // chunks that share a VA block
     std::uint64_t group_bytes_ = 0;
 };
 

@@ -28,7 +28,8 @@ struct tree {
         grow(big, faulted);
     }
 
-    /// `grow_fault_granularity`: the head, each big page and the tail as wholes; a block without a big page at once.
+    /// `grow_fault_granularity`: the head, each big page and the tail grow as wholes; a block without a big page grows
+    /// as one.
     void grow(page_range big, const page_mask& faulted) {
         if (big.end == 0) {
             grow_one(block, faulted);
@@ -61,12 +62,12 @@ struct tree {
         if (best.end == 0) {
             return {};
         }
-        // The driver clamps before it takes the ghosts off, so a node that reaches into them starts at `ghosts` pages.
+        // The driver clamps before it subtracts the ghosts, so a node that includes ghosts starts at `ghosts` pages.
         const std::uint32_t begin = best.first < ghosts ? ghosts : best.first - ghosts;
         return {block.first + begin, block.first + best.end - ghosts};
     }
 
-    /// The pages of leaves [first, end), without ghosts.
+    /// Returns the pages of leaves [first, end), without ghosts.
     [[nodiscard]] page_range pages_of(std::uint32_t first, std::uint32_t end) const {
         return {block.first + (first > ghosts ? first - ghosts : 0), block.first + (end > ghosts ? end - ghosts : 0)};
     }
@@ -82,7 +83,7 @@ page_mask prefetch_mask(page_range block, const page_mask& resident, const page_
     (faulted & page_mask(block)).each_while([&](std::uint32_t page) {
         const page_range region = t.region_of(page, threshold);
         result.add(region);
-        return region.end != block.end;  // pages after this one could only repeat what reaches the block's end
+        return region.end != block.end;  // later pages could only repeat a region that ends at the block's end
     });
     return result.without(faulted);
 }

@@ -11,14 +11,14 @@
 
 namespace orchard::uvm_model {
 
-/// Per cent of a node that have to be passed (`uvm_perf_prefetch_threshold`).
+/// The percentage of a node that must be exceeded (`uvm_perf_prefetch_threshold`).
 inline constexpr std::uint32_t prefetch_threshold = 51;
 
 /// Returns the pages that the driver brings in addition to `faulted` when these are serviced together.
 ///
-/// The VA block is the pages `block` of its segment: all 512, or fewer where a policy boundary has truncated it. The
-/// tree has a leaf for each of its pages; where the block begins inside a big page, as many leaves more before them
-/// ("ghost leaves", never resident), so that big pages are nodes. Nodes end with the last leaf.
+/// The VA block is the pages `block` of its segment: all 512, or fewer if a policy boundary has truncated it. The
+/// tree has a leaf for each page of the block. If the block begins inside a big page, the tree also has leaves for the
+/// missing pages before it ("ghost leaves", never resident), so that big pages are nodes. Nodes end with the last leaf.
 ///
 ///     block [5, 40), big pages of 16       tree:  5 ghosts | 5..15 | 16..31 | 32..39
 ///     grown as a whole when one faults:                      head    big      tail

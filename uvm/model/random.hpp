@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Random numbers that are a function of their place and not of a state: the same on every machine, in any order.
+/// Random numbers that are a function of their position instead of a state: the same on every machine, in any order.
 
 #include <cstdint>
 
@@ -17,13 +17,13 @@ constexpr std::uint64_t mix(std::uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/// 64 random bits for place `index` of `stream`; `seed` is the whole generator's.
+/// Returns 64 random bits for position `index` of `stream`; `seed` belongs to the whole generator.
 constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
     return mix(mix(mix(seed) ^ stream) ^ index);
 }
 
-/// A number below `bound`, which is not 0, from 64 random bits: the upper word of the product. The bias is at most
-/// bound / 2^64.
+/// Returns a number below `bound`, which is not 0, from 64 random bits: the upper word of the product. The bias is at
+/// most bound / 2^64.
 constexpr std::uint64_t below(std::uint64_t bits, std::uint64_t bound) {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(bits) * bound >> 64);
 }

@@ -11,12 +11,12 @@
 
 namespace orchard::uvm_model {
 
-/// Counts since the last run ended (or since the model was made): of calls between runs and of the run after them.
-/// Pages are OS pages, 4 KiB. All of one run are the same each time.
+/// Counts since the last run ended (or since the model was created), including the calls between runs and the next run.
+/// Pages are OS pages, 4 KiB. All counts of one run are the same each time.
 struct result {
     // accesses, of lanes
     std::uint64_t accesses = 0;         ///< all; each ends on GPU memory or on host memory
-    std::uint64_t hits = 0;             ///< those that went through at once
+    std::uint64_t hits = 0;             ///< those that succeeded at once
     std::uint64_t remote_accesses = 0;  ///< those that ended on host memory
     std::uint64_t remote_bytes = 0;     ///< bytes moved by these accesses
     std::uint64_t steps = 0;            ///< of warps
@@ -24,27 +24,27 @@ struct result {
     // faults
     std::uint64_t raw_faults = 0;       ///< entries that the driver fetched
     std::uint64_t distinct_faults = 0;  ///< of these, pages that differ within their batch
-    std::uint64_t stale_faults = 0;     ///< of the distinct ones, those with nothing left to do
+    std::uint64_t stale_faults = 0;     ///< distinct faults that required no work any more
     std::uint64_t flushed_faults = 0;   ///< entries dropped by flushes, which fault again
     std::uint64_t batches = 0;
-    std::uint64_t block_services = 0;  ///< VA blocks serviced, once each batch
+    std::uint64_t block_services = 0;  ///< VA blocks serviced, counted once for each batch
 
     // pages that came to the GPU, and left it
     std::uint64_t demand_pages = 0;        ///< moved because they faulted
-    std::uint64_t prefetched_pages = 0;    ///< moved because the driver's prefetcher wanted them
+    std::uint64_t prefetched_pages = 0;    ///< moved by the driver's prefetcher
     std::uint64_t explicit_pages = 0;      ///< moved by `prefetch`
-    std::uint64_t populated_pages = 0;     ///< came to be there for the first time, or after a discard: nothing moved
+    std::uint64_t populated_pages = 0;     ///< placed for the first time, or after a discard: no data moved
     std::uint64_t written_back_pages = 0;  ///< moved to the CPU: by eviction, or by `prefetch`
     std::uint64_t copied_out_pages = 0;    ///< of these, pages that also stayed on the GPU (read-mostly)
     std::uint64_t dropped_pages = 0;       ///< left without being moved: discarded, or a copy of the CPU's page
     std::uint64_t copies_in = 0;           ///< runs of consecutive pages moved to the GPU
-    std::uint64_t copies_out = 0;          ///< and to the CPU
+    std::uint64_t copies_out = 0;          ///< runs of consecutive pages moved to the CPU
     std::uint64_t evictions = 0;           ///< 2 MiB chunks
 
     // use of pages that came by a fault or its prefetching (moved or populated), counted when they leave or at the end
     std::uint64_t brought_pages = 0;
-    std::uint64_t brought_used_pages = 0;  ///< accessed while they were there
-    std::uint64_t brought_big_pages = 0;   ///< big pages (64 KiB) of which any page came, once for each stay
+    std::uint64_t brought_used_pages = 0;  ///< accessed while they were on the GPU
+    std::uint64_t brought_big_pages = 0;   ///< big pages (64 KiB) of which any page was brought, once for each stay
     std::uint64_t brought_used_big_pages = 0;
     std::uint64_t tree_pages = 0;       ///< of `brought_pages`, pages that the prefetcher brought
     std::uint64_t tree_used_pages = 0;  ///< of these, accessed
@@ -59,15 +59,15 @@ struct result {
 
     double seconds = 0;  ///< modelled time
 
-    /// Bytes moved to the GPU, for whatever reason.
+    /// Returns the bytes moved to the GPU, for any reason.
     [[nodiscard]] std::uint64_t bytes_in() const {
         return (demand_pages + prefetched_pages + explicit_pages) * os_page_bytes;
     }
-    /// Bytes moved to the CPU.
+    /// Returns the bytes moved to the CPU.
     [[nodiscard]] std::uint64_t bytes_out() const { return written_back_pages * os_page_bytes; }
     /// Returns the share of the brought pages that was used, counted in OS pages; 1 if none was brought.
     [[nodiscard]] double useful_pages() const { return share(brought_used_pages, brought_pages); }
-    /// The same, counted in big pages.
+    /// Returns the same share, counted in big pages.
     [[nodiscard]] double useful_big_pages() const { return share(brought_used_big_pages, brought_big_pages); }
     /// Returns the share of the prefetched pages that was used; 1 if none was prefetched.
     [[nodiscard]] double useful_prefetches() const { return share(tree_used_pages, tree_pages); }
@@ -80,7 +80,7 @@ private:
     }
 };
 
-/// Every count as a line name=value, with the derived ones.
+/// Returns every count as a line name=value, with the derived ones.
 [[nodiscard]] std::string to_text(const result& r);
 
 }  // namespace orchard::uvm_model

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint8_t same_lanes_bit = 1;
 constexpr std::uint32_t kind_shift = 1;
-constexpr std::uint8_t mixed_kinds = 3;  // in the place of a kind
+constexpr std::uint8_t mixed_kinds = 3;  // in place of a kind
 constexpr std::uint8_t common_difference_bit = 8;
 constexpr std::uint8_t unused_bits = 0xf0;
 constexpr std::uint32_t kinds_in_byte = 4;
@@ -30,7 +30,7 @@ std::uint64_t get(std::string_view from, std::size_t at, std::size_t bytes) {
     return number;
 }
 
-/// Small numbers of either sign as small numbers. Differences are modulo 2^64, so that nothing overflows.
+/// Maps small numbers of either sign to small numbers. Differences are modulo 2^64, so that nothing overflows.
 std::uint64_t zigzag(std::uint64_t difference) { return difference << 1 ^ (std::uint64_t{0} - (difference >> 63)); }
 std::uint64_t unzigzag(std::uint64_t number) { return number >> 1 ^ (std::uint64_t{0} - (number & 1)); }
 

@@ -35,7 +35,7 @@ inline constexpr std::string_view trace_magic = "ORCHTRCE";
 inline constexpr std::uint32_t trace_version = 1;
 /// Bytes before the body; the last 8 of them are the checksum.
 inline constexpr std::size_t trace_header_bytes = 56;
-/// Warps that a trace may have.
+/// The most warps of a trace.
 inline constexpr std::uint32_t max_trace_warps = 1u << 22;
 /// The bytes of the body according to the header of a file whose writer has not finished.
 inline constexpr std::uint64_t unfinished_body = ~std::uint64_t{0};
@@ -50,12 +50,12 @@ struct trace_header {
     std::uint64_t body_bytes = unfinished_body;
 };
 
-/// The 48 bytes of a header before its checksum.
+/// Returns the 48 bytes of a header before its checksum.
 std::string to_bytes(const trace_header& h);
-/// The inverse; `bytes`: 48 at least.
+/// The inverse of `to_bytes`; `bytes`: at least 48.
 trace_header header_from(std::string_view bytes);
 
-/// Writes `number` into 8 bytes, and reads it there.
+/// Write `number` into 8 bytes, and read it from there.
 void put_u64(std::string& out, std::uint64_t number);
 std::uint64_t get_u64(std::string_view bytes);
 
@@ -67,7 +67,7 @@ std::uint64_t checksum(std::string_view bytes, std::uint64_t so_far = checksum_o
 /// Appends `number`, 7 bits a byte.
 void put_number(std::string& out, std::uint64_t number);
 
-/// Reads a body. The first fault stays: all that is read after it is 0.
+/// Reads a body. The first fault is kept, and all later reads return 0.
 class trace_bytes {
 public:
     explicit trace_bytes(std::string_view bytes) : at_{bytes.data()}, end_{bytes.data() + bytes.size()} {}
@@ -76,7 +76,7 @@ public:
     [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
     std::uint8_t byte();
     std::uint64_t number();
-    /// The next `count` bytes, which are passed over.
+    /// Returns the next `count` bytes and skips them.
     std::string_view take(std::uint64_t count);
 
     /// Returns the first fault; null if there is none.
@@ -94,14 +94,14 @@ private:
 
 /// The state of a warp that coder and decoder keep from step to step.
 struct warp_history {
-    std::array<std::uint64_t, max_lanes> last{};  ///< each lane's last address
-    std::uint32_t lanes = 0;                      ///< of the last step
+    std::array<std::uint64_t, max_lanes> last{};  ///< last address of each lane
+    std::uint32_t lanes = 0;                      ///< lanes of the last step
 };
 
-/// Appends a step, which has 1 to 32 accesses, lanes ascending. Cost: a few ns an access.
+/// Appends a step with 1 to 32 accesses, lanes ascending. Cost: a few ns an access.
 void encode_step(warp_history& history, std::span<const access> step, std::string& out);
 
-/// Reads a step into `out` and returns how many accesses it has; 0 where `in` has a fault (then, or before). Every
+/// Reads a step into `out` and returns the number of its accesses; 0 if `in` has a fault, now or from before. Every
 /// address is below `space_bytes`. Cost: a few ns an access.
 std::size_t decode_step(warp_history& history, std::uint64_t space_bytes, trace_bytes& in, step_buffer out);
 

@@ -60,7 +60,7 @@ absl::Status system_error(std::string_view what, const std::string& path) {
 
 }  // namespace
 
-/// The bytes, and where each warp's steps are among them.
+/// The bytes, and the position of each warp's steps in them.
 struct trace::image {
     struct block {
         std::uint32_t warp;
@@ -70,12 +70,12 @@ struct trace::image {
 
     std::string bytes;
     trace_header header;
-    std::vector<block> blocks;         // by warp; those of one in order
-    std::vector<std::uint32_t> first;  // of each warp, and their end
+    std::vector<block> blocks;         // by warp; the blocks of one warp in order
+    std::vector<std::uint32_t> first;  // index of each warp's first block, and the end
 
     /// Finds the blocks. Errors: faults in the data around the steps.
     absl::Status find_blocks();
-    /// Goes through all steps. Errors: of those.
+    /// Decodes all steps. Errors: faults in the steps.
     [[nodiscard]] absl::Status check_steps() const;
 };
 
@@ -161,9 +161,9 @@ private:
     struct cursor {
         explicit cursor(std::uint32_t first_block) : block{first_block} {}
 
-        std::uint32_t block;     // the next one to be opened
+        std::uint32_t block;     // the next block to be opened
         std::uint64_t next = 0;  // index of the step after `step`
-        trace_bytes bytes{{}};   // of the open one
+        trace_bytes bytes{{}};   // of the open block
         std::size_t count = 0;   // 0: the warp has ended
         std::array<access, max_lanes> step{};
         warp_history history;

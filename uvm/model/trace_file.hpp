@@ -18,7 +18,7 @@
 
 namespace orchard::uvm_model {
 
-/// A recorded trace, which has been looked at from end to end: reading its steps cannot fail. Copies share the bytes.
+/// A recorded trace, all of which has been checked, so that reading its steps cannot fail. Copies share the bytes.
 class trace {
 public:
     /// Returns the trace in the bytes of a file. Errors: DataLoss that names the fault (too short, no trace,
@@ -59,11 +59,11 @@ public:
     /// be below `space_bytes`. Errors: InvalidArgument for no warps, or for more than 2^22; the stream's own.
     static absl::StatusOr<trace_writer> create(std::ostream& out, std::uint64_t space_bytes, std::uint32_t warps);
 
-    /// The next step of `warp`: 1 to 32 accesses, lanes ascending. Errors: InvalidArgument where that does not hold, or
-    /// for an address beyond the space; Unavailable where the stream fails.
+    /// Adds the next step of `warp`: 1 to 32 accesses, lanes ascending. Errors: InvalidArgument for any other step, or
+    /// for an address beyond the space; Unavailable if the stream fails.
     absl::Status add(std::uint32_t warp, std::span<const access> step);
 
-    /// Completes the file; nothing may be added after it. Errors: Unavailable where the stream fails.
+    /// Completes the file; no step may be added afterwards. Errors: Unavailable if the stream fails.
     absl::Status finish();
 
 private:
@@ -80,7 +80,7 @@ private:
     [[nodiscard]] absl::Status state() const;
 
     std::ostream* out_;
-    std::int64_t begin_;  // where the header is
+    std::int64_t begin_;  // position of the header in the stream
     trace_header header_;
     std::uint64_t checksum_ = checksum_of_nothing;  // of the body so far
     std::vector<std::unique_ptr<open_block>> warps_;

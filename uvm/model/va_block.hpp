@@ -17,7 +17,7 @@ struct byte_range {
     std::uint64_t bytes = 0;
 };
 
-/// Where memory is: the GPU's or the host's.
+/// The owner of memory: the GPU or the host.
 enum class processor : std::uint8_t { gpu, cpu };
 
 /// The advice of `cudaMemAdvise`; section 4 of docs/uvm.md.
@@ -26,9 +26,9 @@ enum class advice : std::uint8_t {
     prefer_cpu,      ///< preferred location = the CPU
     prefer_none,     ///< preferred location unset, the initial state
     accessed_by,     ///< accessed by this GPU
-    no_accessed_by,  ///< unset, as at first
+    no_accessed_by,  ///< unset, the initial state
     read_mostly,     ///< mostly read
-    no_read_mostly,  ///< unset, as at first
+    no_read_mostly,  ///< unset, the initial state
 };
 
 /// The advice that was given for a VA block. Source: `uvm_policy.c`, `uvm_va_policy.h`.
@@ -40,12 +40,12 @@ struct policy {
     friend constexpr bool operator==(const policy&, const policy&) = default;
 };
 
-/// 64 pages: one bit a page in each word, the lowest page in the least significant bit. A cache line, so that an access
-/// that hits touches one.
+/// The states of 64 pages: one bit for each page in each word, the lowest page in the least significant bit. One cache
+/// line, so that an access that hits touches only one.
 struct alignas(64) page_states {
     std::uint64_t gpu = 0;         ///< resident on the GPU
     std::uint64_t cpu = 0;         ///< resident on the CPU; both: read-duplicated; neither: never populated
-    std::uint64_t discarded = 0;   ///< the contents have been given up
+    std::uint64_t discarded = 0;   ///< the contents have been discarded
     std::uint64_t readable = 0;    ///< mapped on the GPU, locally or remotely: a read succeeds
     std::uint64_t writable = 0;    ///< a write or an atomic succeeds
     std::uint64_t used = 0;        ///< accessed by the GPU since it came (or was last counted)
@@ -54,7 +54,7 @@ struct alignas(64) page_states {
 };
 static_assert(sizeof(page_states) == 64);
 
-/// No VA block, no list of regions.
+/// No VA block, or no list of regions.
 inline constexpr std::uint32_t no_index = 0xffffffffu;
 
 /// A VA block: the pages `pages` of segment `segment`, all 512 unless a policy boundary has truncated it.
@@ -70,17 +70,17 @@ struct va_block {
     [[nodiscard]] bool complete() const { return pages.size() == pages_per_segment; }
 };
 
-/// A truncated block has memory by region: the part of it in one big page. Its regions are numbered from 0.
-/// Source: `uvm_va_block.c` (chunk sizes of a block); there the ragged first and last one are chunks of 4 KiB to
-/// 32 KiB, here every region takes a slot of 64 KiB.
+/// A truncated block has memory by region: the part of the block in one big page. Its regions are numbered from 0.
+/// Source: `uvm_va_block.c` (chunk sizes of a block). In the driver, the first and last region may be chunks of 4 KiB
+/// to 32 KiB; here every region takes a slot of 64 KiB.
 [[nodiscard]] constexpr std::uint32_t region_of(const va_block& block, std::uint32_t page) {
     return page / pages_per_big_page - block.pages.first / pages_per_big_page;
 }
-/// How many regions the block has: 1 to 32.
+/// Returns the number of regions of the block: 1 to 32.
 [[nodiscard]] constexpr std::uint32_t regions_of(const va_block& block) {
     return region_of(block, block.pages.end - 1) + 1;
 }
-/// The pages of region `region`.
+/// Returns the pages of region `region`.
 [[nodiscard]] constexpr page_range pages_of_region(const va_block& block, std::uint32_t region) {
     const std::uint32_t first = (block.pages.first / pages_per_big_page + region) * pages_per_big_page;
     const std::uint32_t end = first + pages_per_big_page;

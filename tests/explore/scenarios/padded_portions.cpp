@@ -73,7 +73,7 @@ public:
         }
     }
 
-    /// A kernel that gives back what lies on the pile.
+    /// A kernel that frees the portions on the pile.
     bool give_all() {
         heap.s.add_kernel({{static_cast<int>(pile_places)}}, [this](simt::thread_position at) {
             give(pile_[at.thread].exchange<simt::order::acq_rel>(0));
