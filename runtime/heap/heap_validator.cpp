@@ -104,7 +104,7 @@ private:
     absl::Status check_chunks() { return validate_chunks(view_, memory_, descriptors_, owners_); }
 
     absl::Status check_cache() {
-        return check_cache_bitmap(device::segments_cached(view_), "cache", [this](std::uint32_t segment) {
+        return check_cache_bitmap(device::segments_cached(view_), "segment cache", [this](std::uint32_t segment) {
             return owners_.take(segment, "segment in the segment cache");
         });
     }
@@ -112,7 +112,7 @@ private:
         for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
             absl::Status s =
                 check_cache_bitmap(device::cached_portions(view_, leaves),
-                                   absl::StrFormat("cache of %d leaves", leaves), [&](std::uint32_t leaf) {
+                                   absl::StrFormat("segment cache of %d leaves", leaves), [&](std::uint32_t leaf) {
                                        owners_.take_portion(leaf, leaves, "in the segment cache a portion");
                                        return absl::OkStatus();
                                    });

@@ -165,7 +165,7 @@ TEST(uvm_recommend, slow_the_whole_table_is_what_the_grid_gives) {
     const auto verdicts = recommend(of_h200());
     ASSERT_TRUE(verdicts.ok()) << verdicts.status();
     std::ranges::for_each(*verdicts, expect_as_in_the_table);
-    const std::string path = ORCHARD_SOURCE_DIR "/runtime/recommended_layouts.hpp";
+    const std::string path = ORCHARD_SOURCE_DIR "/runtime/heap/recommended_layouts.hpp";
     std::ifstream file(path);
     ASSERT_TRUE(file) << path << " cannot be read";
     std::stringstream text;

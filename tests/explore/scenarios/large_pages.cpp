@@ -45,7 +45,7 @@ void run_large_pages(world& w) {
 }
 
 const registrar large_pages{{"large_pages",
-                             "Pages of the largest classes, for warps that are at its hint in several slabs.",
+                             "Pages of the largest classes, for warps whose hints lie in several slabs.",
                              {{{9, 2}, {5}}, 2},
                              run_large_pages}};
 
