@@ -43,7 +43,7 @@ ORCHARD_FN std::uint64_t product_of(lane_ptr<const std::uint32_t> a, lane_ptr<co
 struct make_and_meet {
     heap_ref heap;
     lane_array<std::uint32_t>* lists;            ///< one a thread, for the kernel that frees them
-    simt::device_word<std::uint64_t>* meetings;  ///< one a pair; 0: nobody has come yet
+    simt::device_word<std::uint64_t>* meetings;  ///< one a pair; 0: no lane has come yet
     std::uint64_t* products;                     ///< likewise
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -58,7 +58,7 @@ struct make_and_meet {
             list[n] = item_of(i, n);
         }
         lists[i] = list;
-        // Release: who finds our pointer sees the list. Acquire: so do we with theirs. Each pairs with the other.
+        // Release: a lane that finds our pointer sees the list. Acquire: we see theirs. Each pairs with the other.
         const std::uint64_t m = meeting_of(i, at.threads());
         const lane_ptr<const std::uint32_t> mine = list.data();
         const auto theirs =

@@ -89,7 +89,7 @@ void run_emptied_slab(world& w) {
 }
 
 const registrar emptied_slab{{"emptied_slab",
-                              "A slab is emptied and retired while somebody looks for a page.",
+                              "A slab is emptied and retired while a group looks for a page.",
                               {{{1}, {32}, {1, 1}}, 1},
                               run_emptied_slab}};
 

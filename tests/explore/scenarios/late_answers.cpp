@@ -40,7 +40,7 @@ void run_late_answers(world& w) {
 }
 
 const registrar late_answers{
-    {"late_answers", "Refills that nobody waits for, beside requests.", {{{3, 2}, {3}}, 1}, run_late_answers}};
+    {"late_answers", "Refills for which no group waits, beside requests.", {{{3, 2}, {3}}, 1}, run_late_answers}};
 
 }  // namespace
 }  // namespace orchard::explore

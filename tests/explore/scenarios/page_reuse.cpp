@@ -51,7 +51,7 @@ void run_page_reuse(world& w) {
 }
 
 const registrar page_reuse{{"page_reuse",
-                            "Few pages go from owner to owner, who write to the last moment.",
+                            "Few pages go from owner to owner; each owner writes to the last moment.",
                             {{{3, 2}, {3}}, 3},
                             run_page_reuse}};
 
