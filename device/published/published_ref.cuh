@@ -8,7 +8,6 @@
 
 #include "device/heap_ref.cuh"
 #include "device/published/allocate.cuh"
-#include "device/reclaim/acquire.cuh"
 
 namespace orchard {
 

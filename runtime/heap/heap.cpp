@@ -28,10 +28,15 @@ heap::~heap() = default;
 absl::StatusOr<heap> heap::create(const options& values) { return make(values, nullptr, 0, {}); }
 
 absl::StatusOr<heap> heap::create_in(void* memory, std::uint64_t bytes, const options& values) {
+    return make_in(memory, bytes, values, {});
+}
+
+absl::StatusOr<heap> heap::make_in(void* memory, std::uint64_t bytes, const options& values,
+                                   const published_settings& walk) {
     if (memory == nullptr) {
         return absl::InvalidArgumentError("create_in: the memory is a null pointer; give memory, or call create");
     }
-    return make(values, memory, bytes, {});
+    return make(values, memory, bytes, walk);
 }
 
 absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64_t bytes,

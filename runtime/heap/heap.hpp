@@ -187,6 +187,8 @@ private:
     friend struct heap_service_peer;
     friend struct published_heaps;
     class impl;
+    static absl::StatusOr<heap> make_in(void* memory, std::uint64_t bytes, const options& values,
+                                        const published_settings& walk);
     static absl::StatusOr<heap> make(const options& values, void* memory, std::uint64_t bytes,
                                      const published_settings& walk);
     explicit heap(std::unique_ptr<impl> i);

@@ -43,11 +43,8 @@ absl::StatusOr<heap> published_heaps::create(const options& values, const publis
 
 absl::StatusOr<heap> published_heaps::create_in(void* memory, std::uint64_t bytes, const options& values,
                                                 const published_settings& walk) {
-    if (memory == nullptr) {
-        return absl::InvalidArgumentError("create_in: the memory is a null pointer; give memory, or call create");
-    }
     const absl::Status s = check(values, walk);
-    return s.ok() ? heap::make(values, memory, bytes, walk) : absl::StatusOr<heap>(s);
+    return s.ok() ? heap::make_in(memory, bytes, values, walk) : absl::StatusOr<heap>(s);
 }
 
 }  // namespace orchard

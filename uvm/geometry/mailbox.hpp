@@ -113,10 +113,6 @@ struct request {
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t least_leaves() const {
         return or_fewer ? 0 : std::uint64_t{run.count} * leaves_per_segment + to_underlying(leaves);
     }
-    /// Returns the request that returns segments.
-    static ORCHARD_FN constexpr request return_of(segment_run segments) {
-        return {request_kind::give_back, 0, 0, segments};
-    }
     /// Returns true for a give_back of a portion, which begins at `portion_leaf()` of the segment `run.first`.
     [[nodiscard]] ORCHARD_FN constexpr bool is_of_portion() const { return run.count >= portion_at; }
     [[nodiscard]] ORCHARD_FN constexpr leaf_index portion_leaf() const { return leaf_index{run.count - portion_at}; }
