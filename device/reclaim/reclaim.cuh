@@ -107,11 +107,12 @@ inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
 }
 
 /// Returns whether to drain the segment cache once more. If slots are few, a pass returns little, and each
-/// acknowledgement frees a slot for the next pass. All lanes of the group call it.
+/// acknowledgement frees a slot for the next pass. The service may come late, so that passes without effect end the
+/// reclaim only after `reclaim_patience_ns`. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
-    constexpr std::uint32_t max_idle_passes = 8;
-    d.idle_passes = d.emptied != d.kept ? 0 : d.idle_passes + 1;
-    const bool more = d.kept != 0 && d.idle_passes != max_idle_passes;
+    const std::uint64_t now = from_leader(d.mask, simt::clock_ns());
+    d.returned_at = d.emptied != d.kept ? now : d.returned_at;
+    const bool more = d.kept != 0 && now - d.returned_at <= d.h.reclaim_patience_ns;
     d.emptied = 0;
     d.kept = 0;
     return more;
@@ -124,6 +125,7 @@ inline ORCHARD_FN void gather(segment_request& d) {
     for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
         retire_class(d);
     }
+    d.returned_at = from_leader(d.mask, simt::clock_ns());
     do {
         collect_answers(d);
         drain(d);

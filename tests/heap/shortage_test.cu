@@ -4,8 +4,12 @@
 // An exhausted heap: requests fail soon, and memory that is freed can be allocated again.
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "tests/support/heap_fixture.hpp"
+#include "tests/support/heap_service_peer.hpp"
 
 namespace orchard::test {
 namespace {
@@ -75,6 +79,32 @@ TEST_P(heap_shortage, ends_with_the_next_free) {
         all.push_back(again.front());
     }
     free_all(all);
+    expect_empty();
+}
+
+// Freed segments and tails lie in the segment cache, and no run of segments is complete there. With few slots, a reclaim
+// returns them to the host over several turns of the service, each of which comes late here.
+TEST_P(heap_shortage, is_not_what_a_slow_service_looks_like) {
+    free_all(allocate(std::vector<std::uint64_t>(heap_segments() / 2, segments(1) + 1), 1));
+    std::atomic<bool> begun{false};
+    std::atomic<bool> over{false};
+    std::thread slow([&] {
+        heap_service_peer::run(h(), 0, [&] {
+            begun.store(true);
+            while (!over.load()) {
+                absl::SleepFor(absl::Milliseconds(10));
+                heap_service_peer::poll_once(h(), 0);
+            }
+        });
+    });
+    while (!begun.load()) {
+        std::this_thread::yield();
+    }
+    const std::vector<block> got = allocate({segments(heap_segments())}, 1);
+    over.store(true);
+    slow.join();
+    EXPECT_EQ(served(got), 1u);
+    free_all(got);
     expect_empty();
 }
 

@@ -38,6 +38,8 @@ struct heap_service_peer {
     static void run(heap& h, std::size_t service, Job job) {
         h.impl_->shards_[service].thread->run(std::move(job));
     }
+    /// Lets a service serve what has been posted to it. Only a job on its thread may call it.
+    static void poll_once(heap& h, std::size_t service) { h.impl_->shards_[service].service->poll_once(); }
     /// Ends a service's thread: no request is answered any more.
     static void stop(heap& h, std::size_t service) { h.impl_->shards_[service].thread->stop(); }
 };
