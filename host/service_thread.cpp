@@ -20,11 +20,13 @@ constexpr std::uint64_t ever = ~std::uint64_t{0};
 
 }  // namespace
 
-service_thread::service_thread(segment_service& service, int core, absl::Duration spin, absl::Duration decay)
+service_thread::service_thread(segment_service& service, int core, absl::Duration spin, absl::Duration decay,
+                               bool yields)
     : service_{service},
       core_{core},
       spin_{spin},
       decay_{decay == absl::ZeroDuration() ? absl::InfiniteDuration() : decay},
+      yields_{yields},
       thread_{[this] { loop(); }} {}
 
 void service_thread::loop() {
@@ -58,6 +60,9 @@ void service_thread::loop() {
         }
         if (busy_at == absl::InfiniteFuture()) {
             busy_at = absl::Now();
+        }
+        if (yields_) {
+            std::this_thread::yield();
         }
         if (++polls < polls_per_look && nap == first_nap) {
             continue;

@@ -23,8 +23,10 @@ public:
     /// @param core   the core to pin the thread to; -1: none. A core that the machine does not have is ignored.
     /// @param spin   time without traffic after which the thread sleeps
     /// @param decay  time without traffic after which it gives up unused committed memory; 0: never
+    /// @param yields  whether it yields its core after each poll without traffic. For an emulated device, whose lanes
+    ///                run on the same cores; a GPU's lanes would wait for the core to come back.
     service_thread(segment_service& service, int core, absl::Duration spin,
-                   absl::Duration decay = absl::ZeroDuration());
+                   absl::Duration decay = absl::ZeroDuration(), bool yields = false);
     ~service_thread() { stop(); }
     service_thread(const service_thread&) = delete;
     service_thread& operator=(const service_thread&) = delete;
@@ -53,6 +55,7 @@ private:
     int core_;
     absl::Duration spin_;
     absl::Duration decay_;
+    bool yields_;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> has_job_{false};
     std::mutex caller_mutex_;  // serializes jobs
