@@ -21,9 +21,8 @@ target_include_directories(orchard_explore_objects PUBLIC "${CMAKE_CURRENT_BINAR
 target_link_libraries(orchard_explore_objects PUBLIC orchard_library CLI11::CLI11 nlohmann_json::nlohmann_json)
 
 orchard_precompile(orchard_explore_objects <tests/explore/heap_world.hpp>)
+orchard_unite(orchard_explore_objects)
 
-# Several of these have names of their own for the same things (`sizes`), so none is compiled with another.
-set_source_files_properties(${explore_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 add_executable(orchard_explore tests/explore/main.cpp)
 orchard_target(orchard_explore)

@@ -25,8 +25,8 @@ public:
     /// @param decay  time without traffic after which it gives up unused committed memory; 0: never
     /// @param yields  whether it yields its core after each poll without traffic. For an emulated device, whose lanes
     ///                run on the same cores; a GPU's lanes would wait for the core to come back.
-    service_thread(segment_service& service, int core, absl::Duration spin,
-                   absl::Duration decay = absl::ZeroDuration(), bool yields = false);
+    service_thread(segment_service& service, int core, absl::Duration spin, absl::Duration decay = absl::ZeroDuration(),
+                   bool yields = false);
     ~service_thread() { stop(); }
     service_thread(const service_thread&) = delete;
     service_thread& operator=(const service_thread&) = delete;

@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::size_t longest_line = 1 << 20;
 
-absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
-
 }  // namespace
 
 line_reader::line_reader(std::string path, byte_source source)

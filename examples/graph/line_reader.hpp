@@ -11,10 +11,14 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 #include "examples/graph/byte_source.hpp"
 
 namespace orchard::examples {
+
+/// Returns the same characters for functions of Abseil, whose `string_view` may be a class of its own.
+inline absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
 
 /// Reads the lines of a text file one after another, without their ends ("\n" or "\r\n"). The last line may lack its
 /// end.

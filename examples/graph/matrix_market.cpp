@@ -29,8 +29,6 @@ struct header {
     std::uint64_t line = 0;  ///< the line number of the counts
 };
 
-absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
-
 absl::Status one_of(const line_reader& reader, std::string_view word, const char* what,
                     const std::vector<std::string>& known) {
     if (std::find(known.begin(), known.end(), word) != known.end()) {

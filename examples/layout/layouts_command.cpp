@@ -44,7 +44,7 @@ command_line::subcommand layouts_command() {
             [values] { return command_line::exit_code(layouts(*values)); }};
 }
 
-const command_line::registrar registered{layouts_command()};
+const command_line::registrar layouts_command_registered{layouts_command()};
 
 }  // namespace
 }  // namespace orchard::examples

@@ -20,7 +20,7 @@ constexpr std::uint64_t matrix_rows = 2'200;
 constexpr std::uint64_t matrix_columns = 250;
 
 /// Elements of row `r`: 1 to `matrix_columns`.
-ORCHARD_FN constexpr std::uint64_t length_of(std::uint64_t r) { return 1 + r * 13 % matrix_columns; }
+ORCHARD_FN constexpr std::uint64_t row_length(std::uint64_t r) { return 1 + r * 13 % matrix_columns; }
 ORCHARD_FN constexpr std::uint32_t value_of(std::uint64_t r, std::uint64_t c) {
     return static_cast<std::uint32_t>(r * 1'000 + c);
 }
@@ -38,7 +38,7 @@ struct fill_rows {
         if (r >= matrix_rows) {
             return;
         }
-        const row mine = heap.allocate_array<std::uint32_t>(length_of(r), layout::interleaved(tile::b16));
+        const row mine = heap.allocate_array<std::uint32_t>(row_length(r), layout::interleaved(tile::b16));
         mine.for_each_tile([r](tile_span<std::uint32_t> piece) {
             for (std::uint64_t n = 0; n < piece.size(); ++n) {
                 piece[n] = value_of(r, piece.first + n);
@@ -88,7 +88,7 @@ absl::Status check(const std::vector<std::uint64_t>& row_sums, const std::vector
     std::vector<std::uint64_t> right_columns(matrix_columns);
     for (std::uint64_t r = 0; r < matrix_rows; ++r) {
         std::uint64_t right = 0;
-        for (std::uint64_t c = 0; c < length_of(r); ++c) {
+        for (std::uint64_t c = 0; c < row_length(r); ++c) {
             right += value_of(r, c);
             right_columns[c] += value_of(r, c);
         }

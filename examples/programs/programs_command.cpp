@@ -134,7 +134,7 @@ command_line::subcommand programs_command() {
             [names] { return command_line::exit_code(run_programs(std::exchange(*names, {}))); }};
 }
 
-const command_line::registrar registered{programs_command()};
+const command_line::registrar programs_command_registered{programs_command()};
 
 }  // namespace
 }  // namespace orchard::examples

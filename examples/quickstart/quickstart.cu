@@ -113,7 +113,7 @@ command_line::subcommand quickstart_command() {
             [values] { return command_line::exit_code(quickstart(*values)); }};
 }
 
-const command_line::registrar registered{quickstart_command()};
+const command_line::registrar quickstart_registered{quickstart_command()};
 
 }  // namespace
 }  // namespace orchard::examples

@@ -70,7 +70,7 @@ command_line::subcommand demo_command() {
             }};
 }
 
-const command_line::registrar registered{demo_command()};
+const command_line::registrar demo_command_registered{demo_command()};
 
 }  // namespace
 

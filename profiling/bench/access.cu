@@ -313,7 +313,7 @@ absl::Status measure_tile(const settings& s, chains also, ordered_json& rows) {
     return run.finish(rows);
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_access(const settings& s) {
     ordered_json rows = ordered_json::array();
     absl::Status status = measure_linear<std::uint32_t>(s, chains::yes, rows);
     const auto next = [&](absl::Status (*measure)(const settings&, chains, ordered_json&), chains also) {
@@ -331,8 +331,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return status.ok() ? absl::StatusOr<ordered_json>(std::move(rows)) : status;
 }
 
-const registrar registered{
-    {"access", "reads and writes through lane_array and lane_ptr, beside arithmetic by hand", run,
+const registrar access_registered{
+    {"access", "reads and writes through lane_array and lane_ptr, beside arithmetic by hand", run_access,
      "us and ns_per_100 are medians after one launch that does not count; first, third and tenth are those launches, "
      "counted from the first on, settled is the median of the last half"}};
 

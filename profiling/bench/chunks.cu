@@ -105,7 +105,7 @@ absl::StatusOr<double> time_once(const settings& s, std::uint32_t warps, std::ui
     return status.ok() ? absl::StatusOr<double>(result.microseconds) : status;
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_chunks(const settings& s) {
     struct point {
         std::uint32_t warps;
         std::uint32_t rounds;
@@ -139,9 +139,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"chunks", "chunks from the host: what describing them adds to the request", run,
-                            "us is the median of all launches, each of a heap of its own that has answered before; "
-                            "first, third and tenth are those launches, settled is the median of the last half"}};
+const registrar chunks_registered{
+    {"chunks", "chunks from the host: what describing them adds to the request", run_chunks,
+     "us is the median of all launches, each of a heap of its own that has answered before; "
+     "first, third and tenth are those launches, settled is the median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

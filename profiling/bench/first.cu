@@ -214,7 +214,7 @@ absl::Status load_kernels(launcher& on, ordered_json& rows) {
     return absl::OkStatus();
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_first(const settings& s) {
     ordered_json rows = ordered_json::array();
     simt::executor device;
     device.kind = s.device;
@@ -245,8 +245,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return status.ok() ? absl::StatusOr<ordered_json>(std::move(rows)) : status;
 }
 
-const registrar registered{
-    {"first", "first repetitions of fresh heaps, in plain kernels, and loading beside them", run}};
+const registrar first_registered{
+    {"first", "first repetitions of fresh heaps, in plain kernels, and loading beside them", run_first}};
 
 }  // namespace
 }  // namespace orchard::bench::first

@@ -172,7 +172,7 @@ absl::Status measure(bed b, std::uint32_t iterations, ordered_json& rows) {
     return status;
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_fragmentation(const settings& s) {
     options values = s.heap;
     const bool large = s.device == simt::device_kind::cuda && !s.quick;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
@@ -199,7 +199,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"fragmentation", "the largest request that succeeds in a heap used for long", run}};
+const registrar fragmentation_registered{
+    {"fragmentation", "the largest request that succeeds in a heap used for long", run_fragmentation}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -32,7 +32,7 @@ double process_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_idle(const settings& s) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
     auto h = heap::create(values);
@@ -55,7 +55,7 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"idle", "processor time of the threads of a heap that nobody uses", run}};
+const registrar idle_registered{{"idle", "processor time of the threads of a heap that nobody uses", run_idle}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -166,7 +166,7 @@ absl::StatusOr<ordered_json> measure(heap& h, Kind kind, const plan& p) {
     return row_of(kind.name(), p, t);
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_iterations(const settings& s) {
     options values = s.heap;
     const bool large = s.device == simt::device_kind::cuda && !s.quick;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
@@ -195,10 +195,11 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"iterations", "1 to 256 KB for each thread and back, a thousand times", run,
-                            "allocate_us and free_us are medians of all iterations, iteration_us is their mean, "
-                            "first_us and last_us are means of a tenth of them; _first, _third and _tenth are those "
-                            "iterations, _settled the median of the last half"}};
+const registrar iterations_registered{
+    {"iterations", "1 to 256 KB for each thread and back, a thousand times", run_iterations,
+     "allocate_us and free_us are medians of all iterations, iteration_us is their mean, "
+     "first_us and last_us are means of a tenth of them; _first, _third and _tenth are those "
+     "iterations, _settled the median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -295,7 +295,7 @@ absl::StatusOr<ordered_json> time_mapping(const settings& s, std::uint32_t warps
     return row;
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_mailbox(const settings& s) {
     const bool cuda = s.device == simt::device_kind::cuda;
     ordered_json rows = ordered_json::array();
     struct point {
@@ -358,9 +358,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"mailbox", "requests to the host: round trip, rate, and committing beside them", run,
-                            "us is the median after two launches that do not count; first, third and tenth are those "
-                            "launches, counted from the first on, settled is the median of the last half"}};
+const registrar mailbox_registered{
+    {"mailbox", "requests to the host: round trip, rate, and committing beside them", run_mailbox,
+     "us is the median after two launches that do not count; first, third and tenth are those "
+     "launches, counted from the first on, settled is the median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -355,7 +355,7 @@ absl::Status time_first_touch(const settings& s, managed_advice advice, const ch
     return absl::OkStatus();
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_managed(const settings& s) {
     settings few = s;
     few.repeats = std::min(s.repeats, 3);
     ordered_json rows = ordered_json::array();
@@ -386,11 +386,12 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
 }
 
-const registrar registered{{"managed", "layouts, freed memory and first touches where the UVM driver moves memory", run,
-                            "ms is the median after one launch that does not count; first and third are those "
-                            "launches, counted from the first "
-                            "on, settled is the median of the last half; freed memory and first touches are of a heap "
-                            "of their own each time"}};
+const registrar managed_registered{
+    {"managed", "layouts, freed memory and first touches where the UVM driver moves memory", run_managed,
+     "ms is the median after one launch that does not count; first and third are those "
+     "launches, counted from the first "
+     "on, settled is the median of the last half; freed memory and first touches are of a heap "
+     "of their own each time"}};
 
 }  // namespace
 }  // namespace orchard::bench

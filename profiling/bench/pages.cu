@@ -282,7 +282,7 @@ absl::StatusOr<ordered_json> time_nearly_full(const settings& s, bool large) {
     return b.finish();
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_pages(const settings& s) {
     const bool large = s.device == simt::device_kind::cuda && !s.quick;
     ordered_json rows = ordered_json::array();
     for (const auto& part : {time_requests(s, large), time_nearly_full(s, large), measure_walks(s)}) {
@@ -294,8 +294,9 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{
-    {"pages", "small requests beside a bump pointer: fixed and mixed sizes, churn, nearly full; steps of walks", run,
+const registrar pages_registered{
+    {"pages", "small requests beside a bump pointer: fixed and mixed sizes, churn, nearly full; steps of walks",
+     run_pages,
      "malloc_us, free_us and the floor's are medians after three rounds that do not count (the floor and nearly full: "
      "two; churn: one); _first, _third and _tenth are those rounds, counted from the first on, _settled the median of "
      "the last half"}};

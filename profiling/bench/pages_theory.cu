@@ -278,7 +278,7 @@ absl::StatusOr<ordered_json> measure_walks(const settings& s) {
 
 namespace {
 
-const registrar registered{
+const registrar pages_theory_registered{
     {"walks", "steps of the published random walks beside the equations of their paper", measure_walks}};
 
 }  // namespace

@@ -249,7 +249,7 @@ absl::Status time_costs(paging_run& r, ordered_json& rows) {
     return absl::OkStatus();
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_paging(const settings& s) {
     if (s.device != simt::device_kind::cuda) {
         return absl::FailedPreconditionError(
             "the emulated device has no UVM driver: use --device cuda, or `orchard uvm`, which models it");
@@ -283,10 +283,11 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
 }
 
-const registrar registered{{"paging", "what the UVM driver brings for faults, and what they cost (CUDA)", run,
-                            "us of a round is the median after one launch that does not count, all else is of one "
-                            "launch; first and third are those launches, counted from the first on, settled is the "
-                            "median of the last half"}};
+const registrar paging_registered{
+    {"paging", "what the UVM driver brings for faults, and what they cost (CUDA)", run_paging,
+     "us of a round is the median after one launch that does not count, all else is of one "
+     "launch; first and third are those launches, counted from the first on, settled is the "
+     "median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

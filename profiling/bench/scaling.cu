@@ -42,7 +42,7 @@ absl::StatusOr<ordered_json> measure(heap& h, Kind kind, std::uint64_t bytes, st
     return row;
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_scaling(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
@@ -69,10 +69,11 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"scaling", "128 to 262,144 threads that ask for 1 KB or 8 KB at once", run,
-                            "allocate_us and free_us are medians after one launch that does not count; _first, _third "
-                            "and _tenth are those launches, counted from the first on, _settled the median of the last "
-                            "half"}};
+const registrar scaling_registered{
+    {"scaling", "128 to 262,144 threads that ask for 1 KB or 8 KB at once", run_scaling,
+     "allocate_us and free_us are medians after one launch that does not count; _first, _third "
+     "and _tenth are those launches, counted from the first on, _settled the median of the last "
+     "half"}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -118,7 +118,7 @@ absl::Status ask_again(full_heap& full, size_range bytes, std::uint32_t threads,
     return absl::OkStatus();
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_shortage(const settings& s) {
     const bool cuda = s.device == simt::device_kind::cuda && !s.quick;
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
@@ -152,9 +152,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return valid.ok() ? absl::StatusOr<ordered_json>(rows) : valid;
 }
 
-const registrar registered{{"shortage", "requests of a heap that has nothing left", run,
-                            "launch_us, latest_us, nulls and all counts are of the first launch; _first, _third and "
-                            "_tenth are those launches, _settled is the median of the last half"}};
+const registrar shortage_registered{
+    {"shortage", "requests of a heap that has nothing left", run_shortage,
+     "launch_us, latest_us, nulls and all counts are of the first launch; _first, _third and "
+     "_tenth are those launches, _settled is the median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

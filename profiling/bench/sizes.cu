@@ -98,7 +98,7 @@ absl::Status measure_all(heap& h, const settings& s, Kind kind, std::uint64_t th
     return absl::OkStatus();
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_sizes(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
@@ -119,10 +119,11 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return status.ok() ? absl::StatusOr<ordered_json>(rows) : status;
 }
 
-const registrar registered{{"sizes", "threads that each ask for 4 KiB to 4 MiB, checked for overlap", run,
-                            "cold_us and free_us are medians after one round that does not count, recycled_us of all; "
-                            "_first, _third and _tenth are those launches, counted from the first on, _settled the "
-                            "median of the last half"}};
+const registrar sizes_registered{
+    {"sizes", "threads that each ask for 4 KiB to 4 MiB, checked for overlap", run_sizes,
+     "cold_us and free_us are medians after one round that does not count, recycled_us of all; "
+     "_first, _third and _tenth are those launches, counted from the first on, _settled the "
+     "median of the last half"}};
 
 }  // namespace
 }  // namespace orchard::bench

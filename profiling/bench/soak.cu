@@ -165,7 +165,7 @@ private:
     std::vector<sample> launches_;
 };
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_soak(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
@@ -182,9 +182,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return soak_run(*made, plan_of(s)).run();
 }
 
-const registrar registered{{"soak", "--operations allocations of random sizes and lifetimes, every block checked", run,
-                            "pairs_per_us is of all launches after the tables were filled, first_tenth and last_tenth "
-                            "are of a tenth of these"}};
+const registrar soak_registered{
+    {"soak", "--operations allocations of random sizes and lifetimes, every block checked", run_soak,
+     "pairs_per_us is of all launches after the tables were filled, first_tenth and last_tenth "
+     "are of a tenth of these"}};
 
 }  // namespace
 }  // namespace orchard::bench::soak

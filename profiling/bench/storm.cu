@@ -333,7 +333,7 @@ private:
     std::atomic<bool> over_{false};
 };
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_storm(const settings& s) {
     auto h = heap::create(heap_of(s));
     if (!h.ok()) {
         return h.status();
@@ -341,7 +341,8 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return run_of_storm(s, *h).run();
 }
 
-const registrar registered{{"storm", "kernels in several streams, growth, trims and the host, all at once", run}};
+const registrar storm_registered{
+    {"storm", "kernels in several streams, growth, trims and the host, all at once", run_storm}};
 
 }  // namespace
 }  // namespace orchard::bench::storm

@@ -31,7 +31,7 @@ struct fill_totals {
 };
 
 /// Each thread repeatedly requests `least` to `most` bytes, until any thread gets null.
-struct fill_kernel {
+struct fill_units {
     published_ref<device::page_policy::rw_malloc> heap;
     std::uint32_t least;
     std::uint32_t most;
@@ -77,7 +77,7 @@ absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_ra
     }
     const published_ref<device::page_policy::rw_malloc> ref(made->view());
     const auto result =
-        simt::launch(made->executor(), shape, fill_kernel{ref, sizes.least, sizes.most, 1, totals->data()});
+        simt::launch(made->executor(), shape, fill_units{ref, sizes.least, sizes.most, 1, totals->data()});
     absl::Status status = result.ok ? made->validate() : to_status(result);
     std::vector<fill_totals> found(1);
     status.Update(totals->download(found));
@@ -93,7 +93,7 @@ absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_ra
         {"requested", requested}, {"utilisation", static_cast<double>(requested) / static_cast<double>(capacity)}};
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_unit_utilisation(const settings& s) {
     const bool large = s.device == simt::device_kind::cuda && !s.quick;
     settings chosen = s;
     if (!large) {
@@ -122,8 +122,9 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{
-    {"unit_utilisation", "how full RW_malloc makes a heap until the first null, by unit and request size", run}};
+const registrar unit_utilisation_registered{
+    {"unit_utilisation", "how full RW_malloc makes a heap until the first null, by unit and request size",
+     run_unit_utilisation}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -214,7 +214,7 @@ void add_summaries(ordered_json& rows, const std::vector<size_utilisation>& size
     rows.push_back(summary_row("all sizes", sizes, 90, 80));
 }
 
-absl::StatusOr<ordered_json> run(const settings& s) {
+absl::StatusOr<ordered_json> run_utilisation(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
@@ -258,9 +258,10 @@ absl::StatusOr<ordered_json> run(const settings& s) {
     return rows;
 }
 
-const registrar registered{{"utilisation", "how much of a heap can be handed out in requests of one size", run,
-                            "fill_us and free_us are of the one launch for each size, of a heap that has had the sizes "
-                            "before"}};
+const registrar utilisation_registered{
+    {"utilisation", "how much of a heap can be handed out in requests of one size", run_utilisation,
+     "fill_us and free_us are of the one launch for each size, of a heap that has had the sizes "
+     "before"}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -59,9 +59,9 @@ study study_of(const grid& g, access_pattern pattern, std::uint64_t bytes_per_th
 }
 
 /// The grid while it runs.
-class running {
+class running_grid {
 public:
-    running(const grid& g, const progress& tell) : grid_{g}, tell_{tell} {}
+    running_grid(const grid& g, const progress& tell) : grid_{g}, tell_{tell} {}
 
     /// Returns means of logarithms for one pattern: fits, oversubscribed.
     absl::StatusOr<std::array<scores, 2>> run(access_pattern pattern) {
@@ -151,7 +151,7 @@ std::size_t choose(const scores& seconds) {
 }
 
 absl::StatusOr<std::vector<verdict>> recommend(const grid& g, const progress& tell) {
-    running all(g, tell);
+    running_grid all(g, tell);
     std::array<scores, 2> of_all{};
     std::vector<verdict> verdicts(2);  // of all patterns
     for (const access_pattern pattern : g.patterns) {

@@ -138,9 +138,9 @@ absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capac
 }
 
 /// The product of all lists while it runs.
-class running {
+class running_study {
 public:
-    running(const study& s, const progress& tell) : study_{s}, tell_{tell}, graph_{s.graph} {
+    running_study(const study& s, const progress& tell) : study_{s}, tell_{tell}, graph_{s.graph} {
         const std::size_t placed = s.patterns.size() * s.layouts.size() * s.placements.size();
         all_ = (placed + s.traces.size()) * s.capacities.size();
     }
@@ -209,7 +209,7 @@ absl::StatusOr<std::vector<outcome>> run(const study& s, const progress& tell) {
     if (s.patterns.empty() && s.traces.empty()) {
         return absl::InvalidArgumentError("nothing to run; name a pattern with --pattern, or a file with --trace");
     }
-    running all(s, tell);
+    running_study all(s, tell);
     absl::Status status = all.run_patterns();
     status.Update(status.ok() ? all.run_traces() : absl::OkStatus());
     if (!status.ok()) {

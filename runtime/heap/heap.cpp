@@ -254,9 +254,8 @@ absl::Status heap::impl::start_shards() {
     make_host_blocks();
     for (std::uint32_t s = 0; s < view.shards; ++s) {
         const int core = values.service_core < 0 ? -1 : values.service_core + static_cast<int>(s);
-        shards_[s].thread =
-            std::make_unique<service_thread>(*shards_[s].service, core, values.service_spin, values.decay,
-                                             executor.kind == simt::device_kind::emulated);
+        shards_[s].thread = std::make_unique<service_thread>(
+            *shards_[s].service, core, values.service_spin, values.decay, executor.kind == simt::device_kind::emulated);
     }
     return absl::OkStatus();
 }

@@ -82,8 +82,8 @@ TEST_P(heap_shortage, ends_with_the_next_free) {
     expect_empty();
 }
 
-// Freed segments and tails lie in the segment cache, and no run of segments is complete there. With few slots, a reclaim
-// returns them to the host over several turns of the service, each of which comes late here.
+// Freed segments and tails lie in the segment cache, and no run of segments is complete there. With few slots, a
+// reclaim returns them to the host over several turns of the service, each of which comes late here.
 TEST_P(heap_shortage, is_not_what_a_slow_service_looks_like) {
     free_all(allocate(std::vector<std::uint64_t>(heap_segments() / 2, segments(1) + 1), 1));
     std::atomic<bool> begun{false};

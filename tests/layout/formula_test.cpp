@@ -14,7 +14,7 @@
 namespace orchard::test {
 namespace {
 
-constexpr std::uint64_t base = 0x7f00'0000'0000;
+constexpr std::uint64_t formula_base = 0x7f00'0000'0000;
 
 /// Offsets that matter: everywhere in the first tiles if they are small, around all borders, and far away.
 std::vector<std::uint64_t> offsets_of(tile t) {
@@ -37,7 +37,7 @@ TEST(Formula, IsThePapersTranslation) {
         const lane_map map = lane_map::rows(t, width);
         for (const std::uint64_t o : offsets_of(t)) {
             for (std::uint32_t l = 0; l < width; ++l) {
-                const std::uint64_t expected = translate(base + o, base, width, l, t) - base;
+                const std::uint64_t expected = translate(formula_base + o, formula_base, width, l, t) - formula_base;
                 ASSERT_EQ(interleaved_offset(t, width, l, o), expected) << "lane " << l << ", byte " << o;
                 ASSERT_EQ(map.offset_of(l, o), expected);
             }
@@ -50,8 +50,8 @@ TEST(Formula, IsEquation2AsPrinted) {
     for (std::uint64_t of = 0; of < 10 * kb64; of += 997) {
         for (std::uint64_t lane = 0; lane < 32; ++lane) {
             const std::uint64_t ob = of / kb64;
-            ASSERT_EQ(translate(base + of, base, 32, static_cast<std::uint32_t>(lane)),
-                      base + of + (ob * 32 + lane - ob) * kb64);
+            ASSERT_EQ(translate(formula_base + of, formula_base, 32, static_cast<std::uint32_t>(lane)),
+                      formula_base + of + (ob * 32 + lane - ob) * kb64);
         }
     }
 }

@@ -19,39 +19,39 @@ namespace {
 using testing::HasSubstr;
 
 // The names that programs read. Removing a name requires a new version.
-constexpr const char* names_of_version_1[] = {"allocations",
-                                              "frees",
-                                              "allocated_bytes",
-                                              "failed_allocations",
-                                              "groups",
-                                              "multi_lane_groups",
-                                              "chunk_allocations",
-                                              "reallocs",
-                                              "reallocs_moved",
-                                              "slabs_published",
-                                              "slabs_retired",
-                                              "slabs_in_use",
-                                              "pages_in_use",
-                                              "live_chunks",
-                                              "posts",
-                                              "grants",
-                                              "returns",
-                                              "pings",
-                                              "abandoned",
-                                              "late_answers",
-                                              "refills",
-                                              "segments_committed",
-                                              "segments_granted",
-                                              "segments_free",
-                                              "segments_in_cache",
-                                              "peak_segments_granted",
-                                              "committed_bytes",
-                                              "peak_committed_bytes",
-                                              "capacity_bytes",
-                                              "metadata_bytes",
-                                              "invalid_frees",
-                                              "service_polls",
-                                              "service_sleeps"};
+constexpr const char* totals_of_version_1[] = {"allocations",
+                                               "frees",
+                                               "allocated_bytes",
+                                               "failed_allocations",
+                                               "groups",
+                                               "multi_lane_groups",
+                                               "chunk_allocations",
+                                               "reallocs",
+                                               "reallocs_moved",
+                                               "slabs_published",
+                                               "slabs_retired",
+                                               "slabs_in_use",
+                                               "pages_in_use",
+                                               "live_chunks",
+                                               "posts",
+                                               "grants",
+                                               "returns",
+                                               "pings",
+                                               "abandoned",
+                                               "late_answers",
+                                               "refills",
+                                               "segments_committed",
+                                               "segments_granted",
+                                               "segments_free",
+                                               "segments_in_cache",
+                                               "peak_segments_granted",
+                                               "committed_bytes",
+                                               "peak_committed_bytes",
+                                               "capacity_bytes",
+                                               "metadata_bytes",
+                                               "invalid_frees",
+                                               "service_polls",
+                                               "service_sleeps"};
 
 /// Each field has its index plus one million, so that a mix-up shows.
 statistics distinct() {
@@ -77,7 +77,7 @@ TEST(statistics_table, has_every_name_of_version_1) {
         found.insert(info.name);
     }
     EXPECT_EQ(found.size(), statistic_table().size()) << "a name stands twice";
-    for (const char* name : names_of_version_1) {
+    for (const char* name : totals_of_version_1) {
         EXPECT_TRUE(found.contains(name)) << name;
     }
 }

@@ -17,7 +17,7 @@
 namespace orchard::uvm_study {
 namespace {
 
-study small() {
+study small_study() {
     study s;
     s.patterns = {"same-index"};
     s.threads = 128;
@@ -56,7 +56,7 @@ TEST(uvm_study, capacities_are_read_as_they_are_written) {
 }
 
 TEST(uvm_study, is_the_product_of_all_lists) {
-    study s = small();
+    study s = small_study();
     s.patterns = {"same-index", "sequential"};
     s.layouts = {*parse_arrangement("linear"), *parse_arrangement("interleaved:64K"),
                  *parse_arrangement("interleaved:4K")};
@@ -89,7 +89,7 @@ TEST(uvm_study, is_the_product_of_all_lists) {
 }
 
 TEST(uvm_study, shows_what_layout_is_worth) {
-    study s = small();
+    study s = small_study();
     s.bytes_per_thread = 4 << 20;
     s.accesses = 100;
     s.layouts = {*parse_arrangement("linear"), *parse_arrangement("interleaved:4K")};
@@ -119,7 +119,7 @@ TEST(uvm_study, names_the_fastest_of_each_pattern_and_capacity) {
 }
 
 TEST(uvm_study, runs_applications_and_traces) {
-    study s = small();
+    study s = small_study();
     s.patterns = {"stencil"};
     s.threads = 64;
     const std::string file = testing::TempDir() + "/study_test.trace";
@@ -142,7 +142,7 @@ TEST(uvm_study, runs_applications_and_traces) {
 }
 
 TEST(uvm_study, says_what_it_cannot_run) {
-    study s = small();
+    study s = small_study();
     s.patterns = {"backwards"};
     const auto unknown = run(s).status();
     EXPECT_TRUE(absl::IsInvalidArgument(unknown));
@@ -155,7 +155,7 @@ TEST(uvm_study, says_what_it_cannot_run) {
 }
 
 TEST(uvm_study, is_reported_in_full) {
-    const study s = small();
+    const study s = small_study();
     const auto cells = run(s);
     ASSERT_TRUE(cells.ok());
     const std::string table = to_table(*cells);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Warp chunks of lanes that request unequal sizes. Each lane hands its block to another lane, mostly of another warp,
-/// which frees it. The free of the group's last block returns the chunk.
+/// Warp chunks of lanes that request unequal sizes. Each lane hands its block to another lane, mostly of another
+/// warp, which frees it. The free of the group's last block returns the chunk.
 
 #include <array>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 
 using hand = simt::device_word<std::uint64_t>;
 
-constexpr std::array<std::uint64_t, 4> sizes{(512 << 10) + 8, 700 << 10, 3 << 20, 2 << 20};
+constexpr std::array<std::uint64_t, 4> chunks_sizes{(512 << 10) + 8, 700 << 10, 3 << 20, 2 << 20};
 
 std::uint32_t index_of(const world& w, simt::thread_position at) {
     std::uint32_t index = 0;
@@ -43,7 +43,7 @@ void run_chunks(world& w) {
         const std::uint32_t me = index_of(w, at);
         const std::uint32_t from = (me + lanes - 2) % lanes;
         for (int i = 0; i < w.size.operations; ++i) {
-            void* const p = heap.take(sizes[(me + static_cast<std::uint32_t>(i)) % sizes.size()]);
+            void* const p = heap.take(chunks_sizes[(me + static_cast<std::uint32_t>(i)) % chunks_sizes.size()]);
             heap.s.check(p != nullptr, "no chunk, although the heap has room for all");
             // Each entry of `hands` holds one block; the lane that takes the block empties the entry.
             while (hands[me].load<simt::order::acquire>() != 0) {
@@ -55,7 +55,8 @@ void run_chunks(world& w) {
                 simt::pause(200);
             }
             hands[from].store<simt::order::release>(0);
-            heap.give(reinterpret_cast<void*>(given), sizes[(from + static_cast<std::uint32_t>(i)) % sizes.size()]);
+            heap.give(reinterpret_cast<void*>(given),
+                      chunks_sizes[(from + static_cast<std::uint32_t>(i)) % chunks_sizes.size()]);
         }
     });
     if (w.s.run() && heap.settle({})) {

@@ -15,7 +15,7 @@ namespace {
 
 using device::counter;
 
-constexpr std::array<std::uint64_t, 3> sizes{1 << 10, 4 << 10, 24 << 10};
+constexpr std::array<std::uint64_t, 3> coalescing_sizes{1 << 10, 4 << 10, 24 << 10};
 constexpr int hit_lanes = 6;
 
 /// The lanes' own counts, to be compared with the heap's counts.
@@ -26,26 +26,26 @@ struct tally {
 };
 
 void ask(heap_world& heap, tally& done, int rounds) {
-    std::array<void*, sizes.size()> held{};
+    std::array<void*, coalescing_sizes.size()> held{};
     for (int i = 0; i < rounds; ++i) {
-        const std::uint32_t which = heap.s.pick(sizes.size());
+        const std::uint32_t which = heap.s.pick(coalescing_sizes.size());
         if (heap.s.pick(4) == 0) {
             simt::pause(100);  // arrives late, perhaps as a group of its own
         }
         if (held[which] == nullptr) {
-            held[which] = heap.take(sizes[which]);
+            held[which] = heap.take(coalescing_sizes[which]);
             heap.s.check(held[which] != nullptr, "no page, although the heap has room for all");
             ++done.calls;
-            done.bytes += class_bytes(class_of(static_cast<std::uint32_t>(sizes[which])));
+            done.bytes += class_bytes(class_of(static_cast<std::uint32_t>(coalescing_sizes[which])));
         } else {
-            heap.give(held[which], sizes[which]);
+            heap.give(held[which], coalescing_sizes[which]);
             held[which] = nullptr;
             ++done.frees;
         }
     }
     for (std::uint32_t i = 0; i < held.size(); ++i) {
         if (held[i] != nullptr) {
-            heap.give(held[i], sizes[i]);
+            heap.give(held[i], coalescing_sizes[i]);
             ++done.frees;
         }
     }
@@ -64,12 +64,12 @@ void check_counters(heap_world& heap, const tally& done) {
 
 /// Makes sure that there is a slab of the first size.
 void ask_once(heap_world& heap, tally& done) {
-    void* const p = heap.take(sizes[0]);
+    void* const p = heap.take(coalescing_sizes[0]);
     heap.s.check(p != nullptr, "no page, although the heap has room for all");
-    heap.give(p, sizes[0]);
+    heap.give(p, coalescing_sizes[0]);
     ++done.calls;
     ++done.frees;
-    done.bytes += class_bytes(class_of(static_cast<std::uint32_t>(sizes[0])));
+    done.bytes += class_bytes(class_of(static_cast<std::uint32_t>(coalescing_sizes[0])));
 }
 
 /// One warp allocates once, and no other warp does. If it was one group, that cost one atomic of the bitmap and one of
@@ -83,7 +83,7 @@ void check_costs(heap_world& heap, tally& done) {
     const std::uint64_t atomics = heap.s.result().lane_costs.device_atomics;
     std::vector<void*> pages(hit_lanes);
     heap.s.add_kernel({{hit_lanes}}, [&](simt::thread_position at) {
-        pages[at.thread] = heap.ref.malloc(sizes[0]);
+        pages[at.thread] = heap.ref.malloc(coalescing_sizes[0]);
         heap.s.check(pages[at.thread] != nullptr, "no page, although the heap has room for all");
     });
     if (!heap.s.run()) {
@@ -91,7 +91,7 @@ void check_costs(heap_world& heap, tally& done) {
     }
     const std::uint64_t after = heap.s.result().lane_costs.device_atomics;
     done.calls += hit_lanes;
-    done.bytes += hit_lanes * class_bytes(class_of(static_cast<std::uint32_t>(sizes[0])));
+    done.bytes += hit_lanes * class_bytes(class_of(static_cast<std::uint32_t>(coalescing_sizes[0])));
     heap.s.check(heap.requests().groups - groups != 1 || after - atomics == 1 + 1,
                  "a group that hits costs more than one atomic of the bitmap");
     heap.s.add_kernel({{hit_lanes}}, [&](simt::thread_position at) { heap.ref.free(pages[at.thread]); });
@@ -110,7 +110,7 @@ void run_coalescing(world& w) {
     }
     check_counters(heap, done);
     check_costs(heap, done);
-    const auto class_at = [](std::size_t i) { return class_of(static_cast<std::uint32_t>(sizes[i])); };
+    const auto class_at = [](std::size_t i) { return class_of(static_cast<std::uint32_t>(coalescing_sizes[i])); };
     if (heap.settle({class_at(0), class_at(1), class_at(2)})) {
         check_counters(heap, done);
         heap.check_empty();

@@ -12,7 +12,7 @@
 namespace orchard::explore {
 namespace {
 
-constexpr std::array<std::uint64_t, 2> sizes{16 << 10, 512 << 10};
+constexpr std::array<std::uint64_t, 2> double_free_sizes{16 << 10, 512 << 10};
 constexpr std::uint32_t pages = 3;
 
 void free_all_of(heap_world& heap, const std::vector<void*>& held) {
@@ -29,7 +29,7 @@ void run_double_free(world& w) {
     heap_world heap(w);
     std::uint64_t wrong = 0;
     for (int round = 0; round < w.size.operations; ++round) {
-        const std::uint64_t bytes = sizes[w.s.pick(sizes.size())];
+        const std::uint64_t bytes = double_free_sizes[w.s.pick(double_free_sizes.size())];
         std::vector<void*> held;
         w.s.add_kernel({{static_cast<int>(pages)}}, [&](simt::thread_position) {
             held.push_back(heap.take(bytes));
@@ -47,7 +47,7 @@ void run_double_free(world& w) {
         w.s.check(heap.sum(device::counter::invalid_frees) == wrong, "not all but one of the frees were counted");
         w.s.check(heap.requests().frees == heap.requests().allocations, "a page is still in use");
     }
-    if (heap.settle({class_of(sizes[0]), class_of(sizes[1])})) {
+    if (heap.settle({class_of(double_free_sizes[0]), class_of(double_free_sizes[1])})) {
         heap.check_clean(0, 0, wrong);
     }
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kib = 1 << 10;
 /// Pages, blocks of portions, whole segments.
-constexpr std::array<std::uint64_t, 3> sizes{512 * kib, 700 * kib, 2048 * kib};
+constexpr std::array<std::uint64_t, 3> host_frees_sizes{512 * kib, 700 * kib, 2048 * kib};
 constexpr int max_blocks = 16;
 
 /// A block that device threads hand to the host.
@@ -52,7 +52,7 @@ void run_host_frees(world& w) {
     w.s.add_kernel({{1}}, [&](simt::thread_position) { free_as_host(heap, handed); });
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
-            const std::uint64_t bytes = sizes[heap.s.pick(sizes.size())];
+            const std::uint64_t bytes = host_frees_sizes[heap.s.pick(host_frees_sizes.size())];
             void* const p = heap.take(bytes);
             if (p == nullptr) {
                 continue;  // all blocks are held, or wait to be freed
@@ -80,7 +80,7 @@ void run_host_frees(world& w) {
         }
         device::settle(heap.view, 3, false);
     });
-    if (w.s.run() && heap.settle({class_of(sizes[0])})) {
+    if (w.s.run() && heap.settle({class_of(host_frees_sizes[0])})) {
         heap.check_empty();
         w.s.check(heap.requests().frees == heap.requests().allocations, "a free was lost, or done twice");
     }

@@ -12,7 +12,7 @@
 namespace orchard::explore {
 namespace {
 
-constexpr std::array<std::uint64_t, 4> sizes{256 << 10, 320 << 10, 384 << 10, 512 << 10};
+constexpr std::array<std::uint64_t, 4> large_pages_sizes{256 << 10, 320 << 10, 384 << 10, 512 << 10};
 
 void hold_and_free(heap_world& heap, int rounds) {
     std::array<void*, 2> held{};
@@ -24,8 +24,8 @@ void hold_and_free(heap_world& heap, int rounds) {
         }
         // One class of a group, or several.
         const simt::lane_mask mask = simt::converge();
-        const std::uint32_t of_all = device::from_leader(mask, heap.s.pick(sizes.size()));
-        bytes[at] = sizes[heap.s.pick(4) == 0 ? heap.s.pick(sizes.size()) : of_all];
+        const std::uint32_t of_all = device::from_leader(mask, heap.s.pick(large_pages_sizes.size()));
+        bytes[at] = large_pages_sizes[heap.s.pick(4) == 0 ? heap.s.pick(large_pages_sizes.size()) : of_all];
         held[at] = heap.take(bytes[at]);
         heap.s.check(held[at] != nullptr, "no page, although the heap has room for all");
     }
@@ -39,7 +39,8 @@ void hold_and_free(heap_world& heap, int rounds) {
 void run_large_pages(world& w) {
     heap_world heap(w, {.segments = 20, .committed_at_start = 6, .extent = 4, .cache_target = w.s.pick(2) * 4});
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { hold_and_free(heap, w.size.operations); });
-    if (w.s.run() && heap.settle({class_of(sizes[0]), class_of(sizes[1]), class_of(sizes[2]), class_of(sizes[3])})) {
+    if (w.s.run() && heap.settle({class_of(large_pages_sizes[0]), class_of(large_pages_sizes[1]),
+                                  class_of(large_pages_sizes[2]), class_of(large_pages_sizes[3])})) {
         heap.check_empty();
     }
 }

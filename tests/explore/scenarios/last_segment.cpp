@@ -16,26 +16,27 @@
 namespace orchard::explore {
 namespace {
 
-constexpr std::array<std::uint64_t, 3> sizes{320 << 10, 384 << 10, 512 << 10};
+constexpr std::array<std::uint64_t, 3> last_segment_sizes{320 << 10, 384 << 10, 512 << 10};
 
 struct outcome_of_class {
     std::vector<void*> held;
     std::uint32_t nulls = 0;
 };
-using outcomes = std::array<outcome_of_class, sizes.size()>;
+using outcomes = std::array<outcome_of_class, last_segment_sizes.size()>;
 
 void check_nulls(heap_world& heap, const outcomes& all) {
     std::set<std::uint64_t> slabs;
-    std::array<std::set<std::uint64_t>, sizes.size()> slabs_of;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::array<std::set<std::uint64_t>, last_segment_sizes.size()> slabs_of;
+    for (std::size_t i = 0; i < last_segment_sizes.size(); ++i) {
         for (void* const p : all[i].held) {
             const auto segment = static_cast<std::uint64_t>(static_cast<char*>(p) - heap.view.base) >> segment_shift;
             slabs.insert(segment);
             slabs_of[i].insert(segment);
         }
     }
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-        const std::size_t pages = slabs_of[i].size() * class_pages(class_of(static_cast<std::uint32_t>(sizes[i])));
+    for (std::size_t i = 0; i < last_segment_sizes.size(); ++i) {
+        const std::size_t pages =
+            slabs_of[i].size() * class_pages(class_of(static_cast<std::uint32_t>(last_segment_sizes[i])));
         heap.s.check(all[i].nulls == 0 || all[i].held.size() == pages,
                      absl::StrCat("null, although ", pages - all[i].held.size(), " pages of the class were free"));
         heap.s.check(all[i].nulls == 0 || slabs.size() == heap.setup.segments,
@@ -53,8 +54,8 @@ void run_last_segment(world& w) {
     for (int round = 0; round < w.size.operations; ++round) {
         outcomes all;
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
-            const std::uint32_t i = heap.s.pick(sizes.size());
-            if (void* const p = heap.take(sizes[i]); p != nullptr) {
+            const std::uint32_t i = heap.s.pick(last_segment_sizes.size());
+            if (void* const p = heap.take(last_segment_sizes[i]); p != nullptr) {
                 all[i].held.push_back(p);
             } else {
                 ++all[i].nulls;
@@ -65,11 +66,11 @@ void run_last_segment(world& w) {
         }
         check_nulls(heap, all);
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
-            for (std::size_t i = 0; i < sizes.size(); ++i) {
+            for (std::size_t i = 0; i < last_segment_sizes.size(); ++i) {
                 while (!all[i].held.empty()) {
                     void* const p = all[i].held.back();
                     all[i].held.pop_back();
-                    heap.give(p, sizes[i]);
+                    heap.give(p, last_segment_sizes[i]);
                 }
             }
         });
@@ -77,7 +78,8 @@ void run_last_segment(world& w) {
             return;
         }
     }
-    if (heap.settle({class_of(sizes[0]), class_of(sizes[1]), class_of(sizes[2])})) {
+    if (heap.settle(
+            {class_of(last_segment_sizes[0]), class_of(last_segment_sizes[1]), class_of(last_segment_sizes[2])})) {
         heap.check_empty();
     }
 }

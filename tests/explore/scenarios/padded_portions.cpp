@@ -18,8 +18,8 @@ namespace {
 using pile_word = simt::device_word<std::uint64_t>;
 
 /// A tail that is a portion, one that is a segment, a portion alone, and pages.
-constexpr std::array<std::uint64_t, 4> sizes{segment_bytes + 3 * big_page_bytes, segment_bytes + 17 * big_page_bytes,
-                                             9 * big_page_bytes, 512 << 10};
+constexpr std::array<std::uint64_t, 4> padded_portions_sizes{
+    segment_bytes + 3 * big_page_bytes, segment_bytes + 17 * big_page_bytes, 9 * big_page_bytes, 512 << 10};
 constexpr std::uint32_t pile_places = 4;
 constexpr std::uint32_t longest = leaves_per_segment / 2;  ///< of portions, in leaves
 
@@ -38,7 +38,7 @@ public:
 
     /// A block for each lane, left on the pile; each frees what lay there.
     void exchange_blocks() {
-        const std::uint64_t bytes = sizes[heap.s.pick(sizes.size())];
+        const std::uint64_t bytes = padded_portions_sizes[heap.s.pick(padded_portions_sizes.size())];
         std::uint64_t mine = 0;
         if (void* const p = heap.take(bytes); p != nullptr) {
             mine = add({p, bytes, {}});
@@ -162,7 +162,7 @@ void run_padded_portions(world& w) {
     // Includes the portions on the pile.
     const absl::Status in_use = heap.service.validate();
     w.s.check(in_use.ok(), std::string(in_use.message()));
-    if (!all.give_all() || !heap.settle({class_of(sizes.back())})) {
+    if (!all.give_all() || !heap.settle({class_of(padded_portions_sizes.back())})) {
         return;
     }
     heap.check_clean(0);

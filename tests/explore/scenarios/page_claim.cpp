@@ -14,11 +14,12 @@
 namespace orchard::explore {
 namespace {
 
-constexpr std::array<std::uint64_t, 2> sizes{256 << 10, 512 << 10};  // eight and four pages a slab: they run out soon
+constexpr std::array<std::uint64_t, 2> page_claim_sizes{256 << 10,
+                                                        512 << 10};  // eight and four pages a slab: they run out soon
 
 void claim_with_room(heap_world& heap, int rounds) {
     for (int i = 0; i < rounds; ++i) {
-        const std::uint64_t bytes = sizes[heap.s.pick(sizes.size())];
+        const std::uint64_t bytes = page_claim_sizes[heap.s.pick(page_claim_sizes.size())];
         void* const p = heap.take(bytes);
         heap.s.check(p != nullptr, "no page, although the heap has room for all");
         heap.give(p, bytes);
@@ -68,12 +69,12 @@ void run_page_claim(world& w) {
         full ? heap_setup{.segments = 1, .committed_at_start = 1, .cache_target = 0, .reclaim_patience_ns = patience_ns}
              : heap_setup{});
     if (full) {
-        claim_all(w, heap, sizes[0]);
-        claim_all(w, heap, sizes[1]);
+        claim_all(w, heap, page_claim_sizes[0]);
+        claim_all(w, heap, page_claim_sizes[1]);
     } else {
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { claim_with_room(heap, w.size.operations); });
     }
-    if (w.s.run() && heap.settle({class_of(sizes[0]), class_of(sizes[1])})) {
+    if (w.s.run() && heap.settle({class_of(page_claim_sizes[0]), class_of(page_claim_sizes[1])})) {
         heap.check_empty();
     }
 }

@@ -17,8 +17,8 @@ namespace {
 
 using device::page_policy;
 
-constexpr std::array<std::uint64_t, 2> sizes{256 << 10, 512 << 10};  // eight and four pages a slab
-constexpr std::uint32_t unit_bytes = 8192;                           // 32 and 64 units
+constexpr std::array<std::uint64_t, 2> page_policies_sizes{256 << 10, 512 << 10};  // eight and four pages a slab
+constexpr std::uint32_t unit_bytes = 8192;                                         // 32 and 64 units
 constexpr std::array<page_policy, 6> policies{page_policy::rw,   page_policy::rw_bm32,     page_policy::rw_bm64,
                                               page_policy::corw, page_policy::corw_locked, page_policy::rw_malloc};
 
@@ -52,7 +52,7 @@ public:
     bool settle() {
         return heap.view.published.policy == page_policy::rw_malloc
                    ? heap.settle({heap.view.published.unit_class})
-                   : heap.settle({class_of(sizes[0]), class_of(sizes[1])});
+                   : heap.settle({class_of(page_policies_sizes[0]), class_of(page_policies_sizes[1])});
     }
 
 private:
@@ -66,7 +66,7 @@ public:
 /// although there is room: in a heap that is `short_of_segments`.
 void use(policy_world& w, int rounds, bool short_of_segments) {
     for (int i = 0; i < rounds; ++i) {
-        const std::uint64_t bytes = sizes[w.heap.s.pick(sizes.size())];
+        const std::uint64_t bytes = page_policies_sizes[w.heap.s.pick(page_policies_sizes.size())];
         if (void* const p = w.take(bytes); p != nullptr) {
             w.give(p, bytes);
         } else {
@@ -77,10 +77,10 @@ void use(policy_world& w, int rounds, bool short_of_segments) {
 
 /// Every lane allocates a page of the only slab; no page is freed before all lanes have allocated.
 void fill(world& w, policy_world& p) {
-    const std::size_t pages = class_pages(class_of(static_cast<std::uint32_t>(sizes[1])));
+    const std::size_t pages = class_pages(class_of(static_cast<std::uint32_t>(page_policies_sizes[1])));
     std::vector<void*> held;
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
-        if (void* const block = p.take(sizes[1]); block != nullptr) {
+        if (void* const block = p.take(page_policies_sizes[1]); block != nullptr) {
             held.push_back(block);
         }
     });
@@ -96,7 +96,7 @@ void fill(world& w, policy_world& p) {
         while (!held.empty()) {
             void* const block = held.back();
             held.pop_back();
-            p.give(block, sizes[1]);
+            p.give(block, page_policies_sizes[1]);
         }
     });
     (void)w.s.run();

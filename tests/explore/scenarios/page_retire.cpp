@@ -12,17 +12,18 @@ namespace orchard::explore {
 namespace {
 
 // Four words of bitmap a slab, and one word with four pages.
-constexpr std::array<std::uint64_t, 2> sizes{8 << 10, 512 << 10};
+constexpr std::array<std::uint64_t, 2> page_retire_sizes{8 << 10, 512 << 10};
 
 void claim_and_retire(heap_world& heap, int rounds) {
     for (int i = 0; i < rounds; ++i) {
-        const std::uint64_t bytes = sizes[heap.s.pick(sizes.size())];
+        const std::uint64_t bytes = page_retire_sizes[heap.s.pick(page_retire_sizes.size())];
         void* const p = heap.take(bytes);
         heap.s.check(p != nullptr, "no page, although the heap has room for all");
         heap.give(p, bytes);
         if (heap.s.pick(2) == 0) {
             const simt::lane_mask mask = simt::converge();
-            const std::uint64_t which = sizes[device::from_leader(mask, heap.s.pick(sizes.size()))];
+            const std::uint64_t which =
+                page_retire_sizes[device::from_leader(mask, heap.s.pick(page_retire_sizes.size()))];
             device::retire_empty_slabs(heap.view, mask, class_of(static_cast<std::uint32_t>(which)));
         }
     }
@@ -31,7 +32,7 @@ void claim_and_retire(heap_world& heap, int rounds) {
 void run_page_retire(world& w) {
     heap_world heap(w, {.segments = 12, .committed_at_start = 12, .cache_target = 4, .refill_batch = 1});
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { claim_and_retire(heap, w.size.operations); });
-    if (!w.s.run() || !heap.settle({class_of(sizes[0]), class_of(sizes[1])})) {
+    if (!w.s.run() || !heap.settle({class_of(page_retire_sizes[0]), class_of(page_retire_sizes[1])})) {
         return;
     }
     heap.check_empty();

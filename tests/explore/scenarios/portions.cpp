@@ -16,7 +16,7 @@ namespace {
 using pile_word = simt::device_word<std::uint64_t>;
 
 /// Tails alone, tails after segments, whole segments, and pages.
-constexpr std::array<std::uint64_t, 7> sizes{
+constexpr std::array<std::uint64_t, 7> portions_sizes{
     9 * big_page_bytes, 10 * big_page_bytes - 300, segment_bytes + 9 * big_page_bytes, segment_bytes, 320 << 10,
     512 << 10,          23 * big_page_bytes};
 
@@ -39,7 +39,7 @@ void run_portions_in(world& w, bool unzeroed) {
     std::uint32_t served = 0;
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
-            const std::uint64_t bytes = sizes[heap.s.pick(sizes.size())];
+            const std::uint64_t bytes = portions_sizes[heap.s.pick(portions_sizes.size())];
             std::uint64_t mine = 0;
             if (void* const p = heap.take(bytes); p != nullptr) {
                 mine = left.size();
@@ -61,7 +61,7 @@ void run_portions_in(world& w, bool unzeroed) {
             heap.give(left[last].p, left[last].bytes);
         }
     });
-    if (w.s.run() && heap.settle({class_of(sizes[4]), class_of(sizes[5])})) {
+    if (w.s.run() && heap.settle({class_of(portions_sizes[4]), class_of(portions_sizes[5])})) {
         heap.check_empty();
         w.s.check(heap.sum(device::counter::live_chunks) == 0, "a chunk is counted as alive");
     }

@@ -15,7 +15,7 @@ namespace orchard::explore {
 namespace {
 
 // Two words of bitmap a slab, one word with four pages, and a whole segment.
-constexpr std::array<std::uint64_t, 3> sizes{16 << 10, 512 << 10, 1 << 20};
+constexpr std::array<std::uint64_t, 3> slab_turnover_sizes{16 << 10, 512 << 10, 1 << 20};
 constexpr std::uint32_t page_sizes = 2;  // the first ones
 constexpr std::uint64_t size_mask = 3;
 constexpr std::uint32_t place_count = 3;
@@ -53,21 +53,21 @@ private:
 void give_any(heap_world& heap, chunk_frees& chunks, std::uint64_t tagged) {
     void* const p = reinterpret_cast<void*>(tagged & ~size_mask);
     if (p != nullptr && (tagged & size_mask) >= page_sizes) {
-        chunks.give(p, sizes[tagged & size_mask]);
+        chunks.give(p, slab_turnover_sizes[tagged & size_mask]);
     } else if (p != nullptr) {
-        heap.give(p, sizes[tagged & size_mask]);
+        heap.give(p, slab_turnover_sizes[tagged & size_mask]);
     }
 }
 
 void retire(heap_world& heap, std::uint32_t which) {
     device::retire_empty_slabs(heap.view, simt::lane_mask{1} << simt::lane_id(),
-                               class_of(static_cast<std::uint32_t>(sizes[which])));
+                               class_of(static_cast<std::uint32_t>(slab_turnover_sizes[which])));
 }
 
 void turn_over(heap_world& heap, chunk_frees& chunks, std::array<exchange_place, place_count>& places, int rounds) {
     for (int i = 0; i < rounds; ++i) {
-        const std::uint32_t which = heap.s.pick(sizes.size());
-        void* const p = heap.take(sizes[which]);
+        const std::uint32_t which = heap.s.pick(slab_turnover_sizes.size());
+        void* const p = heap.take(slab_turnover_sizes[which]);
         heap.s.check(p != nullptr, "no memory, although the heap has room for all");
         auto& place = places[heap.s.pick(place_count)].page;
         // Releases what this lane wrote to the one, and acquires what another wrote to the other.
@@ -95,7 +95,7 @@ void run_turnover(world& w, std::uint32_t cache_target, bool unzeroed) {
     w.s.add_kernel({{static_cast<int>(place_count)}}, [&](simt::thread_position at) {
         give_any(heap, chunks, places[at.thread].page.exchange<simt::order::acq_rel>(0));
     });
-    if (!w.s.run() || !heap.settle({class_of(sizes[0]), class_of(sizes[1])})) {
+    if (!w.s.run() || !heap.settle({class_of(slab_turnover_sizes[0]), class_of(slab_turnover_sizes[1])})) {
         return;
     }
     heap.check_empty();
