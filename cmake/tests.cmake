@@ -28,8 +28,8 @@ set(not_gtest support package checks explore mutants)
 if(NOT rapidcheck_FOUND)
     list(APPEND not_gtest properties)
 endif()
-# Folders whose files have names in common, so that each is compiled alone.
-set(apart growth or_tree portion_tree segment_directory)
+# Folders whose files have names in common, or of which GCC 12 warns without cause when several are compiled at a time.
+set(apart growth layout options or_tree portion_tree segment_directory walk)
 set(slow "*slow*:*Slow*")
 if(NOT ORCHARD_HAS_CUDA)
     list(APPEND not_gtest deadlock) # calls that only CUDA has; CI compiles them in its stage build-cuda

@@ -19,11 +19,7 @@
 
 namespace orchard::device {
 
-/// The number of units in a segment. A unit is 32 page bits: half a bitmap word. Units are numbered across all
-/// segments.
-inline constexpr std::uint32_t units_per_segment = static_cast<std::uint32_t>(bitmap_words) * 2;
-
-/// The position of a lane's hint.
+/// The position of a lane's hint. A unit is 32 page bits: half a bitmap word.
 struct page_hint {
     std::uint32_t index;   ///< the slab's index in the class's table
     std::uint32_t unit;    ///< the unit in that slab's bitmap
@@ -68,9 +64,10 @@ struct hint_claim {
     static constexpr std::uint32_t nothing = 0xffffffffu;
     static constexpr std::uint32_t closing = 0xfffffffeu;
 
-    std::uint32_t unit = nothing;  ///< numbered across all segments; or `closing` if the heap is being closed
-    std::uint32_t won = 0;         ///< claimed pages of the unit, one bit for each lane's own hint
-    std::uint64_t spare = 0;       ///< further claimed pages of that word, for lanes whose own page was taken
+    std::uint32_t segment = nothing;  ///< the slab's segment; `closing` if the heap is being closed
+    std::uint32_t unit = 0;           ///< the unit in the slab's bitmap
+    std::uint32_t won = 0;            ///< claimed pages of the unit, one bit for each lane's own hint
+    std::uint64_t spare = 0;          ///< further claimed pages of that word, for lanes whose own page was taken
 };
 
 /// Claims the pages `wanted` of a unit of a slab. For pages that are taken, claims other pages of the same bitmap word,
@@ -80,7 +77,8 @@ ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_clas
                                      std::uint32_t segment, std::uint32_t unit, lane_mask wanted, std::uint32_t start) {
     constexpr int max_attempts = 3;
     hint_claim claim;
-    claim.unit = segment * units_per_segment + unit;
+    claim.segment = segment;
+    claim.unit = unit;
     auto& word = h.bitmap(segment)[unit / 2];
     const std::uint32_t from = unit % 2 * 32;
     const std::uint32_t left = pages - unit * 32;  // pages of the slab from this unit on; at least one
@@ -121,7 +119,7 @@ ORCHARD_INLINE hint_claim claim_hint(const heap_view& h, std::uint32_t page_clas
     std::uint32_t entry = hint.index < h.max_slabs ? table[hint.index].load<order::relaxed>() : 0;
     if (closing) {
         hint_claim none;
-        none.unit = hint_claim::closing;
+        none.segment = hint_claim::closing;
         return none;
     }
     const std::uint32_t pages = shape.pages();

@@ -62,8 +62,7 @@ struct page_search {
                            std::uint64_t wanted, std::uint32_t hint_segment)
         : s{heap, here, group, page_class}, opening{heap, group, page_class}, bytes{wanted}, near{hint_segment} {
         // A slab of few words is probably as full as the word at the hint, so that a probe there would be wasted.
-        if (near < heap.segments && near != hint_claim::nothing / units_per_segment &&
-            s.words() >= least_words_nearby) {
+        if (near < heap.segments && s.words() >= least_words_nearby) {
             nearby = true;
             stage = search_stage::probing;
             left = 1;

@@ -47,9 +47,10 @@ ORCHARD_INLINE hint_result try_hint(const heap_view& h, lane_mask here, std::uin
         }
     }
     simt::sync(here);  // what the leaders acquired with their claims holds for all lanes
+    const std::uint32_t segment = simt::shuffle(here, claim.segment, leader);
     const std::uint32_t unit = simt::shuffle(here, claim.unit, leader);
     bool found = (simt::shuffle(here, claim.won, leader) >> hint.bit & 1) != 0;
-    r.mine = {unit / units_per_segment, unit % units_per_segment * 32 + hint.bit};
+    r.mine = {segment, unit * 32 + hint.bit};
     if (simt::ballot(here, !found) == 0) {
         return r;
     }
@@ -58,12 +59,11 @@ ORCHARD_INLINE hint_result try_hint(const heap_view& h, lane_mask here, std::uin
     const lane_mask others = beside & simt::ballot(here, !found || simt::mutation::is(fault::share_ballot));
     const int rank = simt::rank_in(others);
     if (!found && rank < simt::popcount(spare)) {
-        const std::uint32_t word = unit % units_per_segment / 2;
-        r.mine.page = word * 64 + static_cast<std::uint32_t>(nth_one(spare, rank));
+        r.mine.page = unit / 2 * 64 + static_cast<std::uint32_t>(nth_one(spare, rank));
         found = true;
     }
     r.mine.page = found ? r.mine.page : found_page::none;
-    r.closing = unit == hint_claim::closing;
+    r.closing = segment == hint_claim::closing;
     r.lack = simt::ballot(here, !found && !r.closing);
     return r;
 }

@@ -21,6 +21,7 @@
 #include "profiling/uvm/study.hpp"
 #include "profiling/uvm/study_report.hpp"
 #include "runtime/cli/command_line.hpp"
+#include "runtime/cli/run_program.hpp"
 #include "runtime/options/byte_size.hpp"
 #include "uvm/model/patterns.hpp"
 
@@ -148,13 +149,13 @@ absl::Status plot(const std::string& folder, const std::string& json) {
     if (absl::Status s = write(data, json); !s.ok()) {
         return s;
     }
-    const std::string script = ORCHARD_SOURCE_DIR "/profiling/report/plot_uvm.py";
-    const std::string command = absl::StrFormat("python3 -B '%s' '%s' --output-dir '%s'", script, data, folder);
-    if (std::system(command.c_str()) != 0) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("the pictures were not drawn; the numbers are in ", data, "; try: ", command));
-    }
-    return absl::OkStatus();
+    const std::vector<std::string> draw{"python3", "-B",           ORCHARD_SOURCE_DIR "/profiling/report/plot_uvm.py",
+                                        data,      "--output-dir", folder};
+    const absl::Status drawn = command_line::run_program(draw);
+    return drawn.ok() ? drawn
+                      : absl::FailedPreconditionError(absl::StrCat(drawn.message(),
+                                                                   ": the pictures were not drawn; the numbers are in ",
+                                                                   data, "; try: ", command_line::as_shell_line(draw)));
 }
 
 /// Shows the progress on a terminal.

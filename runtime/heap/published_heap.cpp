@@ -3,13 +3,18 @@
 
 #include "runtime/heap/published_heap.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cstdint>
 
 #include "absl/strings/str_format.h"
 
 namespace orchard {
 
 namespace {
+
+/// The walks number the bitmap words of all segments by 32 bits.
+constexpr std::uint64_t max_range = std::uint64_t{2} << 40;
 
 absl::Status check(const options& values, const published_settings& walk) {
     if (!std::has_single_bit(walk.unit) || walk.unit < 16 || walk.unit > 8192) {
@@ -20,6 +25,12 @@ absl::Status check(const options& values, const published_settings& walk) {
         return absl::InvalidArgumentError(
             "capacity: an elastic heap of a published algorithm has all metadata at once, so that its size must be "
             "known; give capacity, or range");
+    }
+    if (std::max(values.range, values.capacity + values.host_budget) > max_range) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "range: a heap of a published algorithm spans 2 TiB at most, and %d bytes are asked for; give "
+            "a smaller range, or take Orchard's own algorithm",
+            std::max(values.range, values.capacity + values.host_budget)));
     }
     return absl::OkStatus();
 }

@@ -26,8 +26,8 @@ struct published_heaps {
     /// Returns a heap as `heap::create` does, served by `walk.algorithm`. All of its metadata is made at once.
     /// Therefore the backing `automatic` is the fixed one, and `range` 0 means the budgets.
     ///
-    /// Errors: those of `heap::create`; InvalidArgument for a unit that is not possible, or for an elastic backing
-    /// without `capacity`.
+    /// Errors: those of `heap::create`; InvalidArgument for a unit that is not possible, for an elastic backing without
+    /// `capacity`, or for more than 2 TiB of addresses.
     static absl::StatusOr<heap> create(const options& values, const published_settings& walk);
 
     /// Returns such a heap in memory that the caller supplies, as `heap::create_in` does.

@@ -17,13 +17,13 @@ namespace {
 constexpr std::array<int, 5> signals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
 // Constant initialisation: a signal handler reads them.
-constinit thread_local std::array<char, 256> text{};
+constinit thread_local std::array<char, 256> note_text{};
 constinit thread_local std::size_t length = 0;
 constinit std::array<struct sigaction, signals.size()> handlers_before{};
 
 void tell(int number) {
     if (length != 0) {
-        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), length);
+        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, note_text.data(), length);
         length = 0;
     }
     // The previous handler takes over when the instruction is repeated, or when `abort` raises the signal again.
@@ -53,9 +53,9 @@ crash_note::crash_note(std::string_view scenario, std::uint64_t seed, const char
     static std::once_flag once;
     std::call_once(once, install);
     const int written = std::snprintf(
-        text.data(), text.size(), "\ncrashed in: explore --scenario %.*s --seed %llu --strategy %s\n",
+        note_text.data(), note_text.size(), "\ncrashed in: explore --scenario %.*s --seed %llu --strategy %s\n",
         static_cast<int>(scenario.size()), scenario.data(), static_cast<unsigned long long>(seed), strategy);
-    length = written < 0 ? 0 : std::min(static_cast<std::size_t>(written), text.size() - 1);
+    length = written < 0 ? 0 : std::min(static_cast<std::size_t>(written), note_text.size() - 1);
 }
 
 crash_note::~crash_note() { length = 0; }

@@ -11,7 +11,7 @@ namespace orchard::test {
 namespace {
 
 using element = cell<1>;
-using arrays = std::vector<lane_array<element>>;
+using element_arrays = std::vector<lane_array<element>>;
 
 class lane_chunks_freeing : public arrays_contract {};
 INSTANTIATE_TEST_SUITE_P(all, lane_chunks_freeing, ::testing::ValuesIn(heap_cases()), case_name);
@@ -62,14 +62,14 @@ TEST_P(lane_chunks_freeing, a_second_free_is_counted_and_changes_nothing) {
         const std::uint64_t before = invalid_frees();
         const auto got =
             allocate_arrays<element>(std::vector<std::uint64_t>(32, n), layout::interleaved(tile::b16), 32);
-        const arrays some(got.begin(), got.begin() + 20);
+        const element_arrays some(got.begin(), got.begin() + 20);
         free_arrays(some);
         expect_valid("some freed");
         EXPECT_EQ(settled_stats().live_chunks, 1u);
         free_arrays(some);
         EXPECT_EQ(invalid_frees() - before, 20u);
         EXPECT_EQ(settled_stats().live_chunks, 1u);
-        free_arrays(arrays(got.begin() + 20, got.end()));
+        free_arrays(element_arrays(got.begin() + 20, got.end()));
         EXPECT_EQ(invalid_frees() - before, 20u);
         EXPECT_EQ(settled_stats().live_chunks, 0u);
         free_arrays(got);
@@ -85,7 +85,7 @@ TEST_P(lane_chunks_freeing, what_is_no_array_of_the_heap_is_counted) {
     auto* const chunk = static_cast<char*>(got[0].chunk());
     char outside[16]{};
     const lane_map map = got[0].map();
-    const arrays wrong = {
+    const element_arrays wrong = {
         {chunk, lane_map::rows(tile::b4, 32), 30, 1},                          // no such lane
         {chunk + 256, map, 0, 9'000},                                          // within a sub-array
         {chunk + 4, map, 0, 9'000},                                            // no multiple of 256 B
@@ -97,7 +97,7 @@ TEST_P(lane_chunks_freeing, what_is_no_array_of_the_heap_is_counted) {
     };
     free_arrays(wrong);
     EXPECT_EQ(invalid_frees(), wrong.size());
-    free_arrays(arrays(40));  // freeing empty arrays does nothing
+    free_arrays(element_arrays(40));  // freeing empty element_arrays does nothing
     EXPECT_EQ(invalid_frees(), wrong.size());
     free_arrays(got);
     free_all(blocks);
@@ -112,7 +112,7 @@ TEST_P(lane_chunks_freeing, each_lane_frees_in_a_kernel_of_its_own) {
     const auto got = allocate_arrays<element>(counts, layout::interleaved(tile::k4), 32);
     for (std::size_t i = got.size(); i-- != 0;) {
         EXPECT_EQ(settled_stats().live_chunks, 1u);
-        free_arrays(arrays{got[i]});
+        free_arrays(element_arrays{got[i]});
     }
     EXPECT_EQ(settled_stats().live_chunks, 0u);
     EXPECT_EQ(invalid_frees(), 0u);

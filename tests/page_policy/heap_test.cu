@@ -152,6 +152,14 @@ TEST(published_heaps, refuse_a_unit_and_a_size_that_are_not_possible) {
     EXPECT_EQ(published_heaps::create(o, {page_policy::rw}).status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(published_heaps::create_in(nullptr, 4 * mib, o, {page_policy::rw}).status().code(),
               absl::StatusCode::kInvalidArgument);
+    o.capacity = 4 * mib;
+    o.range = std::uint64_t{4} << 40;
+    const auto too_wide = published_heaps::create(o, {page_policy::rw});
+    EXPECT_EQ(too_wide.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(
+        too_wide.status().message(),
+        "range: a heap of a published algorithm spans 2 TiB at most, and 4398046511104 bytes are asked for; give a "
+        "smaller range, or take Orchard's own algorithm");
 }
 
 TEST(published_heaps, have_a_default_view_that_refuses_everything) {

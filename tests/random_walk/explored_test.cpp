@@ -22,8 +22,8 @@ using simt::explore::simulation;
 using walk::no_page;
 using walk::page_number;
 
-constexpr std::uint32_t pages = 40;  // two words of 32 bits, the second in part
-using tags = std::array<simt::plain<std::uint64_t>, pages>;
+constexpr std::uint32_t explored_pages = 40;  // two words of 32 bits, the second in part
+using tags = std::array<simt::plain<std::uint64_t>, explored_pages>;
 
 /// The owner's writes: writes each word of its pages twice.
 void use(simulation& s, tags& content, page_number first, std::uint32_t n, std::uint64_t tag) {
@@ -41,7 +41,7 @@ void use(simulation& s, tags& content, page_number first, std::uint32_t n, std::
 
 /// A warp of three lanes, one of two; pages are got, used and freed. Of 40 pages all but five are in use.
 void corw_with_locks(simulation& s) {
-    pool_memory<std::uint32_t> memory(pages);
+    pool_memory<std::uint32_t> memory(explored_pages);
     memory.take_all();
     for (const std::uint32_t page : {3u, 4u, 31u, 32u, 39u}) {
         memory.set(page, false);
@@ -66,7 +66,7 @@ void corw_with_locks(simulation& s) {
         lost += w.count.losses;
     });
     if (s.run()) {
-        s.check(memory.pages_taken() == pages - 5, "a page was lost");
+        s.check(memory.pages_taken() == explored_pages - 5, "a page was lost");
         s.check(memory.locks_held() == 0, "a lock was lost");
         s.check(sweeps || lost == 0, "a claim under lock lost a bit");
     }
@@ -74,7 +74,7 @@ void corw_with_locks(simulation& s) {
 
 /// Runs of up to 9 units while 14 are free, around the border of two words: often no run is free.
 void rw_malloc_runs(simulation& s) {
-    pool_memory<std::uint32_t> memory(pages);
+    pool_memory<std::uint32_t> memory(explored_pages);
     memory.take_all();
     for (std::uint32_t page = 26; page < 40; ++page) {
         memory.set(page, false);
@@ -97,7 +97,7 @@ void rw_malloc_runs(simulation& s) {
         }
     });
     if (s.run()) {
-        s.check(memory.pages_taken() == pages - 14, "units were lost");
+        s.check(memory.pages_taken() == explored_pages - 14, "units were lost");
         s.check(memory.end_bits() == 0, "an end bit was lost");
     }
 }

@@ -55,8 +55,8 @@ public:
 
     [[nodiscard]] std::uint64_t bytes() const override { return regions_.end_; }
     [[nodiscard]] std::uint32_t warps() const override { return from_.warps(); }
-    std::size_t step(std::uint32_t warp, std::uint64_t index, uvm_model::step_buffer out) override {
-        const std::size_t count = from_.step(warp, index, out);
+    std::size_t step(std::uint32_t warp, std::uint64_t access_number, uvm_model::step_buffer out) override {
+        const std::size_t count = from_.step(warp, access_number, out);
         for (std::size_t i = 0; i < count; ++i) {
             out[i].address = regions_.find(base_ + out[i].address);
         }

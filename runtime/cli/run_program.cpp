@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/cli/run_program.hpp"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace orchard::command_line {
+
+absl::Status run_program(const std::vector<std::string>& words) {
+    std::vector<char*> arguments;
+    for (const std::string& word : words) {
+        arguments.push_back(const_cast<char*>(word.c_str()));  // posix_spawn does not write to them
+    }
+    arguments.push_back(nullptr);
+    pid_t child = 0;
+    const int failed = ::posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
+    if (failed != 0) {
+        return absl::NotFoundError(absl::StrCat("cannot start ", words[0], ": ", std::strerror(failed)));
+    }
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return absl::InternalError(absl::StrCat("cannot wait for ", words[0], ": ", std::strerror(errno)));
+        }
+    }
+    if (WIFSIGNALED(status)) {
+        return absl::FailedPreconditionError(absl::StrCat(words[0], " was ended by signal ", WTERMSIG(status)));
+    }
+    return WEXITSTATUS(status) == 0
+               ? absl::OkStatus()
+               : absl::FailedPreconditionError(absl::StrCat(words[0], " failed with status ", WEXITSTATUS(status)));
+}
+
+std::string as_shell_line(const std::vector<std::string>& words) {
+    return absl::StrJoin(words, " ", [](std::string* out, const std::string& word) {
+        absl::StrAppend(out, "'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+    });
+}
+
+}  // namespace orchard::command_line
