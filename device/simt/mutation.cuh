@@ -20,32 +20,32 @@ namespace orchard::simt::mutation {
 /// X(name, the fault)
 #define ORCHARD_FAULTS(X)                                                                                              \
     X(none, "nothing")                                                                                                 \
-    X(claim_acquire, "a page is claimed without acquiring what its last owner released")                               \
-    X(free_release, "a page is freed without releasing what its owner wrote")                                          \
-    X(free_sync, "a leader frees for its group without a sync of the mask before")                                     \
-    X(free_check, "a free does not look whether its segment is a slab")                                                \
-    X(claim_check, "a claim does not look whether the slab is still one of the class")                                 \
+    X(claim_acquire, "a claim of a page does not acquire what the last owner released")                                \
+    X(free_release, "a free of a page does not release what the owner wrote")                                          \
+    X(free_sync, "a leader frees for its group without a barrier of the group before")                                 \
+    X(free_check, "a free does not check that its segment is a slab")                                                  \
+    X(claim_check, "a claim does not check that the slab still belongs to the class")                                  \
     X(retire_order, "a slab is retired by clearing its bits before its descriptor")                                    \
-    X(retire_claim, "a slab is retired after a look at its bits, without claiming them")                               \
-    X(share_ballot, "the lanes that won a page are counted among those without")                                       \
-    X(lap_tag, "a poller takes any word of the ring for a new answer")                                                 \
-    X(credit, "a post is made without a credit")                                                                       \
-    X(abandonment, "a waiter gives up without leaving a note for who delivers later")                                  \
-    X(cursor, "a poller moves its cursor one answer too far")                                                          \
-    X(acknowledgement, "a slot is not given back after its answer")                                                    \
-    X(epoch, "a poller that was taken for lost writes over its successor's word")                                      \
-    X(answer_order, "a poller delivers without releasing what the service released")                                   \
-    X(live_look, "a free looks at a chunk's record before it knows that somebody lives there")                         \
-    X(live_order, "a lane frees its part of a chunk without releasing or acquiring")                                   \
-    X(array_room, "a sub-array is as long as its smallest lane asks for")                                              \
-    X(array_after, "a lane does not say where the sub-array behind its own begins")                                    \
-    X(ring_end, "a lane takes of the host's ring what it has not acquired")                                            \
-    X(look_again, "a waiter that has just looked for answers may look again before it thinks of its deadline")         \
-    X(reclaim_age, "a group that was refused relies on a reclaim that had begun before")                               \
-    X(refill_wait, "a reclaim does not wait for segments that are on their way to the segment cache")                  \
-    X(exhausted_size, "a group takes a note of exhaustion that is for more than it asks for")                          \
-    X(record_fence, "a failure is recorded without a fence behind its beginning")                                      \
-    X(record_turn, "a failure is recorded beside another one in the same record")
+    X(retire_claim, "a slab is retired after its bits were read, without claiming them")                               \
+    X(share_ballot, "lanes that won a page are counted as lanes without a page")                                       \
+    X(lap_tag, "a poller takes any word of the ring for a new response")                                               \
+    X(credit, "a request is posted without a credit")                                                                  \
+    X(abandonment, "a waiter gives up without a note for the poller that delivers later")                              \
+    X(cursor, "a poller moves its cursor one response too far")                                                        \
+    X(acknowledgement, "a slot is not freed after its response")                                                       \
+    X(epoch, "a poller whose lease was taken over writes over the word of the next poller")                            \
+    X(answer_order, "a poller delivers a response without releasing what the service released")                        \
+    X(live_look, "a free reads the record of a chunk before it knows that the chunk is live")                          \
+    X(live_order, "a lane frees its block of a chunk without release and acquire")                                     \
+    X(array_room, "an array is as long as the shortest array of its row")                                              \
+    X(array_after, "a lane does not record where the next array begins")                                               \
+    X(ring_end, "a lane takes entries of the host's ring that it has not acquired")                                    \
+    X(look_again, "a waiter that has just polled may poll again before it checks its deadline")                        \
+    X(reclaim_age, "a rejected group relies on a reclaim that began before the rejection")                             \
+    X(refill_wait, "a reclaim does not wait for segments on their way to the segment cache")                           \
+    X(exhausted_size, "a group relies on a note of exhaustion for a greater request than its own")                     \
+    X(record_fence, "a failure is recorded without a fence after its first word")                                      \
+    X(record_turn, "two failures are recorded in the same record at the same time")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

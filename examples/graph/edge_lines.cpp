@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 #include <algorithm>
-#include <utility>
-#include <vector>
+#include <string>
 
 #include <absl/strings/str_format.h>
 
+#include "examples/graph/edge_collector.hpp"
 #include "examples/graph/number_line.hpp"
 #include "examples/graph/text_formats.hpp"
 
@@ -31,7 +31,7 @@ bool is_comment(char c) { return c == '#' || c == '%'; }
 }  // namespace
 
 absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view line) {
-    std::vector<edge> edges;
+    edge_collector edges;
     std::uint32_t greatest = 0;
     for (std::optional<std::string_view> at = line; at; at = reader.next()) {
         number_line numbers(reader, *at);
@@ -55,15 +55,17 @@ absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view 
             }
         }
         greatest = std::max({greatest, from, to});
-        edges.push_back(edge::between(from, to));
+        if (absl::Status s = edges.add(edge::between(from, to)); !s.ok()) {
+            return absl::Status(s.code(), reader.file_error(std::string(s.message())).message());
+        }
     }
     if (!reader.status().ok()) {
         return reader.status();
     }
-    if (edges.empty()) {
+    if (edges.size() == 0) {
         return reader.error("the file holds no edge; give two vertex numbers a line");
     }
-    return make_edge_list(greatest + 1, std::move(edges));
+    return make_edge_list(greatest + 1, edges.take());
 }
 
 }  // namespace orchard::examples

@@ -13,6 +13,7 @@
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_split.h>
 
+#include "examples/graph/edge_collector.hpp"
 #include "examples/graph/number_line.hpp"
 #include "examples/graph/text_formats.hpp"
 
@@ -142,7 +143,7 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
     if (absl::Status s = read_sizes(reader, h); !s.ok()) {
         return s;
     }
-    std::vector<edge> edges;  // not reserved, because the header may state any count
+    edge_collector edges;  // not reserved, because the header may state any count
     while (std::optional<std::string_view> line = next_content(reader)) {
         if (edges.size() == h.entries) {
             return reader.error(
@@ -154,7 +155,9 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
         if (absl::Status s = read_entry(reader, *line, h, e); !s.ok()) {
             return s;
         }
-        edges.push_back(e);
+        if (absl::Status s = edges.add(e); !s.ok()) {
+            return absl::Status(s.code(), reader.file_error(std::string(s.message())).message());
+        }
     }
     if (!reader.status().ok()) {
         return reader.status();
@@ -165,7 +168,7 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
                             "was cut off or the header is wrong",
                             edges.size(), h.line, h.entries));
     }
-    return make_edge_list(static_cast<std::uint32_t>(h.vertices), std::move(edges));
+    return make_edge_list(static_cast<std::uint32_t>(h.vertices), edges.take());
 }
 
 }  // namespace orchard::examples

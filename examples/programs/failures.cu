@@ -32,7 +32,10 @@ int main() {
         return 1;
     }
     // In a thread of the heap's: soon after the first failure of each reason, then at most once a second.
-    heap->on_failure([](const orchard::failure& f) { std::fprintf(stderr, "%s\n", orchard::to_text(f).c_str()); });
+    const auto print = [](const orchard::failure& f) { std::fprintf(stderr, "%s\n", orchard::to_text(f).c_str()); };
+    if (!heap->on_failure(print).ok()) {
+        return 1;
+    }
 
     unsigned* nulls = nullptr;
     cudaMalloc(&nulls, sizeof(*nulls));

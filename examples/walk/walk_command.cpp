@@ -10,18 +10,17 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "examples/graph/read_graph.hpp"
 #include "examples/graph/rmat.hpp"
-#include "examples/walk/atomic_file.hpp"
 #include "examples/walk/report.hpp"
 #include "examples/walk/walk_run.hpp"
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/options_cli.hpp"
+#include "runtime/cli/output_file.hpp"
 #include "runtime/cli/program_heap.hpp"
 #include "runtime/machine/machine_info.hpp"
 
@@ -137,13 +136,9 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
 }
 
 int run_walk_command(walk_arguments& arguments, const std::string& explanation) {
-    std::optional<atomic_file> json;
-    if (!arguments.json.empty()) {
-        absl::StatusOr<atomic_file> opened = atomic_file::open(arguments.json);
-        if (!opened.ok()) {
-            return command_line::exit_code(opened.status());
-        }
-        json.emplace(*std::move(opened));
+    auto json = command_line::open_if_named(arguments.json);
+    if (!json.ok()) {
+        return command_line::exit_code(json.status());
     }
     walk_description what;
     what.command = command_line::typed();
@@ -152,8 +147,8 @@ int run_walk_command(walk_arguments& arguments, const std::string& explanation) 
         return command_line::exit_code(result.status());
     }
     std::cout << (arguments.quiet ? checks_text(*result) : absl::StrCat(explanation, to_text(what, *result)));
-    if (json) {
-        if (const absl::Status written = json->commit(to_json(what, *result)); !written.ok()) {
+    if (*json) {
+        if (const absl::Status written = (*json)->commit(to_json(what, *result)); !written.ok()) {
             return command_line::exit_code(written);
         }
     }

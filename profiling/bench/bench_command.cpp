@@ -2,7 +2,6 @@
 // Copyright the Orchard authors.
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -11,6 +10,7 @@
 #include "profiling/bench/bench.hpp"
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/options_cli.hpp"
+#include "runtime/cli/output_file.hpp"
 #include "runtime/machine/machine_info.hpp"
 
 namespace orchard::bench {
@@ -48,6 +48,10 @@ absl::Status run(const arguments& a) {
         if (!choice.ok()) {
             return choice.status();
         }
+        auto json = command_line::open_if_named(a.json);
+        if (!json.ok()) {
+            return json.status();
+        }
         settings s = a.values;
         s.device = choice->kind;
         if (s.heap.backing == backing_option::automatic) {
@@ -61,14 +65,7 @@ absl::Status run(const arguments& a) {
         if (!b.shown.empty()) {
             std::cout << "times: " << b.shown << "\n";
         }
-        if (!a.json.empty()) {
-            std::ofstream out(a.json);
-            out << rows->dump(1) << "\n";
-            if (!out.flush()) {
-                return absl::InvalidArgumentError(absl::StrCat("cannot write ", a.json, "; choose another file"));
-            }
-        }
-        return absl::OkStatus();
+        return *json ? (*json)->commit(rows->dump(1) + "\n") : absl::OkStatus();
     }
     std::string known;
     for (const benchmark& b : all()) {

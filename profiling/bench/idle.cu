@@ -55,7 +55,7 @@ absl::StatusOr<ordered_json> run_idle(const settings& s) {
     return rows;
 }
 
-const registrar idle_registered{{"idle", "processor time of the threads of a heap that nobody uses", run_idle}};
+const registrar idle_registered{{"idle", "processor time of the threads of a heap without requests", run_idle}};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -26,7 +26,8 @@ absl::StatusOr<std::vector<bool>> pages_mapped(const void* at, std::uint64_t byt
     }
     if (got != static_cast<ssize_t>(size)) {
         return absl::UnavailableError(
-            "/proc/self/pagemap cannot be read here, so that nobody knows where pages are; run it outside the sandbox");
+            "/proc/self/pagemap cannot be read here, so that the place of pages is not known; run it outside the "
+            "sandbox");
     }
     std::vector<bool> mapped(entries.size());
     std::transform(entries.begin(), entries.end(), mapped.begin(),

@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <checkout.hpp>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -21,6 +20,7 @@
 #include "profiling/uvm/study.hpp"
 #include "profiling/uvm/study_report.hpp"
 #include "runtime/cli/command_line.hpp"
+#include "runtime/cli/output_file.hpp"
 #include "runtime/cli/run_program.hpp"
 #include "runtime/options/byte_size.hpp"
 #include "uvm/model/patterns.hpp"
@@ -134,19 +134,12 @@ absl::Status complete(arguments& a) {
     return status;
 }
 
-absl::Status write(const std::string& path, const std::string& text) {
-    std::ofstream out(path, std::ios::binary);
-    out << text;
-    return out.flush() ? absl::OkStatus()
-                       : absl::InvalidArgumentError(absl::StrCat("cannot write ", path, "; choose another file"));
-}
-
 /// Draws the result by profiling/report/plot_uvm.py, which needs Python and matplotlib.
 absl::Status plot(const std::string& folder, const std::string& json) {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     const std::string data = folder + "/uvm.json";
-    if (absl::Status s = write(data, json); !s.ok()) {
+    if (absl::Status s = command_line::write_file(data, json); !s.ok()) {
         return s;
     }
     const std::vector<std::string> draw{"python3", "-B",           ORCHARD_SOURCE_DIR "/profiling/report/plot_uvm.py",
@@ -194,6 +187,10 @@ absl::Status run_recommend(const arguments& a) {
     g.contents = a.what.contents;
     g.advice = a.what.advice;
     g.machine = a.what.machine;
+    auto json = command_line::open_if_named(a.json);
+    if (!json.ok()) {
+        return json.status();
+    }
     const auto verdicts = run_grid(a, g);
     if (!verdicts.ok()) {
         return verdicts.status();
@@ -201,12 +198,16 @@ absl::Status run_recommend(const arguments& a) {
     if (!a.quiet) {
         std::cout << (a.header ? to_header(*verdicts, a.machine) : to_table(*verdicts));
     }
-    return a.json.empty() ? absl::OkStatus() : write(a.json, to_json(g, *verdicts, command_line::typed()));
+    return *json ? (*json)->commit(to_json(g, *verdicts, command_line::typed())) : absl::OkStatus();
 }
 
 absl::Status run_command(arguments& a) {
     if (absl::Status s = complete(a); !s.ok() || a.recommends) {
         return s.ok() ? run_recommend(a) : s;
+    }
+    auto file = command_line::open_if_named(a.json);
+    if (!file.ok()) {
+        return file.status();
     }
     const auto cells = run_study(a);
     if (!cells.ok()) {
@@ -216,7 +217,7 @@ absl::Status run_command(arguments& a) {
         std::cout << to_table(a.best ? fastest(*cells) : *cells);
     }
     const std::string json = to_json(a.what, *cells, command_line::typed());
-    absl::Status status = a.json.empty() ? absl::OkStatus() : write(a.json, json);
+    absl::Status status = *file ? (*file)->commit(json) : absl::OkStatus();
     status.Update(status.ok() && !a.plot.empty() ? plot(a.plot, json) : absl::OkStatus());
     return status;
 }

@@ -18,7 +18,7 @@ struct entry {
 };
 
 // Indexed by failure_reason.
-constexpr std::array<entry, failure_reasons> entries{{
+constexpr std::array<entry, failure_reasons> reason_entries{{
     {"none", "nothing failed", ""},
     {"out_of_memory_device_budget", "all memory that the heap may commit is granted",
      "raise the option capacity (ORCHARD_CAPACITY, --capacity), give a host_budget, or free memory earlier"},
@@ -44,13 +44,13 @@ constexpr std::array<entry, failure_reasons> entries{{
     {"out_of_memory_host_budget", "all memory that the heap may commit is granted, on the host too",
      "raise the option host_budget (ORCHARD_HOST_BUDGET, --host-budget) or capacity, or free memory earlier"},
 }};
-static_assert(!entries.back().name.empty(), "every reason has an entry");
+static_assert(!reason_entries.back().name.empty(), "every reason has an entry");
 constexpr entry unknown{"unknown", "this reason is not known to this build",
                         "build device code and host code from the same version"};
 
 constexpr const entry& lookup(failure_reason reason) {
     const auto index = static_cast<std::uint32_t>(reason);
-    return index < failure_reasons ? entries[index] : unknown;
+    return index < failure_reasons ? reason_entries[index] : unknown;
 }
 
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }

@@ -3,10 +3,15 @@
 
 #include "runtime/heap/heap.hpp"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <new>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -19,11 +24,47 @@
 #include "runtime/statistics/class_usage.hpp"
 
 namespace orchard {
+namespace {
+
+/// Returns an error if a service could not be pinned to its core, which is `service_core` + its number.
+absl::Status check_cores(const options& values, std::uint32_t services) {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (values.service_core < 0 || ::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+        return absl::OkStatus();
+    }
+    for (std::size_t s = 0; s < services; ++s) {
+        const std::size_t core = static_cast<std::size_t>(values.service_core) + s;
+        if (core >= CPU_SETSIZE || CPU_ISSET(core, &allowed) == 0) {
+            return absl::InvalidArgumentError(absl::StrFormat(
+                "service_core: %d: service %d would run on core %d, which this process may not use; it has %d cores; "
+                "give one of them (taskset -pc $$ lists them), or -1",
+                values.service_core, s, core, CPU_COUNT(&allowed)));
+        }
+    }
+    return absl::OkStatus();
+}
+
+}  // namespace
 
 heap::heap(std::unique_ptr<impl> i) : impl_{std::move(i)} {}
 heap::heap(heap&&) noexcept = default;
-heap& heap::operator=(heap&&) noexcept = default;
-heap::~heap() = default;
+heap& heap::operator=(heap&& other) noexcept {
+    if (this != &other) {
+        forget_if_forked();
+        impl_ = std::move(other.impl_);
+    }
+    return *this;
+}
+heap::~heap() { forget_if_forked(); }
+
+/// The threads of a heap do not exist in a process that was forked from the heap's, so that none can be joined, and
+/// nothing can be freed that they use.
+void heap::forget_if_forked() noexcept {
+    if (impl_ && !impl_->check_process().ok()) {
+        (void)impl_.release();
+    }
+}
 
 absl::StatusOr<heap> heap::create(const options& values) { return make(values, nullptr, 0, {}); }
 
@@ -35,6 +76,11 @@ absl::StatusOr<heap> heap::make_in(void* memory, std::uint64_t bytes, const opti
                                    const published_settings& walk) {
     if (memory == nullptr) {
         return absl::InvalidArgumentError("create_in: the memory is a null pointer; give memory, or call create");
+    }
+    if (bytes > ~std::uintptr_t{0} - reinterpret_cast<std::uintptr_t>(memory)) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "create_in: %d bytes from %p on pass the end of the address space; give the memory's true size", bytes,
+            memory));
     }
     return make(values, memory, bytes, walk);
 }
@@ -55,24 +101,68 @@ heap_ref heap::ref() const { return heap_ref(impl_->refusing.state == nullptr ? 
 const device::heap_view& heap::view() const { return impl_->view; }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }
-absl::StatusOr<statistics> heap::stats() { return impl_->stats(); }
-absl::StatusOr<chunk_usage> heap::chunks() { return impl_->chunks(); }
-absl::Status heap::validate() { return impl_->validate(); }
-absl::Status heap::trim() { return impl_->trim(); }
-absl::Status heap::reserve(std::uint64_t bytes) { return impl_->reserve(bytes); }
-absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) { return impl_->prefetch(at, bytes, to); }
-absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) { return impl_->allocate_on_host(bytes); }
-absl::Status heap::free_on_host(void* p) { return impl_->free_on_host(p); }
+absl::StatusOr<statistics> heap::stats() {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->stats() : here;
+}
+absl::StatusOr<chunk_usage> heap::chunks() {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->chunks() : here;
+}
+absl::Status heap::validate() {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->validate() : here;
+}
+absl::Status heap::trim() {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->trim() : here;
+}
+absl::Status heap::reserve(std::uint64_t bytes) {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->reserve(bytes) : here;
+}
+absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->prefetch(at, bytes, to) : here;
+}
+absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->allocate_on_host(bytes) : here;
+}
+absl::Status heap::free_on_host(void* p) {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->free_on_host(p) : here;
+}
 std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
 std::optional<failure> heap::first_failure() { return impl_->first_failure(); }
 std::vector<failure> heap::failures() { return impl_->failures(); }
-void heap::on_failure(std::function<void(const failure&)> report) { impl_->on_failure(std::move(report)); }
+absl::Status heap::on_failure(std::function<void(const failure&)> report) {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->on_failure(std::move(report)) : here;
+}
 std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
-absl::Status heap::close() { return impl_->close(); }
+absl::Status heap::close() {
+    const absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->close() : here;
+}
 
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied,
                                                              std::unique_ptr<memory_driver> driver,
                                                              const published_settings& walk) {
+    try {
+        return make_or_throw(values, supplied, std::move(driver), walk);
+    } catch (const std::system_error& error) {
+        return no_thread("the heap", error);
+    } catch (const std::bad_alloc&) {
+        return absl::ResourceExhaustedError(
+            "the heap: the process has no memory for its tables; give a smaller range, or end other programs");
+    }
+}
+
+absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const options& values,
+                                                                      const supplied_memory& supplied,
+                                                                      std::unique_ptr<memory_driver> driver,
+                                                                      const published_settings& walk) {
     auto choice = choose_device(values.device);
     if (!choice.ok()) {
         return choice.status();
@@ -92,6 +182,9 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
     result->memory_ = *std::move(memory);
     result->values.layout = automatic_layout(result->values);
     absl::Status status = result->lay_out_metadata();
+    if (status.ok()) {
+        status = check_cores(values, result->view.shards);
+    }
     // Kernels are loaded before any thread starts. Loading one later could wait for a kernel that in turn waits for a
     // service.
     if (status.ok()) {
@@ -104,6 +197,16 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
         return status;
     }
     return result;
+}
+
+absl::Status heap::impl::check_process() const {
+    if (::getpid() == process_) {
+        return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the heap belongs to process %d, from which this process %d was forked, and its threads are not "
+        "here; create a heap after the fork",
+        process_, ::getpid()));
 }
 
 heap::impl::~impl() {
@@ -261,6 +364,7 @@ absl::Status heap::impl::start_shards() {
 }
 
 absl::Status heap::impl::close() {
+    is_closed_.store(true, std::memory_order_relaxed);
     for (shard& s : shards_) {
         s.service->close();
     }
@@ -366,6 +470,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.capacity_bytes = std::uint64_t{view.max_slabs} << segment_shift;
     s.range_bytes = std::uint64_t{view.segments} << segment_shift;
     s.metadata_bytes = memory_->use().metadata_bytes;
+    s.callback_exceptions = callback_exceptions_.load(std::memory_order_relaxed);
     return s;
 }
 

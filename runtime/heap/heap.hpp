@@ -51,7 +51,8 @@ public:
 
     heap(heap&&) noexcept;
     heap& operator=(heap&&) noexcept;
-    /// Ends the heap's threads and releases its memory. No kernel may use the heap any more.
+    /// Ends the heap's threads and releases its memory. No kernel may use the heap any more. In a process that was
+    /// forked from the heap's, it does nothing.
     ~heap();
 
     /// Returns the view for kernels; valid as long as this object, or the object that it was moved to, lives. For a
@@ -109,9 +110,10 @@ public:
     /// The result is a device address. docs/backings.md says how the host may use it.
     ///
     /// Errors: InvalidArgument if `bytes` exceed the share of one service; ResourceExhausted, with the numbers, if no
-    /// such piece is free; FailedPrecondition if a published algorithm serves the heap; the device's own. Several
-    /// threads may call this at the same time. Cost: one turn of the service and five small copies, about 50 us, for
-    /// every 32 blocks; for fewer blocks if they are 64 KiB or larger. A block occupies at least 2 KiB.
+    /// such piece is free; FailedPrecondition if a published algorithm serves the heap, or if it was closed; the
+    /// device's own. Several threads may call this at the same time. Cost: one turn of the service and five small
+    /// copies, about 50 us, for every 32 blocks; for fewer blocks if they are 64 KiB or larger. A block occupies at
+    /// least 2 KiB.
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
 
     /// Frees a block of this heap that the host or a device thread allocated; does nothing for null. Kernels may run.
@@ -148,8 +150,10 @@ public:
     ///
     /// `report` runs in a thread of the heap, even while a service does not answer. It may take long and may use the
     /// heap, but may neither destroy it nor call `on_failure`. A later call replaces an earlier one; an empty function
-    /// ends the reports. Cost: a read of host memory every 5 ms.
-    void on_failure(std::function<void(const failure&)> report);
+    /// ends the reports. An exception that `report` throws is caught, and counted in the statistic
+    /// `callback_exceptions`. Errors: ResourceExhausted if no thread can be started; then there are no reports. Cost: a
+    /// read of host memory every 5 ms.
+    absl::Status on_failure(std::function<void(const failure&)> report);
 
     /// Returns the address of the first invalid free: an address outside the heap, in the middle of a block or of
     /// another heap, or a block that was already free. Returns 0 if there was none. `statistics::invalid_frees` counts
@@ -184,6 +188,8 @@ public:
     }
 
 private:
+    void forget_if_forked() noexcept;
+
     friend struct heap_service_peer;
     friend struct published_heaps;
     class impl;

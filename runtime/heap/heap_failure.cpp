@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <system_error>
 
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "runtime/heap/heap_impl.hpp"
 
@@ -84,12 +86,31 @@ std::optional<failure> heap::impl::first_failure() {
     return first ? std::optional(explain_failures({*first}).front().what) : std::nullopt;
 }
 
-void heap::impl::on_failure(failure_watch::callback report) {
+absl::Status heap::impl::on_failure(failure_watch::callback report) {
     watch_.reset();
-    if (report) {
-        watch_ = std::make_unique<failure_watch>(
-            *view.failures, [this] { return explain_failures(newest_failures()); }, std::move(report));
+    if (!report) {
+        return absl::OkStatus();
     }
+    const auto guarded = [this, report = std::move(report)](const failure& f) {
+        try {
+            report(f);
+        } catch (...) {
+            callback_exceptions_.fetch_add(1, std::memory_order_relaxed);
+        }
+    };
+    try {
+        watch_ = std::make_unique<failure_watch>(
+            *view.failures, [this] { return explain_failures(newest_failures()); }, guarded);
+    } catch (const std::system_error& error) {
+        return no_thread("on_failure", error);
+    }
+    return absl::OkStatus();
+}
+
+absl::Status heap::impl::no_thread(const char* of, const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("%s: a thread cannot be started: %s; allow this user or container more processes (ulimit -u)",
+                        of, error.code().message()));
 }
 
 std::uintptr_t heap::impl::first_invalid_free() {

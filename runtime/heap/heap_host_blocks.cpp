@@ -75,6 +75,9 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     if (absl::Status s = check_host_blocks("allocate"); !s.ok()) {
         return s;
     }
+    if (is_closed_.load(std::memory_order_relaxed)) {
+        return absl::FailedPreconditionError("the heap was closed and gives no more memory; create another heap");
+    }
     if (bytes == 0) {
         return nullptr;
     }

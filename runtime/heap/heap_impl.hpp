@@ -28,6 +28,9 @@ public:
                                                       const published_settings& walk = {});
     ~impl();
 
+    /// Returns an error in a process that was forked from the one that created the heap. Cost: a system call.
+    [[nodiscard]] absl::Status check_process() const;
+
     absl::StatusOr<statistics> stats();
     absl::StatusOr<chunk_usage> chunks() { return usage_of_chunks(view, *memory_); }
     absl::Status validate();
@@ -39,7 +42,7 @@ public:
     std::optional<failure> last_failure();
     std::optional<failure> first_failure();
     std::vector<failure> failures();
-    void on_failure(failure_watch::callback report);
+    absl::Status on_failure(failure_watch::callback report);
     std::uintptr_t first_invalid_free();
     absl::Status close();
     [[nodiscard]] bool loads_kernels_eagerly() const;
@@ -53,6 +56,11 @@ public:
 
 private:
     friend struct heap_service_peer;
+    static absl::StatusOr<std::unique_ptr<impl>> make_or_throw(const options& values, const supplied_memory& memory,
+                                                               std::unique_ptr<memory_driver> driver,
+                                                               const published_settings& walk);
+    /// Returns the error that a thread `of` the heap could not be started.
+    static absl::Status no_thread(const char* of, const std::system_error& error);
     static std::uint16_t next_stamp();
     absl::Status lay_out_metadata();
     absl::Status write_views();
@@ -97,6 +105,7 @@ private:
 
     backing_option asked_backing_ = backing_option::automatic;  ///< the option as requested; `values` hold the backing
                                                                 ///< that was chosen
+    const pid_t process_ = ::getpid();
     published_settings walk_;
     std::unique_ptr<backing> memory_;
     device::heap_view* view_in_memory_ = nullptr;      ///< copy of `view` for kernels
@@ -105,6 +114,8 @@ private:
     std::unique_ptr<growth> growth_;
     std::vector<shard> shards_;
     std::unique_ptr<host_blocks> host_blocks_;
+    std::atomic<bool> is_closed_{false};
+    std::atomic<std::uint64_t> callback_exceptions_{0};
     std::unique_ptr<failure_watch> watch_;
 };
 

@@ -73,7 +73,7 @@ private:
                 }
                 if (entry == device::growing_entry) {
                     return absl::InternalError(
-                        absl::StrFormat("class %d: table entry %d waits for a slab that nobody gets", c, i));
+                        absl::StrFormat("class %d: table entry %d is reserved for a slab that no group creates", c, i));
                 }
                 ++entries;
                 if (absl::Status s = owners_.take(entry - 1, "slab"); !s.ok()) {

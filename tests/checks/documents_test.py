@@ -93,7 +93,7 @@ class Documents(unittest.TestCase):
     def test_commands_and_benchmarks_exist(self):
         launcher = text_of(ROOT / "orchard")
         program = sources("runtime", "examples", "profiling", "tests/explore")
-        benchmarks = set(re.findall(r'registrar registered\{\s*\{\s*"(\w+)"', sources("profiling/bench")))
+        benchmarks = set(re.findall(r'registrar \w+_registered\{\s*\{\s*"(\w+)"', sources("profiling/bench")))
         self.assertIn("pages", benchmarks)
 
         def problems():

@@ -9,10 +9,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
+#include "runtime/cli/output_file.hpp"
 #include "runtime/options/nearest.hpp"
 #include "tests/explore/crash_note.hpp"
 #include "tests/explore/report.hpp"
@@ -47,15 +47,6 @@ private:
     bool shown_ = false;
 };
 
-absl::Status write_file(const std::string& name, const std::string& text) {
-    std::ofstream out(name);
-    out << text;
-    if (!out.flush()) {
-        return absl::InvalidArgumentError(absl::StrCat("cannot write ", name, "; choose another file"));
-    }
-    return absl::OkStatus();
-}
-
 absl::Status write_trace(const explore_arguments& a, const std::string& timeline) {
     if (!a.with_trace) {
         return absl::OkStatus();
@@ -64,7 +55,7 @@ absl::Status write_trace(const explore_arguments& a, const std::string& timeline
         std::cout << timeline;
         return absl::OkStatus();
     }
-    return write_file(a.trace_file, timeline);
+    return command_line::write_file(a.trace_file, timeline);
 }
 
 absl::StatusOr<const scenario*> named(const std::string& name) {
@@ -110,9 +101,9 @@ absl::Status check_together(const explore_arguments& a) {
 }
 
 absl::StatusOr<int> explore_seeds(const plan& p, const explore_arguments& a) {
-    // Before a long run, not after it.
-    if (const absl::Status writable = a.json.empty() ? absl::OkStatus() : write_file(a.json, ""); !writable.ok()) {
-        return writable;
+    auto json = command_line::open_if_named(a.json);
+    if (!json.ok()) {
+        return json.status();
     }
     const auto begin = std::chrono::steady_clock::now();
     status_line line;
@@ -122,9 +113,8 @@ absl::StatusOr<int> explore_seeds(const plan& p, const explore_arguments& a) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     line.show("");
     std::cout << text_of(p, all, seconds);
-    if (!a.json.empty()) {
-        const absl::Status written = write_file(a.json, json_of(p, all, seconds).dump(1) + "\n");
-        if (!written.ok()) {
+    if (*json) {
+        if (const absl::Status written = (*json)->commit(json_of(p, all, seconds).dump(1) + "\n"); !written.ok()) {
             return written;
         }
     }

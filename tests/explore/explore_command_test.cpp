@@ -156,10 +156,10 @@ TEST_F(explore_files, json) {
     const auto json = nlohmann::json::parse(text_in(path("json")));
     EXPECT_EQ(json["runs"], 20);
     EXPECT_EQ(json["scenarios"][0]["scenario"], "planted_lost_update");
-    expect_refused({"--scenario", "planted_right", "--json", path("none/json")}, "cannot write");
+    expect_refused({"--scenario", "planted_right", "--json", path("none/json")}, "cannot be written");
     expect_refused({"--scenario", "planted_lost_update", "--seed", failing_seed(), "--strategy", "uniform", "--trace",
                     path("none/trace")},
-                   "cannot write");
+                   "cannot be written");
 }
 
 TEST(explore_command, searches_exhaustively) {

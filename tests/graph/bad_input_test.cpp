@@ -3,7 +3,10 @@
 
 // Every invalid input gives one line that names the file, the line and the value, and contains the remedy.
 
+#include <unistd.h>
+
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
+#include "examples/graph/edge_collector.hpp"
 #include "examples/graph/read_graph.hpp"
 #include "tests/graph/temporary_file.hpp"
 
@@ -123,6 +127,33 @@ TEST(bad_file, line_without_end) {
     const std::string message = error_of(std::string(3 << 20, '7'));
     EXPECT_TRUE(absl::StartsWith(message, ":1:")) << message;
     EXPECT_TRUE(absl::StrContains(message, "1048576 bytes")) << message;
+}
+
+TEST(edge_collector, ends_before_memory_does) {
+    edge_collector some(40'000);  // 2,048 edges need 32 KiB with their copy, 4,096 need 64
+    absl::Status status;
+    std::uint32_t added = 0;
+    for (; status.ok() && added < 10'000; ++added) {
+        status = some.add(edge::between(added, added + 1));
+    }
+    EXPECT_EQ(added - 1, 2048u);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "the list of edges needs")) << status;
+    EXPECT_EQ(some.take().size(), 2048u) << "what was there is kept";
+}
+
+TEST(host_memory, is_at_most_the_control_groups) {
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("orchard_cgroup_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder / "memory");
+    const std::uint64_t machine = host_memory_bytes(folder);
+    std::ofstream(folder / "memory.max") << "max\n";
+    EXPECT_EQ(host_memory_bytes(folder), machine);
+    std::ofstream(folder / "memory.max") << "1000000\n";
+    EXPECT_EQ(host_memory_bytes(folder), 1'000'000u);
+    std::ofstream(folder / "memory" / "memory.limit_in_bytes") << "500000\n";
+    EXPECT_EQ(host_memory_bytes(folder), 500'000u);
+    std::filesystem::remove_all(folder);
 }
 
 std::string long_text() {

@@ -90,6 +90,20 @@ TEST_P(heap_close, a_heap_that_was_never_used) {
     EXPECT_EQ(h().last_failure()->count, 1u);
 }
 
+TEST_P(heap_close, the_host_gets_nothing_more_and_may_free) {
+    const auto small = h().allocate_on_host(100);  // its chunk has room for more
+    const auto large = h().allocate_on_host(segments(1));
+    ASSERT_TRUE(small.ok() && large.ok());
+    ASSERT_TRUE(h().close().ok());
+    for (const std::uint64_t bytes : {std::uint64_t{100}, segments(1)}) {
+        const auto refused = h().allocate_on_host(bytes);
+        EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition) << bytes;
+        EXPECT_EQ(refused.status().message(), "the heap was closed and gives no more memory; create another heap");
+    }
+    EXPECT_TRUE(h().free_on_host(*small).ok());
+    EXPECT_TRUE(h().free_on_host(*large).ok());
+}
+
 TEST_P(heap_close, under_a_kernel_that_uses_pages) { close_under({2, 64}, 64); }
 
 TEST_P(heap_close, under_a_kernel_that_uses_chunks) {

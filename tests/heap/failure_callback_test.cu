@@ -4,6 +4,7 @@
 // The times at which a heap calls the user's function for failed requests, and the requests that it reports.
 
 #include <set>
+#include <stdexcept>
 
 #include "tests/support/failure_reports.hpp"
 #include "tests/support/heap_fixture.hpp"
@@ -27,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(all, heap_on_failure, ::testing::ValuesIn(heap_cases())
 
 TEST_P(heap_on_failure, is_called_again_while_more_fail) {
     const failure_reports seen;
-    h().on_failure(seen.taker());
+    EXPECT_TRUE(h().on_failure(seen.taker()).ok());
     ASSERT_NO_FATAL_FAILURE(fail());
     const std::vector<failure> first = seen.wait_for(1);
     ASSERT_EQ(first.size(), 1u);
@@ -41,13 +42,29 @@ TEST_P(heap_on_failure, is_called_again_while_more_fail) {
     EXPECT_EQ(both[1].reason, first[0].reason);
     EXPECT_EQ(both[1].of_reason, 2u);
     EXPECT_GT(both[1].time_ns, first[0].time_ns) << "the newest, not the first one once more";
-    h().on_failure({});
+    EXPECT_TRUE(h().on_failure({}).ok());
+    expect_empty();
+}
+
+TEST_P(heap_on_failure, survives_a_function_that_throws) {
+    const failure_reports seen;
+    ASSERT_TRUE(h().on_failure([&](const failure& f) {
+                       seen.taker()(f);
+                       throw std::runtime_error("the user's own");
+                   })
+                    .ok());
+    fail_as_too_large();
+    ASSERT_EQ(seen.wait_for(1).size(), 1u);
+    ASSERT_NO_FATAL_FAILURE(fail());
+    ASSERT_EQ(seen.wait_for(2).size(), 2u) << "the thread goes on";
+    ASSERT_TRUE(h().on_failure({}).ok());  // waits for the thread
+    EXPECT_EQ(h().stats()->callback_exceptions, 2u);
     expect_empty();
 }
 
 TEST_P(heap_on_failure, hears_of_each_reason_apart) {
     const failure_reports seen;
-    h().on_failure(seen.taker());
+    EXPECT_TRUE(h().on_failure(seen.taker()).ok());
     fail_as_too_large();
     ASSERT_EQ(seen.wait_for(1).size(), 1u);
     ASSERT_NO_FATAL_FAILURE(fail());
@@ -60,7 +77,7 @@ TEST_P(heap_on_failure, hears_of_each_reason_apart) {
     EXPECT_EQ(both[1].bytes, segments(1));
     EXPECT_EQ(both[1].count, 2u);
     EXPECT_EQ(both[1].of_reason, 1u);
-    h().on_failure({});
+    EXPECT_TRUE(h().on_failure({}).ok());
     expect_empty();
 }
 
@@ -68,7 +85,7 @@ TEST_P(heap_on_failure, hears_of_what_failed_before) {
     ASSERT_NO_FATAL_FAILURE(fail());
     fail_as_too_large();
     const failure_reports seen;
-    h().on_failure(seen.taker());
+    EXPECT_TRUE(h().on_failure(seen.taker()).ok());
     std::set<failure_reason> reasons;
     for (const failure& f : seen.wait_for(2)) {
         reasons.insert(f.reason);
@@ -80,10 +97,10 @@ TEST_P(heap_on_failure, hears_of_what_failed_before) {
 
 TEST_P(heap_on_failure, is_not_called_where_nothing_fails) {
     const failure_reports seen;
-    h().on_failure(seen.taker());
+    EXPECT_TRUE(h().on_failure(seen.taker()).ok());
     free_all(allocate({64, 4096, segments(1)}));
     expect_empty();
-    h().on_failure({});
+    EXPECT_TRUE(h().on_failure({}).ok());
     EXPECT_TRUE(seen.wait_for(0).empty());
 }
 

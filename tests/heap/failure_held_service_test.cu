@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(all, heap_failures_while_held, ::testing::ValuesIn(defa
 
 TEST_P(heap_failures_while_held, are_reported_while_it_is_held) {
     const failure_reports seen;
-    h().on_failure(seen.taker());
+    EXPECT_TRUE(h().on_failure(seen.taker()).ok());
     hold([&] {
         EXPECT_EQ(allocate_one(segments(2)).address, 0u);
         const std::vector<failure> all = seen.wait_for(1);
@@ -68,7 +68,7 @@ TEST_P(heap_failures_while_held, are_reported_while_it_is_held) {
             expect_numbers(f, segments(2), true);
         }
     });
-    h().on_failure({});
+    EXPECT_TRUE(h().on_failure({}).ok());
     free_all(kept_);
     expect_empty();
 }
@@ -92,14 +92,14 @@ TEST_P(heap_failures_while_held, are_told_to_who_asks_while_it_is_held) {
 
 TEST_P(heap_failures_while_held, are_reported_when_it_runs_no_more) {
     const failure_reports seen;
-    h().on_failure(seen.taker());
+    EXPECT_TRUE(h().on_failure(seen.taker()).ok());
     heap_service_peer::stop(h(), 0);
     EXPECT_EQ(allocate_one(segments(2)).address, 0u);
     const std::vector<failure> all = seen.wait_for(1);
     ASSERT_EQ(all.size(), 1u);
     expect_numbers(all[0], segments(2), false);
     EXPECT_EQ(all[0].now.largest_free, all[0].now.committed - segments(3));
-    h().on_failure({});
+    EXPECT_TRUE(h().on_failure({}).ok());
     drop();
 }
 

@@ -3,6 +3,7 @@
 
 // A heap in memory that the caller supplies.
 
+#include "absl/strings/match.h"
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {
@@ -34,6 +35,13 @@ std::string name_of_device(const ::testing::TestParamInfo<device_option>& info) 
 }
 INSTANTIATE_TEST_SUITE_P(all, supplied, ::testing::Values(device_option::emulated, device_option::cuda),
                          name_of_device);
+
+TEST_P(supplied, memory_that_passes_the_end_of_the_address_space_is_refused) {
+    ASSERT_NO_FATAL_FAILURE(have(20));
+    const auto made = heap::create_in(memory_.data(), ~std::uint64_t{0} - segments(1), values_);
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::StrContains(made.status().message(), "pass the end of the address space")) << made.status();
+}
 
 TEST_P(supplied, memory_is_used_and_stays_the_callers) {
     ASSERT_NO_FATAL_FAILURE(have(20));

@@ -149,6 +149,26 @@ TEST(TraceFormat, FilesAreSavedAndLoaded) {
     EXPECT_FALSE(t.save("/no/such/folder/x.trace").ok());
 }
 
+TEST(TraceFormat, ReadsNoMoreThanATrace) {
+    EXPECT_EQ(trace::load("/").status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(trace::load("/dev/zero").status().code(), absl::StatusCode::kDataLoss) << "it does not end";
+    // A header that promises more than a machine has.
+    const std::string path = (std::filesystem::path(::testing::TempDir()) / "orchard_trace_too_long.trace").string();
+    ASSERT_TRUE(encode(random_steps(1, 3, 40)).save(path).ok());
+    uvm_model::trace_header h;
+    {
+        std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+        std::string bytes(uvm_model::trace_header_bytes, 0);
+        file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+        h = uvm_model::header_from(bytes);
+        h.body_bytes = std::uint64_t{1} << 60;
+        file.seekp(0);
+        file << uvm_model::to_bytes(h);
+    }
+    EXPECT_EQ(trace::load(path).status().code(), absl::StatusCode::kResourceExhausted) << trace::load(path).status();
+    std::filesystem::remove(path);
+}
+
 TEST(TraceFormat, RegularPatternsTakeFewBytes) {
     // 32 lanes a step: in step in arrays of 1 MiB; the same, every other lane; the same random element of each array;
     // a random element for each lane.

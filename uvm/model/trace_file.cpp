@@ -6,8 +6,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -50,6 +50,23 @@ absl::Status check_header(std::string_view bytes) {
         return damaged(absl::StrFormat("%d warps; there are 1 to %d", h.warps, max_trace_warps));
     }
     return absl::OkStatus();
+}
+
+/// A longer trace would fill the memory of many machines.
+constexpr std::uint64_t max_trace_bytes = std::uint64_t{16} << 30;
+
+/// Appends the next `most` bytes of a file to `bytes`; fewer at its end, or after an error.
+void read_up_to(std::istream& in, std::uint64_t most, std::string* bytes) {
+    // In parts, as a header may promise more than there is.
+    constexpr std::uint64_t at_once = 16 << 20;
+    while (most != 0 && in.good()) {
+        const std::size_t before = bytes->size();
+        const std::uint64_t part = std::min(most, at_once);
+        bytes->resize(before + part);
+        in.read(bytes->data() + before, static_cast<std::streamsize>(part));
+        bytes->resize(before + static_cast<std::size_t>(in.gcount()));
+        most -= part;
+    }
 }
 
 absl::Status system_error(std::string_view what, const std::string& path) {
@@ -199,9 +216,23 @@ absl::StatusOr<trace> trace::parse(std::string bytes) {
 }
 
 absl::StatusOr<trace> trace::load(const std::string& path) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) {
+        return absl::InvalidArgumentError(absl::StrFormat("%s: is a folder; name a trace in it", path));
+    }
     errno = 0;
     std::ifstream in(path, std::ios::binary);
-    std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    std::string bytes;
+    read_up_to(in, trace_header_bytes, &bytes);
+    if (bytes.size() == trace_header_bytes && bytes.starts_with(trace_magic)) {
+        const std::uint64_t body = header_from(bytes).body_bytes;
+        if (body != unfinished_body && body > max_trace_bytes) {
+            return absl::ResourceExhaustedError(absl::StrFormat(
+                "%s: a trace of %d bytes; at most %d are read; record fewer steps", path, body, max_trace_bytes));
+        }
+        // One byte more shows a file that is too long.
+        read_up_to(in, body == unfinished_body ? 0 : body + 1, &bytes);
+    }
     if (!in.good() && !in.eof()) {
         return system_error("cannot read a trace", path);
     }

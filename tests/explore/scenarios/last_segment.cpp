@@ -45,12 +45,15 @@ void check_nulls(heap_world& heap, const outcomes& all) {
 }
 
 void run_last_segment(world& w) {
+    // The group that reclaims may stand still for long while it retires a slab; other groups wait for it.
+    constexpr std::uint64_t patience_ns = 100'000'000;
     const std::uint32_t segments = 1 + w.s.pick(3);
     heap_world heap(w, {.segments = segments,
                         .committed_at_start = w.s.pick(segments + 1),
                         .extent = 1,
                         .cache_target = w.s.pick(3),
-                        .refill_batch = 1});
+                        .refill_batch = 1,
+                        .reclaim_patience_ns = patience_ns});
     for (int round = 0; round < w.size.operations; ++round) {
         outcomes all;
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {

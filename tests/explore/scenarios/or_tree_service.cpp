@@ -11,7 +11,7 @@
 namespace orchard::explore {
 namespace {
 
-constexpr std::uint32_t segments = 20;
+constexpr std::uint32_t tree_segments = 20;
 
 bool may_fail(failure_reason why, bool growth_fails) {
     return why == failure_reason::out_of_memory_device_budget || why == failure_reason::fragmented ||
@@ -39,8 +39,8 @@ void use_runs(heap_world& heap, int rounds, bool growth_fails) {
 }
 
 void run_or_tree_service(world& w) {
-    heap_world heap(w,
-                    {.segments = segments, .committed_at_start = 5, .extent = 3, .cache_target = 4, .refill_batch = 3});
+    heap_world heap(
+        w, {.segments = tree_segments, .committed_at_start = 5, .extent = 3, .cache_target = 4, .refill_batch = 3});
     heap.memory.failures_left = static_cast<int>(w.s.pick(3));
     heap.memory.commit_ns = 2'000;
     const bool growth_fails = heap.memory.failures_left != 0;
@@ -53,7 +53,7 @@ void run_or_tree_service(world& w) {
         segment_run all;
         failure_reason why = failure_reason::commit_failed;
         for (int i = 0; i < 3 && why == failure_reason::commit_failed; ++i) {
-            why = heap.take_run(1, segments, &all);
+            why = heap.take_run(1, tree_segments, &all);
         }
         heap.s.check(why == failure_reason::none, "the heap is empty, and all of it is not to be had");
         heap.give_run(1, all);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "examples/graph/edge_list.hpp"
+#include "examples/graph/host_memory.hpp"
+
+namespace orchard::examples {
+
+/// Collects the edges of a file whose length is not known, as long as there is memory for them: a small compressed file
+/// may hold more edges than a machine.
+class edge_collector {
+public:
+    /// @param memory  the bytes that the edges may take, with the copy that `make_edge_list` needs
+    explicit edge_collector(std::uint64_t memory = host_memory_bytes()) : memory_{memory} {}
+
+    /// Adds an edge. Errors: ResourceExhausted, with the numbers, if the list would need more memory than there is.
+    absl::Status add(edge e) {
+        if (edges_.size() == edges_.capacity()) {
+            const std::size_t next = std::max<std::size_t>(1024, 2 * edges_.size());
+            // The old list and the new one exist at the same time; later, the full list and its copy.
+            absl::Status fits = check_host_memory(2 * next * sizeof(edge), "the list of edges", memory_);
+            if (!fits.ok()) {
+                return fits;
+            }
+            edges_.reserve(next);
+        }
+        edges_.push_back(e);
+        return absl::OkStatus();
+    }
+    [[nodiscard]] std::size_t size() const { return edges_.size(); }
+    std::vector<edge> take() { return std::move(edges_); }
+
+private:
+    std::uint64_t memory_;
+    std::vector<edge> edges_;
+};
+
+}  // namespace orchard::examples

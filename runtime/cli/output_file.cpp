@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/cli/output_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace orchard::command_line {
+namespace {
+
+absl::Status refusal(const std::string& path, int error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": cannot be written: ", std::strerror(error), "; name a file in a folder that can"));
+}
+
+std::string folder_of(const std::string& path) {
+    const std::string parent = std::filesystem::path(path).parent_path().string();
+    return parent.empty() ? "." : parent;
+}
+
+/// Makes a file with a new name beside `path`, and sets `name`. Returns its descriptor, or -1 with `errno`.
+int make_beside(const std::string& path, std::string* name) {
+    *name = path + ".XXXXXX";
+    const int fd = ::mkostemp(name->data(), O_CLOEXEC);
+    if (fd >= 0) {
+        const mode_t mask = ::umask(0);
+        ::umask(mask);
+        ::fchmod(fd, 0666 & ~mask);  // mkostemp gives access to the owner only
+    }
+    return fd;
+}
+
+}  // namespace
+
+output_file::output_file(std::string path) : path_{std::move(path)} {}
+
+output_file::output_file(output_file&& other) noexcept
+    : path_{std::move(other.path_)},
+      temporary_{std::exchange(other.temporary_, "")},
+      fd_{std::exchange(other.fd_, -1)},
+      in_place_{other.in_place_} {}
+
+output_file::~output_file() {
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+    if (!temporary_.empty()) {
+        ::unlink(temporary_.c_str());
+    }
+}
+
+absl::StatusOr<output_file> output_file::open(const std::string& path) {
+    struct stat itself {};
+    struct stat target {};
+    const bool exists = ::lstat(path.c_str(), &itself) == 0;
+    if (::stat(path.c_str(), &target) == 0 && S_ISDIR(target.st_mode)) {
+        return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder; name a file in it"));
+    }
+    output_file made(path);
+    made.in_place_ = exists && !S_ISREG(itself.st_mode);
+    if (made.in_place_) {
+        made.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
+        if (made.fd_ < 0) {
+            return refusal(path, errno);
+        }
+        return made;
+    }
+    if (exists && ::access(path.c_str(), W_OK) != 0) {
+        return refusal(path, errno);
+    }
+    const std::string folder = folder_of(path);
+    made.fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    // These three say that the file system knows no files without a name.
+    const bool unknown = made.fd_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL);
+    if (made.fd_ < 0 && (!unknown || ::access(folder.c_str(), W_OK | X_OK) != 0)) {
+        return refusal(path, errno);
+    }
+    return made;
+}
+
+absl::Status output_file::failure(const char* what) const {
+    return absl::UnknownError(absl::StrCat(path_, ": ", what, ": ", std::strerror(errno)));
+}
+
+absl::Status output_file::write(std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t n = ::write(fd_, text.data(), text.size());
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return failure("cannot be written");
+        }
+        text.remove_prefix(static_cast<std::size_t>(n));
+    }
+    return absl::OkStatus();
+}
+
+absl::Status output_file::give_name() {
+    if (temporary_.empty()) {
+        // A link cannot replace a file, so that the text gets a name beside it first.
+        const std::string source = absl::StrCat("/proc/self/fd/", fd_);
+        std::string beside = absl::StrCat(path_, ".", ::getpid());
+        if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, beside.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+            return failure("cannot be put in place");
+        }
+        temporary_ = std::move(beside);
+    }
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+        return failure("cannot be put in place");
+    }
+    temporary_.clear();
+    return absl::OkStatus();
+}
+
+absl::Status output_file::commit(std::string_view text) {
+    if (fd_ < 0) {
+        fd_ = make_beside(path_, &temporary_);
+        if (fd_ < 0) {
+            temporary_.clear();
+            return failure("cannot be written");
+        }
+    }
+    struct stat about {};
+    if (in_place_ && ::fstat(fd_, &about) == 0 && S_ISREG(about.st_mode) && ::ftruncate(fd_, 0) != 0) {
+        return failure("cannot be written");
+    }
+    absl::Status status = write(text);
+    if (status.ok() && !in_place_) {
+        status = give_name();
+    }
+    // Some file systems tell only here that there is no room.
+    if (::close(std::exchange(fd_, -1)) != 0) {
+        status.Update(failure("cannot be written"));
+    }
+    return status;
+}
+
+absl::StatusOr<std::optional<output_file>> open_if_named(const std::string& path) {
+    if (path.empty()) {
+        return std::nullopt;
+    }
+    absl::StatusOr<output_file> file = output_file::open(path);
+    if (!file.ok()) {
+        return file.status();
+    }
+    return std::optional<output_file>(*std::move(file));
+}
+
+absl::Status write_file(const std::string& path, std::string_view text) {
+    absl::StatusOr<output_file> file = output_file::open(path);
+    return file.ok() ? file->commit(text) : file.status();
+}
+
+}  // namespace orchard::command_line
