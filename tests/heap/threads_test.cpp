@@ -107,16 +107,18 @@ TEST(heap_threads, are_missed_in_a_forked_process) {
     ASSERT_TRUE(block.ok()) << block.status();
     EXPECT_EQ(
         status_of_fork([&] {
-            int good = 0;
+            int wrong = 0;
             for (const absl::Status& s : {h->validate(), h->trim(), h->reserve(1 << 20), h->free_on_host(*block),
                                           h->stats().status(), h->chunks().status(), h->allocate_on_host(64).status(),
                                           h->on_failure([](const failure&) {}), h->close()}) {
-                good += absl::IsFailedPrecondition(s) ? 0 : 1;
+                wrong += absl::IsFailedPrecondition(s) ? 0 : 1;
             }
             (void)h->last_failure();
             h.reset();
-            const bool another = heap::create(small()).ok();
-            return good * 2 + (another ? 0 : 1);
+#if !defined(__SANITIZE_THREAD__)  // it ends a forked process that starts a thread
+            wrong += heap::create(small()).ok() ? 0 : 1;
+#endif
+            return wrong;
         }),
         0);
     EXPECT_TRUE(h->free_on_host(*block).ok());
