@@ -9,7 +9,7 @@
 # Cases that LEFT_OUT matches are none, nor are those that GoogleTest disables. SLOW and LEFT_OUT are patterns as in
 # --gtest_filter. Further variables: PROGRAM, LAUNCH (what starts it; may be empty), PREFIX (of the names), OUTPUT (the
 # file), TIMEOUT, SLOW_TIMEOUT (of one case, in seconds), COST (of a case that is not slow, beside other programs'),
-# ENVIRONMENT (NAME=VALUE, or empty).
+# ENVIRONMENT (NAME=VALUE, or empty), HAS_CUDA.
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -41,9 +41,9 @@ function(write_test name filter cost timeout label)
     if(label)
         string(APPEND properties " LABELS ${label}")
     endif()
-    # These fill a GPU with threads that wait, and make hundreds of copies meanwhile: each copy of one process would wait
-    # for the time slices of all others.
-    if(name MATCHES "heap_host_blocks.*cuda")
+    # The first fill a GPU with threads that wait, and make hundreds of copies meanwhile: each copy of one process would
+    # wait for the time slices of all others. The second compare the free memory of the GPU, which others take.
+    if(name MATCHES "heap_host_blocks.*cuda" OR (name STREQUAL "all/heaps" AND HAS_CUDA))
         string(APPEND properties " RUN_SERIAL ON")
     endif()
     if(ENVIRONMENT)

@@ -196,7 +196,8 @@ function(orchard_add_tests folder sources)
             "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${name}>" "-DLAUNCH=${launch}" "-DPREFIX=${folder}."
             "-DOUTPUT=${found}" "-DSLOW=${slow}" "-DLEFT_OUT=${left_out}" "-DEACH_CASE=${each_case}"
             "-DTIMEOUT=${ORCHARD_TEST_TIMEOUT_S}" "-DSLOW_TIMEOUT=${ORCHARD_SLOW_TEST_TIMEOUT_S}"
-            "-DCOST=${cost}" "-DENVIRONMENT=${environment}" -P "${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_groups.cmake")
+            "-DCOST=${cost}" "-DENVIRONMENT=${environment}" "-DHAS_CUDA=${ORCHARD_HAS_CUDA}"
+            -P "${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_groups.cmake")
     # The script's rules are in the tests that it writes.
     set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_groups.cmake")
     # A program that has not been built is a test that fails.

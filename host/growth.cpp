@@ -284,7 +284,11 @@ bool growth::step() {
 }
 
 void growth::start() {
-    thread_ = std::thread([this] { run(); });
+    at_exit_.emplace([this] { ask_to_stop(); });
+    thread_ = std::thread([this] {
+        run();
+        at_exit_->ended();
+    });
 }
 
 void growth::run() {
@@ -300,11 +304,15 @@ void growth::run() {
     }
 }
 
+void growth::ask_to_stop() {
+    // Release: pairs with the acquire in `run`.
+    stopping_.store<simt::order::release>(1);
+    wake();
+}
+
 void growth::stop() {
     if (thread_.joinable()) {
-        // Release: pairs with the acquire in `run`.
-        stopping_.store<simt::order::release>(1);
-        wake();
+        ask_to_stop();
         thread_.join();
     }
 }

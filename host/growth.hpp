@@ -9,12 +9,14 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
+#include "host/exit_stop.hpp"
 #include "host/run_ring.hpp"
 #include "uvm/memory/backing.hpp"
 
@@ -158,6 +160,8 @@ private:
     void begin_call() { busy_since_.store<simt::order::relaxed>(simt::clock_ns() | 1); }
     void end_call() { busy_since_.store<simt::order::relaxed>(0); }
     void note(absl::Status error);
+    /// Tells the thread to end after the call under way.
+    void ask_to_stop();
 
     backing& memory_;
     extent_sizes sizes_;
@@ -175,6 +179,7 @@ private:
     simt::host_word<std::uint32_t> stopping_{0};
     mutable std::mutex error_mutex_;
     absl::Status error_;
+    std::optional<exit_stop> at_exit_;  ///< of the thread, if `start` made one
     std::thread thread_;
 };
 

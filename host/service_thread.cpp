@@ -27,6 +27,7 @@ service_thread::service_thread(segment_service& service, int core, absl::Duratio
       spin_{spin},
       decay_{decay == absl::ZeroDuration() ? absl::InfiniteDuration() : decay},
       yields_{yields},
+      at_exit_{[this] { stopping_.store(true, std::memory_order_release); }},
       thread_{[this] { loop(); }} {}
 
 void service_thread::loop() {
@@ -81,6 +82,11 @@ void service_thread::loop() {
     }
     service_.publish_longest_run();
     published_.store(ever, std::memory_order_release);  // pairs with the acquire in `publish`
+    // Of this store and the load of `job_`, and the two of `run` the other way round, one load sees the other's store:
+    // a job that comes now is not left. All four are sequentially consistent for that.
+    has_ended_.store(true);
+    do_job();
+    at_exit_.ended();
 }
 
 void service_thread::publish_if_asked() {
@@ -105,20 +111,21 @@ bool service_thread::publish(absl::Time end) {
 }
 
 void service_thread::do_job() {
-    (*job_)();
-    has_job_.store(false, std::memory_order_release);
-    has_job_.notify_one();
+    if (const std::function<void()>* const job = job_.exchange(nullptr); job != nullptr) {
+        (*job)();
+        has_job_.store(false, std::memory_order_release);
+        has_job_.notify_one();
+    }
 }
 
 void service_thread::run(const std::function<void()>& job) {
     const std::scoped_lock lock(caller_mutex_);
-    if (!thread_.joinable()) {
-        job();
-        return;
-    }
     // The flag carries the job to the service's thread and its effects back; its stores release, its loads acquire.
-    job_ = &job;
     has_job_.store(true, std::memory_order_release);
+    job_.store(&job);
+    if (has_ended_.load()) {
+        do_job();
+    }
     has_job_.wait(true, std::memory_order_acquire);
 }
 

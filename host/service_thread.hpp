@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/time/time.h"
+#include "host/exit_stop.hpp"
 #include "host/segment_service.hpp"
 
 namespace orchard {
@@ -35,8 +36,8 @@ public:
     /// Stops the thread. No request is answered afterwards.
     void stop();
 
-    /// Runs `job` on the service's thread, between two polls, and waits for it. If the thread has been stopped, the
-    /// caller runs it.
+    /// Runs `job` on the service's thread, between two polls, and waits for it. If the thread has ended, by `stop`
+    /// or at the exit of the process, the caller runs it.
     void run(const std::function<void()>& job);
 
     /// Has the service update counters that take it time (`segment_service::publish_longest_run`), and waits for it
@@ -59,11 +60,13 @@ private:
     bool yields_;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> has_job_{false};
-    std::mutex caller_mutex_;  // serializes jobs
-    const std::function<void()>* job_ = nullptr;
+    std::mutex caller_mutex_;                                 // serializes jobs
+    std::atomic<const std::function<void()>*> job_{nullptr};  // taken by the thread that runs it
+    std::atomic<bool> has_ended_{false};
     std::atomic<std::uint64_t> asked_{0};      // number of calls of `publish`
     std::atomic<std::uint64_t> published_{0};  // number of these that were served
     single_writer_counter sleeps_;
+    exit_stop at_exit_;
     std::thread thread_;
 };
 

@@ -162,17 +162,21 @@ void row_run::make_calls() {
 
 /// Ends the process by the call, while another thread keeps writing the row, as far as it is known, until the end.
 void row_run::end_process() {
+    row_.calls = 1;
     const std::uint64_t before = heap_service_peer::begun_segments(*heap_);
-    std::thread([this, before] {
+    const auto write_now = [this, before] {
+        const std::uint64_t now = heap_service_peer::begun_segments(*heap_);
+        row_.begun_mib = now > before ? (now - before) * (segment_bytes / mib_bytes) : 0;
+        row_.verdict = verdict_of(row_);
+        (void)file_.write(row_);
+    };
+    write_now();  // the exit may be over within the first millisecond
+    std::thread([write_now] {
         for (;;) {
-            const std::uint64_t now = heap_service_peer::begun_segments(*heap_);
-            row_.begun_mib = now > before ? (now - before) * (segment_bytes / mib_bytes) : 0;
-            row_.verdict = verdict_of(row_);
-            (void)file_.write(row_);
             absl::SleepFor(absl::Milliseconds(1));
+            write_now();
         }
     }).detach();
-    row_.calls = 1;
     kernel_->open_gate();
     (void)call_.make();
 }
