@@ -120,7 +120,7 @@ void service_thread::do_job() {
 
 void service_thread::run(const std::function<void()>& job) {
     const std::scoped_lock lock(caller_mutex_);
-    // The flag carries the job to the service's thread and its effects back; its stores release, its loads acquire.
+    // `job_` carries the job to the thread that runs it, the flag its effects back: stores release, loads acquire.
     has_job_.store(true, std::memory_order_release);
     job_.store(&job);
     if (has_ended_.load()) {

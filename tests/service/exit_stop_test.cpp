@@ -42,7 +42,7 @@ TEST(exit_stop, threads_end_before_what_they_use) {
     EXPECT_EXIT(exit_beside_a_thread(), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(exit_stop, one_that_does_not_end_delays_the_exit_by_a_second) {
+TEST(exit_stop, a_thread_that_does_not_end_does_not_keep_the_process) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
