@@ -284,11 +284,7 @@ bool growth::step() {
 }
 
 void growth::start() {
-    at_exit_.emplace([this] { ask_to_stop(); });
-    thread_ = std::thread([this] {
-        run();
-        at_exit_->ended();
-    });
+    thread_.emplace([this] { run(); }, [this] { ask_to_stop(); });
 }
 
 void growth::run() {
@@ -311,9 +307,8 @@ void growth::ask_to_stop() {
 }
 
 void growth::stop() {
-    if (thread_.joinable()) {
-        ask_to_stop();
-        thread_.join();
+    if (thread_) {
+        thread_->stop();
     }
 }
 

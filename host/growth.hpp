@@ -10,13 +10,12 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
-#include "host/exit_stop.hpp"
+#include "host/heap_thread.hpp"
 #include "host/run_ring.hpp"
 #include "uvm/memory/backing.hpp"
 
@@ -179,8 +178,7 @@ private:
     simt::host_word<std::uint32_t> stopping_{0};
     mutable std::mutex error_mutex_;
     absl::Status error_;
-    std::optional<exit_stop> at_exit_;  ///< of the thread, if `start` made one
-    std::thread thread_;
+    std::optional<heap_thread> thread_;  ///< if `start` made one
 };
 
 }  // namespace orchard

@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "absl/time/clock.h"
 
@@ -27,8 +28,7 @@ service_thread::service_thread(segment_service& service, int core, absl::Duratio
       spin_{spin},
       decay_{decay == absl::ZeroDuration() ? absl::InfiniteDuration() : decay},
       yields_{yields},
-      at_exit_{[this] { stopping_.store(true, std::memory_order_release); }},
-      thread_{[this] { loop(); }} {}
+      thread_{[this] { loop(); }, [this] { stopping_.store(true, std::memory_order_release); }} {}
 
 void service_thread::loop() {
     if (core_ >= 0 && core_ < CPU_SETSIZE) {
@@ -86,7 +86,6 @@ void service_thread::loop() {
     // a job that comes now is not left. All four are sequentially consistent for that.
     has_ended_.store(true);
     do_job();
-    at_exit_.ended();
 }
 
 void service_thread::publish_if_asked() {
@@ -127,13 +126,6 @@ void service_thread::run(const std::function<void()>& job) {
         do_job();
     }
     has_job_.wait(true, std::memory_order_acquire);
-}
-
-void service_thread::stop() {
-    if (thread_.joinable()) {
-        stopping_.store(true, std::memory_order_release);
-        thread_.join();
-    }
 }
 
 }  // namespace orchard

@@ -8,10 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <thread>
 
 #include "absl/time/time.h"
-#include "host/exit_stop.hpp"
+#include "host/heap_thread.hpp"
 #include "host/segment_service.hpp"
 
 namespace orchard {
@@ -29,12 +28,11 @@ public:
     ///                run on the same cores; a GPU's lanes would wait for the core to come back.
     service_thread(segment_service& service, int core, absl::Duration spin, absl::Duration decay = absl::ZeroDuration(),
                    bool yields = false);
-    ~service_thread() { stop(); }
     service_thread(const service_thread&) = delete;
     service_thread& operator=(const service_thread&) = delete;
 
     /// Stops the thread. No request is answered afterwards.
-    void stop();
+    void stop() { thread_.stop(); }
 
     /// Runs `job` on the service's thread, between two polls, and waits for it. If the thread has ended, by `stop`
     /// or at the exit of the process, the caller runs it.
@@ -66,8 +64,7 @@ private:
     std::atomic<std::uint64_t> asked_{0};      // number of calls of `publish`
     std::atomic<std::uint64_t> published_{0};  // number of these that were served
     single_writer_counter sleeps_;
-    exit_stop at_exit_;
-    std::thread thread_;
+    heap_thread thread_;
 };
 
 }  // namespace orchard
