@@ -94,11 +94,11 @@ enum class counter : int {
     reallocs_moved,
     slabs_published,
     slabs_retired,
-    posts,
+    host_requests,
     refills,
     returns,
     abandoned,
-    late_answers,
+    late_responses,
     searches,      // groups of small requests that found no page at their hint for some lane
     probes,        // steps of these searches
     reservations,  // reservations of fresh pages

@@ -15,8 +15,8 @@ namespace orchard {
 /// GPU's driver releases its memory at the exit, so that a thread that still read the mailbox, or called the driver,
 /// would end the process by a signal.
 ///
-/// The exit waits at most one second for all threads: a call of a driver may block. It does nothing in a forked process,
-/// which has none of these threads.
+/// The exit waits at most one second for all threads: a call of a driver may block. It does nothing in a forked
+/// process, which has none of these threads.
 class heap_thread {
 public:
     /// @param body  what the thread does

@@ -23,9 +23,9 @@ public:
     /// host memory that misses the cache, because the device has just written the line; a prefetch hides part of it.
     bool next(mailbox::request* out) {
         if (read_ % line == 0) {
-            __builtin_prefetch(&memory_.posts[shape_.position(read_ + 4 * line)], 0);
+            __builtin_prefetch(&memory_.requests[shape_.position(read_ + 4 * line)], 0);
         }
-        const std::uint64_t word = memory_.posts[shape_.position(read_)].load<simt::order::acquire>();
+        const std::uint64_t word = memory_.requests[shape_.position(read_)].load<simt::order::acquire>();
         if (mailbox::request::lap_field::get(word) != shape_.lap_tag(read_)) {
             return false;
         }
@@ -37,12 +37,12 @@ public:
     /// Queues a response, in any order of requests. It is sent by `flush`, or when eight responses of one ring (a cache
     /// line) have accumulated. The poller reads the line that is being written, and each store that comes between its
     /// reads costs a cache miss.
-    void answer(const mailbox::response& a) {
+    void respond(const mailbox::response& a) {
         const std::uint32_t ring = shape_.response_ring(a.slot);
         outbox& box = outboxes_[ring];
-        box.answers[box.count++] = a;
+        box.responses[box.count++] = a;
         ++answered_;
-        if (box.count == box.answers.size()) {
+        if (box.count == box.responses.size()) {
             send(ring, box);
         }
     }
@@ -69,14 +69,14 @@ public:
 
     [[nodiscard]] mailbox::shape shape() const { return shape_; }
     /// Returns the number of requests read but not answered yet.
-    [[nodiscard]] std::uint64_t unanswered() const { return read_ - answered_; }
+    [[nodiscard]] std::uint64_t outstanding() const { return read_ - answered_; }
 
 private:
     static constexpr std::uint64_t line = 8;  ///< words of a cache line
 
     /// Responses of one ring that are not sent yet.
     struct outbox {
-        std::array<mailbox::response, line> answers{};
+        std::array<mailbox::response, line> responses{};
         std::size_t count = 0;
         std::uint64_t sent = 0;
     };
@@ -85,10 +85,10 @@ private:
         if (box.count == 0) {
             return;
         }
-        __builtin_prefetch(&memory_.answers[shape_.response_position(ring, box.sent + 2 * line)], 1);
+        __builtin_prefetch(&memory_.responses[shape_.response_position(ring, box.sent + 2 * line)], 1);
         for (std::size_t i = 0; i < box.count; ++i, ++box.sent) {
-            memory_.answers[shape_.response_position(ring, box.sent)].store<simt::order::release>(
-                box.answers[i].pack(shape_.response_lap_tag(box.sent)));
+            memory_.responses[shape_.response_position(ring, box.sent)].store<simt::order::release>(
+                box.responses[i].pack(shape_.response_lap_tag(box.sent)));
         }
         box.count = 0;
     }

@@ -47,7 +47,7 @@ const char* meaning(segment_change asked, segment_state found) {
                        ? "it would have two owners; take segments from the OR-tree before granting them"
                        : "it has no memory; commit it before granting it";
         case segment_change::decommit:
-            return found == segment_state::granted ? "somebody uses it; decommit only what is free"
+            return found == segment_state::granted ? "it is in use; decommit only what is free"
                                                    : "it has no memory; decommit only what is committed";
         case segment_change::give_back: break;
     }

@@ -60,13 +60,13 @@ void segment_service::handle(const mailbox::request& p) {
         case mailbox::request_kind::give_back: handle_give_back(p); break;
         default:
             counters_.pings.add(1);
-            server_.answer({response_status::acknowledged, p.slot, p.tag, {segment_index{0}, 0}});
+            server_.respond({response_status::acknowledged, p.slot, p.tag, {segment_index{0}, 0}});
     }
 }
 
-void segment_service::answer(const parked_request& p, segment_index first, std::uint32_t count) {
+void segment_service::respond(const parked_request& p, segment_index first, std::uint32_t count) {
     counters_.grants.add(1);
-    server_.answer({response_status::granted, p.slot, p.tag, {first + first_, count}});
+    server_.respond({response_status::granted, p.slot, p.tag, {first + first_, count}});
 }
 
 /// Takes a run of free segments, which are granted from then on. Returns its first, or nothing.
@@ -111,7 +111,7 @@ std::optional<portion> segment_service::find_place(std::uint32_t count, leaf_cou
 bool segment_service::try_grant(const parked_request& p) {
     const auto place = find_place(p.count, p.leaves);
     if (place) {
-        answer(p, place->block, to_underlying(place->first));
+        respond(p, place->block, to_underlying(place->first));
     }
     return place.has_value();
 }
@@ -150,7 +150,7 @@ void segment_service::handle_refill(const mailbox::request& p) {
     const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
     const auto found = count != 0 ? take_segments(count) : std::nullopt;
     if (found) {
-        answer({p.slot, p.tag, count, leaf_count{0}}, *found, count);
+        respond({p.slot, p.tag, count, leaf_count{0}}, *found, count);
     } else {
         reject_grant({p.slot, p.tag, most, leaf_count{0}});
     }
@@ -161,7 +161,7 @@ void segment_service::handle_grant(const mailbox::request& p) {
     if (portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
         // No portion has this many leaves; the request should have asked for a segment instead.
         counters_.refused.add(1);
-        server_.answer({response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
+        server_.respond({response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
     } else if (is_closing() || request.most_segments() == 0 ||
                (request.most_segments() > line_.range.count && !p.or_fewer)) {
         reject_grant(request);
@@ -227,7 +227,7 @@ void segment_service::handle_give_back(const mailbox::request& p) {
     if (!ok) {
         counters_.refused.add(1);
     }
-    server_.answer(
+    server_.respond(
         {ok ? response_status::acknowledged : response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
 }
 

@@ -38,11 +38,11 @@ private:
 /// The counters of a service.
 struct service_counters {
     single_writer_counter polls;
-    single_writer_counter busy_polls;  ///< polls that found a post
+    single_writer_counter busy_polls;  ///< polls that found a request
     single_writer_counter grants;
     single_writer_counter returns;
     single_writer_counter pings;
-    single_writer_counter refused;  ///< posts that made no sense, such as a double return
+    single_writer_counter refused;  ///< requests that made no sense, such as a double return
     single_writer_counter parked;   ///< grants that had to wait for growth
     single_writer_counter portions_granted;
     single_writer_counter portion_blocks;    ///< segments that hold portions
@@ -77,7 +77,8 @@ class segment_service {
 public:
     segment_service(mailbox_server server, growth& grower, std::size_t shard, const service_settings& settings = {});
 
-    /// Takes over what growth has committed, and then serves at most `batch` posts. Returns the number of posts served.
+    /// Takes over what growth has committed, and then serves at most `batch` requests. Returns the number of requests
+    /// served.
     std::uint32_t poll_once();
 
     /// Gives up committed memory that is not granted, so that growth decommits it. Returns the number of segments.
@@ -138,7 +139,7 @@ public:
     /// changed. Also done after memory was committed and when a grant is rejected.
     void publish_longest_run() { counters_.longest_free_run.set(longest_free_run()); }
 
-    /// The most posts served in one poll, so that growth and the heartbeat are served, too.
+    /// The most requests served in one poll, so that growth and the heartbeat are served, too.
     static constexpr std::uint32_t batch = 256;
 
 private:
@@ -170,7 +171,7 @@ private:
     bool take_back(segment_run local);
     bool take_back_portion(segment_index block, leaf_index first);
     std::optional<portion> place_tail(leaf_count leaves);
-    void answer(const parked_request& p, segment_index first, std::uint32_t count);
+    void respond(const parked_request& p, segment_index first, std::uint32_t count);
     void reject_grant(const parked_request& p);
     /// Notes that memory became free: parked requests are tried again, and device threads may ask again even if a
     /// commit is blocked.

@@ -100,7 +100,7 @@ void segment_service::reject_grant(const parked_request& p) {
         why = response_status::out_of_range;
     }
     publish_longest_run();
-    server_.answer(mailbox::response::rejection(why, p.slot, p.tag, tree_.free_count()));
+    server_.respond(mailbox::response::rejection(why, p.slot, p.tag, tree_.free_count()));
 }
 
 }  // namespace orchard

@@ -105,10 +105,10 @@ struct posting {
     std::uint64_t progress_at;  ///< time when `progress` last changed; 0: not read yet
     ticket made;
 
-    ORCHARD_FN void begin(const mailbox::request& what, bool nobody_waits) {
+    ORCHARD_FN void begin(const mailbox::request& what, bool without_waiter) {
         request = what;
         packed = what.pack(0);
-        unattended = nobody_waits;
+        unattended = without_waiter;
         progress_at = 0;
     }
 };
@@ -179,8 +179,8 @@ public:
     /// `unattended`, no group waits for the response: its poller calls `Completion` with the grant. Waits for a free
     /// slot until the deadline, or, if `unattended`, not at all.
     ///
-    /// Errors: closing, service_not_answering or commit_blocked, at once, if this is known; service_not_answering if no
-    /// slot became free (unattended: if none was free). Cost: three atomics on device memory, one without a used
+    /// Errors: closing, service_not_responding or commit_blocked, at once, if this is known; service_not_responding if
+    /// no slot became free (unattended: if none was free). Cost: three atomics on device memory, one without a used
     /// result, and one word written to host memory.
     template <class Completion>
     ORCHARD_FN ticket post(simt::lane_mask mask, mailbox::request request, bool unattended,
@@ -188,7 +188,7 @@ public:
 
     /// Waits for the response to `r`, and acts as poller if its ring has none.
     ///
-    /// Errors: commit_blocked or service_not_answering at the deadline. The slot is then unattended, and a late grant
+    /// Errors: commit_blocked or service_not_responding at the deadline. The slot is then unattended, and a late grant
     /// goes to `completion`. Cost: polls one word of device memory; at most one group for each ring reads host memory
     /// at a time.
     template <class Completion>
@@ -202,12 +202,12 @@ public:
         go_round(e);
     }
 
-    /// Returns the reason why a request for `leaves` fails at once: closing, service_not_answering or commit_blocked;
+    /// Returns the reason why a request for `leaves` fails at once: closing, service_not_responding or commit_blocked;
     /// none if no reason is known. One lane calls it alone. Cost: one load; while a reason is noted, two more loads and
     /// a clock read, and one word of host memory if no lane has checked the note for `look_again_after_ns`.
     [[nodiscard]] ORCHARD_FN failure_reason known_rejection(std::uint64_t leaves) const;
 
-    /// Returns the number of posts whose response has not been delivered; a snapshot.
+    /// Returns the number of requests whose response has not been delivered; a snapshot.
     [[nodiscard]] ORCHARD_FN std::uint64_t in_flight() const {
         const std::uint64_t done = delivered();
         return poller_word::flying(device->ticket.word.load<simt::order::relaxed>(), done);

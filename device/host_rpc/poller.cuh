@@ -50,7 +50,7 @@ inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
     const std::uint32_t end = box.shape.response_slots() - 1;
     auto at = static_cast<std::uint32_t>(e.turn.cursor) + static_cast<std::uint32_t>(simt::rank_in(e.mask));
-    const auto* ring = box.host.answers + box.shape.response_position(e.turn.ring, 0);
+    const auto* ring = box.host.responses + box.shape.response_position(e.turn.ring, 0);
     // These loads come before that of the response, which may be an acquire. All loads are issued before any result is
     // stored to local memory, because the store waits for the result.
     const std::uint64_t posted = box.device->posted[e.turn.ring].word.load<simt::order::relaxed>();
@@ -126,7 +126,7 @@ inline ORCHARD_NOINLINE void end_reading(rpc_context& e, bool took_own) {
     // With the relaxed loads of the responses, the fence acquires what the service released with them (its store of the
     // response word); with the deliveries, it releases the same to the waiters. If each lane read one word, the load
     // acquired it; if that was the group's own response, no fence is needed.
-    if ((t.deep != 1 || t.ready > (took_own ? 1u : 0u)) && !mutation::is(mutation::fault::answer_order)) {
+    if ((t.deep != 1 || t.ready > (took_own ? 1u : 0u)) && !mutation::is(mutation::fault::response_order)) {
         simt::fence<simt::scope::system>();
     }
 }

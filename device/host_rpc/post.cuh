@@ -9,7 +9,7 @@
 
 namespace orchard::device {
 
-namespace posts {
+namespace sending {
 
 /// Attempts to find a free slot before `post` acts as poller between further attempts.
 inline constexpr std::uint32_t quick_attempts = 9;
@@ -39,7 +39,7 @@ inline ORCHARD_NOINLINE void write_request(rpc_context& e) {
     const mailbox_client& box = *e.box;
     box.device->posted[box.shape.response_ring(e.post.made.slot)].word.fetch_add<simt::order::relaxed>(1);
     const std::uint64_t ticket = box.device->ticket.word.fetch_add<simt::order::relaxed>(1);
-    auto& word = box.host.posts[box.shape.position(ticket)];
+    auto& word = box.host.requests[box.shape.position(ticket)];
     const std::uint64_t packed = e.post.packed | mailbox::request::slot_field::put(e.post.made.slot) |
                                  mailbox::request::tag_field::put(e.post.made.tag) |
                                  mailbox::request::lap_field::put(box.shape.lap_tag(ticket));
@@ -116,24 +116,24 @@ inline ORCHARD_NOINLINE bool is_stuck(rpc_context& e) {
     return now - e.post.progress_at > e.box->timeout_ns;
 }
 
-}  // namespace posts
+}  // namespace sending
 
 template <class Completion>
 ORCHARD_FN void mailbox_client::post(rpc_context_with<Completion>& e) {
-    if (posts::try_post(e, posts::quick_attempts)) {
+    if (sending::try_post(e, sending::quick_attempts)) {
         return;
     }
     // All slots are in use. Some may have responses that no poller delivers, so act as poller between further attempts.
     e.seen = rounds_seen{};
     ORCHARD_NO_UNROLL
-    while (!e.post.unattended && !posts::is_stuck(e)) {
+    while (!e.post.unattended && !sending::is_stuck(e)) {
         go_round_again(e);
         simt::pause(500);
-        if (posts::try_post(e, 1)) {
+        if (sending::try_post(e, 1)) {
             return;
         }
     }
-    e.post.made.failure = failure_reason::service_not_answering;
+    e.post.made.failure = failure_reason::service_not_responding;
 }
 
 template <class Completion>

@@ -16,7 +16,7 @@ namespace rejections {
 ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leaves) {
     using mailbox::device_part;
     return (flags & device_part::closing) != 0  ? failure_reason::closing
-           : (flags & device_part::silent) != 0 ? failure_reason::service_not_answering
+           : (flags & device_part::silent) != 0 ? failure_reason::service_not_responding
            : (flags & device_part::blocked) != 0 && leaves >= device_part::noted(flags) ? failure_reason::commit_blocked
                                                                                         : failure_reason::none;
 }

@@ -27,7 +27,7 @@ ORCHARD_INLINE failure_reason reason_of(response_status status) {
 /// Counts a request that was posted, and its abandonment if there was no response. All lanes of the group call it.
 inline ORCHARD_NOINLINE void count_request(const segment_request& d) {
     if (is_leader(d.mask)) {
-        d.h.add(counter::posts, 1);
+        d.h.add(counter::host_requests, 1);
         if (d.wait.failure != failure_reason::none) {
             d.h.add(counter::abandoned, 1);
         }

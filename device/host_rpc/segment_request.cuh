@@ -63,7 +63,7 @@ struct cache_completion {
             note_grant(h, g);
             keep_late_tail(h, g);
             cache_put_all(h, g);
-            h.add(counter::late_answers, 1);
+            h.add(counter::late_responses, 1);
         }
         if (status != response_status::acknowledged) {
             // Comes after the grant is in the segment cache, which it releases to `refill_under_way`. A
@@ -202,7 +202,7 @@ inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
     d.kept += posted ? 0 : 1;
     if (is_leader(d.mask)) {
         if (posted) {
-            d.h.add(counter::posts, 1);
+            d.h.add(counter::host_requests, 1);
             d.h.add(counter::returns, 1);
         } else {
             put_back(d);
@@ -214,7 +214,7 @@ inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
 /// Returns `d.run` to the host. It never waits for the response. All lanes of the group call it.
 inline ORCHARD_FN void hand_back(segment_request& d) {
     prepare_return(d);
-    if (end_return(d, posts::try_post(d, posts::quick_attempts))) {
+    if (end_return(d, sending::try_post(d, sending::quick_attempts))) {
         collect(d, d.shard);
     }
 }

@@ -108,12 +108,12 @@ inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
     e.wait.delivered = from_leader(e.mask, found);
     alive = from_leader(e.mask, alive);
     if (e.wait.delivered == 0) {
-        e.wait.failure = alive != 0 ? failure_reason::commit_blocked : failure_reason::service_not_answering;
+        e.wait.failure = alive != 0 ? failure_reason::commit_blocked : failure_reason::service_not_responding;
     }
 }
 
 /// Frees the slot, and returns the response.
-inline ORCHARD_FN outcome take_answer(const rpc_context& e) {
+inline ORCHARD_FN outcome take_response(const rpc_context& e) {
     if (e.wait.failure != failure_reason::none) {
         return {response{}, e.wait.failure, leaf_index{0}};
     }
@@ -152,7 +152,7 @@ ORCHARD_FN outcome mailbox_client::wait(rpc_context_with<Completion>& e) {
     if (e.turn.mine == 0 && e.wait.delivered == 0) {
         waiting::give_up(e);
     }
-    return waiting::take_answer(e);
+    return waiting::take_response(e);
 }
 
 template <class Completion>

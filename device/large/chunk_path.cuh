@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Allocation of a warp chunk. The blocks of a group's lanes form one warp request, which one warp chunk answers: whole
+/// Allocation of a warp chunk. The blocks of a group's lanes form one warp request, which one warp chunk serves: whole
 /// segments and a tail of 64 KiB leaves, or a tail alone. A tail shares its VA block with other tails.
 ///
 /// Source: Zhang et al., TPDS 2025, sections V.B and VI.A (the warp scheduler).

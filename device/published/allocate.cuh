@@ -86,7 +86,7 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, pub
         }
         const bool late = simt::clock_ns() - began > 4 * h.mailboxes[0].timeout_ns;
         if (*why == failure_reason::none && from_leader(r.group, late ? 1u : 0u) != 0) {
-            *why = failure_reason::service_not_answering;  // other groups always take the pages first
+            *why = failure_reason::service_not_responding;  // other groups always take the pages first
         }
         refused = *why != failure_reason::none;  // after a failure, one walk more
     }

@@ -78,7 +78,7 @@ inline ORCHARD_FN acquire_flags read_flags(const heap_view& h, lane_mask mask) {
 
 /// Returns some surplus of the segment cache to the host, and then asks the host. All lanes of the group call it.
 inline ORCHARD_FN void ask_host(segment_request& d) {
-    // The service reads these posts in order, so that the returned segments can join into the run that is asked for.
+    // The service reads these requests in order, so that the returned segments can join into the run that is asked for.
     // Everything above the target is returned if the segment cache never serves such a request: a run above 64
     // segments, or any if the target is 0.
     const bool all = d.k > 64 || d.h.cache_target == 0;
@@ -92,7 +92,7 @@ inline ORCHARD_FN void ask_host(segment_request& d) {
 inline ORCHARD_FN bool take_refill(segment_request& d) {
     d.elsewhere = d.why;
     if (refill_under_way(d) != 0) {
-        collect_answers(d);
+        collect_responses(d);
     }
     if (d.h.cache_target != 0 && take_cached(d)) {
         count_chunk(d, 1);

@@ -17,8 +17,8 @@
 namespace orchard::device {
 
 /// Returns shard + 1 if a refill was posted and its segments have not arrived; else 0. A read-modify-write, since it
-/// reads the newest value: the post's relaxed write would not make a plain load see it. The acquire pairs with
-/// `cache_completion`. All lanes of the group call it.
+/// reads the newest value: the relaxed write of the group that posted would not make a plain load see it. The acquire
+/// pairs with `cache_completion`. All lanes of the group call it.
 inline ORCHARD_NOINLINE std::uint64_t refill_under_way(segment_request& d) {
     std::uint64_t shard = 0;
     if (is_leader(d.mask) && !simt::mutation::is(fault::refill_wait)) {
@@ -27,7 +27,7 @@ inline ORCHARD_NOINLINE std::uint64_t refill_under_way(segment_request& d) {
     return from_leader(d.mask, shard);
 }
 
-/// Returns whether to wait further for responses of `d.shard`: for a limited number of rounds while any post is in
+/// Returns whether to wait further for responses of `d.shard`: for a limited number of rounds while any request is in
 /// flight; for a refill until its segments have arrived, since a stalled poller may hold its response. All lanes of the
 /// group call it.
 inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
@@ -42,7 +42,7 @@ inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
 /// Delivers the responses under way, so that grants without a waiter reach the segment cache. It waits for refills, up
 /// to `reclaim_patience_ns`. Other responses stay under way if the service has parked their requests. All lanes of the
 /// group call it.
-inline ORCHARD_FN void collect_answers(segment_request& d) {
+inline ORCHARD_FN void collect_responses(segment_request& d) {
     d.since = simt::clock_ns();
     ORCHARD_NO_UNROLL
     for (d.shard = 0; d.shard < d.h.shards; ++d.shard) {
@@ -127,7 +127,7 @@ inline ORCHARD_FN void gather(segment_request& d) {
     }
     d.returned_at = from_leader(d.mask, simt::clock_ns());
     do {
-        collect_answers(d);
+        collect_responses(d);
         drain(d);
     } while (needs_another_pass(d));
 }
@@ -155,11 +155,11 @@ inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, s
     simt::sync(d.mask);  // what the leader has acquired holds for all lanes
 }
 
-/// The number of posts that each mailbox of a heap had when a group began to wait for their responses.
-struct posts_before {
+/// The number of requests that each mailbox of a heap had when a group began to wait for their responses.
+struct requests_before {
     std::uint64_t tickets[max_shards];
 
-    ORCHARD_FN posts_before(const heap_view& h, lane_mask mask) {
+    ORCHARD_FN requests_before(const heap_view& h, lane_mask mask) {
         ORCHARD_NO_UNROLL
         for (std::uint32_t s = 0; s < h.shards; ++s) {
             tickets[s] = from_leader(mask, h.mailboxes[s].device->ticket.word.load<order::relaxed>());
@@ -175,10 +175,10 @@ struct posts_before {
     }
 };
 
-/// Delivers responses until there are as many as there were posts at the call, also while other groups post. Returns
+/// Delivers responses until there are as many as there were requests at the call, also while other groups post. Returns
 /// false at the mailbox's deadline. All lanes of a converged group call it.
-inline ORCHARD_FN bool deliver_what_is_posted(segment_request& d, rounds_seen* seen) {
-    const posts_before posted(d.h, d.mask);
+inline ORCHARD_FN bool deliver_posted(segment_request& d, rounds_seen* seen) {
+    const requests_before posted(d.h, d.mask);
     const std::uint64_t started = from_leader(d.mask, simt::clock_ns());
     while (!posted.are_over(d.h, d.mask)) {
         if (from_leader(d.mask, simt::clock_ns()) - started > d.h.mailboxes[0].timeout_ns) {
@@ -195,9 +195,9 @@ inline ORCHARD_FN bool deliver_what_is_posted(segment_request& d, rounds_seen* s
     return true;
 }
 
-/// Frees the blocks that the host has freed, returns the segment cache if `drain_too`, and delivers the responses of
-/// all posts made so far. If no other kernel uses the heap, then no post is under way afterwards, and with `drain_too`
-/// the segment cache is empty. All lanes of a converged group call it.
+/// Frees the blocks that the host has freed, returns the segment cache if `drain_too`, and delivers the responses to
+/// all requests posted so far. If no other kernel uses the heap, then no request is under way afterwards, and with
+/// `drain_too` the segment cache is empty. All lanes of a converged group call it.
 inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too) {
     // Responses may bring segments into the segment cache, so that a pass repeats. The limit ends the loop beside
     // kernels that refill it.
@@ -213,7 +213,7 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
         if (drain_too) {
             drain(d);
         }
-        const bool delivered = deliver_what_is_posted(d, seen);
+        const bool delivered = deliver_posted(d, seen);
         if (is_leader(mask)) {
             put_late_tails(h);
         }

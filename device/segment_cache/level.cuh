@@ -9,12 +9,12 @@
 
 namespace orchard::device {
 
-/// What the segment cache's level requires: nothing, a post for more segments, to collect the response to an earlier
-/// such post, or to return some.
-enum class level_step : std::uint32_t { none, post, collect, hand_back };
+/// What the segment cache's level requires: nothing, a request for more segments, to collect the response to an
+/// earlier such request, or to return some.
+enum class level_step : std::uint32_t { none, refill, collect, hand_back };
 
-/// Returns what the level requires. For `post`, the group has reserved the heap's one refill (`refill_in_flight`); for
-/// `collect`, `d.shard` is the shard of the refill under way. All lanes of the group call it.
+/// Returns what the level requires. For `refill`, the group has reserved the heap's one refill (`refill_in_flight`);
+/// for `collect`, `d.shard` is the shard of the refill under way. All lanes of the group call it.
 inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
     const heap_view& h = d.h;
     const std::uint32_t level = from_leader(d.mask, cache_level(h));
@@ -30,10 +30,10 @@ inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
     }
     const std::uint32_t posted_to = from_leader(d.mask, static_cast<std::uint32_t>(before));
     d.shard = posted_to - 1;
-    return posted_to == 0 ? level_step::post : level_step::collect;
+    return posted_to == 0 ? level_step::refill : level_step::collect;
 }
 
-/// Prepares a post for the missing segments, for `refill_batch` at least. All lanes of the group call it.
+/// Prepares a request for the missing segments, for `refill_batch` at least. All lanes of the group call it.
 inline ORCHARD_NOINLINE void prepare_refill(segment_request& d) {
     const std::uint32_t level = cache_level(d.h);
     const std::uint32_t missing = d.h.cache_target > level ? d.h.cache_target - level : 0;
@@ -51,7 +51,7 @@ inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
     }
     if (over && d.post.made.failure == failure_reason::none) {
         d.h.add(counter::refills, 1);
-        d.h.add(counter::posts, 1);
+        d.h.add(counter::host_requests, 1);
     } else {
         // A read-modify-write continues the release sequence of `cache_completion`: a group that reads this 0 still
         // acquires what earlier refills have brought.
@@ -59,12 +59,13 @@ inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
     }
 }
 
-/// Keeps the segment cache's level: posts for more segments without waiting, collects the response to an earlier post,
+/// Keeps the segment cache's level: posts for more segments without waiting, collects the response to an earlier
+/// request,
 /// or returns the surplus. All lanes of the group call it.
 inline ORCHARD_FN void level_cache(segment_request& d) {
     switch (plan_level(d)) {
         case level_step::none: return;
-        case level_step::post: prepare_refill(d); return end_refill(d, posts::try_post(d, posts::quick_attempts));
+        case level_step::refill: prepare_refill(d); return end_refill(d, sending::try_post(d, sending::quick_attempts));
         case level_step::collect: return collect(d, d.shard);
         case level_step::hand_back: return hand_back_surplus(d, d.h.cache_max, returns_at_once);
     }

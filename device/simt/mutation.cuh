@@ -34,7 +34,7 @@ namespace orchard::simt::mutation {
     X(cursor, "a poller moves its cursor one response too far")                                                        \
     X(acknowledgement, "a slot is not freed after its response")                                                       \
     X(epoch, "a poller whose lease was taken over writes over the word of the next poller")                            \
-    X(answer_order, "a poller delivers a response without releasing what the service released")                        \
+    X(response_order, "a poller delivers a response without releasing what the service released")                      \
     X(live_look, "a free reads the record of a chunk before it knows that the chunk is live")                          \
     X(live_order, "a lane frees its block of a chunk without release and acquire")                                     \
     X(array_room, "an array is as long as the shortest array of its row")                                              \

@@ -122,7 +122,7 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
 inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
     const bool late = (known & facts::is_late) != 0;
     if (late && why == failure_reason::none) {
-        why = failure_reason::service_not_answering;
+        why = failure_reason::service_not_responding;
     }
     if (why == failure_reason::closing) {
         return search_stage::ended;

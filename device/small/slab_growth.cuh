@@ -158,7 +158,7 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
             const std::uint64_t now = from_leader(o.group, simt::clock_ns());
             if (o.entry == growing_entry && now - o.started > 4 * o.h.mailboxes[0].timeout_ns) {
                 o.entry = 0;
-                o.why = failure_reason::service_not_answering;
+                o.why = failure_reason::service_not_responding;
                 return false;
             }
         }

@@ -22,8 +22,8 @@ constexpr char data_file[] = "debian12-dependencies.mtx.gz";
 
 constexpr char explanation[] =
     R"(This is the dependency graph of Debian 12: every package is a vertex, and an edge joins two packages where one
-names the other as a dependency. A few packages (libc6) have very many neighbours and most have few, and nobody
-counted them before: each vertex's list lives in the heap and grows as device threads insert edges.
+names the other as a dependency. A few packages (libc6) have very many neighbours and most have few, and no earlier
+pass counts them: each vertex's list lives in the heap and grows as device threads insert edges.
 
 What happened, phase by phase:
   insert           threads insert the edges in random order, both directions; a full list is moved by realloc to one
@@ -35,7 +35,7 @@ What happened, phase by phase:
   free             kernels free everything; the heap must then be empty, valid, and have used every path it has
 
 Small requests are pages of slabs, taken from bitmaps by the device alone. Whole segments of 2 MiB, for new slabs and
-for large requests, come from a host thread through a mailbox ("posts"), many at a time.
+for large requests, come from a host thread through a mailbox ("host_requests"), many at a time.
 
 )";
 

@@ -61,7 +61,7 @@ std::string heap_text(const walk_result& r) {
         {"reallocs", absl::StrFormat("%u, %u moved", s.reallocs, s.reallocs_moved)},
         {"large requests", absl::StrFormat("%u", s.chunk_allocations)},
         {"slabs", absl::StrFormat("%u published, %u given back", s.slabs_published, s.slabs_retired)},
-        {"posts", absl::StrFormat("%u (%u refills, %u returns)", s.posts, s.refills, s.returns)},
+        {"host_requests", absl::StrFormat("%u (%u refills, %u returns)", s.host_requests, s.refills, s.returns)},
         {"granted at peak", format_bytes(s.peak_segments_granted * (2 * mib))},
         {"committed",
          absl::StrFormat("%s, at peak %s", format_bytes(s.committed_bytes), format_bytes(s.peak_committed_bytes))},

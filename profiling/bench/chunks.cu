@@ -28,8 +28,8 @@ struct named_way {
     way how;
     const char* name;
 };
-constexpr named_way ways[] = {{way::counted_meanwhile, "counted while the answer travels"},
-                              {way::counted_behind, "counted behind the answer"},
+constexpr named_way ways[] = {{way::counted_meanwhile, "counted while the response travels"},
+                              {way::counted_behind, "counted behind the response"},
                               {way::not_described, "memory alone"}};
 
 /// Every warp requests a chunk `rounds` times.

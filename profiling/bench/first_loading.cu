@@ -167,7 +167,7 @@ private:
         second_launches[number](c.same_stream ? first_ : other_, word);
         note(cudaGetLastError(), "the second launch");
         row["second_launch_ms"] = watch.ms() - began_ms;
-        const bool answered = wait_for_answers(host, watch);
+        const bool answered = wait_for_results(host, watch);
         row["answered_ms"] = answered ? ordered_json(watch.ms()) : ordered_json(nullptr);
         row["answered_before_second_launch"] = before;
         host.released.store<order::release>(1);
@@ -180,7 +180,7 @@ private:
         row["kernel_ms"] = ms;
     }
     /// Returns true if all threads had their result within a minute. Makes no CUDA call.
-    static bool wait_for_answers(const signals& host, const stopwatch& watch) {
+    static bool wait_for_results(const signals& host, const stopwatch& watch) {
         while (host.answered.load<order::acquire>() == 0) {
             if (watch.ms() > 60'000) {
                 return false;

@@ -44,7 +44,7 @@ private:
     std::uint32_t segments_;
 };
 
-struct ignore_answer {
+struct ignore_response {
     ORCHARD_FN void operator()(device::response_status, segment_run) const {}
 };
 
@@ -61,9 +61,9 @@ struct request_kernel {
         std::uint64_t good = 0;
         for (std::uint32_t i = 0; i < rounds; ++i) {
             const mailbox::request p{mailbox::request_kind::grant, 0, 0, {segment_index{0}, count}, false};
-            const device::ticket r = box.post(mask, p, false, ignore_answer{});
+            const device::ticket r = box.post(mask, p, false, ignore_response{});
             if (r.failure == failure_reason::none) {
-                const device::outcome o = box.wait(mask, r, ignore_answer{});
+                const device::outcome o = box.wait(mask, r, ignore_response{});
                 good += o.failure == failure_reason::none && o.result.status == device::response_status::granted;
             }
         }
@@ -182,9 +182,9 @@ simt::grid warps_grid(std::uint32_t warps) {
 }
 
 struct timing {
-    std::vector<double> us;  ///< of each launch, in order
-    double posts_per_poll;   ///< requests that the service found at once, in polls that found any
-    double empty_polls;      ///< polls without a request, for each poll that found one
+    std::vector<double> us;    ///< of each launch, in order
+    double requests_per_poll;  ///< requests that the service found at once, in polls that found any
+    double empty_polls;        ///< polls without a request, for each poll that found one
 };
 
 /// Launches that the medians leave out.
@@ -324,7 +324,7 @@ absl::StatusOr<ordered_json> run_mailbox(const settings& s) {
                          {"us", us},
                          {"us_per_round", us / p.rounds},
                          {"million_per_s", requests / us},
-                         {"posts_per_poll", taken->posts_per_poll},
+                         {"requests_per_poll", taken->requests_per_poll},
                          {"empty_polls", taken->empty_polls}};
         add_repetitions(row, "", taken->us);
         rows.push_back(std::move(row));

@@ -76,8 +76,8 @@ struct read_places {
         if (which == places::stride_64k) {
             return read * stride & (count - 1);
         }
-        const std::uint64_t who = which == places::own ? i : i / simt::warp_size;
-        return device::mix(static_cast<std::uint32_t>(who * reads + read) ^ device::mix(seed)) & (count - 1);
+        const std::uint64_t reader = which == places::own ? i : i / simt::warp_size;
+        return device::mix(static_cast<std::uint32_t>(reader * reads + read) ^ device::mix(seed)) & (count - 1);
     }
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t i = at.global_thread();

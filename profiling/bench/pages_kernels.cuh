@@ -36,10 +36,10 @@ enum class lanes_asking : std::uint32_t { all, one, seven, each_its_class };
 struct request {
     std::uint32_t least = 0;
     std::uint32_t most = 0;
-    lanes_asking who = lanes_asking::all;
+    lanes_asking asking = lanes_asking::all;
 
     ORCHARD_INLINE std::uint32_t bytes(std::uint32_t i) const {
-        if (who == lanes_asking::each_its_class) {
+        if (asking == lanes_asking::each_its_class) {
             return class_bytes(i % simt::warp_size);
         }
         const std::uint32_t span = most - least + 1;
@@ -48,10 +48,10 @@ struct request {
     ORCHARD_INLINE bool asks(std::uint32_t i) const {
         const std::uint32_t warp = i / simt::warp_size;
         const std::uint32_t lane = i % simt::warp_size;
-        if (who == lanes_asking::one) {
+        if (asking == lanes_asking::one) {
             return lane == device::mix(warp) % simt::warp_size;
         }
-        if (who == lanes_asking::seven) {
+        if (asking == lanes_asking::seven) {
             // Seven lanes: the first is random, and the distance to the next is random and odd.
             const std::uint32_t random = device::mix(warp * 77 + 1);
             return (lane - random) * (random >> 8 | 1) % simt::warp_size < 7;

@@ -13,10 +13,15 @@ namespace orchard::bench {
 
 absl::Status path_counts::add_to(nlohmann::ordered_json& row, heap& h) {
     using device::counter;
-    constexpr std::pair<const char*, counter> counted[] = {
-        {"searches", counter::searches}, {"probes", counter::probes},   {"reservations", counter::reservations},
-        {"scans", counter::scans},       {"posts", counter::posts},     {"slabs_published", counter::slabs_published},
-        {"refills", counter::refills},   {"returns", counter::returns}, {"abandoned", counter::abandoned}};
+    constexpr std::pair<const char*, counter> counted[] = {{"searches", counter::searches},
+                                                           {"probes", counter::probes},
+                                                           {"reservations", counter::reservations},
+                                                           {"scans", counter::scans},
+                                                           {"host_requests", counter::host_requests},
+                                                           {"slabs_published", counter::slabs_published},
+                                                           {"refills", counter::refills},
+                                                           {"returns", counter::returns},
+                                                           {"abandoned", counter::abandoned}};
     const auto stats = h.stats();
     if (!stats.ok()) {
         return stats.status();

@@ -15,8 +15,8 @@ namespace orchard::bench {
 class path_counts {
 public:
     /// Adds the increase of each count since the previous call to `row`: groups, searches, their steps (`probes`),
-    /// reservations, scans, slabs, requests (`posts`), refills, returns, and requests that were given up. Errors: those
-    /// of the copy from the device. Cost: a copy of the heap's state.
+    /// reservations, scans, slabs, requests to the host, refills, returns, and requests that were given up. Errors:
+    /// those of the copy from the device. Cost: a copy of the heap's state.
     absl::Status add_to(nlohmann::ordered_json& row, heap& h);
 
 private:

@@ -17,9 +17,9 @@ namespace {
 using nlohmann::ordered_json;
 
 /// Returns the number of requests so far.
-absl::StatusOr<std::uint64_t> posts_of(heap& h) {
+absl::StatusOr<std::uint64_t> host_requests_of(heap& h) {
     const auto stats = h.stats();
-    return stats.ok() ? absl::StatusOr<std::uint64_t>(stats->posts) : stats.status();
+    return stats.ok() ? absl::StatusOr<std::uint64_t>(stats->host_requests) : stats.status();
 }
 
 std::vector<double> joined(const std::vector<std::vector<double>>& parts) {
@@ -40,22 +40,22 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
     times recycled;
     outcome all;
     absl::Status status = cycle(h, blocks, bytes, true, warm_up, all);
-    std::uint64_t cold_posts = 0;
-    std::uint64_t recycled_posts = 0;
-    const auto measure_cycle = [&](bool check, times& t, std::uint64_t& posts) {
-        const auto before = posts_of(h);
+    std::uint64_t cold_host_requests = 0;
+    std::uint64_t recycled_host_requests = 0;
+    const auto measure_cycle = [&](bool check, times& t, std::uint64_t& host_requests) {
+        const auto before = host_requests_of(h);
         status.Update(cycle(h, blocks, bytes, check, t, all));
-        const auto after = posts_of(h);
+        const auto after = host_requests_of(h);
         status.Update(before.status());
         status.Update(after.status());
-        posts = status.ok() ? *after - *before : 0;
+        host_requests = status.ok() ? *after - *before : 0;
     };
     for (int i = 0; i < repeats && status.ok(); ++i) {
         status.Update(h.trim());
-        measure_cycle(i == 0, cold, cold_posts);
+        measure_cycle(i == 0, cold, cold_host_requests);
     }
     for (int i = 0; i < repeats && status.ok(); ++i) {
-        measure_cycle(i == 0, recycled, recycled_posts);
+        measure_cycle(i == 0, recycled, recycled_host_requests);
     }
     status.Update(h.trim());
     status.Update(h.validate());
@@ -72,8 +72,8 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
                      {"cold_us", median(cold.allocate_us)},
                      {"recycled_us", median(recycled.allocate_us)},
                      {"free_us", median_after(1, free_us)},
-                     {"posts", cold_posts},
-                     {"recycled_posts", recycled_posts},
+                     {"host_requests", cold_host_requests},
+                     {"recycled_host_requests", recycled_host_requests},
                      {"nulls", all.nulls},
                      {"wrong_stamps", all.wrong}};
     add_repetitions(row, "cold", cold_us);

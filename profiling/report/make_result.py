@@ -112,7 +112,7 @@ def _flattened(value, prefix):
 
 
 def _derived_columns(rows):
-    """Columns for rows that nobody described: every key, integers with separators, other numbers to four digits."""
+    """Columns for rows without a description: every key, integers with separators, other numbers to four digits."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("rows must be a list of objects")
     columns = []

@@ -33,7 +33,7 @@ constexpr std::array<entry, failure_reasons> reason_entries{{
      "call preload() for the kernels and reserve() before the launch, keep CUDA calls that wait for the kernel "
      "(cudaMalloc, cudaFree, pageable copies) off while it allocates, raise the option commit_ahead, or raise "
      "request_timeout"},
-    {"service_not_answering", "the service gave no sign of life within the deadline",
+    {"service_not_responding", "the service gave no sign of life within the deadline",
      "see that the process is not stopped and its service thread gets a core (option service_core), or raise the "
      "option request_timeout"},
     {"closing", "the heap is being closed", "close the heap only after the kernels that use it have ended"},

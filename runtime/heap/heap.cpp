@@ -376,14 +376,14 @@ absl::Status heap::impl::close() {
     return status;
 }
 
-absl::StatusOr<std::vector<heap::impl::post_counts>> heap::impl::count_posts() {
-    std::vector<post_counts> all;
+absl::StatusOr<std::vector<heap::impl::mailbox_counts>> heap::impl::count_posted() {
+    std::vector<mailbox_counts> all;
     for (const shard& s : shards_) {
         mailbox::device_part part;
         if (absl::Status status = memory_->read(static_cast<void*>(&part), s.device, sizeof(part)); !status.ok()) {
             return status;
         }
-        post_counts one{part.ticket.word.load<simt::order::relaxed>(), 0};
+        mailbox_counts one{part.ticket.word.load<simt::order::relaxed>(), 0};
         for (const auto& poller : part.poller) {
             one.delivered += mailbox::poller_word::cursor(poller.word.load<simt::order::relaxed>());
         }
@@ -393,15 +393,15 @@ absl::StatusOr<std::vector<heap::impl::post_counts>> heap::impl::count_posts() {
 }
 
 /// Returns OK if as many requests were answered and delivered as there were `before`.
-absl::Status heap::impl::check_settled(const std::vector<post_counts>& before) {
-    const auto now = count_posts();
+absl::Status heap::impl::check_settled(const std::vector<mailbox_counts>& before) {
+    const auto now = count_posted();
     if (!now.ok()) {
         return now.status();
     }
     for (std::size_t i = 0; i < before.size(); ++i) {
         if (const std::uint64_t left = mailbox::poller_word::flying(before[i].posted, (*now)[i].delivered); left != 0) {
             return absl::DeadlineExceededError(
-                absl::StrFormat("%d posts were not answered within %s; a kernel may still be asking, or the service "
+                absl::StrFormat("%d requests were not answered within %s; a kernel may still be asking, or the service "
                                 "does not answer",
                                 left, absl::FormatDuration(values.request_timeout)));
         }
@@ -478,8 +478,8 @@ absl::Status heap::impl::validate() {
     if (absl::Status s = settle(); !s.ok()) {
         return s;
     }
-    const auto posts = count_posts();
-    if (absl::Status s = posts.ok() ? check_settled(*posts) : posts.status(); !s.ok()) {
+    const auto requests = count_posted();
+    if (absl::Status s = requests.ok() ? check_settled(*requests) : requests.status(); !s.ok()) {
         return s;
     }
     granted_memory granted(view.segments);

@@ -150,8 +150,8 @@ absl::Status heap::impl::trim() {
     if (status.ok()) {
         status = settle();
     }
-    const auto posts = count_posts();
-    status.Update(posts.status());
+    const auto requests = count_posted();
+    status.Update(requests.status());
     if (status.ok()) {
         status = detail::run_trim(own_executor(), view);
     }
@@ -159,7 +159,7 @@ absl::Status heap::impl::trim() {
         s.thread->run([] {});  // after the service's current turn, which updates its counts at its end
     }
     if (status.ok()) {
-        status = check_settled(*posts);
+        status = check_settled(*requests);
     }
     return status.ok() ? release_unused() : status;
 }

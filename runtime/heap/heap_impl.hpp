@@ -67,7 +67,7 @@ private:
     absl::Status write_closing(device::heap_state* state);
     absl::Status start_shards();
     /// The counts of one mailbox.
-    struct post_counts {
+    struct mailbox_counts {
         std::uint64_t posted = 0;
         std::uint64_t delivered = 0;
     };
@@ -77,8 +77,8 @@ private:
         std::unique_ptr<segment_service> service;
         std::unique_ptr<service_thread> thread;
     };
-    absl::StatusOr<std::vector<post_counts>> count_posts();
-    absl::Status check_settled(const std::vector<post_counts>& before);
+    absl::StatusOr<std::vector<mailbox_counts>> count_posted();
+    absl::Status check_settled(const std::vector<mailbox_counts>& before);
     absl::Status grow(std::size_t shard, std::uint32_t target, std::uint32_t longest, bool* failed);
     absl::Status release_unused();
     void make_host_blocks();

@@ -17,21 +17,21 @@ void granted_memory::add(const segment_service& service) {
     service.for_each_portion([this](const portion& p) { portions.push_back(p); });
 }
 
-absl::Status ownership::take(std::uint32_t segment, const char* who) {
+absl::Status ownership::take(std::uint32_t segment, const char* owner) {
     if (segment >= owner_.size()) {
         return absl::InternalError(
-            absl::StrFormat("a %s lies in segment %d, the heap has %d", who, segment, owner_.size()));
+            absl::StrFormat("a %s lies in segment %d, the heap has %d", owner, segment, owner_.size()));
     }
     if (owner_[segment] != nullptr) {
         return absl::InternalError(
-            absl::StrFormat("segment %d belongs to a %s and to a %s", segment, owner_[segment], who));
+            absl::StrFormat("segment %d belongs to a %s and to a %s", segment, owner_[segment], owner));
     }
-    owner_[segment] = who;
+    owner_[segment] = owner;
     return absl::OkStatus();
 }
 
-void ownership::take_portion(std::uint32_t leaf, std::uint32_t leaves, const char* who) {
-    portions_.push_back({leaf, leaves, who});
+void ownership::take_portion(std::uint32_t leaf, std::uint32_t leaves, const char* owner) {
+    portions_.push_back({leaf, leaves, owner});
 }
 
 absl::Status ownership::compare(const granted_memory& granted) {
@@ -64,7 +64,7 @@ absl::Status ownership::compare(const granted_memory& granted) {
                                    leaf_index{own.leaf % leaves_per_segment}, leaf_count{own.leaves}};
         if (i >= granted.portions.size() || as_host_says != granted.portions[i]) {
             return absl::InternalError(
-                absl::StrFormat("the device has %s of %d leaves at leaf %d of segment %d; granted is %s", own.who,
+                absl::StrFormat("the device has %s of %d leaves at leaf %d of segment %d; granted is %s", own.owner,
                                 own.leaves, own.leaf % leaves_per_segment, own.leaf / leaves_per_segment,
                                 i < granted.portions.size() ? describe_granted() : "nothing so far up"));
         }

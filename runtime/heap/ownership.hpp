@@ -26,11 +26,11 @@ class ownership {
 public:
     explicit ownership(std::uint32_t segments) : owner_(segments, nullptr) {}
 
-    /// Records `who` as the owner of a whole segment. Errors: Internal if the segment has another owner or does not
+    /// Records `owner` as the owner of a whole segment. Errors: Internal if the segment has another owner or does not
     /// exist.
-    absl::Status take(std::uint32_t segment, const char* who);
-    /// Records `who` as the owner of a portion, which begins at leaf `leaf` of the heap.
-    void take_portion(std::uint32_t leaf, std::uint32_t leaves, const char* who);
+    absl::Status take(std::uint32_t segment, const char* owner);
+    /// Records `owner` as the owner of a portion, which begins at leaf `leaf` of the heap.
+    void take_portion(std::uint32_t leaf, std::uint32_t leaves, const char* owner);
     /// Returns OK if the recorded memory is the memory that was handed out; Internal names the first difference.
     absl::Status compare(const granted_memory& granted);
 
@@ -38,7 +38,7 @@ private:
     struct owned_portion {
         std::uint32_t leaf;
         std::uint32_t leaves;
-        const char* who;
+        const char* owner;
     };
     std::vector<const char*> owner_;
     std::vector<owned_portion> portions_;

@@ -102,7 +102,7 @@ TEST_F(ElasticBacking, WhatTheDeviceHasInSmallerPiecesIsTakenBeforeTheHosts) {
     const auto memory = make(16, 8);
     script->limit(memory_tier::device, 3 * segment_bytes);
     const commit_outcome large = memory->commit(run_at(0, 4));
-    EXPECT_EQ(large.why, failure_reason::commit_failed) << "who asks tries less";
+    EXPECT_EQ(large.why, failure_reason::commit_failed) << "the caller then tries a smaller one";
     EXPECT_EQ(large.status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(memory->commit(run_at(0, 2)).tier, memory_tier::device);
     EXPECT_EQ(memory->commit(run_at(2, 1)).tier, memory_tier::device);

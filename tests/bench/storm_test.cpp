@@ -70,7 +70,7 @@ TEST_F(bench_storm_meeting, all_come_to_each_once) {
     over_.store(true, std::memory_order_relaxed);
 }
 
-TEST_F(bench_storm_meeting, nobody_waits_for_who_has_left) {
+TEST_F(bench_storm_meeting, no_thread_waits_for_one_that_has_left) {
     std::vector<std::jthread> threads;
     for (int i = 1; i < members; ++i) {
         threads.emplace_back([this, i] { take_part(i); });

@@ -188,7 +188,7 @@ TEST_P(contract_exhaustion, whole_heap_right_after_a_heap_full_of_small_pages) {
     expect_empty();
 }
 
-TEST_P(contract_exhaustion, a_failure_says_who_asked_for_what) {
+TEST_P(contract_exhaustion, a_failure_names_the_lane_and_the_request) {
     const chains all = take_all_segments();
     ask_once(100, {4, 64}, 2, 45);
     std::optional<failure> f = h().last_failure();

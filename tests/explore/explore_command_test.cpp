@@ -87,7 +87,7 @@ TEST(explore_command, runs_seeds_and_says_what_was_found) {
     EXPECT_EQ(bad.code, 1);
     EXPECT_THAT(bad.out, HasSubstr("were not counted"));
     EXPECT_THAT(bad.out, HasSubstr("  ./orchard explore --scenario planted_lost_update --seed "));
-    EXPECT_EQ(bad.err, "") << "no progress where nobody watches";
+    EXPECT_EQ(bad.err, "") << "no progress where standard error is no terminal";
     const outcome ok = run_with({"--scenario", "planted_right", "--seeds", "50"});
     EXPECT_EQ(ok.code, 0);
     EXPECT_THAT(ok.out, HasSubstr("50 runs in "));

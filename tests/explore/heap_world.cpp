@@ -109,8 +109,8 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(box.device->poller, sizeof(box.device->poller), "poller", sizeof(box.device->poller[0]));
     s.name_words(box.device->posted, sizeof(box.device->posted), "posted", sizeof(box.device->posted[0]));
     s.name_words(box.device->slots(), std::size_t{box.shape.slots} * 8, "slot", 8);
-    s.name_words(box.host.posts, std::size_t{box.shape.slots} * 8, "post", 8);
-    s.name_words(box.host.answers, std::size_t{box.shape.slots} * 16, "answer", 8);
+    s.name_words(box.host.requests, std::size_t{box.shape.slots} * 8, "request", 8);
+    s.name_words(box.host.responses, std::size_t{box.shape.slots} * 16, "response", 8);
     s.name_words(box.host.heartbeat, 8, "heartbeat");
     s.name_words(box.host.blocked, 8, "blocked");
 }
@@ -283,7 +283,7 @@ void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_
             absl::StrFormat("%d frees were counted as invalid where %d were", sum(device::counter::invalid_frees),
                             expect_invalid));
     s.check(service.counters().refused.get() == expect_refused,
-            absl::StrFormat("the service refused %d posts where %d made no sense", service.counters().refused.get(),
+            absl::StrFormat("the service refused %d requests where %d made no sense", service.counters().refused.get(),
                             expect_refused));
     s.check(view.state->refill_in_flight.word.load<simt::order::relaxed>() == 0,
             "a refill is said to be under way although nothing is");

@@ -25,7 +25,7 @@ reply mailbox_world::ask(simt::lane_mask mask, std::uint32_t k) {
     const device::outcome o = box.wait(mask, r, completion());
     const reply result{o.failure, o.result.status, o.result.run};
     s.check(!result.answered() || result.status != response_status::acknowledged,
-            "who asked for memory got the response to something else");
+            "a group that asked for memory got the response to something else");
     if (result.granted()) {
         s.check(result.run.count == k, "a run is not as long as was asked for");
         touch(mask, result.run, true);
@@ -75,7 +75,7 @@ failure_reason mailbox_world::give(simt::lane_mask mask, segment_run run, bool w
     }
     const device::outcome o = box.wait(mask, r, completion());
     s.check(o.failure != failure_reason::none || o.result.status == response_status::acknowledged,
-            "who returned memory got the response to something else");
+            "a group that returned memory got the response to something else");
     return o.failure;
 }
 
@@ -97,30 +97,30 @@ bool mailbox_world::ask_unattended(simt::lane_mask mask, std::uint32_t k) {
 void mailbox_world::watch_protocol() {
     s.watch(&box.device->ticket, [this](const auto& a) {
         tickets += a.is_load ? 0 : 1;
-        s.check(tickets <= slots_freed + box.shape.slots, "more posts are in flight than there are slots");
+        s.check(tickets <= slots_freed + box.shape.slots, "more requests are in flight than there are slots");
     });
     for (std::uint32_t i = 0; i < box.shape.slots; ++i) {
-        watch_post(i);
+        watch_request(i);
         watch_slot(i);
     }
     for (std::uint32_t i = 0; i < 2 * box.shape.slots; ++i) {
-        watch_answer(i);
+        watch_response(i);
     }
     for (std::uint32_t ring = 0; ring < box.shape.pollers; ++ring) {
         watch_poller(ring);
     }
 }
 
-void mailbox_world::watch_post(std::uint32_t position) {
-    s.watch(&box.host.posts[position], [this, position, written = std::uint64_t{0}](const auto& a) mutable {
+void mailbox_world::watch_request(std::uint32_t position) {
+    s.watch(&box.host.requests[position], [this, position, written = std::uint64_t{0}](const auto& a) mutable {
         if (!a.is_load) {
             // The request that was here before has the number of this one less the number of slots.
-            s.check(written == 0 || posts_read > (written - 1) * box.shape.slots + position,
-                    "a post was written over before it was read");
+            s.check(written == 0 || requests_read > (written - 1) * box.shape.slots + position,
+                    "a request was written over before it was read");
             ++written;
-        } else if (box.shape.position(posts_read) == position &&
-                   mailbox::request::lap_field::get(a.before) == box.shape.lap_tag(posts_read)) {
-            ++posts_read;
+        } else if (box.shape.position(requests_read) == position &&
+                   mailbox::request::lap_field::get(a.before) == box.shape.lap_tag(requests_read)) {
+            ++requests_read;
         }
     });
 }
@@ -141,25 +141,26 @@ void mailbox_world::watch_slot(std::uint32_t slot) {
         slots_freed += was_claimed && !is_claimed ? 1 : 0;
         delivered += is_delivered ? 1 : 0;
         taken_aside += is_taken_aside ? 1 : 0;
-        s.check((a.before & a.after & slot_word::answered) == 0, "an response was delivered twice");
-        s.check((a.before & slot_word::unattended) == 0 || !is_claimed, "who gave up was given an response after all");
+        s.check((a.before & a.after & slot_word::answered) == 0, "a response was delivered twice");
+        s.check((a.before & slot_word::unattended) == 0 || !is_claimed,
+                "a group that gave up was given a response after all");
         if (is_delivered || is_taken_aside) {
             on_poller();
         }
     });
 }
 
-void mailbox_world::watch_answer(std::uint32_t position) {
+void mailbox_world::watch_response(std::uint32_t position) {
     ring_state& ring = rings_[position / box.shape.response_slots()];
-    s.watch(&box.host.answers[position], [this, &ring](const auto& a) {
+    s.watch(&box.host.responses[position], [this, &ring](const auto& a) {
         if (a.is_load) {
             const bool by_poller = (ring.word & poller_word::held) != 0 &&
                                    ring.holder == static_cast<std::uint64_t>(simt::position().global_warp());
-            s.check(by_poller || !only_pollers_read, "who is not poller reads the host's memory");
+            s.check(by_poller || !only_pollers_read, "a group that is not the poller reads the host's memory");
         } else {
-            s.check(ring.answers < poller_word::cursor(ring.word) + box.shape.response_slots(),
+            s.check(ring.responses < poller_word::cursor(ring.word) + box.shape.response_slots(),
                     "a response was written over before its poller had passed it");
-            ++ring.answers;
+            ++ring.responses;
         }
     });
 }
@@ -170,7 +171,7 @@ void mailbox_world::watch_poller(std::uint32_t ring) {
             return;
         }
         check_lease(a.before, a.after);
-        s.check(poller_word::cursor(a.after) <= r.answers, "a cursor passed answers that were never given");
+        s.check(poller_word::cursor(a.after) <= r.responses, "a cursor passed responses that were never written");
         r.word = a.after;
         if ((a.after & poller_word::held) != 0) {
             r.holder = static_cast<std::uint64_t>(simt::position().global_warp());
@@ -181,7 +182,7 @@ void mailbox_world::watch_poller(std::uint32_t ring) {
 
 void mailbox_world::check_lease(std::uint64_t before, std::uint64_t after) {
     s.check(poller_word::cursor(after) - poller_word::cursor(before) <= box.shape.responses_owed(),
-            "a cursor went back, or past more answers than were owed");
+            "a cursor went back, or past more responses than were owed");
     const std::uint32_t turns = poller_word::epoch_field::get(after) - poller_word::epoch_field::get(before);
     const bool lets_go = (before & poller_word::held) != 0 && (after & poller_word::held) == 0;
     s.check(turns <= 1 && (!lets_go || turns == 1), "a poller wrote over its successor's word");

@@ -68,23 +68,23 @@ public:
     // The observations of the watched words.
     std::uint64_t tickets = 0;  ///< taken
     std::uint64_t slots_freed = 0;
-    std::uint64_t posts_read = 0;   ///< by the service
-    std::uint64_t delivered = 0;    ///< responses put into slots
-    std::uint64_t taken_aside = 0;  ///< responses for which no group waited
+    std::uint64_t requests_read = 0;  ///< by the service
+    std::uint64_t delivered = 0;      ///< responses put into slots
+    std::uint64_t taken_aside = 0;    ///< responses for which no group waited
 
 private:
     void touch(simt::lane_mask mask, segment_run run, bool first);
-    void watch_post(std::uint32_t position);
-    void watch_answer(std::uint32_t position);
+    void watch_request(std::uint32_t position);
+    void watch_response(std::uint32_t position);
     void watch_slot(std::uint32_t slot);
     void watch_poller(std::uint32_t ring);
     void check_lease(std::uint64_t before, std::uint64_t after);
     [[nodiscard]] device::cache_completion completion() const { return device::cache_completion{heap.view}; }
 
     struct ring_state {
-        std::uint64_t answers = 0;  // written
-        std::uint64_t word = 0;     // the poller's
-        std::uint64_t holder = 0;   // the warp that took the lease last
+        std::uint64_t responses = 0;  // written
+        std::uint64_t word = 0;       // the poller's
+        std::uint64_t holder = 0;     // the warp that took the lease last
     };
     std::array<ring_state, mailbox::max_pollers> rings_;
 };

@@ -25,8 +25,8 @@ TEST(kind_of, leaves_out_lanes_the_actor_and_numbers) {
     EXPECT_EQ(kind_of("mailbox 0: slot 3 is in use"), "mailbox #: slot # is in use");
 }
 
-TEST(kind_of, looks_at_the_first_line_and_keeps_who_could_not_go_on) {
-    EXPECT_EQ(kind_of("deadlock: nobody can go on\n  b0.w0.l0 waits"), "deadlock: nobody can go on");
+TEST(kind_of, looks_at_the_first_line_and_keeps_the_actors_that_could_not_go_on) {
+    EXPECT_EQ(kind_of("deadlock: no actor can go on\n  b0.w0.l0 waits"), "deadlock: no actor can go on");
     EXPECT_EQ(kind_of("livelock: no end after 200 operations\n  b0"), "livelock: no end after # operations");
 }
 

@@ -84,8 +84,8 @@ TEST_P(heap_bounded_kernel, by_a_commit_that_does_not_end) {
     EXPECT_LE(before.abandoned, warps()) << "at most one group of each warp waits for its deadline";
     expect_nulls(failure_reason::commit_blocked, "when_it_is_known");
     const statistics after = *h().stats();
-    EXPECT_EQ(after.abandoned, before.abandoned) << "it is known, and nobody waits any more";
-    EXPECT_EQ(after.posts, before.posts) << "nor asks";
+    EXPECT_EQ(after.abandoned, before.abandoned) << "it is known, and no request waits any more";
+    EXPECT_EQ(after.host_requests, before.host_requests) << "nor asks";
     script_->let_go(held);
     EXPECT_TRUE(h().trim().ok());
     EXPECT_GT(fill(), 0u);
@@ -94,12 +94,12 @@ TEST_P(heap_bounded_kernel, by_a_commit_that_does_not_end) {
 
 TEST_P(heap_bounded_kernel, by_a_service_that_is_silent) {
     heap_service_peer::stop(h(), 0);
-    expect_nulls(failure_reason::service_not_answering, "until_it_is_known");
+    expect_nulls(failure_reason::service_not_responding, "until_it_is_known");
     const std::uint64_t before = h().stats()->abandoned;
     EXPECT_GE(before, 1u);
     EXPECT_LE(before, warps()) << "at most one group of each warp waits for its deadline";
-    expect_nulls(failure_reason::service_not_answering, "when_it_is_known");
-    EXPECT_EQ(h().stats()->abandoned, before) << "it is known, and nobody waits any more";
+    expect_nulls(failure_reason::service_not_responding, "when_it_is_known");
+    EXPECT_EQ(h().stats()->abandoned, before) << "it is known, and no request waits any more";
     drop();  // without a service the heap cannot be checked
 }
 

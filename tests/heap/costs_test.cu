@@ -156,9 +156,9 @@ TEST_P(heap_costs, the_cache_keeps_the_host_out) {
         launch({1, 32}, allocate_and_free{h().ref(), segments(1), 30, 1u, 1u});
         expect_valid("once the batch has come");
     }
-    const std::uint64_t posts_before = settled_stats().posts;
+    const std::uint64_t requests_before = settled_stats().host_requests;
     const costs cost = launch({1, 32}, allocate_and_free{h().ref(), segments(1), 20, 1u, 1u});
-    EXPECT_EQ(settled_stats().posts, posts_before);
+    EXPECT_EQ(settled_stats().host_requests, requests_before);
     EXPECT_EQ(cost.host_words_read, 0u);
     EXPECT_EQ(cost.host_words_written, 0u);
 }
@@ -179,7 +179,7 @@ TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
                 launch(simt::grid_for(blocks.size(), 64), free_each{h().ref(), them.data(), blocks.size()});
             const statistics after = settled_stats();
             EXPECT_EQ(after.live_chunks, 0u);
-            EXPECT_EQ(after.posts, before.posts) << k << " segments each";
+            EXPECT_EQ(after.host_requests, before.host_requests) << k << " segments each";
             EXPECT_EQ(after.segments_in_cache, before.segments_in_cache + blocks.size() * k);
             EXPECT_EQ(cost.host_words_read + cost.host_words_written, 0u);
             EXPECT_EQ(cost.pauses, 0u);
@@ -192,7 +192,7 @@ TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
     }
 }
 
-TEST_P(heap_costs, who_asks_hands_back_what_the_cache_has_too_much) {
+TEST_P(heap_costs, a_group_that_asks_returns_what_the_cache_has_too_much) {
     const std::uint64_t target = device::heap_view(h().ref().view()).cache_target;
     const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(heap_segments() / 2, segments(1)), 1);
     free_all(blocks);
@@ -217,7 +217,7 @@ TEST_P(heap_costs, what_the_host_is_asked_without_a_cache) {
     const statistics after = settled_stats();
     // Each round requests a grant and returns the memory that the previous round freed. The last freed memory stays on
     // the device.
-    EXPECT_EQ(after.posts - before.posts, 19u);
+    EXPECT_EQ(after.host_requests - before.host_requests, 19u);
     EXPECT_EQ(after.grants - before.grants, 10u);
     EXPECT_EQ(after.returns - before.returns, 9u);
     EXPECT_EQ(after.segments_in_cache, 1u);

@@ -99,7 +99,7 @@ TEST_P(heap_elastic, commits_ahead_what_is_reserved) {
     EXPECT_EQ(stats().segments_granted, 0u);
 }
 
-TEST_P(heap_elastic, gives_back_what_nobody_asks_for_any_more) {
+TEST_P(heap_elastic, gives_back_what_is_no_longer_asked_for) {
     options values = GetParam().values();
     values.decay = absl::Milliseconds(30);
     values.commit_ahead = 0;

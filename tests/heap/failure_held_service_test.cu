@@ -43,7 +43,7 @@ protected:
         over.count_down();
     }
     void expect_numbers(const failure& f, std::uint64_t bytes, bool is_late) {
-        EXPECT_EQ(name_of(f.reason), name_of(failure_reason::service_not_answering));
+        EXPECT_EQ(name_of(f.reason), name_of(failure_reason::service_not_responding));
         EXPECT_EQ(f.bytes, bytes);
         EXPECT_EQ(f.count, 1u);
         EXPECT_EQ(f.now.in_use, segments(3));
@@ -73,13 +73,13 @@ TEST_P(heap_failures_while_held, are_reported_while_it_is_held) {
     expect_empty();
 }
 
-TEST_P(heap_failures_while_held, are_told_to_who_asks_while_it_is_held) {
+TEST_P(heap_failures_while_held, are_told_while_it_is_held) {
     std::future<std::optional<failure>> last;
     hold([&] {
         EXPECT_EQ(allocate_one(segments(2)).address, 0u);
         last = std::async(std::launch::async, [&] { return h().last_failure(); });
         EXPECT_EQ(last.wait_for(std::chrono::seconds(60)), std::future_status::ready)
-            << "who asks what has failed waits for the service";
+            << "the question for failures waits for the service";
     });
     const std::optional<failure> told = last.get();
     ASSERT_TRUE(told.has_value());

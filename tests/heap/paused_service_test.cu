@@ -69,7 +69,7 @@ protected:
         EXPECT_LE(got.longest_ns, to_ns(most));
         const auto failed = h().last_failure();
         ASSERT_TRUE(failed.has_value());
-        EXPECT_EQ(failed->reason, failure_reason::service_not_answering) << to_text(*failed);
+        EXPECT_EQ(failed->reason, failure_reason::service_not_responding) << to_text(*failed);
         EXPECT_EQ(failed->count, lanes());
     }
 

@@ -22,10 +22,10 @@ protected:
         expect_disjoint(all);
         return all;
     }
-    std::uint64_t posts() {
+    std::uint64_t host_requests() {
         const auto stats = h().stats();
         EXPECT_TRUE(stats.ok()) << stats.status();
-        return stats.ok() ? stats->posts : 0;
+        return stats.ok() ? stats->host_requests : 0;
     }
     static std::size_t served(const std::vector<block>& blocks) {
         return static_cast<std::size_t>(
@@ -41,10 +41,10 @@ INSTANTIATE_TEST_SUITE_P(all, heap_shortage,
 // found.
 TEST_P(heap_shortage, is_found_out_once_by_a_warp) {
     const std::vector<block> all = fill();
-    const std::uint64_t before = posts();
+    const std::uint64_t before = host_requests();
     const std::vector<block> refused = allocate(std::vector<std::uint64_t>(32, segments(1) / 2), 32);
     EXPECT_EQ(served(refused), 0u);
-    EXPECT_LE(posts() - before, 66u);
+    EXPECT_LE(host_requests() - before, 66u);
     free_all(all);
     expect_empty();
 }
@@ -52,13 +52,13 @@ TEST_P(heap_shortage, is_found_out_once_by_a_warp) {
 // Pages of eight classes: each request asks the host for a slab, and one of them asks twice.
 TEST_P(heap_shortage, is_found_out_once_by_all_classes_of_a_warp) {
     const std::vector<block> all = fill();
-    const std::uint64_t before = posts();
+    const std::uint64_t before = host_requests();
     std::vector<std::uint64_t> sizes;
     for (std::uint64_t i = 0; i < 32; ++i) {
         sizes.push_back(std::uint64_t{16} << i % 8);
     }
     EXPECT_EQ(served(allocate(sizes, 32)), 0u);
-    EXPECT_LE(posts() - before, 18u) << "a class may ask again while others find out";
+    EXPECT_LE(host_requests() - before, 18u) << "a class may ask again while others find out";
     free_all(all);
     expect_empty();
 }

@@ -81,13 +81,13 @@ TEST_P(heap_tails, come_back_without_a_round_trip) {
     }
     for (const std::uint64_t bytes : {leaves(10), segments(1) + leaves(5)}) {
         free_all(allocate({bytes, bytes}, 1));
-        const std::uint64_t posts = settled_stats().posts;
+        const std::uint64_t host_requests = settled_stats().host_requests;
         for (int i = 0; i < 5; ++i) {
             const std::vector<block> again = allocate({bytes, bytes}, 1);
             ASSERT_NO_FATAL_FAILURE(expect_disjoint(again));
             free_all(again);
         }
-        EXPECT_EQ(settled_stats().posts, posts) << bytes << " bytes";
+        EXPECT_EQ(settled_stats().host_requests, host_requests) << bytes << " bytes";
     }
     expect_empty();
 }

@@ -168,7 +168,7 @@ TEST_P(heap_validate, a_descriptor_that_disagrees_with_its_chunk) {
                 HasSubstr(absl::StrFormat("segment %d says it belongs to the chunk at %d", host_segment(), first_)));
 }
 
-TEST_P(heap_validate, a_slot_that_nobody_will_answer) {
+TEST_P(heap_validate, a_slot_without_a_response_to_come) {
     auto* slot = &view().mailboxes[0].device->slots()[3];
     EXPECT_THAT(finding(becomes(slot, peer_->read(slot) | mailbox::slot_word::pending)),
                 HasSubstr("mailbox 0: slot 3 is still in use"));

@@ -94,7 +94,7 @@ TEST(heap_warnings, a_host_budget_without_a_host_tier) {
     }
 }
 
-TEST(heap_warnings, no_host_tier_matters_to_nobody_without_a_host_budget) {
+TEST(heap_warnings, no_host_tier_matters_only_with_a_host_budget) {
     auto script = std::make_shared<rig::driver_script>();
     script->host_tier = false;
     const auto made =

@@ -119,21 +119,21 @@ TEST_P(lane_chunks_freeing, each_lane_frees_in_a_kernel_of_its_own) {
     expect_empty();
 }
 
-TEST_P(lane_chunks_freeing, the_same_sizes_again_take_no_post) {
+TEST_P(lane_chunks_freeing, the_same_sizes_again_take_no_host_request) {
     if (GetParam().cached_segments == 0 || GetParam().backing == backing_option::managed) {
-        GTEST_SKIP() << "without much in the segment cache every request is a post";
+        GTEST_SKIP() << "without much in the segment cache every request goes to the host";
     }
     for (const std::uint64_t n : {6'000, 16'384}) {
         const std::vector<std::uint64_t> counts(32, n);
         free_arrays(allocate_arrays<element>(counts, layout::interleaved(tile::b4), 32));
         free_arrays(allocate_arrays<element>(counts, layout::interleaved(tile::b4), 32));
-        const std::uint64_t posts = settled_stats().posts;
+        const std::uint64_t host_requests = settled_stats().host_requests;
         for (int i = 0; i < 10; ++i) {
             const auto got = allocate_arrays<element>(counts, layout::interleaved(tile::b4), 32);
             expect_sizes(got, counts);
             free_arrays(got);
         }
-        EXPECT_EQ(settled_stats().posts, posts);
+        EXPECT_EQ(settled_stats().host_requests, host_requests);
     }
     expect_empty();
 }

@@ -100,7 +100,7 @@ TEST_F(Abandoned, WaitersAndSinkTogetherReceiveEverySegmentOnce) {
     ASSERT_TRUE(result.ok) << result.error;
     collect();
     expect_each_granted_segment_received_once();
-    EXPECT_GT(gave_up.load<order::relaxed>(), 0u) << "nobody waited for longer than the deadline";
+    EXPECT_GT(gave_up.load<order::relaxed>(), 0u) << "no request waited for longer than the deadline";
 }
 
 TEST_F(Abandoned, UnattendedPostsReachTheSinkOnce) {

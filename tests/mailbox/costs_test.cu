@@ -34,7 +34,7 @@ TEST(Costs, APostIsOneHostWordAndFewAtomics) {
         EXPECT_EQ(result.costs.host_words_written, warps);
         EXPECT_EQ(result.costs.host_words_read, 0u);
         EXPECT_EQ(result.costs.host_atomics, 0u);
-        EXPECT_LE(result.costs.device_atomics, 3 * warps) << "the slot, the ticket, the count of posts of the ring";
+        EXPECT_LE(result.costs.device_atomics, 3 * warps) << "the slot, the ticket, the count of the ring's requests";
     }
 }
 
@@ -136,7 +136,7 @@ TEST(Costs, RequestsNeedNoHostAtomicsAndOneHostWordEach) {
     EXPECT_EQ(good.load<simt::order::relaxed>(), 8 * rounds);
     EXPECT_EQ(result.costs.host_atomics, 0u);
     EXPECT_EQ(result.costs.host_words_written, 8 * rounds);
-    EXPECT_GE(result.costs.host_words_read, 8 * rounds) << "somebody must have read every answer";
+    EXPECT_GE(result.costs.host_words_read, 8 * rounds) << "some group must have read every response";
 }
 
 }  // namespace

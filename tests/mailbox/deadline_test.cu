@@ -37,9 +37,9 @@ protected:
 TEST_P(Deadline, OfAWaitLeavesTheSlotUnattended) {
     const ticket r = box_.ask(9);
     const outcome o = box_.wait(r);
-    EXPECT_EQ(o.failure, failure_reason::service_not_answering);
+    EXPECT_EQ(o.failure, failure_reason::service_not_responding);
     EXPECT_EQ(box_.slot(r.slot), slot_word::forsaken(r.tag, 9));
-    EXPECT_EQ(box_.poller() & poller_word::held, 0u) << "who gives up must not keep the lease";
+    EXPECT_EQ(box_.poller() & poller_word::held, 0u) << "a group that gives up must not keep the lease";
 }
 
 TEST_P(Deadline, ALateGrantGoesToTheSinkOnceAndTheSlotIsFreeAgain) {
@@ -47,7 +47,7 @@ TEST_P(Deadline, ALateGrantGoesToTheSinkOnceAndTheSlotIsFreeAgain) {
     for (std::uint32_t use = 0; use < 10; ++use) {
         const ticket r = box_.ask(9);
         ASSERT_EQ(r.failure, failure_reason::none);
-        EXPECT_EQ(box_.wait(r).failure, failure_reason::service_not_answering);
+        EXPECT_EQ(box_.wait(r).failure, failure_reason::service_not_responding);
         box_.serve(100 + use);
         box_.poller_round();
         box_.poller_round();
@@ -130,9 +130,9 @@ TEST_P(Deadline, OfAPostEndsWhereNoSlotComesFree) {
     for (int i = 0; i < 4; ++i) {
         ASSERT_EQ(box_.ask(1).failure, failure_reason::none);
     }
-    EXPECT_EQ(box_.ask(1).failure, failure_reason::service_not_answering);
+    EXPECT_EQ(box_.ask(1).failure, failure_reason::service_not_responding);
     EXPECT_EQ(box_.tickets(), 4u) << "nothing was posted";
-    EXPECT_EQ(box_.ask_unattended(1).failure, failure_reason::service_not_answering);
+    EXPECT_EQ(box_.ask_unattended(1).failure, failure_reason::service_not_responding);
     EXPECT_EQ(box_.tickets(), 4u);
 }
 
@@ -193,7 +193,7 @@ TEST(DeadlineOfWarps, IsReachedHoweverLongALookTakes) {
         const simt::lane_mask mask = simt::converge();
         const ticket r = box.client.post(mask, rig::grant_of(1), false, box.completion());
         const outcome o = box.client.wait(mask, r, box.completion());
-        if (device::is_leader(mask) && o.failure == failure_reason::service_not_answering) {
+        if (device::is_leader(mask) && o.failure == failure_reason::service_not_responding) {
             gave_up.fetch_add<simt::order::relaxed>(1);
         }
     });
@@ -213,7 +213,7 @@ TEST(Closing, RefusesPostsAndLetsWaitersHaveTheirAnswer) {
     EXPECT_EQ(box.claimed(), 1u);
     mailbox::request p;
     ASSERT_TRUE(box.server.next(&p));
-    box.server.answer({device::response_status::closing, p.slot, p.tag, {segment_index{0}, 0}});
+    box.server.respond({device::response_status::closing, p.slot, p.tag, {segment_index{0}, 0}});
     box.server.flush();
     const outcome o = box.wait(r);
     EXPECT_EQ(o.failure, failure_reason::none);

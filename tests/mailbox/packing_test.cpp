@@ -174,7 +174,7 @@ TEST(PackingThePoller, CountsTenuresAndKeepsTheCursor) {
         EXPECT_EQ(released & poller_word::held, 0u);
         EXPECT_EQ(poller_word::cursor(released), cursor);
         EXPECT_NE(released | poller_word::held, taken) << "the next turn is told from this one";
-        EXPECT_NE(poller_word::succeeded(taken), taken) << "as is that of who takes over";
+        EXPECT_NE(poller_word::succeeded(taken), taken) << "as is that of the group that takes over";
         EXPECT_EQ(poller_word::moved_to(taken, 7) & ~poller_word::cursor_field::mask,
                   taken & ~poller_word::cursor_field::mask);
     }
@@ -239,9 +239,9 @@ TEST(Layout, PartsDoNotOverlapAndDeviceCountersShareNoLine) {
             return static_cast<std::size_t>(reinterpret_cast<const char*>(word) -
                                             reinterpret_cast<const char*>(memory.data()));
         };
-        EXPECT_EQ(offset(h.posts), 0u);
-        EXPECT_GE(offset(h.answers), sizeof(std::uint64_t) * s.slots);
-        EXPECT_GE(offset(h.heartbeat), offset(h.answers) + sizeof(std::uint64_t) * s.slots);
+        EXPECT_EQ(offset(h.requests), 0u);
+        EXPECT_GE(offset(h.responses), sizeof(std::uint64_t) * s.slots);
+        EXPECT_GE(offset(h.heartbeat), offset(h.responses) + sizeof(std::uint64_t) * s.slots);
         EXPECT_GE(offset(h.blocked), offset(h.heartbeat) + sizeof(std::uint64_t));
         EXPECT_LE(offset(h.blocked) + sizeof(std::uint64_t), host_part::bytes(s));
     }

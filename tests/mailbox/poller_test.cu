@@ -54,19 +54,19 @@ TEST_P(Poller, ThatComesBackDoesNotMoveItsSuccessorsCursor) {
 
 TEST_P(Poller, ThatDeliveredWithoutMovingTheCursorIsHarmless) {
     std::vector<ticket> asked;
-    std::vector<mailbox::response> answers;
+    std::vector<mailbox::response> responses;
     for (std::uint32_t i = 0; i < 4; ++i) {
         asked.push_back(box_.ask(i + 1));
-        answers.push_back(box_.serve(10 * i));
+        responses.push_back(box_.serve(10 * i));
     }
     box_.take_lease_and_stop();
-    for (const auto& a : answers) {
+    for (const auto& a : responses) {
         box_.deliver(a);
     }
     for (std::uint32_t i = 0; i < 4; ++i) {
         expect_grant(asked[i], 10 * i);
     }
-    EXPECT_EQ(box_.cursor(), 0u) << "nobody had a reason to take over";
+    EXPECT_EQ(box_.cursor(), 0u) << "no group had a reason to take over";
     // The slots are in use again, and their new requests not answered, when the old responses are read once more.
     for (std::uint32_t i = 0; i < 4; ++i) {
         asked[i] = box_.ask(100 + i);
@@ -93,14 +93,14 @@ TEST_P(Poller, WhoseDeliveredAnswersWereWrittenOverIsHarmless) {
     for (std::uint32_t over = 1; over <= 4; ++over) {
         const std::uint64_t cursor = box_.cursor();
         std::vector<ticket> asked;
-        std::vector<mailbox::response> answers;
+        std::vector<mailbox::response> responses;
         for (std::uint32_t i = 0; i < 4; ++i) {
             asked.push_back(box_.ask(i + 1));
-            answers.push_back(box_.serve(10 * i));
+            responses.push_back(box_.serve(10 * i));
         }
         box_.take_lease_and_stop();
         for (std::uint32_t i = 0; i < 4; ++i) {
-            box_.deliver(answers[i]);
+            box_.deliver(responses[i]);
             expect_grant(asked[i], 10 * i);
         }
         asked.clear();
@@ -121,13 +121,13 @@ TEST_P(Poller, WhoseDeliveredAnswersWereWrittenOverIsHarmless) {
 // used again. The new response must not overwrite one that was not delivered.
 TEST_P(Poller, ThatStopsHalfWayLosesNoAnswer) {
     std::vector<ticket> asked;
-    std::vector<mailbox::response> answers;
+    std::vector<mailbox::response> responses;
     for (std::uint32_t i = 0; i < 4; ++i) {
         asked.push_back(box_.ask(i + 1));
-        answers.push_back(box_.serve(10 * i));
+        responses.push_back(box_.serve(10 * i));
     }
     box_.take_lease_and_stop();
-    box_.deliver(answers[2]);
+    box_.deliver(responses[2]);
     expect_grant(asked[2], 20);
     const ticket again = box_.ask(7);
     ASSERT_EQ(again.slot, asked[2].slot);
@@ -155,11 +155,11 @@ TEST_P(Poller, ThatIsLateDeliversNothingIntoAReusedSlot) {
     ASSERT_EQ(second.slot, first.slot);
     box_.set_poller(before);
     box_.poller_round();
-    EXPECT_EQ(box_.slot(first.slot), slot_word::waiting(second.tag)) << "somebody else's";
+    EXPECT_EQ(box_.slot(first.slot), slot_word::waiting(second.tag)) << "another request's";
     box_.set_slot(first.slot, slot_word::forsaken(second.tag, 1));
     box_.set_poller(before);
     box_.poller_round();
-    EXPECT_EQ(box_.slot(first.slot), slot_word::forsaken(second.tag, 1)) << "nobody's";
+    EXPECT_EQ(box_.slot(first.slot), slot_word::forsaken(second.tag, 1)) << "no request's";
     EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
 }
 
@@ -195,21 +195,21 @@ TEST_P(Poller, ReadsOnlyThoseAnswersThatHaveArrived) {
 }
 
 TEST(APollerOfOneLane, DeliversMoreAnswersThanItReadsAtOnceEachWhereItBelongs) {
-    constexpr std::uint32_t posts = 3 * device::poller::depth + 2;
+    constexpr std::uint32_t requests = 3 * device::poller::depth + 2;
     scripted_mailbox box(mailbox::shape{64, 8});
     const auto is_forsaken = [](std::uint32_t slot) { return slot % 3 == 1; };
-    for (std::uint32_t slot = 0; slot < posts; ++slot) {
+    for (std::uint32_t slot = 0; slot < requests; ++slot) {
         box.set_slot(slot, is_forsaken(slot) ? slot_word::forsaken(0, slot + 1) : slot_word::waiting(0));
         box.device->posted[0].word.fetch_add<simt::order::relaxed>(1);
-        box.server.answer({device::response_status::granted, slot, 0, {segment_index{10 * slot}, 0}});
+        box.server.respond({device::response_status::granted, slot, 0, {segment_index{10 * slot}, 0}});
     }
     box.server.flush();
-    const device::outcome last = box.wait({posts - 1, 0, posts});
-    EXPECT_EQ(last.result.run, (segment_run{segment_index{10 * (posts - 1)}, posts}));
-    EXPECT_EQ(box.cursor(), posts);
+    const device::outcome last = box.wait({requests - 1, 0, requests});
+    EXPECT_EQ(last.result.run, (segment_run{segment_index{10 * (requests - 1)}, requests}));
+    EXPECT_EQ(box.cursor(), requests);
     std::uint64_t sunk = 0;
     std::uint64_t segments = 0;
-    for (std::uint32_t slot = 0; slot + 1 < posts; ++slot) {
+    for (std::uint32_t slot = 0; slot + 1 < requests; ++slot) {
         if (is_forsaken(slot)) {
             ++sunk;
             segments += slot + 1;

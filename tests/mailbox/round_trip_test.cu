@@ -59,7 +59,7 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
     std::vector<word32> owned(setup.range.count);
     word32 shared{0};
     word32 unanswered{0};
-    simt::device_word<std::uint64_t> posts{0};
+    simt::device_word<std::uint64_t> requests{0};
     simt::launch_result result;
     {
         const rig::background serving([&] { host.service.poll_once(); });
@@ -78,7 +78,7 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
                     }
                     const std::uint32_t first = to_underlying(o.result.run.first);
                     if (device::is_leader(mask)) {
-                        posts.fetch_add<order::relaxed>(2);
+                        requests.fetch_add<order::relaxed>(2);
                         for (std::uint32_t i = 0; i < count; ++i) {
                             shared.fetch_add<order::relaxed>(owned[first + i].fetch_add<order::relaxed>(1));
                         }
@@ -102,8 +102,8 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
     EXPECT_EQ(shared.load<order::relaxed>(), 0u) << "a segment had two owners";
     EXPECT_EQ(sunk.get(&rig::completion_record::calls), 0u);
     EXPECT_EQ(result.costs.host_atomics, 0u);
-    EXPECT_EQ(result.costs.host_words_written, posts.load<order::relaxed>());
-    EXPECT_EQ(host.box.tickets(), posts.load<order::relaxed>());
+    EXPECT_EQ(result.costs.host_words_written, requests.load<order::relaxed>());
+    EXPECT_EQ(host.box.tickets(), requests.load<order::relaxed>());
     EXPECT_EQ(client.in_flight(), 0u);
     EXPECT_EQ(host.box.claimed(), 0u);
     EXPECT_EQ(host.service.counters().refused.get(), 0u);
@@ -159,7 +159,7 @@ TEST_P(OutOfOrder, AnswersReachWhoAsked) {
                 const auto chosen = waiting.begin() + static_cast<std::ptrdiff_t>(random() % waiting.size());
                 const response_status status =
                     chosen->run.count % 5 == 0 ? response_status::fragmented : response_status::granted;
-                box.server.answer({status, chosen->slot, chosen->tag, {segment_index{chosen->run.count * 3}, 0}});
+                box.server.respond({status, chosen->slot, chosen->tag, {segment_index{chosen->run.count * 3}, 0}});
                 box.server.flush();
                 waiting.erase(chosen);
             }

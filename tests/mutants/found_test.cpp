@@ -44,7 +44,7 @@ constexpr finder finders[] = {
     {fault::cursor, "mailbox", 500},
     {fault::acknowledgement, "mailbox", 500},
     {fault::epoch, "poller_handover", 500},
-    {fault::answer_order, "grant_return", 500},
+    {fault::response_order, "grant_return", 500},
     {fault::live_order, "arrays", 500},
     {fault::array_room, "arrays", 500},
     {fault::array_after, "arrays", 500},

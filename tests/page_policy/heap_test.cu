@@ -120,7 +120,7 @@ TEST_P(policy_heap, trim_gives_all_slabs_back) {
     EXPECT_EQ(stats().segments_granted, 0u);
 }
 
-TEST_P(policy_heap, a_lock_that_is_held_for_ever_keeps_nobody_from_the_pages_and_is_found) {
+TEST_P(policy_heap, a_lock_that_is_held_for_ever_does_not_block_the_pages_and_is_found) {
     if (policy() != page_policy::corw_locked || std::get<0>(GetParam()) != device_option::emulated) {
         GTEST_SKIP() << "the LockMap, by the host's hand";
     }

@@ -53,7 +53,7 @@ TEST_P(portion_space, blocks_join_once_and_leave_when_empty) {
     EXPECT_EQ(tree_.lowest_empty(), std::nullopt);
     EXPECT_EQ(tree_.release(*a), portion_release::released);
     EXPECT_EQ(tree_.release(*b), portion_release::emptied);
-    EXPECT_TRUE(tree_.contains(segment_index{77})) << "who owns the tree decides when it leaves";
+    EXPECT_TRUE(tree_.contains(segment_index{77})) << "the owner of the tree decides when it leaves";
     EXPECT_TRUE(tree_.leave(segment_index{77}));
     EXPECT_FALSE(tree_.leave(segment_index{77}));
     EXPECT_FALSE(tree_.leave(segment_index{200}));

@@ -33,7 +33,7 @@ void use(simulation& s, tags& content, page_number first, std::uint32_t n, std::
         words[i].set(tag);
     }
     for (std::uint32_t i = 0; i < n; ++i) {
-        s.check(words[i].get() == tag, "somebody else wrote to an owned page");
+        s.check(words[i].get() == tag, "another lane wrote to an owned page");
         words[i].set(0);
     }
     s.disown(words);

@@ -72,7 +72,7 @@ SOAK = [{"what": "soak", "threads": 270_336, "slots_each": 16, "allocations": 10
 
 
 SIZES = [{"layout": layout, "bytes_from": size, "bytes_to": 2 * size, "threads": 16_384, "cold_us": 30.0 + size / 4096,
-          "recycled_us": 10.0, "free_us": 4.0, "posts": 512, "recycled_posts": 0, "nulls": 0, "wrong_stamps": 0,
+          "recycled_us": 10.0, "free_us": 4.0, "host_requests": 512, "recycled_host_requests": 0, "nulls": 0, "wrong_stamps": 0,
           **repeated("cold_", "recycled_", "free_")}
          for layout in ("linear", "interleaved:4") for size in (8192, 4096)]
 

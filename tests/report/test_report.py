@@ -285,7 +285,7 @@ class GoogleBenchmark(Folder):
         self.assertIn("- Shown: the median over Google Benchmark's repetitions", page)
         self.assertIn("- Date: 2026-11-21", page)
 
-    def test_what_nobody_recorded_is_said_to_be_so(self):
+    def test_what_was_not_recorded_is_said_to_be_so(self):
         plain = copy.deepcopy(GOOGLE)
         del plain["context"]["commit"], plain["context"]["command"]
         self.put(plain, "or_tree_cpu.json")

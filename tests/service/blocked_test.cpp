@@ -29,7 +29,7 @@ protected:
         return s;
     }
     /// Polls until there is a response.
-    mailbox::response await_answer() {
+    mailbox::response await_response() {
         for (;;) {
             host_.service.poll_once();
             if (const auto a = client_.take()) {
@@ -48,7 +48,7 @@ TEST_F(ServiceBlocked, RefusesThoseThatWaitAndThoseThatAskThen) {
     host_.memory.hold();
     host_.grower.start();
     const auto waits = client_.ask(2);
-    const mailbox::response first = await_answer();
+    const mailbox::response first = await_response();
     EXPECT_EQ(id_of(first), waits);
     EXPECT_EQ(first.status, response_status::commit_blocked);
     const auto asks = client_.ask(1);
@@ -65,7 +65,7 @@ TEST_F(ServiceBlocked, RefusesThoseThatWaitAndThoseThatAskThen) {
     host_.service.poll_once();
     EXPECT_EQ(blocked(), 0u);
     const auto later = client_.ask(3);
-    const mailbox::response granted = await_answer();
+    const mailbox::response granted = await_response();
     EXPECT_EQ(id_of(granted), later);
     EXPECT_EQ(granted.status, response_status::granted);
     host_.grower.stop();
@@ -75,12 +75,12 @@ TEST_F(ServiceBlocked, RefusesThoseThatWaitAndThoseThatAskThen) {
 TEST_F(ServiceBlocked, GrantsWhatIsThere) {
     host_.grower.start();
     const auto first = client_.ask(1);
-    EXPECT_EQ(id_of(await_answer()), first);
+    EXPECT_EQ(id_of(await_response()), first);
     host_.memory.hold();
     const auto waits = client_.ask(20);
-    EXPECT_EQ(id_of(await_answer()), waits);
+    EXPECT_EQ(id_of(await_response()), waits);
     const auto fits = client_.ask(2);
-    const mailbox::response a = await_answer();
+    const mailbox::response a = await_response();
     EXPECT_EQ(id_of(a), fits);
     EXPECT_EQ(a.status, response_status::granted);
     EXPECT_EQ(blocked(), 20 * leaves_per_segment);

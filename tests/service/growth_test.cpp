@@ -90,7 +90,8 @@ TEST_F(ServiceGrowth, HasAsMuchCommittedAsAllWhoWaitAskFor) {
     EXPECT_EQ(host_.service.counters().segments_committed.get(), 64u) << "extents of 8";
     client_.ask(5);
     poll();
-    EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 69u) << "those who were served wait no more";
+    EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 69u)
+        << "requests that were served wait no more";
     expect_valid();
 }
 
@@ -268,7 +269,7 @@ protected:
 TEST_F(ServiceGrowthAhead, CommitsAheadFromTheFirstRequestOn) {
     grow_all();
     poll();
-    EXPECT_TRUE(host_.memory.commits().empty()) << "nobody has asked for anything";
+    EXPECT_TRUE(host_.memory.commits().empty()) << "no request has been made";
     const auto first = client_.ask(1);
     poll();
     grow_all();

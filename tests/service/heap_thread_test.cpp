@@ -38,8 +38,8 @@ heap_thread* start(absl::Duration rest) {
         [] { is_asked = true; });
 }
 
-/// Ends the process by its exit, beside a thread that needs `rest` to end. `report` runs after the thread was to end, as
-/// a driver's handler does.
+/// Ends the process by its exit, beside a thread that needs `rest` to end. `report` runs after the thread was to end,
+/// as a driver's handler does.
 void exit_beside_a_thread(absl::Duration rest) {
     std::atexit(report);
     start(rest);

@@ -34,7 +34,7 @@ protected:
                 return to_underlying(a->run.first);
             }
         }
-        ADD_FAILURE() << "no answer";
+        ADD_FAILURE() << "no response";
         return 0;
     }
     void give(std::uint32_t first, std::uint32_t count) {

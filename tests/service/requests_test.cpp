@@ -25,10 +25,10 @@ using rig::service_setup;
 struct desk {
     explicit desk(const service_setup& s = {}) : host{s}, client{host.box} {}
 
-    response ask(std::uint32_t count) { return answer_to(client.ask(count)); }
-    response ask_or_fewer(std::uint32_t count) { return answer_to(client.ask_or_fewer(count)); }
-    response give_back(std::uint32_t first, std::uint32_t count) { return answer_to(client.give_back(first, count)); }
-    response answer_to(ring_client::id id) {
+    response ask(std::uint32_t count) { return response_to(client.ask(count)); }
+    response ask_or_fewer(std::uint32_t count) { return response_to(client.ask_or_fewer(count)); }
+    response give_back(std::uint32_t first, std::uint32_t count) { return response_to(client.give_back(first, count)); }
+    response response_to(ring_client::id id) {
         host.service.poll_once();
         const auto a = client.take();
         EXPECT_TRUE(a.has_value());
@@ -186,7 +186,7 @@ TEST(Service, RefusesWhatWasNotGrantedAndChangesNothing) {
 
 TEST(Service, AnswersPings) {
     desk d;
-    EXPECT_EQ(d.answer_to(d.client.ping()).status, response_status::acknowledged);
+    EXPECT_EQ(d.response_to(d.client.ping()).status, response_status::acknowledged);
     EXPECT_EQ(d.counters().pings.get(), 1u);
 }
 
@@ -225,7 +225,7 @@ TEST(Service, AfterCloseGrantsAreRefusedAndReturnsTaken) {
     EXPECT_EQ(d.ask_or_fewer(1).status, response_status::closing);
     EXPECT_EQ(d.ask(100000).status, response_status::closing);
     EXPECT_EQ(d.give_back(0, 3).status, response_status::acknowledged);
-    EXPECT_EQ(d.answer_to(d.client.ping()).status, response_status::acknowledged);
+    EXPECT_EQ(d.response_to(d.client.ping()).status, response_status::acknowledged);
     EXPECT_EQ(d.counters().segments_granted.get(), 0u);
 }
 

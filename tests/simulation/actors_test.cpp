@@ -33,7 +33,7 @@ TEST(Stopping, LanesThatWaitForAStoppedOneAreNoDeadlock) {
         EXPECT_TRUE(s.run()) << s.result().violation;
         EXPECT_EQ(passed, (std::array<int, 4>{0, 0, 0, 1}));
         EXPECT_EQ(others, 4) << "the rest ends";
-        EXPECT_TRUE(s.run()) << "nobody is waited for any more";
+        EXPECT_TRUE(s.run()) << "no actor is waited for any more";
     });
 }
 
@@ -148,10 +148,10 @@ TEST(Daemons, AloneAreNoRun) {
 
 TEST(Daemons, ThatFailEndTheRun) {
     calm_simulation calm;
-    calm.s.add_daemon("service", [&] { calm.s.check(false, "a wrong post"); });
+    calm.s.add_daemon("service", [&] { calm.s.check(false, "a wrong request"); });
     calm.s.add_host("host", [] { pause(1000); });
     EXPECT_FALSE(calm.s.run());
-    EXPECT_EQ(calm.s.result().violation, "service: a wrong post");
+    EXPECT_EQ(calm.s.result().violation, "service: a wrong request");
 }
 
 /// Returns the value in memory, bypassing the seam.

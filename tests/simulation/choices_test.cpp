@@ -48,11 +48,11 @@ searched search(std::uint32_t surprises, const std::function<std::string(simulat
 std::string two_by_two(simulation& s) {
     std::array<host32, 4> words{};
     std::string stores;
-    for (std::size_t who = 0; who < 2; ++who) {
-        s.add_host(who == 0 ? "a" : "b", [&, who] {
+    for (std::size_t host = 0; host < 2; ++host) {
+        s.add_host(host == 0 ? "a" : "b", [&, host] {
             for (std::size_t i = 0; i < 2; ++i) {
-                words[who * 2 + i].store<order::relaxed>(1);
-                stores += who == 0 ? 'a' : 'b';
+                words[host * 2 + i].store<order::relaxed>(1);
+                stores += host == 0 ? 'a' : 'b';
             }
         });
     }
@@ -175,9 +175,9 @@ std::string deep_fault(simulation& s, std::uint32_t depth) {
     constexpr int window = 8;
     constexpr int long_way = 30;
     std::array<word32, 3> words{};
-    const auto work = [&words](std::size_t who, int steps) {
+    const auto work = [&words](std::size_t host, int steps) {
         for (; steps != 0; --steps) {
-            (void)newest(words[who]);
+            (void)newest(words[host]);
         }
     };
     bool a_is_inside = false;

@@ -105,7 +105,7 @@ TEST(Converge, ACalmRunGathersWhoWaitsThere) {
     });
     ASSERT_TRUE(calm.s.run());
     expect_consistent(masks);
-    EXPECT_EQ(masks[3], 0x8u) << "who comes later finds nobody";
+    EXPECT_EQ(masks[3], 0x8u) << "a lane that comes later finds no other";
 }
 
 /// All lanes wait for all; of the waiting lanes, every second one stays behind.

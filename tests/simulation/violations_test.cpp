@@ -82,12 +82,12 @@ TEST(Deadlock, NamesEachActorItsPlaceAndWhatItWaitsFor) {
     });
     EXPECT_FALSE(calm.s.run());
     const std::string& said = calm.s.result().violation;
-    EXPECT_THAT(said, StartsWith("deadlock: nobody can go on\n"));
+    EXPECT_THAT(said, StartsWith("deadlock: no actor can go on\n"));
     EXPECT_THAT(said, HasSubstr("keeper    waiting for a word at wait (" + here(__FILE__, wait_line) + "), door\n"));
     EXPECT_THAT(said, HasSubstr("b0.w0.l0  waiting for lanes  at sync (" + here(__FILE__, sync_line) +
                                 "), mask 0x00000003, missing 0x00000002\n"));
     EXPECT_THAT(said, HasSubstr("b0.w0.l1  waiting for lanes  at ballot ("));
-    EXPECT_THAT(said, ::testing::Not(HasSubstr("b0.w0.l2"))) << "who has ended waits for nothing";
+    EXPECT_THAT(said, ::testing::Not(HasSubstr("b0.w0.l2"))) << "an actor that has ended waits for nothing";
 }
 
 TEST(Deadlock, AWordWithoutANameIsNumbered) {
@@ -229,7 +229,7 @@ TEST(Ownership, WhatNobodyOwnsIsNotGivenBack) {
                            [&](thread_position) {
                                static_cast<simulation*>(emulated::current_simulation)->disown(memory.data());
                            }),
-              "b0.w0.l0: gives back what nobody owns");
+              "b0.w0.l0: gives back what no actor owns");
 }
 
 TEST(Ownership, OfTheScenarioItself) {

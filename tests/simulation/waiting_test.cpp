@@ -32,7 +32,7 @@ TEST(Pausing, LetsTimePassAndOthersRun) {
         EXPECT_TRUE(s.run()) << s.result().violation;
         max_pauses = std::max(max_pauses, s.result().lane_costs.pauses);
     });
-    EXPECT_GT(max_pauses, 5u) << "who waits for the flag was to look more than once";
+    EXPECT_GT(max_pauses, 5u) << "the waiting actor was to look more than once";
 }
 
 TEST(Pausing, IsStretchedAsTheSettingsSay) {
@@ -145,7 +145,8 @@ TEST(Signals, ALostWakeUpIsADeadlock) {
     for (const waits how : {waits::with_its_look_before, waits::and_is_told_too_early}) {
         const std::string said = first_violation(400, {}, signalling(how));
         EXPECT_EQ(
-            said.rfind("deadlock: nobody can go on\n  waiter    waiting for a word at wait (waiting_test.cpp:", 0), 0u)
+            said.rfind("deadlock: no actor can go on\n  waiter    waiting for a word at wait (waiting_test.cpp:", 0),
+            0u)
             << said;
         EXPECT_NE(said.find("), signal\n"), std::string::npos) << said;
     }

@@ -29,7 +29,7 @@ TEST(failure_reason, names_are_those_of_the_enumeration) {
     EXPECT_EQ(name_of(failure_reason::fragmented), "fragmented");
     EXPECT_EQ(name_of(failure_reason::too_large), "too_large");
     EXPECT_EQ(name_of(failure_reason::commit_blocked), "commit_blocked");
-    EXPECT_EQ(name_of(failure_reason::service_not_answering), "service_not_answering");
+    EXPECT_EQ(name_of(failure_reason::service_not_responding), "service_not_responding");
     EXPECT_EQ(name_of(failure_reason::closing), "closing");
     EXPECT_EQ(name_of(failure_reason::invalid_alignment), "invalid_alignment");
     EXPECT_EQ(name_of(failure_reason::commit_failed), "commit_failed");

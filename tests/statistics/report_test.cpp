@@ -33,12 +33,12 @@ constexpr const char* totals_of_version_1[] = {"allocations",
                                                "slabs_in_use",
                                                "pages_in_use",
                                                "live_chunks",
-                                               "posts",
+                                               "host_requests",
                                                "grants",
                                                "returns",
                                                "pings",
                                                "abandoned",
-                                               "late_answers",
+                                               "late_responses",
                                                "refills",
                                                "segments_committed",
                                                "segments_granted",
@@ -114,8 +114,8 @@ TEST(statistics_json, has_the_version_and_every_value) {
 
 TEST(statistics_json, keeps_all_64_bits) {
     statistics values;
-    values.posts = std::numeric_limits<std::uint64_t>::max();
-    EXPECT_THAT(to_json(values), HasSubstr("\"posts\": 18446744073709551615"));
+    values.host_requests = std::numeric_limits<std::uint64_t>::max();
+    EXPECT_THAT(to_json(values), HasSubstr("\"host_requests\": 18446744073709551615"));
 }
 
 TEST(statistics_text, has_one_line_for_each_value) {

@@ -40,7 +40,7 @@ struct scripted_mailbox : mailbox_memory {
             return {device::response_status::refused, 0, 0, {no_segment, 0}};
         }
         const mailbox::response a{device::response_status::granted, p.slot, p.tag, {segment_index{first}, 0}};
-        server.answer(a);
+        server.respond(a);
         server.flush();
         server.heartbeat();
         return a;

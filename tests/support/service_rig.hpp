@@ -63,7 +63,8 @@ public:
         const id mine = free_.back();
         free_.pop_back();
         const mailbox::request p{kind, mine.slot, mine.tag, run, or_fewer, leaf_count{leaves}};
-        box_.host.posts[box_.shape.position(ticket_)].store<simt::order::release>(p.pack(box_.shape.lap_tag(ticket_)));
+        box_.host.requests[box_.shape.position(ticket_)].store<simt::order::release>(
+            p.pack(box_.shape.lap_tag(ticket_)));
         ++ticket_;
         return mine;
     }
@@ -87,7 +88,7 @@ public:
         for (std::uint32_t ring = 0; ring < box_.shape.pollers; ++ring) {
             const std::uint64_t cursor = cursors_[ring];
             const std::uint64_t word =
-                box_.host.answers[box_.shape.response_position(ring, cursor)].load<simt::order::acquire>();
+                box_.host.responses[box_.shape.response_position(ring, cursor)].load<simt::order::acquire>();
             if (mailbox::response::lap_field::get(word) == box_.shape.response_lap_tag(cursor)) {
                 ++cursors_[ring];
                 const auto a = mailbox::response::unpack(word);

@@ -71,7 +71,8 @@ constexpr char small_rmat[] = "walk --rmat 10 --edge-factor 8 --device emulated 
 TEST(walk_command, a_good_run_prints_a_table_and_exits_with_0) {
     const outcome result = orchard(small_rmat, "1");
     EXPECT_EQ(result.code, 0);
-    for (const char* part : {"rmat scale 10", "insert", "posts", "passed  visits equal", "all checks passed\n"}) {
+    for (const char* part :
+         {"rmat scale 10", "insert", "host_requests", "passed  visits equal", "all checks passed\n"}) {
         EXPECT_TRUE(absl::StrContains(result.text, part)) << part << "\n" << result.text;
     }
     EXPECT_EQ(orchard(small_rmat, "2").text, "");  // no progress bar without a terminal

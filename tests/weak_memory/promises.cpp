@@ -31,7 +31,7 @@ struct stored {
 /// The first store of the thread that continues alone.
 struct search_for_store {
     const ex::simulation* in;
-    ex::actor_id who;
+    ex::actor_id id;
     bool alone = false;  // the thread now continues alone
     bool ended = false;
     std::optional<stored> found;
@@ -44,9 +44,9 @@ public:
     explicit steered(std::uint64_t seed)
         : from_{ex::choices_of(seed % 2 == 0 ? ex::strategy::uniform : ex::strategy::priority, seed)} {}
 
-    void alone_from(std::uint32_t point, ex::actor_id who) {
+    void alone_from(std::uint32_t point, ex::actor_id id) {
         alone_from_ = point;
-        who_ = who;
+        id_ = id;
     }
     /// `happens` at the point; afterwards, `passes` at every point.
     void at_point(std::uint32_t point, std::function<void()> happens, std::function<void(std::uint32_t)> passes) {
@@ -54,7 +54,7 @@ public:
         happens_ = std::move(happens);
         passes_ = std::move(passes);
     }
-    void yielded(ex::actor_id who) override { from_->yielded(who); }
+    void yielded(ex::actor_id id) override { from_->yielded(id); }
 
 protected:
     std::uint32_t pick(ex::decision what, std::uint32_t n) override {
@@ -69,7 +69,7 @@ protected:
             passes_(point);
         }
         if (point >= alone_from_) {
-            const auto me = std::ranges::find(eligible, who_);
+            const auto me = std::ranges::find(eligible, id_);
             return me == eligible.end() ? 0 : static_cast<std::uint32_t>(me - eligible.begin());
         }
         return from_->choose_actor(eligible, can_go_on);
@@ -80,7 +80,7 @@ private:
     std::unique_ptr<ex::choices> from_;
     std::uint32_t points_ = 0;
     std::uint32_t alone_from_ = nowhere;
-    ex::actor_id who_ = 0;
+    ex::actor_id id_ = 0;
     std::uint32_t happens_at_ = nowhere;
     std::function<void()> happens_;
     std::function<void(std::uint32_t)> passes_;
@@ -97,9 +97,9 @@ struct attempt {
 std::optional<stored> what_it_may_promise(const attempt& t) {
     steered from{t.seed};
     one_run run{t.p, from};
-    const ex::actor_id who = run.actor_of(t.thread);
-    search_for_store search{&run.simulated(), who, false, false, {}};
-    from.alone_from(t.point, who);
+    const ex::actor_id id = run.actor_of(t.thread);
+    search_for_store search{&run.simulated(), id, false, false, {}};
+    from.alone_from(t.point, id);
     from.at_point(t.point, [&search] { search.alone = true; }, {});
     searching = &search;
     outcomes none;
@@ -152,7 +152,7 @@ void attempt_one(const attempt& t, outcomes& to) {
 }  // namespace
 
 void cell::will_store(const simt::emulated::shared_access& a, std::uint32_t value, bool may_be_promised) {
-    if (searching != nullptr && searching->alone && !searching->ended && searching->in->self() == searching->who) {
+    if (searching != nullptr && searching->alone && !searching->ended && searching->in->self() == searching->id) {
         searching->ended = true;
         if (may_be_promised) {
             searching->found = stored{a, value};
@@ -161,7 +161,7 @@ void cell::will_store(const simt::emulated::shared_access& a, std::uint32_t valu
 }
 
 void detail::will_fence() {
-    if (searching != nullptr && searching->alone && searching->in->self() == searching->who) {
+    if (searching != nullptr && searching->alone && searching->in->self() == searching->id) {
         searching->ended = true;
     }
 }

@@ -16,7 +16,7 @@ enum class failure_reason : std::uint32_t {
     fragmented = 3,                   ///< enough segments are free, but no run of them is long enough
     too_large = 4,                    ///< more than the heap could ever provide
     commit_blocked = 5,               ///< the service runs, but committing memory did not complete within the deadline
-    service_not_answering = 6,        ///< the service's heartbeat stood still until the deadline
+    service_not_responding = 6,       ///< the service's heartbeat stood still until the deadline
     closing = 7,                      ///< the heap is closing
     invalid_alignment = 8,            ///< the alignment is not a power of two, or is above 2 MiB
     commit_failed = 9,                ///< the backing could not provide memory

@@ -344,8 +344,8 @@ constexpr std::uint32_t pollers_for(std::uint32_t slots) { return slots >= 1024 
 
 /// The part in host-visible memory, initially zero. Its arrays share no cache line.
 struct host_part {
-    simt::host_word<std::uint64_t>* posts = nullptr;      ///< [slots]
-    simt::host_word<std::uint64_t>* answers = nullptr;    ///< [2 * slots]
+    simt::host_word<std::uint64_t>* requests = nullptr;   ///< [slots]
+    simt::host_word<std::uint64_t>* responses = nullptr;  ///< [2 * slots]
     simt::host_word<std::uint64_t>* heartbeat = nullptr;  ///< counts the service's rounds, at least one each
                                                           ///< millisecond
     /// While a commit takes longer than the deadline: the smallest number of leaves of a request that was rejected for
@@ -362,9 +362,9 @@ struct host_part {
     /// Returns the part in `memory`, which is aligned to 128 bytes and `bytes(s)` long.
     static host_part in(void* memory, shape s) {
         auto* words = static_cast<simt::host_word<std::uint64_t>*>(memory);
-        auto* answers = words + padded(s.slots);
-        auto* heartbeat = answers + padded(2 * std::size_t{s.slots});
-        return {words, answers, heartbeat, heartbeat + 1};
+        auto* responses = words + padded(s.slots);
+        auto* heartbeat = responses + padded(2 * std::size_t{s.slots});
+        return {words, responses, heartbeat, heartbeat + 1};
     }
 };
 

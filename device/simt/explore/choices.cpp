@@ -77,7 +77,7 @@ public:
         : random_choices{seed, temper{}} {
         draw_changes(changes, horizon);
     }
-    void yielded(actor_id who) override { priority(who) = --lowest_; }
+    void yielded(actor_id id) override { priority(id) = --lowest_; }
 
 protected:
     std::uint32_t pick_actor(std::span<const actor_id> eligible, bool) override {
@@ -106,11 +106,11 @@ private:
         }
         return best;
     }
-    std::int64_t& priority(actor_id who) {
-        while (priorities_.size() <= who) {
+    std::int64_t& priority(actor_id id) {
+        while (priorities_.size() <= id) {
             priorities_.push_back(static_cast<std::int64_t>(random_.next() >> 1));
         }
-        return priorities_[who];
+        return priorities_[id];
     }
 
     std::vector<std::uint32_t> changes_;  // points, by the number of the change

@@ -171,16 +171,16 @@ void simulation::check(bool holds, std::string_view otherwise) {
     }
 }
 
-void simulation::stop_for_good(actor_id who) {
+void simulation::stop_for_good(actor_id id) {
     must_be_own_thread();
-    actor& a = *actors_.at(who);
+    actor& a = *actors_.at(id);
     if (a.is == state::ended || a.stopped || (in_actor_ && !simulated())) {
         return;
     }
     a.stopped = true;
     any_stopped_ = true;
     note_event(a, "is stopped for good", 0);
-    if (in_actor_ && who == current_ && !exception_in_flight()) {
+    if (in_actor_ && id == current_ && !exception_in_flight()) {
         switch_away();
     }
 }
@@ -199,7 +199,7 @@ void simulation::own(const void* first, std::size_t bytes, std::string_view what
     for (const owned_range& r : owned_) {
         if (begin < r.first + r.bytes && r.first < begin + bytes) {
             check(false, absl::StrFormat("was given %s %s, which overlaps %s %s of %s", text, named(first), r.what,
-                                         named(r.first), r.who == none ? outside : actors_[r.who]->name.c_str()));
+                                         named(r.first), r.id == none ? outside : actors_[r.id]->name.c_str()));
         }
     }
     owned_.push_back({begin, bytes, in_actor_ ? current_ : none, std::string(text)});
@@ -207,7 +207,7 @@ void simulation::own(const void* first, std::size_t bytes, std::string_view what
 
 void simulation::disown(const void* first) {
     const auto found = std::ranges::find(owned_, static_cast<const char*>(first), &owned_range::first);
-    check(found != owned_.end(), "gives back what nobody owns");
+    check(found != owned_.end(), "gives back what no actor owns");
     if (found != owned_.end()) {
         *found = std::move(owned_.back());
         owned_.pop_back();

@@ -95,7 +95,7 @@ public:
     /// Stops an actor forever, as if its machine had died; an actor that has ended is left alone. If the running actor
     /// stops itself, this call does not return. `run` does not wait for a stopped actor, nor for lanes that wait for it
     /// in collectives.
-    void stop_for_good(actor_id who);
+    void stop_for_good(actor_id id);
     /// Returns the running actor. Only actors may call it.
     [[nodiscard]] actor_id self() const { return current_; }
     /// Returns all lanes of the kernel added last, in the order of blocks, warps, lanes.
@@ -249,7 +249,7 @@ private:
     void count(emulated::access kind, scope within);
 
     // The report.
-    [[nodiscard]] std::string who_is_where() const;
+    [[nodiscard]] std::string where_actors_are() const;
     [[nodiscard]] std::string where_is(const actor& a) const;
     void note_access(const shared_access& a, const char* what, const char* outcome = "");
     void tell_watcher(const shared_access& a, bool only_read);
@@ -270,7 +270,7 @@ private:
     struct owned_range {
         const char* first;
         std::size_t bytes;
-        actor_id who;
+        actor_id id;
         std::string what;
     };
     std::vector<owned_range> owned_;

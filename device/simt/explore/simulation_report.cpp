@@ -38,7 +38,7 @@ std::uint32_t sum_of(const char* what) {
 
 }  // namespace
 
-std::string simulation::who_is_where() const {
+std::string simulation::where_actors_are() const {
     std::string text;
     for (const auto& a : actors_) {
         if (a->is != state::ended) {

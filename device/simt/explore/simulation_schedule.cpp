@@ -124,7 +124,7 @@ void simulation::give_up(std::string what) {
 
 void simulation::check_length() {
     if (verdict_.points + clock_reads_ > settings_.most_points) {
-        give_up(absl::StrCat("livelock: no end after ", settings_.most_points, " operations\n", who_is_where()));
+        give_up(absl::StrCat("livelock: no end after ", settings_.most_points, " operations\n", where_actors_are()));
     }
 }
 
@@ -229,7 +229,7 @@ actor_id simulation::pick_next() {
         (void)collect_eligible();
     }
     if (eligible_.empty()) {
-        note_violation(absl::StrCat("deadlock: nobody can go on\n", who_is_where()));
+        note_violation(absl::StrCat("deadlock: no actor can go on\n", where_actors_are()));
         return none;
     }
     actor& chosen = *actors_[eligible_[choices_.choose_actor(eligible_, eligible_.front() == current_)]];

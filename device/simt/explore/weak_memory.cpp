@@ -108,16 +108,16 @@ weak_memory::word& weak_memory::find(const shared_access& a) {
     return w;
 }
 
-void weak_memory::begin(actor_id who, const word& w) {
+void weak_memory::begin(actor_id id, const word& w) {
     ++accesses_;
-    actor& me = actors_[who];
+    actor& me = actors_[id];
     me.now.raise(me.index, ++me.clock);
     last_ = {};
     last_.word = w.number;
 }
 
-std::size_t weak_memory::oldest_readable(actor_id who, const word& w) const {
-    const std::uint32_t passed = actors_[who].now.at(w.index);
+std::size_t weak_memory::oldest_readable(actor_id id, const word& w) const {
+    const std::uint32_t passed = actors_[id].now.at(w.index);
     std::size_t i = w.versions.size() - 1;
     while (i != 0 && w.versions[i].time > passed && w.versions[i - 1].time >= passed &&
            w.versions[i - 1].replaced_at + patience_ > accesses_) {
@@ -126,15 +126,15 @@ std::size_t weak_memory::oldest_readable(actor_id who, const word& w) const {
     return i;
 }
 
-std::uint64_t weak_memory::read(actor_id who, const shared_access& a, order o, word& w) {
-    const std::size_t oldest = oldest_readable(who, w);
+std::uint64_t weak_memory::read(actor_id id, const shared_access& a, order o, word& w) {
+    const std::size_t oldest = oldest_readable(id, w);
     last_.versions = static_cast<std::uint32_t>(w.versions.size() - oldest);
     last_.back = choices_.choose(decision::version, last_.versions);
     const std::size_t chosen = w.versions.size() - 1 - last_.back;
-    const bool own_promise = w.versions[chosen].promised && w.versions[chosen].writer == who;
+    const bool own_promise = w.versions[chosen].promised && w.versions[chosen].writer == id;
     const version& v = w.versions[own_promise && chosen > oldest ? chosen - 1 : chosen];
-    observe(who, a, o, w, v);
-    if (actors_[who].of.host && a.within == scope::system) {
+    observe(id, a, o, w, v);
+    if (actors_[id].of.host && a.within == scope::system) {
         w.arrived = std::max(w.arrived, v.time);
     }
     last_.after = w.versions.back().value;
@@ -142,9 +142,9 @@ std::uint64_t weak_memory::read(actor_id who, const shared_access& a, order o, w
 }
 
 /// Returns the version before which a store is placed; the number of versions if it comes last.
-std::size_t weak_memory::place_for(actor_id who, const shared_access& a, const word& w) {
+std::size_t weak_memory::place_for(actor_id id, const shared_access& a, const word& w) {
     const std::size_t end = w.versions.size();
-    const std::uint32_t passed = std::max(actors_[who].now.at(w.index), w.arrived);
+    const std::uint32_t passed = std::max(actors_[id].now.at(w.index), w.arrived);
     std::size_t first = end;
     while (!a.is_plain && first > 1 && w.versions[first - 1].time > passed && !w.versions[first - 1].glued &&
            has_room_before(w, first - 1)) {
@@ -158,13 +158,13 @@ bool weak_memory::has_room_before(const word& w, std::size_t i) {
 }
 
 /// Adds a version at `place`. @param modified  for a read-modify-write, the version that it took
-void weak_memory::insert(actor_id who, const shared_access& a, word& w, std::uint64_t value, std::size_t place,
+void weak_memory::insert(actor_id id, const shared_access& a, word& w, std::uint64_t value, std::size_t place,
                          const version* modified) {
-    actor& me = actors_[who];
+    actor& me = actors_[id];
     version made;
     made.value = cut(a.bytes, value);
     made.clock = me.clock;
-    made.writer = who;
+    made.writer = id;
     made.is_plain = a.is_plain;
     made.glued = modified != nullptr;
     made.within = a.within;
@@ -179,7 +179,7 @@ void weak_memory::insert(actor_id who, const shared_access& a, word& w, std::uin
     }
     me.now.raise(w.index, made.time);
     made.released = own_releases(me, a);
-    if (modified != nullptr && reaches(who, a, *modified)) {
+    if (modified != nullptr && reaches(id, a, *modified)) {
         hand_on(me, a, *modified, made.released);
     }
     last_.after = made.value;
@@ -195,49 +195,49 @@ void weak_memory::forget_old(word& w) {
     w.versions.erase(w.versions.begin(), w.versions.begin() + static_cast<std::ptrdiff_t>(half));
 }
 
-std::uint64_t weak_memory::load(actor_id who, const shared_access& a) {
+std::uint64_t weak_memory::load(actor_id id, const shared_access& a) {
     word& w = find(a);
-    begin(who, w);
+    begin(id, w);
     if (races_are_violations_) {
-        check_race(who, a, w, "load");
+        check_race(id, a, w, "load");
         if (a.is_plain) {
-            note_plain_load(who, a, w);
+            note_plain_load(id, a, w);
             last_.versions = 1;
             last_.before = last_.after = w.versions.back().value;
             return last_.before;
         }
     }
-    return read(who, a, a.ordered, w);
+    return read(id, a, a.ordered, w);
 }
 
-void weak_memory::store(actor_id who, const shared_access& a, std::uint64_t value) {
+void weak_memory::store(actor_id id, const shared_access& a, std::uint64_t value) {
     word& w = find(a);
-    begin(who, w);
+    begin(id, w);
     last_.before = w.versions.back().value;
     if (races_are_violations_) {
-        check_race(who, a, w, "store");
+        check_race(id, a, w, "store");
     }
     if (a.is_plain) {
         w.plain_reads.clear();
     }
-    if (promises_ != 0 && keep_promise(who, a, w, value)) {
+    if (promises_ != 0 && keep_promise(id, a, w, value)) {
         return;
     }
-    insert(who, a, w, value, place_for(who, a, w), nullptr);
+    insert(id, a, w, value, place_for(id, a, w), nullptr);
 }
 
 /// Returns the version that a read-modify-write takes and follows: the newest one, if it and the read-modify-write are
 /// morally strong. Otherwise any readable version that is followed by no version with which atomicity is required.
-std::size_t weak_memory::taken_by(actor_id who, const shared_access& a, const word& w) {
-    if (a.within == scope::system && !actors_[who].of.host) {
+std::size_t weak_memory::taken_by(actor_id id, const shared_access& a, const word& w) {
+    if (a.within == scope::system && !actors_[id].of.host) {
         throw violation{
             absl::StrFormat("the device does a read-modify-write of host-visible memory, at %s", text_of(a.where))};
     }
     const std::size_t newest = w.versions.size() - 1;
     std::size_t first = newest;
-    if (!reaches(who, a, w.versions[newest])) {
-        const std::size_t oldest = oldest_readable(who, w);
-        while (first > oldest && !reaches(who, a, w.versions[first]) && has_room_before(w, first)) {
+    if (!reaches(id, a, w.versions[newest])) {
+        const std::size_t oldest = oldest_readable(id, w);
+        while (first > oldest && !reaches(id, a, w.versions[first]) && has_room_before(w, first)) {
             --first;
         }
     }
@@ -246,32 +246,32 @@ std::size_t weak_memory::taken_by(actor_id who, const shared_access& a, const wo
     return newest - last_.back;
 }
 
-std::uint64_t weak_memory::modify(actor_id who, const shared_access& a, modification what, std::uint64_t operand) {
+std::uint64_t weak_memory::modify(actor_id id, const shared_access& a, modification what, std::uint64_t operand) {
     word& w = find(a);
-    begin(who, w);
-    const std::size_t i = taken_by(who, a, w);
+    begin(id, w);
+    const std::size_t i = taken_by(id, a, w);
     const std::uint64_t before = w.versions[i].value;
     if (races_are_violations_) {
-        check_race(who, a, w, "store");
+        check_race(id, a, w, "store");
     }
-    observe(who, a, a.ordered, w, w.versions[i]);
-    insert(who, a, w, applied(what, before, operand), i + 1, &w.versions[i]);
+    observe(id, a, a.ordered, w, w.versions[i]);
+    insert(id, a, w, applied(what, before, operand), i + 1, &w.versions[i]);
     return before;
 }
 
-bool weak_memory::compare_exchange(actor_id who, const shared_access& a, order on_failure, std::uint64_t& expected,
+bool weak_memory::compare_exchange(actor_id id, const shared_access& a, order on_failure, std::uint64_t& expected,
                                    std::uint64_t desired) {
     word& w = find(a);
-    begin(who, w);
-    const std::size_t i = taken_by(who, a, w);
+    begin(id, w);
+    const std::size_t i = taken_by(id, a, w);
     const std::uint64_t before = w.versions[i].value;
     const bool equal = before == cut(a.bytes, expected);
     if (races_are_violations_) {
-        check_race(who, a, w, equal ? "store" : "load");
+        check_race(id, a, w, equal ? "store" : "load");
     }
-    observe(who, a, equal ? a.ordered : on_failure, w, w.versions[i]);
+    observe(id, a, equal ? a.ordered : on_failure, w, w.versions[i]);
     if (equal) {
-        insert(who, a, w, desired, i + 1, &w.versions[i]);
+        insert(id, a, w, desired, i + 1, &w.versions[i]);
     } else {
         last_.after = w.versions.back().value;
         expected = before;
@@ -279,17 +279,17 @@ bool weak_memory::compare_exchange(actor_id who, const shared_access& a, order o
     return equal;
 }
 
-void weak_memory::promise(actor_id who, const shared_access& a, std::uint64_t value) {
+void weak_memory::promise(actor_id id, const shared_access& a, std::uint64_t value) {
     word& w = find(a);
     version made;
     made.value = cut(a.bytes, value);
     made.time = w.versions.back().time + time_step;
     made.clock = std::numeric_limits<std::uint32_t>::max();
-    made.writer = who;
+    made.writer = id;
     made.within = a.within;
     made.where = a.where;
     made.promised = true;
-    made.released = own_releases(actors_[who], a);
+    made.released = own_releases(actors_[id], a);
     w.versions.back().replaced_at = accesses_;
     write_memory(w.address, w.bytes, made.value);
     w.versions.push_back(std::move(made));
@@ -298,9 +298,9 @@ void weak_memory::promise(actor_id who, const shared_access& a, std::uint64_t va
 
 /// Returns whether the store keeps a promise of its actor. A fence in between, or a read of the promised version or a
 /// later one, would order the store differently than promised; such a promise stays open.
-bool weak_memory::keep_promise(actor_id who, const shared_access& a, word& w, std::uint64_t value) {
-    actor& me = actors_[who];
-    const auto v = std::ranges::find_if(w.versions, [who](const version& p) { return p.promised && p.writer == who; });
+bool weak_memory::keep_promise(actor_id id, const shared_access& a, word& w, std::uint64_t value) {
+    actor& me = actors_[id];
+    const auto v = std::ranges::find_if(w.versions, [id](const version& p) { return p.promised && p.writer == id; });
     if (v == w.versions.end() || a.is_plain || a.ordered != order::relaxed || a.within != v->within ||
         v->value != cut(a.bytes, value) || me.now.at(w.index) >= v->time ||
         !std::ranges::equal(v->released, own_releases(me, a), {}, &release::known, &release::known)) {

@@ -134,20 +134,20 @@ public:
     /// Adds an actor. It is ordered after everything that the actors of `after` have done.
     actor_id add_actor(party of, std::span<const actor_id> after = {});
 
-    std::uint64_t load(actor_id who, const shared_access& a);
-    void store(actor_id who, const shared_access& a, std::uint64_t value);
-    std::uint64_t modify(actor_id who, const shared_access& a, modification what, std::uint64_t operand);
-    bool compare_exchange(actor_id who, const shared_access& a, order on_failure, std::uint64_t& expected,
+    std::uint64_t load(actor_id id, const shared_access& a);
+    void store(actor_id id, const shared_access& a, std::uint64_t value);
+    std::uint64_t modify(actor_id id, const shared_access& a, modification what, std::uint64_t operand);
+    bool compare_exchange(actor_id id, const shared_access& a, order on_failure, std::uint64_t& expected,
                           std::uint64_t desired);
-    void fence(actor_id who, scope within);
+    void fence(actor_id id, scope within);
     /// Orders what each actor of the group did before after what each does later: a barrier of their mask.
     void join(std::span<const actor_id> group);
 
-    /// Adds a value that `who` will store later, so that other actors can see it now (load buffering). `a` is a relaxed
+    /// Adds a value that `id` will store later, so that other actors can see it now (load buffering). `a` is a relaxed
     /// atomic store. The store that keeps the promise adds no other version. The caller must show, before the call and
-    /// at each step until the promise is kept, that `who` alone would store this value; otherwise values come out of
+    /// at each step until the promise is kept, that `id` alone would store this value; otherwise values come out of
     /// thin air. A run that ends with open promises is no execution.
-    void promise(actor_id who, const shared_access& a, std::uint64_t value);
+    void promise(actor_id id, const shared_access& a, std::uint64_t value);
     [[nodiscard]] bool promises_kept() const { return promises_ == 0; }
 
     /// Returns the newest value of a word, and orders nothing.
@@ -155,11 +155,11 @@ public:
 
     /// Returns what the last access saw.
     [[nodiscard]] const sighting& last() const { return last_; }
-    /// Returns the number of accesses of `other` that `who` is ordered after.
-    [[nodiscard]] std::uint32_t knows(actor_id who, actor_id other) const {
-        return actors_[who].now.at(actors_[other].index);
+    /// Returns the number of accesses of `other` that `id` is ordered after.
+    [[nodiscard]] std::uint32_t knows(actor_id id, actor_id other) const {
+        return actors_[id].now.at(actors_[other].index);
     }
-    [[nodiscard]] std::uint32_t accesses_of(actor_id who) const { return actors_[who].clock; }
+    [[nodiscard]] std::uint32_t accesses_of(actor_id id) const { return actors_[id].clock; }
 
 private:
     static constexpr std::size_t levels = 3;  // block, device, system
@@ -196,7 +196,7 @@ private:
         bool glued = false;     // no version may be placed between this one and the one before
     };
     struct reading {
-        actor_id who;
+        actor_id id;
         std::uint32_t clock;
         site where;
     };
@@ -216,19 +216,19 @@ private:
     static void hand_on(const actor& me, const shared_access& a, const version& taken, releases_of_version& to);
 
     word& find(const shared_access& a);
-    void begin(actor_id who, const word& w);
-    [[nodiscard]] bool reaches(actor_id who, const shared_access& a, const version& v) const;
-    [[nodiscard]] bool is_before(actor_id who, const version& v) const;
-    [[nodiscard]] std::size_t oldest_readable(actor_id who, const word& w) const;
-    void observe(actor_id who, const shared_access& a, order o, const word& w, const version& v);
-    std::uint64_t read(actor_id who, const shared_access& a, order o, word& w);
-    void insert(actor_id who, const shared_access& a, word& w, std::uint64_t value, std::size_t place,
+    void begin(actor_id id, const word& w);
+    [[nodiscard]] bool reaches(actor_id id, const shared_access& a, const version& v) const;
+    [[nodiscard]] bool is_before(actor_id id, const version& v) const;
+    [[nodiscard]] std::size_t oldest_readable(actor_id id, const word& w) const;
+    void observe(actor_id id, const shared_access& a, order o, const word& w, const version& v);
+    std::uint64_t read(actor_id id, const shared_access& a, order o, word& w);
+    void insert(actor_id id, const shared_access& a, word& w, std::uint64_t value, std::size_t place,
                 const version* modified);
-    [[nodiscard]] std::size_t place_for(actor_id who, const shared_access& a, const word& w);
-    [[nodiscard]] std::size_t taken_by(actor_id who, const shared_access& a, const word& w);
-    void check_race(actor_id who, const shared_access& a, const word& w, const char* what);
-    bool keep_promise(actor_id who, const shared_access& a, word& w, std::uint64_t value);
-    void note_plain_load(actor_id who, const shared_access& a, word& w);
+    [[nodiscard]] std::size_t place_for(actor_id id, const shared_access& a, const word& w);
+    [[nodiscard]] std::size_t taken_by(actor_id id, const shared_access& a, const word& w);
+    void check_race(actor_id id, const shared_access& a, const word& w, const char* what);
+    bool keep_promise(actor_id id, const shared_access& a, word& w, std::uint64_t value);
+    void note_plain_load(actor_id id, const shared_access& a, word& w);
     void forget_old(word& w);
 
     choices& choices_;

@@ -38,27 +38,27 @@ std::shared_ptr<const view> both(const std::shared_ptr<const view>& a, const std
 
 /// Returns whether the access and the version's store are morally strong: ordered within one thread, or both atomic,
 /// each with a scope that includes both actors.
-bool weak_memory::reaches(actor_id who, const shared_access& a, const version& v) const {
-    if (v.initial || v.writer == who) {
+bool weak_memory::reaches(actor_id id, const shared_access& a, const version& v) const {
+    if (v.initial || v.writer == id) {
         return true;
     }
-    const std::size_t need = level(needed(actors_[who].of, actors_[v.writer].of));
+    const std::size_t need = level(needed(actors_[id].of, actors_[v.writer].of));
     return !a.is_plain && !v.is_plain && level(a.within) >= need && level(v.within) >= need;
 }
 
 /// Returns whether the store of the version is ordered before what the actor does now.
-bool weak_memory::is_before(actor_id who, const version& v) const {
-    return v.initial || actors_[who].now.at(actors_[v.writer].index) >= v.clock;
+bool weak_memory::is_before(actor_id id, const version& v) const {
+    return v.initial || actors_[id].now.at(actors_[v.writer].index) >= v.clock;
 }
 
-void weak_memory::observe(actor_id who, const shared_access& a, order o, const word& w, const version& v) {
+void weak_memory::observe(actor_id id, const shared_access& a, order o, const word& w, const version& v) {
     last_.before = v.value;
     last_.writer = v.writer;
     last_.from_writer = !v.initial;
-    if (!reaches(who, a, v)) {
+    if (!reaches(id, a, v)) {
         return;
     }
-    actor& me = actors_[who];
+    actor& me = actors_[id];
     me.now.raise(w.index, v.time);
     for (const release& r : v.released) {
         const std::size_t need = level(needed(me.of, r.by));
@@ -109,9 +109,9 @@ void weak_memory::hand_on(const actor& me, const shared_access& a, const version
     }
 }
 
-void weak_memory::fence(actor_id who, scope within) {
+void weak_memory::fence(actor_id id, scope within) {
     ++accesses_;
-    actor& me = actors_[who];
+    actor& me = actors_[id];
     me.now.raise(me.index, ++me.clock);
     for (std::size_t l = 0; l <= level(within); ++l) {
         me.now.join(me.pending[l]);
@@ -125,40 +125,40 @@ void weak_memory::fence(actor_id who, scope within) {
 
 void weak_memory::join(std::span<const actor_id> group) {
     view all;
-    for (actor_id who : group) {
-        actor& me = actors_[who];
+    for (actor_id id : group) {
+        actor& me = actors_[id];
         me.now.raise(me.index, ++me.clock);
         all.join(me.now);
     }
-    for (actor_id who : group) {
-        actors_[who].now = all;
+    for (actor_id id : group) {
+        actors_[id].now = all;
     }
 }
 
 /// Throws a violation if the access conflicts with an earlier one that is not ordered before it, and one of the two is
 /// plain.
-void weak_memory::check_race(actor_id who, const shared_access& a, const word& w, const char* what) {
+void weak_memory::check_race(actor_id id, const shared_access& a, const word& w, const char* what) {
     const bool writes = what[0] == 's';
     const version& newest = w.versions.back();
-    if ((a.is_plain || newest.is_plain) && !is_before(who, newest)) {
+    if ((a.is_plain || newest.is_plain) && !is_before(id, newest)) {
         throw violation{absl::StrFormat("a race: the %s%s at %s is not ordered after the %sstore at %s",
                                         a.is_plain ? "plain " : "", what, text_of(a.where),
                                         newest.is_plain ? "plain " : "", text_of(newest.where))};
     }
     for (const reading& r : w.plain_reads) {
-        if (writes && actors_[who].now.at(actors_[r.who].index) < r.clock) {
+        if (writes && actors_[id].now.at(actors_[r.id].index) < r.clock) {
             throw violation{absl::StrFormat("a race: the %s%s at %s is not ordered after the plain load at %s",
                                             a.is_plain ? "plain " : "", what, text_of(a.where), text_of(r.where))};
         }
     }
 }
 
-void weak_memory::note_plain_load(actor_id who, const shared_access& a, word& w) {
-    const auto mine = std::ranges::find(w.plain_reads, who, &reading::who);
+void weak_memory::note_plain_load(actor_id id, const shared_access& a, word& w) {
+    const auto mine = std::ranges::find(w.plain_reads, id, &reading::id);
     if (mine != w.plain_reads.end()) {
-        *mine = {who, actors_[who].clock, a.where};
+        *mine = {id, actors_[id].clock, a.where};
     } else {
-        w.plain_reads.push_back({who, actors_[who].clock, a.where});
+        w.plain_reads.push_back({id, actors_[id].clock, a.where});
     }
 }
 

@@ -28,7 +28,7 @@ void run_abandonment(world& w) {
             const simt::lane_mask mask = simt::converge();
             const reply r = m.ask(mask, 1);
             m.s.check(r.answered() || r.why == failure_reason::commit_blocked ||
-                          r.why == failure_reason::service_not_answering,
+                          r.why == failure_reason::service_not_responding,
                       "a wait ended for no good reason");
             if (r.granted()) {
                 (void)m.give(mask, r.run, device::from_leader(mask, i) % 2 != 0);
@@ -37,14 +37,14 @@ void run_abandonment(world& w) {
     });
     if (w.s.run()) {
         m.settle_and_check();
-        m.s.check(m.taken_aside >= m.heap.sum(device::counter::late_answers), "a late response was counted twice");
+        m.s.check(m.taken_aside >= m.heap.sum(device::counter::late_responses), "a late response was counted twice");
         // A group that finds the service silent frees its claimed slot without sending a request.
-        m.s.check(m.tickets == m.posts_read && m.tickets <= m.slots_freed, "a post was lost");
+        m.s.check(m.tickets == m.requests_read && m.tickets <= m.slots_freed, "a request was lost");
     }
 }
 
 const registrar abandonment{
-    {"abandonment", "Waiters give up, answers come late.", {{{3, 2}, {3}}, 2}, run_abandonment}};
+    {"abandonment", "Waiters give up, responses come late.", {{{3, 2}, {3}}, 2}, run_abandonment}};
 
 }  // namespace
 }  // namespace orchard::explore

@@ -180,7 +180,7 @@ void run_arrays(world& w) {
     if (!w.s.run() || !all.settle()) {
         return;
     }
-    w.s.check(all.served_any(), "nobody got anything");
+    w.s.check(all.served_any(), "no group got memory");
     // Includes the arrays on the pile.
     heap.check_clean(all.segments_granted());
     if (!all.free_all() || !all.settle()) {

@@ -48,7 +48,7 @@ void run_blocked_commit(world& w) {
     const auto first = heap.first_failure();
     // The service may have stood still too.
     w.s.check(first == failure_reason::none || first == failure_reason::commit_blocked ||
-                  first == failure_reason::service_not_answering,
+                  first == failure_reason::service_not_responding,
               "a request failed for no good reason");
     heap.memory.is_blocked = false;
     heap.memory.commits_before_block = -1;  // even if no commit has been made so far

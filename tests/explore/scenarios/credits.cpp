@@ -22,13 +22,13 @@ void run_credits(world& w) {
                 (void)m.ask_unattended(mask, 1);  // holds a slot until a poller delivers
             }
             const reply r = m.ask(mask, 1);
-            m.s.check(r.granted(), "who waits for a slot is not served");
+            m.s.check(r.granted(), "a group that waits for a slot is not served");
             (void)m.give(mask, r.run, false);
         }
     });
     if (w.s.run()) {
         m.settle_and_check();
-        m.s.check(m.tickets == m.posts_read && m.tickets == m.slots_freed, "a post was lost");
+        m.s.check(m.tickets == m.requests_read && m.tickets == m.slots_freed, "a request was lost");
     }
 }
 

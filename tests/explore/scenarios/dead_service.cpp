@@ -13,8 +13,9 @@ constexpr std::uint64_t timeout_ns = 20'000;
 
 void use(mailbox_world& m, simt::lane_mask mask) {
     const reply r = m.ask(mask, 1);
-    m.s.check(r.answered() || r.why == failure_reason::service_not_answering || r.why == failure_reason::commit_blocked,
-              "a wait ended for no good reason");
+    m.s.check(
+        r.answered() || r.why == failure_reason::service_not_responding || r.why == failure_reason::commit_blocked,
+        "a wait ended for no good reason");
     if (r.granted()) {
         (void)m.give(mask, r.run, device::from_leader(mask, m.s.pick(2)) != 0);
     }
@@ -24,7 +25,7 @@ void use(mailbox_world& m, simt::lane_mask mask) {
 void expect_all(mailbox_world& m, const world& w, failure_reason why) {
     m.s.add_kernel(w.size.blocks, [&m, why](simt::thread_position) {
         const reply r = m.ask(simt::converge(), 1);
-        m.s.check(r.why == why, "who asks a dead service is not told so");
+        m.s.check(r.why == why, "a request to a dead service has another reason");
     });
     (void)m.s.run();
 }
@@ -61,7 +62,7 @@ void run_dead_service(world& w) {
     w.s.stop_for_good(m.heap.service_actor);
     // Long after: no thread sees an old heartbeat any more.
     m.box.host.heartbeat->store<simt::order::relaxed>(1'000'000);
-    expect_all(m, w, failure_reason::service_not_answering);
+    expect_all(m, w, failure_reason::service_not_responding);
     m.box.device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
     expect_all(m, w, failure_reason::closing);
     check_cache(m);
@@ -69,7 +70,7 @@ void run_dead_service(world& w) {
 
 const registrar dead_service{{"dead_service", "The service stops for good.", {{{3, 2}, {3}}, 1}, run_dead_service}};
 const registrar whole_warp{{"dead_service_whole_warp",
-                            "The same, where a look for answers takes a warp longer than it is to the next look.",
+                            "The same, where a look for responses takes a warp longer than it is to the next look.",
                             {{{32, 1}, {1}}, 1},
                             run_dead_service}};
 

@@ -29,7 +29,7 @@ bool take_all(world& w, heap_world& heap, std::vector<void*>& held) {
     w.s.add_kernel({{1}}, [&](simt::thread_position) {
         while (held.size() < heap.setup.segments * pages_of_slab) {
             held.push_back(heap.take(page_bytes));
-            heap.s.check(held.back() != nullptr, "no page, although nobody else asks");
+            heap.s.check(held.back() != nullptr, "no page, although no other group asks");
         }
         heap.s.check(heap.take(page_bytes) == nullptr, "a page, although all of them are held");
     });

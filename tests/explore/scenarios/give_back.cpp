@@ -25,7 +25,7 @@ void run_give_back(world& w) {
             const std::uint32_t k = 1 + device::from_leader(mask, heap.s.pick(most));
             heap.s.check(heap.take_run(mask, k, &run) == failure_reason::none,
                          "no segments, although there is room for all");
-            heap.s.check(heap.memory.has(run), "memory was taken back that somebody has");
+            heap.s.check(heap.memory.has(run), "memory was taken back that is in use");
             heap.give_run(mask, run);
         }
     });

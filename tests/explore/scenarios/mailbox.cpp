@@ -13,13 +13,13 @@ void use(mailbox_world& m, simt::lane_mask mask, int round) {
     const auto what = static_cast<std::uint32_t>(round) + simt::position().thread;
     const std::uint32_t choice = device::from_leader(mask, what);
     if (choice % 4 == 3) {
-        m.s.check(m.ping(mask).answered(), "nobody answered a ping");
+        m.s.check(m.ping(mask).answered(), "no response to a ping came");
         return;
     }
     const reply r = m.ask(mask, 1 + choice % 2);
     m.s.check(r.granted(), "no memory, although the heap has enough for all");
     const failure_reason why = m.give(mask, r.run, choice % 4 != 2);
-    m.s.check(why == failure_reason::none, "nobody took a run back");
+    m.s.check(why == failure_reason::none, "the return of a run failed");
 }
 
 void run_mailbox(world& w) {

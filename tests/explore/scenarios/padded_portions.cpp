@@ -158,7 +158,7 @@ void run_padded_portions(world& w) {
     if (!w.s.run()) {
         return;
     }
-    w.s.check(all.served_any(), "nobody got anything");
+    w.s.check(all.served_any(), "no group got memory");
     // Includes the portions on the pile.
     const absl::Status in_use = heap.service.validate();
     w.s.check(in_use.ok(), std::string(in_use.message()));

@@ -34,7 +34,7 @@ void succeed(mailbox_world& m) {
     m.heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
     m.s.add_kernel({{1}}, [&](simt::thread_position) {
         for (std::uint32_t i = 0; i < 2 * m.box.shape.pollers; ++i) {
-            m.s.check(m.ping(simt::converge()).answered(), "nobody answers since a poller has stopped");
+            m.s.check(m.ping(simt::converge()).answered(), "no group gets a response since a poller has stopped");
         }
     });
     (void)m.s.run();
@@ -55,7 +55,7 @@ void check_what_is_missing(mailbox_world& m, bool stopped) {
     // Its own grant is one segment, and the grant that one lane took for the segment cache is at most two.
     m.s.check(granted <= (stopped ? 3 : 0), "segments are lost");
     m.s.check(m.heap.service.validate().ok(), "the service's structures disagree");
-    m.s.check(m.tickets == m.posts_read && m.tickets - m.slots_freed == slots, "a post was lost");
+    m.s.check(m.tickets == m.requests_read && m.tickets - m.slots_freed == slots, "a request was lost");
 }
 
 void run_poller_death(world& w) {

@@ -29,7 +29,7 @@ void run_poller_handover(world& w) {
     });
     if (w.s.run()) {
         m.settle_and_check();
-        m.s.check(m.tickets == m.posts_read && m.tickets == m.slots_freed, "a post was lost");
+        m.s.check(m.tickets == m.requests_read && m.tickets == m.slots_freed, "a request was lost");
     }
 }
 

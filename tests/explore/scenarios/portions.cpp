@@ -55,7 +55,7 @@ void run_portions_in(world& w, bool unzeroed) {
     if (!w.s.run()) {
         return;
     }
-    w.s.check(served != 0, "nobody got anything");
+    w.s.check(served != 0, "no group got memory");
     w.s.add_kernel({{static_cast<int>(pile.size())}}, [&](simt::thread_position at) {
         if (const std::uint64_t last = pile[at.thread].exchange<simt::order::acq_rel>(0); last != 0) {
             heap.give(left[last].p, left[last].bytes);

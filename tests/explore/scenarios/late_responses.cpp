@@ -9,7 +9,7 @@
 namespace orchard::explore {
 namespace {
 
-void run_late_answers(world& w) {
+void run_late_responses(world& w) {
     mailbox_world m(
         w,
         {.segments = 16, .extent = 3, .shape = {8, 8, 2}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
@@ -26,7 +26,7 @@ void run_late_answers(world& w) {
             }
             // The segment cache may hold all that there is.
             const reply r = m.ask(mask, 1);
-            m.s.check(r.answered(), "nobody answered");
+            m.s.check(r.answered(), "no response came");
             if (r.granted()) {
                 (void)m.give(mask, r.run, false);
             }
@@ -35,12 +35,12 @@ void run_late_answers(world& w) {
     });
     if (w.s.run()) {
         m.settle_and_check();
-        m.s.check(m.tickets == m.posts_read && m.tickets == m.slots_freed, "a post was lost");
+        m.s.check(m.tickets == m.requests_read && m.tickets == m.slots_freed, "a request was lost");
     }
 }
 
-const registrar late_answers{
-    {"late_answers", "Refills for which no group waits, beside requests.", {{{3, 2}, {3}}, 1}, run_late_answers}};
+const registrar late_responses{
+    {"late_responses", "Refills for which no group waits, beside requests.", {{{3, 2}, {3}}, 1}, run_late_responses}};
 
 }  // namespace
 }  // namespace orchard::explore
