@@ -20,6 +20,7 @@
 #include "runtime/heap/heap_counts.hpp"
 #include "runtime/heap/heap_impl.hpp"
 #include "runtime/heap/heap_validator.hpp"
+#include "runtime/heap/held_validator.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/statistics/class_usage.hpp"
 
@@ -43,6 +44,16 @@ absl::Status check_cores(const options& values, std::uint32_t services) {
         }
     }
     return absl::OkStatus();
+}
+
+/// Returns the result of `call`; in a process that was forked from the heap's, the error, without the call.
+template <class Impl, class Call>
+auto checked(const Impl& of, Call call) -> decltype(call()) {
+    const absl::Status here = of.check_process();
+    if (!here.ok()) {
+        return here;
+    }
+    return call();
 }
 
 }  // namespace
@@ -102,48 +113,38 @@ const device::heap_view& heap::view() const { return impl_->view; }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }
 absl::StatusOr<statistics> heap::stats() {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->stats() : here;
+    return checked(*impl_, [&] { return impl_->stats(); });
 }
 absl::StatusOr<chunk_usage> heap::chunks() {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->chunks() : here;
+    return checked(*impl_, [&] { return impl_->chunks(); });
 }
-absl::Status heap::validate() {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->validate() : here;
+absl::Status heap::validate(std::span<const held_block> held) {
+    return checked(*impl_, [&] { return impl_->validate(held); });
 }
 absl::Status heap::trim() {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->trim() : here;
+    return checked(*impl_, [&] { return impl_->trim(); });
 }
 absl::Status heap::reserve(std::uint64_t bytes) {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->reserve(bytes) : here;
+    return checked(*impl_, [&] { return impl_->reserve(bytes); });
 }
 absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->prefetch(at, bytes, to) : here;
+    return checked(*impl_, [&] { return impl_->prefetch(at, bytes, to); });
 }
 absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->allocate_on_host(bytes) : here;
+    return checked(*impl_, [&] { return impl_->allocate_on_host(bytes); });
 }
 absl::Status heap::free_on_host(void* p) {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->free_on_host(p) : here;
+    return checked(*impl_, [&] { return impl_->free_on_host(p); });
 }
 std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
 std::optional<failure> heap::first_failure() { return impl_->first_failure(); }
 std::vector<failure> heap::failures() { return impl_->failures(); }
 absl::Status heap::on_failure(std::function<void(const failure&)> report) {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->on_failure(std::move(report)) : here;
+    return checked(*impl_, [&] { return impl_->on_failure(std::move(report)); });
 }
 std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
 absl::Status heap::close() {
-    const absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->close() : here;
+    return checked(*impl_, [&] { return impl_->close(); });
 }
 
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied,
@@ -474,7 +475,11 @@ absl::StatusOr<statistics> heap::impl::stats() {
     return s;
 }
 
-absl::Status heap::impl::validate() {
+absl::Status heap::impl::validate(std::span<const held_block> held) {
+    if (!held.empty() && refusing.state != nullptr) {
+        return absl::FailedPreconditionError(
+            "a published algorithm serves this heap, whose blocks are not compared; call validate without blocks");
+    }
     if (absl::Status s = settle(); !s.ok()) {
         return s;
     }
@@ -493,7 +498,8 @@ absl::Status heap::impl::validate() {
     if (!status.ok()) {
         return status;
     }
-    return validate_device_side(view, *memory_, granted);
+    status = validate_device_side(view, *memory_, granted);
+    return status.ok() && !held.empty() ? validate_held(view, *memory_, held) : status;
 }
 
 }  // namespace orchard

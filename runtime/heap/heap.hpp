@@ -16,6 +16,7 @@
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"
 #include "runtime/heap/failure.hpp"
+#include "runtime/heap/held_block.hpp"
 #include "runtime/heap/launch_status.hpp"
 #include "runtime/options/options.hpp"
 #include "runtime/statistics/chunk_usage.hpp"
@@ -88,9 +89,13 @@ public:
     absl::StatusOr<chunk_usage> chunks();
 
     /// Checks all structures of the heap against each other: each segment that was handed out has one owner, bitmaps
-    /// and tables agree, and the mailbox has lost nothing. No kernel may run. Errors: Internal with the first fault
-    /// found. Cost: copies all metadata.
-    absl::Status validate();
+    /// and tables agree, and the mailbox has lost nothing. No kernel may run.
+    /// @param held  blocks that the program has allocated and not freed, some or all of them. Each is compared with the
+    ///     structures: it is allocated there, is as large as was asked for, and shares no byte with another.
+    /// Errors: Internal with the first fault found; InvalidArgument if `held` has a block of 0 bytes or one outside the
+    /// heap; FailedPrecondition if `held` is not empty and a published algorithm serves the heap. Cost: copies all
+    /// metadata.
+    absl::Status validate(std::span<const held_block> held = {});
 
     /// Releases unused memory: slabs without a page in use and the segment cache return to the host; an elastic heap
     /// then decommits every extent that is entirely unused. Launches a kernel. Other kernels may run at the same time,

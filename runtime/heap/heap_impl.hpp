@@ -33,7 +33,7 @@ public:
 
     absl::StatusOr<statistics> stats();
     absl::StatusOr<chunk_usage> chunks() { return usage_of_chunks(view, *memory_); }
-    absl::Status validate();
+    absl::Status validate(std::span<const held_block> held);
     absl::Status trim();
     absl::Status reserve(std::uint64_t bytes);
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);

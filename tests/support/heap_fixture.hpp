@@ -284,7 +284,8 @@ protected:
         launch(simt::grid_for(sorted.size(), threads_per_block), free_each{heap_->ref(), them.data(), sorted.size()});
     }
 
-    /// No block is null, each lies in the heap, and no two share a byte.
+    /// No block is null, each lies in the heap and is one of those that the heap has as allocated, and no two share a
+    /// byte.
     void expect_disjoint(std::vector<block> blocks) {
         const device::heap_view view = heap_->ref().view();
         const auto base = reinterpret_cast<std::uint64_t>(view.base);
@@ -296,6 +297,18 @@ protected:
             end = b.address + b.bytes;
         }
         EXPECT_LE(end, base + segments(view.segments));
+        expect_held(blocks);
+    }
+    /// The heap's structures have each of these blocks as allocated.
+    void expect_held([[maybe_unused]] const std::vector<block>& blocks) {
+#if !ORCHARD_TEST_POLICIES
+        std::vector<held_block> held;
+        for (const block& b : blocks) {
+            held.push_back({b.pointer(), std::max<std::uint64_t>(b.bytes, 1)});
+        }
+        const absl::Status s = heap_->validate(held);
+        EXPECT_TRUE(s.ok()) << s;
+#endif
     }
 
     /// Allocates, checks, stamps, checks from elsewhere, frees.

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+#include <cstdint>
+
+namespace orchard {
+
+/// A block that a program holds: the result of a `malloc` that was not freed, and the bytes that were asked for.
+struct held_block {
+    const void* address = nullptr;  ///< a device address
+    std::uint64_t bytes = 0;
+};
+
+}  // namespace orchard
