@@ -234,7 +234,7 @@ inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
     }
     // A response ring has room for the responses owed and for one batch above its cursor. A poller that lost its lease
     // cannot move the cursor, and must therefore deliver no further batch.
-    return !e.turn.last && from_leader(e.mask, dismissed) == 0;
+    return !e.turn.last && (from_leader(e.mask, dismissed) == 0 || mutation::is(mutation::fault::dismissed_poller));
 }
 
 /// Acts as poller for at most `e.turn.rounds` rounds, if the lease is free or the poller word is still `e.turn.lost`.
@@ -284,7 +284,9 @@ ORCHARD_FN void mailbox_client::go_round_again(rpc_context_with<Completion>& e) 
     e.turn.begin(1);
     ORCHARD_NO_UNROLL
     for (e.turn.ring = 0; e.turn.ring < e.box->shape.pollers; ++e.turn.ring) {
-        poller::look_for_lost(e);
+        if (!mutation::is(mutation::fault::lost_lease)) {
+            poller::look_for_lost(e);
+        }
         poller::serve(e);
         poller::note_seen(e);
     }

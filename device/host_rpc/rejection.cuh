@@ -34,6 +34,9 @@ inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& kn
     if (flags == 0 || (flags & device_part::closing) != 0 || since < mailbox_client::look_again_after_ns) {
         return flags;
     }
+    if (simt::mutation::is(simt::mutation::fault::note_age)) {
+        known.compared_at.store<simt::order::release>(now);
+    }
     std::uint64_t holds = 0;
     if ((flags & device_part::silent) != 0) {
         const std::uint64_t heartbeat = host.heartbeat->load<simt::order::relaxed>();

@@ -188,7 +188,9 @@ inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
 inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part) {
     // One lane acquired the memory, and all lanes write the metadata: the barrier orders these writes after the
     // memory's last use.
-    simt::sync(r.mask);
+    if (!simt::mutation::is(fault::record_sync)) {
+        simt::sync(r.mask);
+    }
     if (r.k != 0) {
         write_record(r, part);
     } else {

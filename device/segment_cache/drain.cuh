@@ -41,7 +41,9 @@ inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
     const std::uint32_t end = (d.cursor / 64 + 1) * 64;
     const std::uint32_t behind = d.cursor + static_cast<std::uint32_t>(simt::popcount(d.mask));
     d.cursor = behind < end ? behind : end;
-    simt::sync(d.mask);  // what each lane acquired with its word, the leader's posts release
+    if (!simt::mutation::is(fault::return_sync)) {
+        simt::sync(d.mask);  // what each lane acquired with its word, the leader's posts release
+    }
 }
 
 /// Takes the next run of segments, or portion, out of the bitmap `d.drained`, and stores it in `d.run`. Returns false

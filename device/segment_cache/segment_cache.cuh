@@ -143,7 +143,7 @@ inline ORCHARD_NOINLINE void cache_put_some(const heap_view& h, segment_run& run
     const std::uint32_t first = to_underlying(run.first);
     const std::uint32_t room = 64 - first % 64;
     const std::uint32_t n = run.count < room ? run.count : room;
-    run = {run.first + n, run.count - n};
+    run = {run.first + n, simt::mutation::is(fault::run_across) ? 0 : run.count - n};
     cache_put_bits(h, first / 64, ~std::uint64_t{0} >> (64 - n) << first % 64);
 }
 

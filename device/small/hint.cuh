@@ -96,7 +96,8 @@ ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_clas
         if (others == 0) {
             break;
         }
-        const std::uint64_t more = ones_from(others, static_cast<std::uint32_t>(missing), start);
+        const int beyond = simt::mutation::is(fault::spare_claim) ? 1 : 0;
+        const std::uint64_t more = ones_from(others, static_cast<std::uint32_t>(missing + beyond), start);
         old = set_bits(word, more);
         spare |= more & ~old;
         missing -= simt::popcount(more & ~old);

@@ -104,7 +104,9 @@ inline ORCHARD_NOINLINE bool page_seeker::claim() {
         std::uint32_t start = 0;
         if (rich == 0) {
             const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
-            share = count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
+            if (!simt::mutation::is(fault::share_sum)) {
+                share = count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
+            }
             start = next_random() >> 26;  // lanes that see the same word begin at different bits
         }
         won = claimed ? seen.bits

@@ -181,7 +181,8 @@ inline ORCHARD_NOINLINE bool slab_leaves_table(const slab_retiring& r) {
         // A plain read: `slab_publish` wrote it before the descriptor that the leader has acquired.
         const std::uint32_t index = r.h.records[r.segment].slab_index.get();
         std::uint32_t entry = r.segment + 1;
-        if (r.h.table(r.page_class)[index].compare_exchange<order::relaxed>(entry, 0)) {
+        if (r.h.table(r.page_class)[index].compare_exchange<order::relaxed>(entry, 0) ||
+            simt::mutation::is(fault::entry_swap)) {
             left = 1;
             free_place(r.h, r.page_class, index);
         }

@@ -52,8 +52,10 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
     const lane_mask alone = lane_mask{1} << simt::lane_id();
     segment_run run;
     if (!cache_take(h, alone, 1, &run)) {
-        // Release: pairs with the acquires in `reserve_index` and `await_slab`.
-        h.table(page_class)[index].store<order::release>(0);
+        if (!simt::mutation::is(fault::reserved_index)) {
+            // Release: pairs with the acquires in `reserve_index` and `await_slab`.
+            h.table(page_class)[index].store<order::release>(0);
+        }
         return;
     }
     clear_alone(h, page_class, run);
@@ -100,7 +102,7 @@ inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
             const std::uint32_t segment = to_underlying(o.got.first);
             // The group claims its pages before the slab is published, so that the slab is not empty and no group
             // retires it. A late claimer of the segment's former slab may still hold some bits for a moment.
-            o.bits &= ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
+            o.bits &= simt::mutation::is(fault::maker_pages) ? 0 : ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
             slab_publish(o.h, o.page_class, o.index, segment);
             if (before % 256 != 0) {
                 refusal.fetch_and<order::relaxed>(~0xffu);  // memory is available again
