@@ -12,6 +12,9 @@
 /// No lane waits. If several lanes fail for one reason at the same time, one of them takes the turn and writes its
 /// record; the others are only counted. The two records of a reason are written alternately, so that one is complete
 /// while the other is being written, however long that takes.
+///
+///     turn[reason]   0     1             2     3             4     5             6
+///                    free  writes [0]    free  writes [1]    free  writes [0]    ...
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +36,13 @@ struct recorded_failure {
 };
 
 /// The record of one failure, with the fields of `recorded_failure`. One lane at a time writes it. A reader takes a
-/// record for complete if `begun` and `ended` are equal (a sequence lock).
+/// record for complete if `begun` and `ended` are equal (a sequence lock):
+///
+///     writer   begun = n    fence   fields   ended = n (release)
+///     reader   e = ended (acquire)  fields   fence   begun == e ?
+///
+/// The acquire makes sure that the fields are at least those of failure e. The fences make sure that a reader that saw
+/// a field of a later failure also sees its `begun`, and rejects the record.
 struct alignas(64) failure_record {
     simt::host_word<std::uint64_t> begun;  ///< `number`, written before the other fields
     simt::host_word<std::uint64_t> bytes;
@@ -44,22 +53,27 @@ struct alignas(64) failure_record {
     simt::host_word<std::uint32_t> thread;
     simt::host_word<std::uint64_t> ended;  ///< `number`, written after the other fields; 0: nothing was recorded
 
-    /// Returns the failure recorded; nothing if there is none, or a lane is writing it. Any host thread may call it.
+    /// Returns the failure recorded; nothing if there is none, or a lane is writing it. Any host thread may call it. It
+    /// never waits: a lane may stop in the middle of a record.
     [[nodiscard]] std::optional<recorded_failure> read() const;
 };
 
+/// The records in host memory. The host reads them at any time, also while kernels run and after the device has stopped
+/// responding.
 struct failure_board {
     failure_record first;  ///< the first failure of the heap; written once
     failure_record newest[failure_reasons][2];
 
-    /// Returns the newest complete record of a reason, as `failure_record::read`.
+    /// Returns the newest complete record of a reason, as `failure_record::read`: the one of the two with the greater
+    /// number.
     [[nodiscard]] std::optional<recorded_failure> newest_of(failure_reason why) const;
 };
 
-/// The counts of failures.
+/// The counts of failures. `of_reason` numbers the failures of a reason; these numbers tell the host how many were not
+/// recorded.
 struct failure_counts {
     simt::device_word<std::uint64_t> of_reason[failure_reasons];
-    /// Begins and ends of records of that reason: odd while a lane writes one.
+    /// Begins and ends of records of that reason: odd while a lane writes one; half of it, modulo 2, is the record.
     simt::device_word<std::uint32_t> turn[failure_reasons];
     simt::device_word<std::uint32_t> any;                 ///< 1 once a request has failed
     simt::device_word<std::uint64_t> first_invalid_free;  ///< address of the first invalid free

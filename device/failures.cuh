@@ -2,13 +2,18 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Recording of failed requests.
+/// Recording of failed requests in the records of failure_record.cuh. All of it is off the path of successful requests.
+/// A lane whose request failed calls it alone, before the request returns null.
 
 #include "device/heap_state.cuh"
 
 namespace orchard::device {
 
-/// Writes a record. No other lane may write it at the same time.
+/// Writes a record. No other lane may write it at the same time; the caller has the reason's turn, or writes the first
+/// record of all. Cost: eight stores to host memory and a fence.
+///
+/// The fields must not become visible before `begun`: a reader could otherwise see the new fields between the old
+/// `begun` and `ended`, which are equal.
 inline ORCHARD_NOINLINE void write_failure(failure_record& to, std::uint64_t number, failure_reason why,
                                            std::uint64_t bytes, std::uint32_t page_class) {
     const simt::thread_position at = simt::position();
@@ -27,7 +32,10 @@ inline ORCHARD_NOINLINE void write_failure(failure_record& to, std::uint64_t num
 
 /// Counts a failure, and records it for the host as the newest one of its reason. If another lane is recording a
 /// failure of that reason, this one is only counted; the other is just as recent. One lane calls it alone. It never
-/// waits.
+/// waits. Cost: two atomics, one of them without a used result, a load; if it records, an atomic and `write_failure`.
+///
+/// The acquire and the release of `turn` order the stores of two lanes to one record. Without them, the stores of the
+/// former writer could arrive among those of the next.
 inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                             std::uint32_t page_class) {
     h.add(counter::failed_allocations, 1);
@@ -37,6 +45,7 @@ inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason w
     if (h.failures == nullptr) {
         return;
     }
+    // Only the first failure of a reason can be the first of all, so that later ones skip the atomic on `any`.
     if (number == 1 && counts.any.exchange<order::relaxed>(1) == 0) {
         write_failure(h.failures->first, number, why, bytes, page_class);
     }
@@ -50,7 +59,7 @@ inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason w
 }
 
 /// The same for a lane that asked for a page. Such a lane was counted as one that gets a page (`page_counts`); this
-/// counts the exception.
+/// counts the exception. Cost: one more atomic, whose result is not used.
 inline ORCHARD_NOINLINE void record_no_page(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                             std::uint32_t page_class) {
     // Always true, but compilers do not see that at every call.

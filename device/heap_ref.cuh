@@ -95,7 +95,7 @@ public:
 
     /// Frees an array that `allocate_array` returned; an empty array is allowed. Any thread of any kernel may call it,
     /// alone or with others. It never waits and never fails: any other argument is counted as in `free` and changes
-    /// nothing. The memory becomes free with the last array of the warp chunk. Cost: up to eighteen loads, one atomic.
+    /// nothing. The memory becomes free with the last array of the warp chunk. Cost: up to fourteen loads, one atomic.
     template <class T>
     ORCHARD_FN void free_array(const lane_array<T>& a) const;
 

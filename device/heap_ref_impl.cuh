@@ -3,7 +3,10 @@
 #pragma once
 
 /// The implementation of `heap_ref`, which is inlined into kernels: the fast path of small `malloc` and of `free`, and
-/// the functions that are built on these (`calloc`, `realloc`, `aligned_alloc`).
+/// the functions that are built on these (`calloc`, `realloc`, `aligned_alloc`). All else is a call of a slow path
+/// (slow_paths.cuh), so that the inlined code stays short.
+///
+/// The functions with a template parameter `Heap` serve `published_ref` as well, which has the same interface.
 #include "device/heap_ref.cuh"
 #include "device/slow_paths.cuh"
 
@@ -11,14 +14,14 @@ namespace orchard {
 
 namespace device {
 
-/// 16 bytes that are copied in one access.
+/// 16 bytes that are copied in one access. Every block is aligned to 16 B at least.
 struct alignas(16) sixteen_bytes {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
 };
 
 /// Copies `bytes` bytes, rounded up to a multiple of 16 B; both blocks are aligned to 16 B and extend that far. One
-/// lane calls it alone.
+/// lane calls it alone. Cost: a load and a store for each 16 B, which no other lane shares.
 inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t bytes) {
     auto* t = static_cast<sixteen_bytes*>(to);
     const auto* f = static_cast<const sixteen_bytes*>(from);
@@ -27,7 +30,12 @@ inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t byte
     }
 }
 
-/// Returns `count` x `size` zeroed bytes from `heap`; implements `heap_ref::calloc` for every type with that interface.
+/// Returns `count` x `size` zeroed bytes from `heap`, or null; implements `heap_ref::calloc` for every type with that
+/// interface. Any lanes call it, in any divergence.
+///
+/// Errors: too_large if the product overflows, recorded with the greatest size, since the true one does not fit 64
+/// bits; those of `malloc`. Each lane zeroes its own block, up to 15 bytes beyond `bytes`: blocks are multiples of 16
+/// B.
 template <class Heap>
 ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_t size) {
     const std::uint64_t bytes = count * size;
@@ -45,7 +53,14 @@ ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_
     return p;
 }
 
-/// Resizes the block `p` of `heap`; implements `heap_ref::realloc` for every type with that interface.
+/// Resizes the block `p` of `heap`; implements `heap_ref::realloc` for every type with that interface. Returns the
+/// block's address, or null as `heap_ref::realloc` says. Any lanes call it, in any divergence.
+///
+///     bytes <= have, more than half of it     stays
+///     bytes <= have, at most half of it       moves to a smaller block; stays if there is none
+///     bytes > have                            moves; null if there is no memory, and `p` stays valid
+///
+/// `have` is the size that `usable_size` returns. With 640 usable bytes, 321 to 640 B stay, 320 B move.
 template <class Heap>
 ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     if (p == nullptr) {
@@ -57,15 +72,18 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     }
     heap.view().add(counter::reallocs, 1);
     const std::uint64_t have = heap.usable_size(p);
+    // No block of this heap begins at `p`. It is counted as an invalid free, since the call would have freed it.
     if (have == 0) {
         slow::record_invalid_free(*heap.view().self, p);
         return nullptr;
     }
+    // A block of 16 B has no smaller one to move to.
     if (bytes <= have && (bytes > have / 2 || have <= 16)) {
         return p;
     }
     void* moved = heap.malloc(bytes);
     if (moved == nullptr) {
+        // `malloc` has recorded the failure in either case.
         return bytes <= have ? p : nullptr;
     }
     copy_block(moved, p, bytes < have ? bytes : have);
@@ -75,7 +93,8 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
 }
 
 /// Returns the smallest class whose pages hold `bytes` at a multiple of `alignment`, a power of two; `chunk_class` if
-/// no class does.
+/// no class does. A slab begins at a multiple of 2 MiB, so that all of its pages are aligned if the page size is a
+/// multiple of `alignment`. Example: 80 B aligned to 64 B try the classes of 80, 96 and 112 B, and get a page of 128 B.
 inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::uint64_t bytes) {
     if (bytes > largest_page_bytes || alignment > largest_page_bytes) {
         return chunk_class;
@@ -87,7 +106,8 @@ inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::u
     return page_class;
 }
 
-/// Returns whether `alignment` is valid; if it is not, records the failure of this request for `bytes`.
+/// Returns whether `alignment` is valid, a power of two up to 2 MiB; if it is not, records the failure of this request
+/// for `bytes`. Each lane calls it for itself.
 inline ORCHARD_FN bool check_alignment(const heap_view& h, std::uint64_t alignment, std::uint64_t bytes) {
     const bool right = alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= segment_bytes;
     if (!right) {
@@ -98,6 +118,9 @@ inline ORCHARD_FN bool check_alignment(const heap_view& h, std::uint64_t alignme
 
 }  // namespace device
 
+/// Returns a block, or null after recording the reason. `page_class` is a class whose pages hold the request, or
+/// `chunk_class`. Any lanes call it. A lane that `try_hint` served returns without another call; the other lanes of the
+/// warp that lack a page (`r.lack`) go on together, so that their groups search in step.
 ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const {
     if (page_class == chunk_class) {
         return device::slow::allocate_large(*view_.self, bytes, alignment);
@@ -105,6 +128,7 @@ ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_
     const device::hint_result r = simt::by_mask(
         simt::converge(), [&](simt::lane_mask here) { return device::try_hint(view_, here, page_class); });
     if (r.mine.page == device::found_page::none) {
+        // If the heap is closing, its requests fail without a search.
         return r.closing ? device::slow::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
                          : device::slow::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes,
                                                      r.mine.segment);
@@ -112,11 +136,15 @@ ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_
     return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
 }
 
+/// Frees a block; see `heap_ref::free`. The lanes that are converged here free together: `free_page` clears the bits of
+/// lanes that meet in one bitmap word by one atomic. Lanes whose pointer is no page in use then go on alone.
 ORCHARD_INLINE void heap_ref::free(void* p) const {
     if (p == nullptr) {
         return;
     }
     const simt::lane_mask here = simt::converge();
+    // An address outside the heap has no descriptor. 0 describes no slab, so that `free_page` leaves it to
+    // `free_other`.
     std::uint64_t d = 0;
     if (view_.owns(p)) {
         // Relaxed: the allocation of this page acquired the descriptor, and the descriptor cannot change while the page
@@ -132,6 +160,8 @@ inline ORCHARD_FN void* heap_ref::calloc(std::uint64_t count, std::uint64_t size
     return device::calloc_from(*this, count, size);
 }
 
+/// Returns the size of the page or of the block of a chunk that begins at `p`; 0 if none in use does. The descriptor
+/// says which of the two it can be.
 inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
     if (!owns(p)) {
         return 0;
@@ -152,6 +182,7 @@ inline ORCHARD_FN void* heap_ref::realloc(void* p, std::uint64_t bytes) const {
     return device::realloc_in(*this, p, bytes);
 }
 
+/// Returns a page of a class that has the alignment, or a block of a chunk, which can have any alignment up to 2 MiB.
 inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const {
     if (bytes == 0 || !device::check_alignment(view_, alignment, bytes)) {
         return nullptr;

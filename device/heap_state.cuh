@@ -42,11 +42,16 @@ using simt::mutation::fault;
 
 /// Words of a segment's bitmap: room for 131,072 pages of 16 B.
 inline constexpr std::uint64_t bitmap_words = segment_bytes / 16 / 64;
-/// The largest number of mailboxes (shards) of one heap.
+/// The largest number of mailboxes (shards) of one heap. Each has a service thread and a range of the segments of its
+/// own.
 inline constexpr int max_shards = 4;
 
 /// What a segment is, as far as the device knows. The kind is `none` also for segments that the host owns. A segment of
 /// portions keeps its kind when all its portions are free, until its next owner changes it.
+///
+///     none --slab_publish--> slab --slab_end--> none
+///     none --write_owners--> chunk --end_chunk--> none
+///     any  --mark_portions--> portions --the next owner of the whole segment--> slab or chunk
 enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2, portions = 3 };
 
 /// A descriptor:
@@ -55,7 +60,11 @@ enum class segment_kind : std::uint32_t { none = 0, slab = 1, chunk = 2, portion
 ///     | extent  | generation | class | kind |
 ///
 /// extent: for a slab the reciprocal of its page size (`find_page_at`), so that `free` reads one word; for a chunk its
-/// first segment.
+/// first segment. generation: counts the changes of the descriptor, modulo 2^20. Device code compares kind and class
+/// only; a slab that was retired and made anew for the same class is as good as the old one.
+///
+/// A slab of 64 B pages (class 3, 4 units of 16 B to a page) has the kind 1, the class 3 and the extent 2^32 / 4 - 1 =
+/// 0x3fffffff.
 struct descriptor {
     using kind_field = mailbox::field<0, 4>;
     using class_field = mailbox::field<4, 8>;
@@ -73,6 +82,7 @@ struct descriptor {
         return kind_field::put(static_cast<std::uint64_t>(k)) | class_field::put(page_class) |
                generation_field::put(generation_field::get(old) + 1) | extent_field::put(extent);
     }
+    /// Returns whether the word describes a slab of the class. One comparison of the low 12 bits: kind and class.
     static ORCHARD_FN constexpr bool is_slab_of(std::uint64_t word, std::uint32_t page_class) {
         return (word & 0xfff) ==
                (kind_field::put(static_cast<std::uint64_t>(segment_kind::slab)) | class_field::put(page_class));
@@ -80,7 +90,8 @@ struct descriptor {
 };
 
 /// Events that the device counts. Groups that ask for pages, with their lanes and bytes, are counted in `page_counts`.
-/// Frees of pages are not counted: they are the pages allocated minus the pages in use.
+/// Frees of pages are not counted: they are the pages allocated minus the pages in use. A free of a page thus costs no
+/// counter.
 enum class counter : int {
     allocations,      // of blocks in chunks, one for each lane
     frees,            // of blocks in chunks, one for each lane
@@ -116,13 +127,18 @@ struct page_counts {
     device_word<std::uint64_t> groups[simt::warp_size];  ///< [lanes - 1]
     device_word<std::uint64_t> nulls;                    ///< lanes whose request failed
 };
-/// Copies of the flag `heap_state::closing`, which every group reads.
+/// Copies of the flag `heap_state::closing`, which every group reads: with one copy, all warps would read one cache
+/// line.
 inline constexpr int flag_shards = 256;
 
 /// The entry of a slab table at an index that a group has reserved, while it gets a slab for it.
 inline constexpr std::uint32_t growing_entry = 0xffffffffu;
 
 /// Returns whether an entry of a slab table is a slab; the entry is then segment + 1. (One comparison: 0 wraps around.)
+///
+///     0                  no slab at this index
+///     1 ... 0xfffffffe   a slab: segment 0 ... 0xfffffffd
+///     0xffffffff         `growing_entry`: a group has reserved the index and gets a segment for it
 ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry - 1 < growing_entry - 1; }
 
 static_assert(descriptor::kind_field::holds(static_cast<std::uint64_t>(segment_kind::portions)) &&
@@ -131,6 +147,9 @@ static_assert(descriptor::kind_field::holds(static_cast<std::uint64_t>(segment_k
 /// The head of one class's slab table. The slabs of a class, in the order of their slab indices, form one long sequence
 /// of positions. Each index has 2^k positions, where 2^k is the least power of two that holds a slab's pages, so that
 /// no division is needed. Positions beyond a slab's last page are void: they stand for no page.
+///
+/// Example: a slab of 80 B pages has 26,214 pages, and each index 2^15 = 32,768 positions. Position 70,000 is page
+/// 4,464 of the slab with index 2; positions 26,214 to 32,767 are void.
 struct alignas(128) slab_table_head {
     // Read by every request, seldom written.
     device_word<std::uint32_t> count;    ///< all indices ever used are below it; a scan covers [0, count)
@@ -155,7 +174,9 @@ struct alignas(128) padded_atomic {
 ///     |   reclaim    |  ~leaves   | reason |
 ///
 /// Notes are written by an atomic maximum. The greater of two words is from the later reclaim; within one reclaim, the
-/// greater word has fewer leaves and thus covers more requests.
+/// greater word has fewer leaves and thus covers more requests. The leaves are stored as `max_leaves` - leaves for this
+/// reason: after reclaim 8, the note for 32 leaves (0xfffdf) replaces one for 64 leaves (0xfffbf), and any note of
+/// reclaim 6.
 struct exhaustion {
     using reason_field = mailbox::field<0, 4>;
     using leaves_field = mailbox::field<4, 20>;
@@ -182,23 +203,28 @@ struct exhaustion {
 ///     | owner  | 2 n: n reclaims are over; 2 n + 1: one more is under way |
 ///
 /// If the group that reclaims does not finish in time, a waiting group begins the reclaim again and increments `owner`.
-/// The first group can then no longer end it.
+/// The first group can then no longer end it: its compare-and-swap expects the old owner. Example, with the number 6
+/// (three reclaims are over): {0, 6} --begin--> {0, 7} --begin again--> {1, 7} --end--> {1, 8}.
 struct reclaim_count {
     static constexpr std::uint64_t next_owner = std::uint64_t{1} << 40;
     static ORCHARD_INLINE constexpr std::uint64_t number(std::uint64_t word) { return word & (next_owner - 1); }
 };
 
 /// The end of all segments that were ever granted. The device raises one word for its grants; the host writes the other
-/// for its own.
+/// for its own. Two words, since the host writes by copies: a copy into a word that the device changes by atomics could
+/// undo such a change.
 struct alignas(128) granted_end {
     device_word<std::uint64_t> device;
     device_word<std::uint64_t> host;
 };
 
-/// The state of the portion bitmaps of one line of segments (`segments_a_line`): whether they are cleared.
+/// The state of the portion bitmaps of one line of segments (`segments_a_line`): whether they are cleared. One lane
+/// moves a line from `raw` to `in_work`, clears it, and releases `cleared`; lanes that need the line wait for that
+/// (`clear_line_of`).
 enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
 
-/// The part of a heap's metadata that exists once. Each hot word lies on a cache line of its own.
+/// The part of a heap's metadata that exists once. Each hot word lies on a cache line of its own, so that groups that
+/// change one word do not delay groups that read another.
 struct heap_state {
     slab_table_head slabs[class_count];
     padded_atomic cache_level;                        ///< segments in the segment cache
@@ -260,24 +286,31 @@ struct heap_view {
     published_view published;                           ///< for a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
+    /// Returns the first word of a segment's bitmap. Only the words that the class of its slab needs are used.
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
         return bitmaps + segment * bitmap_words;
     }
+    /// Returns the slab table of a class, `max_slabs` entries long.
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>* table(std::uint32_t page_class) const {
         return slab_table + std::uint64_t{page_class} * max_slabs;
     }
+    /// Returns the first byte of a segment.
     [[nodiscard]] ORCHARD_INLINE char* address(std::uint32_t segment) const {
         return base + (std::uint64_t{segment} << segment_shift);
     }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t cache_words() const { return (segments + 63) / 64; }
-    /// The number of 64-bit words with one bit for each leaf.
+    /// Returns the number of 64-bit words with one bit for each leaf: 32 leaves to a segment, two segments to a word.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_words() const { return (segments + 1) / 2; }
     /// A line: words of one length of portions that stand for the same segments. The lines of all lengths for these
-    /// segments are adjacent.
+    /// segments are adjacent, so that one lane clears them together (`clear_line_of`):
+    ///
+    ///     segments 0 to 31                                             segments 32 to 63
+    ///     | length 1: 16 words | length 2: 16 words | ... | length 31 | length 1: 16 words | ...
     static constexpr std::uint32_t words_a_line = 16;
     [[nodiscard]] ORCHARD_INLINE std::uint32_t portion_lines() const {
         return (portion_words() + words_a_line - 1) / words_a_line;
     }
+    /// Returns whether `p` lies in the super chunk, whatever is there. No memory access.
     [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const {
         return owns_offset(static_cast<std::uint64_t>(static_cast<const char*>(p) - base));
     }
@@ -286,7 +319,7 @@ struct heap_view {
     [[nodiscard]] ORCHARD_INLINE bool owns_offset(std::uint64_t offset) const {
         return offset < std::uint64_t{segments} << segment_shift;
     }
-    /// Returns the copy of the counters that this warp uses.
+    /// Returns the copy of the counters that this warp uses. Neighbouring warps use different copies.
     ORCHARD_INLINE static std::uint32_t own_shard() {
         return static_cast<std::uint32_t>(simt::position().global_warp()) % counter_shards;
     }
@@ -332,7 +365,8 @@ void for_each_array(heap_view& v, Place place) {
 inline constexpr std::uint32_t golden_ratio = 0x9e3779b9u;
 
 /// Returns a pseudo-random number for the counter `x`. It keeps no state, so that a probe costs no memory access for
-/// it. Source: the finalizer of MurmurHash3, a public-domain bit mixer.
+/// it. Different `x` give different results, as each step can be undone. Source: the finalizer of MurmurHash3, a
+/// public-domain bit mixer.
 ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {
     x ^= x >> 16;
     x *= 0x85ebca6bu;
@@ -341,7 +375,8 @@ ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {
     return x ^ (x >> 16);
 }
 
-/// Returns whether the host is closing the heap.
+/// Returns whether the host is closing the heap. Each lane calls it for itself. Cost: one load. Relaxed: the flag
+/// carries nothing, and a group that sees it late makes one request more, which the service refuses.
 ORCHARD_INLINE bool is_closing(const heap_view& h) {
     const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % flag_shards;
     return h.state->closing[shard].word.load<order::relaxed>() != 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The slow paths of a heap, compiled once for the host build; see slow_paths.cuh.
+/// The slow paths of a heap, compiled once for the host build; see slow_paths.cuh. Each function forwards to the one of
+/// the same name in `device`, which is inline and would otherwise be compiled in each source that calls a heap.
 
 #include "device/slow_paths.cuh"
 

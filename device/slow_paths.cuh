@@ -4,9 +4,21 @@
 
 /// The functions that `heap_ref` calls if its fast path does not suffice.
 ///
+///     search_page           a small request without a page at its hint         small/search.cuh
+///     refuse_page           null for a small request, after recording it       failures.cuh
+///     allocate_large        a request above the largest page                   large/large_path.cuh
+///     free_other            a pointer that is no page                          free_alone.cuh
+///     bytes_in_chunk        `usable_size` of a block of a chunk                large/chunk_free.cuh
+///     place_array           an interleaved array                               arrays/array_path.cuh
+///     free_array_of_lane    its free                                           arrays/array_path.cuh
+///     record_failure, record_invalid_free                                      failures.cuh, free_alone.cuh
+///
 /// In the host build (the emulated device), they are ordinary functions that are compiled once, in
 /// device/slow_paths.cpp: all the code behind them takes longer to compile than most sources that call a heap. A CUDA
 /// source compiles them itself, because ptxas determines a kernel's registers from all functions that it calls.
+///
+/// All take the view by reference: kernels pass the copy in memory (`heap_view::self`), so that a call takes one
+/// register for it. The masks that they get have the meaning that the functions in `device` document.
 
 #include "device/arrays/lane_place.cuh"
 #include "device/heap_state.cuh"

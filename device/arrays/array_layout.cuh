@@ -8,6 +8,22 @@
 ///
 ///     7 lanes, three sizes     | 4 lanes      | 2 lanes  | 1 |
 ///
+/// The steps, each by all lanes of the group together:
+///
+///     allocate_lanes
+///       place_lanes
+///         group_by_size     lanes of similar size; their greatest and least size
+///         choose_map        tile and width of the sub-array
+///         place_arrays      order and offsets of the sub-arrays, length of the chunk
+///         choose_shape      segments and tail (large/chunk_path.cuh)
+///       get_memory          the chunk (large/chunk_path.cuh)
+///       describe            its record
+///
+/// Example: four lanes want 40 KB, one 9 KB and two 8.5 KB, with tiles of 4 B. In tiles, the sizes are 10,240, 2,304
+/// and 2,176, and round up to the steps 10,240, 2,560 and 2,560. The four lanes form a sub-array of width 4. The other
+/// three get 2,304 tiles each; width 4 would reserve 9,216 tiles for 6,784, more than a quarter too much. They form
+/// sub-arrays of widths 2 and 1.
+///
 /// The layouts are AlignMalloc's (Zhang et al., TPDS 2025, section V.A); the grouping by size is Orchard's.
 
 #include "device/arrays/lane_place.cuh"
@@ -16,7 +32,8 @@
 
 namespace orchard::device {
 
-/// The state of one lane in its group's request for interleaved arrays. `offset` is that of its sub-array.
+/// The state of one lane in its group's request for interleaved arrays. `offset` is that of its sub-array. Similar
+/// lanes (`alike`) agree in `most` and `least`; the lanes of one sub-array also agree in `map`, `first` and `offset`.
 struct lanes_request : chunk_request {
     std::uint32_t log_turn;       ///< log2 of the tile
     std::uint32_t log_unit;       ///< log2 of the unit of sizes: the tile, or an OS page if remainders get tail rows
@@ -40,7 +57,9 @@ ORCHARD_INLINE std::uint32_t log_of_units(std::uint64_t x) {
 }
 
 /// Returns `units` > 0 rounded up to a step. There are 2^`log_steps` steps in each doubling; numbers up to twice that
-/// are exact. Two sizes with the same result thus differ by less than 1 in 2^`log_steps`.
+/// are exact. Two sizes with the same result thus differ by less than 1 in 2^`log_steps`. No memory access.
+///
+/// With `log_steps` = 2, the steps are 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...: 17 to 20 give 20.
 ORCHARD_FN inline std::uint64_t size_step(std::uint64_t units, std::uint32_t log_steps) {
     const std::uint64_t below = units - 1;
     if (below >> (log_steps + 1) == 0) {
@@ -50,7 +69,9 @@ ORCHARD_FN inline std::uint64_t size_step(std::uint64_t units, std::uint32_t log
     return ((below >> shift) + 1) << shift;
 }
 
-/// Returns the greatest of the 64-bit values of all lanes of `mask`. All of them call it.
+/// Returns the greatest of the 64-bit values of all lanes of `mask`. All of them call it. Cost: two reductions, since
+/// the hardware reduces 32 bits at once: first the upper halves, then the lower halves of the lanes with the greatest
+/// upper half.
 inline ORCHARD_NOINLINE std::uint64_t greatest(lane_mask mask, std::uint64_t x) {
     const auto own = static_cast<std::uint32_t>(x >> 32);
     const std::uint32_t high = simt::reduce_max(mask, own);
@@ -58,7 +79,8 @@ inline ORCHARD_NOINLINE std::uint64_t greatest(lane_mask mask, std::uint64_t x) 
     return std::uint64_t{high} << 32 | low;
 }
 
-/// Finds the lanes of similar size. All lanes of a converged group call it.
+/// Finds the lanes of similar size: sets `r.alike`, `r.most` and `r.least`. All lanes of a converged group call it.
+/// Cost: a match, four reductions.
 ///
 /// With four steps to a doubling, the memory reserved is less than 25 % more than the request. With tail rows there are
 /// eight steps, since their sub-arrays may have gaps before them.
@@ -66,14 +88,19 @@ inline ORCHARD_NOINLINE void group_by_size(lanes_request& r) {
     const std::uint64_t units = (r.bytes + (std::uint64_t{1} << r.log_unit) - 1) >> r.log_unit;
     r.alike = simt::match(r.mask, size_step(units, r.log_unit < r.log_turn ? 3 : 2));
     r.most = greatest(r.alike, units);
+    // The least value is the complement of the greatest complement.
     r.least = ~greatest(r.alike, ~units);
 }
 
-/// Returns the tile for lanes of `r.most` OS pages that ask for a tile above 4 KiB: at most the size of a lane's array.
-/// If there are several sub-arrays, also at most a sixteenth of a sub-array with tail rows, as a gap of up to a tile
-/// may lie before it. Sets `r.in_tail_rows`.
+/// Returns log2 of the tile for lanes of `r.most` OS pages that ask for a tile above 4 KiB: at most the size of a
+/// lane's array. If there are several sub-arrays, also at most a sixteenth of a sub-array with tail rows, as a gap of
+/// up to a tile may lie before it. Sets `r.in_tail_rows`. No memory access.
+///
+/// Example: 8 lanes of 84 KiB (21 pages) ask for tiles of 64 KiB. Alone they get them, with a rest of 5 pages in tail
+/// rows. Beside lanes of another size, a sixteenth of their 168 pages is 10 pages, so that the tile is 8 pages, 32 KiB.
 inline ORCHARD_NOINLINE std::uint32_t choose_large_tile(lanes_request& r) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
+    // The last tile of a lane would not be full. A lane alone needs no tail rows: it has nothing to alternate with.
     const auto has_rest = [&](std::uint32_t log) {
         return lanes > 1 && (r.most & ((std::uint64_t{1} << (log - r.log_unit)) - 1)) != 0;
     };
@@ -90,8 +117,13 @@ inline ORCHARD_NOINLINE std::uint32_t choose_large_tile(lanes_request& r) {
 }
 
 /// Divides lanes of one size into sub-arrays whose widths are powers of two, according to the binary digits of their
-/// number. If rounding the number up to a power of two takes at most a quarter more than the request, they get one
-/// sub-array of that width instead.
+/// number, because `lane_ptr` needs such widths. If rounding the number up to a power of two takes at most a quarter
+/// more than the request, they get one sub-array of that width instead. Sets `r.first` and `r.map`. No memory access.
+///
+///     21 lanes     ranks 0-15 | 16-19 | 20        widths 16, 4, 1
+///     7 lanes      ranks 0-6                      width 8, one position stays empty, if 8 * most <= 1.25 * 7 * least
+///
+/// @param log  log2 of the tile
 /// @param max_row  the most bytes of a row
 inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, std::uint32_t max_row) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
@@ -106,6 +138,8 @@ inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, s
     while (width > 1 && (width > whole || width << log > max_row)) {
         width /= 2;
     }
+    // `end` is the rank behind the sub-arrays of the present width. A lane beyond it goes on to the next smaller binary
+    // digit.
     std::uint32_t end = whole / width * width;
     r.first = rank / width * width;
     ORCHARD_NO_UNROLL
@@ -118,12 +152,14 @@ inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, s
     r.map = lane_map::rows(width == 1 ? smallest_tile : static_cast<tile>(log), width);
 }
 
-/// Chooses the layout of this lane's sub-array, and the lane's number in it. All lanes of the group call it.
+/// Chooses the layout of this lane's sub-array, and the lane's number in it: sets `r.map`, `r.first`, `r.position` and
+/// `r.log_align`. All lanes of the group call it, after `group_by_size`. No memory access.
 inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t max_row) {
     r.in_tail_rows = false;
     const std::uint32_t log = r.log_unit < r.log_turn ? choose_large_tile(r) : r.log_turn;
     if (r.in_tail_rows) {
         const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
+        // One sub-array of any width, since tail rows exclude `lane_ptr` in any case.
         r.map = lane_map::with_tail_rows(static_cast<tile>(log), lanes, r.most << r.log_unit);
         r.first = 0;
     } else {
@@ -134,11 +170,22 @@ inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t max_row)
     r.log_align = log_of_units(alignment > r.alignment ? alignment : r.alignment);
 }
 
-/// Places the sub-arrays one after the other, and ranks the lanes in that order. All lanes of a converged group call
-/// it.
+/// Places the sub-arrays one after the other, and ranks the lanes in that order: sets `r.offset`, `r.rank`, `r.after`
+/// and `r.total`. All lanes of a converged group call it. Cost: a reduction, a ballot and a shuffle for each sub-array.
 ///
 /// Without tail rows, sizes are multiples of alignments, and these are powers of two: with decreasing alignments there
 /// is no gap. Sub-arrays with tail rows follow after these.
+///
+///     key   16             15      10 9       5 4          0
+///           | no tail rows | log_align | leader | 31 - first |     the greatest key is placed next
+///
+/// Example: lanes 0 to 2 want about 9 KB, lanes 3 to 6 want 40 KB, with tiles of 4 B. All sub-arrays are aligned to 16
+/// B, so that the greater leader (3) comes first, then the smaller `first`. In units of 256 B:
+///
+///     sub-array   4 lanes of 40 KB | 2 lanes of 9 KB | 1 lane of 9 KB | total
+///     offset      0                | 640             | 712            | 748
+///     ranks       0 1 2 3          | 4 5             | 6              |
+///     after       0 0 0 640        | 640 712         | 748            |
 inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
     // A sort key: not 0, and different for each sub-array. Of one size, the widest sub-array comes first.
     std::uint32_t key = (r.in_tail_rows ? 0u : 1u << 16) | r.log_align << 10 |
@@ -155,6 +202,8 @@ inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
         const std::uint64_t align = std::uint64_t{1}
                                     << (log_align > chunk_unit_shift ? log_align - chunk_unit_shift : 0);
         r.total = (r.total + align - 1) & ~(align - 1);
+        // This lane was the last to be placed before. The sub-array that is placed now begins where the record's next
+        // entry says.
         if (key == 0 && r.rank + 1 == placed && !simt::mutation::is(fault::array_after)) {
             r.after = r.total;
         }
@@ -174,11 +223,12 @@ inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
 }
 
 /// Chooses where each lane's array lies, and the size of the chunk. Returns false if the chunk would be too large. All
-/// lanes of a converged group call it.
+/// lanes of a converged group call it. No memory access beyond the lane's own.
 ///
 /// A chunk smaller than a segment may begin at any leaf. If rows longer than 64 KiB need more alignment, the chunk
 /// takes a whole segment, provided that this is at most a quarter more than the request. Otherwise the sub-arrays are
-/// made narrower, so that no row exceeds 64 KiB.
+/// made narrower, so that no row exceeds 64 KiB. (32 lanes of 16 KiB with tiles of 4 KiB have rows of 128 KiB; a
+/// segment would be four times the request, and they get two sub-arrays of 16 lanes.)
 inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
     // Checked before the sizes are added, so that the sums cannot overflow.
     if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.max_slabs || r.bytes > max_chunk_bytes) != 0) {
@@ -189,6 +239,7 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
     place_arrays(r);
     const lane_mask beyond = simt::ballot(r.mask, std::uint64_t{1} << r.log_align > big_page_bytes);
     if (beyond != 0 && r.total < segment_bytes >> chunk_unit_shift) {
+        // In 32 bits: the chunk is under 2 MiB, and so is each lane's array.
         const std::uint32_t asked = simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes));
         if (std::uint64_t{asked} * 5 < segment_bytes * 4) {
             choose_map(r, big_page_bytes);
@@ -200,9 +251,11 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
 }
 
 /// Gets one chunk for the arrays of the group. Sets `r.block` to this lane's sub-array, or leaves it null and sets
-/// `r.why`. If there is no memory for the whole group, its halves try separately, as for blocks. All lanes of a
-/// converged group call it. Cost: as `acquire`; a few collectives for each sub-array; a few stores of metadata by each
-/// lane.
+/// `r.why`. If there is no memory for the whole group, its halves try separately, as for blocks, and so on down to
+/// single lanes. All lanes of a converged group call it; after a split, each half goes on by itself.
+///
+/// Errors: too_large, and those of `get_memory`. Cost: as `acquire`; a few collectives for each sub-array; a few stores
+/// of metadata by each lane.
 inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
         r.why = place_lanes(r) ? get_memory(r) : failure_reason::too_large;
@@ -212,7 +265,12 @@ inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     } while (split_group(r));
 }
 
-/// Finds the lane with number `position` in the sub-array that begins at `s.units` of the chunk found.
+/// Finds the lane with number `position` in the sub-array that begins at `s.units` of the chunk found: sets `s.block`
+/// to its rank, or `s.chunk` to `nothing` if no such array is in use. One lane calls it alone. Cost: up to ten loads.
+///
+/// Lanes of one sub-array have the same offset in the record, and offsets ascend. The binary search therefore finds the
+/// first rank of the sub-array; the position is added to it. With offsets 0 0 0 0 640 640 712, units 640 and position 1
+/// give rank 4 + 1 = 5.
 inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) {
     const chunk_blocks blocks = blocks_of(s.h, s.chunk);
     // If there are more lanes than possible, another thread has rewritten the record.
@@ -229,6 +287,7 @@ inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) 
         }
     }
     s.block = low + position;
+    // A position beyond the sub-array's lanes leads to another offset, and a second free to a bit that is clear.
     if (s.block >= lanes || blocks.offset(s.block) != s.units || (s.live >> s.block & 1) == 0) {
         s.chunk = block_search::nothing;
     }
@@ -236,7 +295,11 @@ inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) 
 
 /// Frees the array of the lane with number `position` in the sub-array that begins at the address. The last lane of a
 /// chunk puts its memory into the segment cache. Returns false if there is no such array in use. One lane calls it
-/// alone; it never waits. Cost: five to thirteen loads, one atomic.
+/// alone; it never waits for the host. Cost: up to fourteen loads, one atomic; for the last lane also the end of the
+/// chunk (`end_chunk`, `return_chunk`).
+///
+/// The order is that of a block's free (large/chunk_free.cuh): `live` is read before the rest of the record, because a
+/// record without live lanes may be in the process of being written for the next chunk.
 ORCHARD_INLINE bool free_lane(block_search& s, std::uint32_t position) {
     if (!is_in_heap(s)) {
         return false;

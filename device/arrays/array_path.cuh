@@ -2,7 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Allocation and freeing of one lane's interleaved array.
+/// Allocation and freeing of one lane's interleaved array: the calls that `heap_ref::allocate_array` and `free_array`
+/// make if the array is not known to be linear (heap_arrays_impl.cuh). Groups are formed here; array_layout.cuh has the
+/// layout of a group.
 
 #include "device/arrays/array_layout.cuh"
 #include "device/large/large_path.cuh"
@@ -13,7 +15,9 @@ namespace orchard::device {
 /// interleaved chunk takes whole leaves of 64 KiB.
 inline constexpr std::uint32_t least_interleaved_bytes = static_cast<std::uint32_t>(big_page_bytes / 4 * 3);
 
-/// Returns whether the group gets linear blocks. All lanes of a converged group call it.
+/// Returns true if the group gets linear blocks: a lane alone, which has nothing to alternate with; and a group that
+/// left the choice to the heap and asks for less than `least_interleaved_bytes` in all. All lanes of a converged group
+/// call it. Cost: a reduction, if the heap chooses.
 inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choice which) {
     if (r.mask == lane_mask{1} << simt::lane_id()) {
         return true;
@@ -21,23 +25,33 @@ inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choi
     if (which == layout::choice::interleaved) {
         return false;
     }
+    // Each lane counts up to the limit only, so that the sum of 32 lanes fits 32 bits.
     const std::uint32_t counted =
         r.bytes < least_interleaved_bytes ? static_cast<std::uint32_t>(r.bytes) : least_interleaved_bytes;
     return simt::reduce_add(r.mask, counted) < least_interleaved_bytes;
 }
 
 /// Gets a place for this lane's array of `bytes` > 0; converged lanes that want the same layout from this heap get
-/// theirs interleaved. Sets `place.linear` if a linear block is to be used instead. Any lanes call it.
+/// theirs interleaved. Sets `place.linear` if a linear block is to be used instead; otherwise `place.chunk` is the
+/// array's sub-array, or null after a failure, which is recorded. Any lanes call it, in any divergence.
+///
+/// Cost: a few collectives to form the groups, and `allocate_lanes`; after a shortage, it is repeated as long as blocks
+/// that the host has freed turn up.
 inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish,
                                          lane_place& place) {
     const lane_mask here = simt::converge();
+    // The tile: as asked for, but no smaller than an element. A heap that chooses for itself takes one element, 4 B at
+    // least.
     const std::uint32_t log_element = log_of_units(wish.element);
     const std::uint32_t log_asked =
         wish.how.which == layout::choice::interleaved ? log_of(wish.how.turn) : log_of(smallest_tile);
     const std::uint32_t log_turn = log_asked > log_element ? log_asked : log_element;
     constexpr std::uint32_t log_page = log_of(tile::k4);
-    // No element may lie in two rows.
+    // Sizes count in OS pages if the rest beyond whole tiles goes into tail rows. An element of more than an OS page
+    // would then lie in two rows, so that sizes count in whole tiles.
     const std::uint32_t log_unit = log_turn > log_page && log_element <= log_page ? log_page : log_turn;
+    // Two matches, as a lane may ask another heap: first the lanes of this heap, then those of them with the same
+    // layout.
     const std::uint32_t kind = static_cast<std::uint32_t>(wish.how.which) << 16 | log_turn << 8 | log_unit;
     const lane_mask of_heap = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state));
     lanes_request r{{h, sharing_lanes(h, simt::match(of_heap, kind)), bytes, wish.alignment}, log_turn, log_unit};
@@ -55,7 +69,11 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
     }
 }
 
-/// Frees one lane's array in a sub-array of `width` lanes. One lane calls it alone.
+/// Frees the array of the lane at `position` in a sub-array of `width` lanes that begins at `chunk`. If there is no
+/// such array, it records an invalid free and changes nothing. One lane calls it alone. Cost: `free_lane`.
+///
+/// The record numbers lanes in their own order, while a `lane_array` knows the lane's position in the rows; `lane_at`
+/// turns one into the other (uvm/geometry/lane_order.hpp).
 inline ORCHARD_NOINLINE void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width,
                                                 std::uint32_t position) {
     block_search s(h, chunk);

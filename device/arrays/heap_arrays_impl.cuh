@@ -5,13 +5,23 @@
 #include "device/heap_ref.cuh"
 #include "device/slow_paths.cuh"
 
-/// The implementation of `heap_ref::allocate_array` and `heap_ref::free_array`.
+/// The implementation of `heap_ref::allocate_array` and `heap_ref::free_array`:
+///
+///     allocate_array   linear is wanted               malloc, or aligned_alloc above 16 B
+///                      otherwise: slow::place_array   array_path.cuh; it may choose linear for a small group
+///     free_array       the map is that of linear      free
+///                      otherwise                      slow::free_array_of_lane, array_path.cuh
+///
+/// The functions are templates of the heap's type, so that `published_ref` has the same arrays.
 namespace orchard {
 
 namespace device {
 
-/// Returns an array of `count` elements from `heap`; implements `heap_ref::allocate_array` for every type with that
-/// interface.
+/// Returns an array of `count` elements from `heap`, or an empty one; implements `heap_ref::allocate_array` for every
+/// type with that interface. Any lanes call it, in any divergence.
+///
+/// Errors: too_large if `count` * `sizeof(T)` overflows; those of `malloc` and of `place_array`. All are recorded for
+/// the host; a count of 0 is no error.
 template <class T, class Heap>
 ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t count, layout how) {
     static_assert(fits_tiles<T>, "sizeof(T) must be a power of two, at most 64 KiB: pad it, with alignas");
@@ -24,6 +34,7 @@ ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t cou
         slow::record_failure(*h.self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
         return {};
     }
+    // `h.arrays` is the heap's option. If that is `automatic` too, `place_array` chooses by the size of the group.
     const layout wanted = how.which == layout::choice::automatic ? h.arrays : how;
     if (wanted.which != layout::choice::linear) {
         lane_place at;
@@ -32,11 +43,13 @@ ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t cou
             return at.chunk != nullptr ? lane_array<T>(at.chunk, at.map, at.position, count) : lane_array<T>();
         }
     }
+    // Linear: `malloc` aligns to 16 B, which is enough for most types.
     void* const p = alignof(T) <= lane_alignment ? heap.malloc(bytes) : heap.aligned_alloc(alignof(T), bytes);
     return p != nullptr ? lane_array<T>::linear(static_cast<T*>(p), count) : lane_array<T>();
 }
 
-/// Frees an array of `heap`; implements `heap_ref::free_array` for every type with that interface.
+/// Frees an array of `heap`; implements `heap_ref::free_array` for every type with that interface. Any lanes call it;
+/// each frees its own array.
 template <class T, class Heap>
 ORCHARD_FN void free_array_of(const Heap& heap, const lane_array<T>& a) {
     if (a.empty()) {

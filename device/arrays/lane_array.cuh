@@ -3,6 +3,15 @@
 #pragma once
 
 /// `lane_array`: the array of one lane in a warp chunk of any layout, with its size.
+///
+/// The address of element i of the lane at position l, in a chunk of W lanes with tiles of g = 2^t bytes, is
+///
+///     chunk + l * g + i * size + floor(i / per tile) * (W - 1) * g          per tile = g / size
+///
+/// which is the formula of uvm/geometry/layout.hpp, written so that the terms of l, g and W are computed once for a
+/// loop. Example: W = 4, tiles of 16 B, elements of 4 B, position 2, element 5: 2 * 16 + 5 * 4 + 1 * 3 * 16 = 100 bytes
+/// from the chunk's beginning. (Byte 20 of the lane lies in row 1, which begins at 64, in the third tile, at byte 4 of
+/// it.)
 
 #include <concepts>
 #include <cstddef>
@@ -19,7 +28,8 @@
 
 namespace orchard {
 
-/// Contiguous elements of an array: the rest of a tile, or of a linear array.
+/// Contiguous elements of an array: the rest of a tile, or of a linear array. In it, elements are reached as with a
+/// plain pointer, also by vector loads. It stays valid as long as the array's memory is allocated.
 template <class T>
 struct tile_span {
     T* data;
@@ -54,7 +64,10 @@ public:
 
     /// Creates an empty array.
     lane_array() = default;
-    /// Creates the array of `size` elements of the lane at `position` of the chunk that begins at `chunk`.
+    /// Creates the array of `size` elements of the lane at `position` of the chunk that begins at `chunk`. No memory is
+    /// accessed, so that any number of lanes may view the same array. The checked build ends the kernel if `position`
+    /// is not below the map's width, if an element is larger than a tile, or if the tail rows hold fewer than `size`
+    /// elements.
     ORCHARD_INLINE lane_array(void* chunk, lane_map map, std::uint32_t position, std::uint64_t size)
         : chunk_{reinterpret_cast<std::uint64_t>(chunk)},
           size_{size},
@@ -71,7 +84,8 @@ public:
         ORCHARD_ASSERT(pages_ == 0 || size <= std::uint64_t{pages_} * os_page_bytes / sizeof(T),
                        "orchard: lane_array: more elements than the chunk has room for");
     }
-    /// Returns an array of the `size` contiguous elements from `first` on.
+    /// Returns an array of the `size` contiguous elements from `first` on. Plain `malloc` memory can thus be passed to
+    /// code that takes a `lane_array`.
     static ORCHARD_INLINE lane_array linear(T* first, std::uint64_t size) {
         return {const_cast<std::remove_cv_t<T>*>(first), lane_map::linear(), 0, size};
     }
@@ -82,23 +96,29 @@ public:
 
     /// Returns the number of elements.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return size_; }
+    /// Returns true for an array without elements, as `allocate_array` returns after a failure.
     [[nodiscard]] ORCHARD_INLINE bool empty() const { return size_ == 0; }
-    /// Returns where the chunk begins.
+    /// Returns where the chunk begins; for an array from a heap, where the lane's sub-array begins.
     [[nodiscard]] ORCHARD_INLINE void* chunk() const { return reinterpret_cast<void*>(chunk_); }
+    /// Returns the tile, the width and the tail rows of the chunk.
     [[nodiscard]] ORCHARD_INLINE lane_map map() const { return {pages_, row_tile_, width_}; }
+    /// Returns the lane's position in the rows of the chunk.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const { return position_; }
 
+    /// Returns element `i` < `size()`. No memory access: the address is computed.
     template <std::integral Index>
     ORCHARD_INLINE T& operator[](Index i) const {
         ORCHARD_ASSERT(static_cast<std::uint64_t>(i) < size_, "orchard: lane_array: an index out of bounds");
         return simt::touched(*address_of(i));
     }
 
+    /// Iterators use 64-bit indices and carry a copy of the array; a loop over a 32-bit index or over tiles is cheaper.
     [[nodiscard]] ORCHARD_INLINE iterator begin() const { return {*this, 0}; }
     [[nodiscard]] ORCHARD_INLINE iterator end() const { return {*this, size_}; }
 
     /// Returns a pointer to the first element if a `lane_ptr` can represent the array, else null. It can if W = 1, or
-    /// if W is a power of two, the chunk begins at a multiple of a row, and there are no tail rows.
+    /// if W is a power of two, the chunk begins at a multiple of a row, and there are no tail rows. Arrays from a heap
+    /// meet this unless they have tail rows.
     [[nodiscard]] ORCHARD_INLINE lane_ptr<T> data() const {
         if (width_ == 1) {
             return lane_ptr<T>::linear(simt::global_pointer<T>(chunk_));
@@ -109,7 +129,8 @@ public:
         return lane_ptr<T>::from_address(address_of(0), row_tile_, floor_log(width_));
     }
 
-    /// Returns the elements from `index` < `size()` on that are contiguous with it.
+    /// Returns the elements from `index` < `size()` on that are contiguous with it: to the end of its tile, or of the
+    /// array. With 4 elements in a tile and 10 in the array, index 5 gives elements 5 to 7, index 9 gives element 9.
     [[nodiscard]] ORCHARD_INLINE tile_span<T> span_at(std::uint64_t index) const {
         ORCHARD_ASSERT(index < size_, "orchard: lane_array: an index out of bounds");
         const std::uint64_t left = size_ - index;
@@ -122,7 +143,7 @@ public:
     }
 
     /// Calls `act(tile_span<T>)` for each piece of the array, in order. A piece is a whole tile; the last one may be
-    /// shorter.
+    /// shorter. A linear array is one piece.
     template <class Act>
     ORCHARD_INLINE void for_each_tile(Act act) const {
         for (std::uint64_t i = 0; i < size_;) {
@@ -133,6 +154,8 @@ public:
     }
 
 private:
+    /// Returns the address of element `i`. Both branches compute the same formula with different tiles. The tile of
+    /// full rows does not depend on `i`, so that a loop over them has most of the formula computed once.
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE T* address_of(Index i) const {
         if (in_full_rows(i)) {
@@ -142,6 +165,10 @@ private:
     }
     /// Returns where element `i` would be if all rows had tile `t`. In a loop, the compiler computes what depends on
     /// `t` only once.
+    ///
+    /// This is right in tail rows as well. A tail row with tile `t` begins at a byte of each lane that is a multiple of
+    /// `t`, because larger tiles precede it. The rows before it therefore take as much of the chunk as rows with tile
+    /// `t` would.
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE T* address_in_rows(tile t, Index i) const {
         constexpr std::uint32_t size = sizeof(T);
@@ -162,6 +189,10 @@ private:
             return static_cast<std::uint32_t>(i) < static_cast<std::uint32_t>(full < most ? full : most);
         }
     }
+    /// Returns the tile of element `i`, which may lie in a tail row, from its OS page (`lane_map::tile_of_page`). With
+    /// 84 KiB a lane (21 pages, binary 10101) and tiles of 64 KiB: page 3 (00011) differs from 21 in bit 4 first: 16
+    /// pages, a full row. Page 17 (10001) differs in bit 2: 4 pages, 16 KiB. Page 20 (10100) differs in bit 0: 1 page,
+    /// 4 KiB.
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE tile tile_in_tail(Index i) const {
         // Elements larger than an OS page never lie in tail rows.
@@ -177,7 +208,8 @@ private:
     std::uint8_t position_ = 0;
 };
 
-/// Visits the elements in order.
+/// Visits the elements in order. A forward iterator: `++` adds 1 to an index, and `*` computes the address anew.
+/// Compare only iterators of the same array.
 template <class T>
 class lane_array<T>::iterator {
 public:

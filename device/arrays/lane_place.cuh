@@ -2,7 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The request of one lane for an interleaved array, and the place that its array gets.
+/// The request of one lane for an interleaved array, and the place that its array gets. These two structs pass between
+/// the inlined calls of `heap_ref` and the slow path behind them (slow_paths.cuh). They have a file of their own
+/// because the host build includes their declarations without that path.
 
 #include <cstdint>
 
@@ -17,12 +19,16 @@ struct lane_wish {
     std::uint32_t alignment;  ///< alignment of an element in bytes
 };
 
-/// The place of a lane's array.
+/// The place of a lane's array. Three results are possible: `linear` is set; `chunk` is an address; or, after a
+/// failure, neither.
+///
+///     chunk       | tile of lane 0 | tile of lane 1 | ... one row ... | tile of lane 0 | ...        map.width lanes
+///                                    ^ position 1 of the first row
 struct lane_place {
-    void* chunk = nullptr;  ///< where the array's sub-array begins; null: there is none
-    lane_map map{};
-    std::uint32_t position = 0;
-    bool linear = false;  ///< a linear block is to be used instead, which is not allocated yet
+    void* chunk = nullptr;       ///< where the array's sub-array begins; null: there is none
+    lane_map map{};              ///< tile and width of the sub-array
+    std::uint32_t position = 0;  ///< position of the lane in the rows of the sub-array
+    bool linear = false;         ///< a linear block is to be used instead, which is not allocated yet
 };
 
 }  // namespace orchard::device

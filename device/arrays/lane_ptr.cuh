@@ -16,7 +16,15 @@
 /// address.
 ///
 /// `+ n` must carry from the byte in the tile to the row, past the lane's position. For this, the bits of the position
-/// are set to 1 before the addition, so that a carry runs through them, and restored afterwards.
+/// are set to 1 before the addition, so that a carry runs through them, and restored afterwards. Example: W = 4, tiles
+/// of 16 B, elements of 4 B, a chunk at 0x1000. Element 7 of the lane at position 2 is the last one of its tile in row
+/// 1:
+///
+///                      row  position  byte
+///     0x106c           1    10        1100      element 7
+///     set to 1         1    11        1100
+///     + 4              10   00        0000      the carry has raised the row
+///     restored         10   10        0000      0x10a0: element 8, in row 2
 
 #include <compare>
 #include <concepts>
@@ -47,6 +55,10 @@ inline constexpr bool fits_tiles = (sizeof(T) & (sizeof(T) - 1)) == 0 && sizeof(
 
 /// Returns the address `index` elements after `from` in a lane's tiles: adds the size of these elements and, for each
 /// whole tile, the tiles of the other lanes (AlignMalloc's equation (2)). The caller handles a carry out of the tile.
+///
+/// Example: W = 4, tiles of 16 B, elements of 4 B. 9 elements are 36 B, and two whole tiles among them, each with 3
+/// tiles of other lanes: (9 & ~3) * 12 = 96 B. The sum is two rows of 64 B and one element. Negative indices work
+/// likewise: -1 is -4 B and (-1 & ~3) * 12 = -48 B, one row back and three elements on.
 ///
 /// 32-bit indices are multiplied as such, which takes one GPU instruction instead of four.
 /// @param in_tile  elements of a tile, minus 1
@@ -119,7 +131,8 @@ public:
                                     std::uint64_t{log_width} << device::lane_width_shift;
         return result;
     }
-    /// Returns a pointer that steps like a plain pointer.
+    /// Returns a pointer that steps like a plain pointer: with one lane, the field of the position is empty. Null for
+    /// null.
     static ORCHARD_INLINE lane_ptr linear(T* address) { return from_address(address, largest_tile, 0); }
 
     /// Returns the pointer that has these `bits()`, for passing it through a shuffle or an atomic word.
@@ -220,10 +233,12 @@ private:
         // Not log_tile(): `bit_range` ignores the bits above the first operand's width.
         return simt::bit_range(static_cast<std::uint32_t>(bits_ >> device::lane_address_bits), log_width());
     }
+    /// Returns `stepped` with the lane's position as it was before the step.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t put_back(std::uint64_t stepped) const {
         return (stepped & ~field()) | (bits_ & field());
     }
-    /// Returns `from`, which is `bits_` with or without the tag, moved by n elements.
+    /// Returns `from`, which is `bits_` with or without the tag, moved by n elements, which may be negative. A tag
+    /// stays as it is, since an address within the array does not carry into it.
     template <std::integral Index>
     [[nodiscard]] ORCHARD_INLINE std::uint64_t moved(std::uint64_t from, Index n) const {
         static_assert(device::fits_tiles<T>);
@@ -232,7 +247,9 @@ private:
         const std::uint32_t gap = ((std::uint32_t{1} << log_width()) - 1) * size;
         return put_back(device::advance<size>(from | field(), n, in_tile, gap));
     }
-    /// Returns the element's offset among its lane's bytes, plus a constant that is the same for the whole array.
+    /// Returns the element's offset among its lane's bytes, plus a constant that is the same for the whole array. The
+    /// field of the lane's position is cut out: the row moves down to its place. The difference of two such offsets is
+    /// a number of bytes of the lane, hence the difference of two pointers.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t lane_offset() const {
         const std::uint64_t address = bits_ & device::lane_address_mask;
         const std::uint64_t in_tile = (std::uint64_t{1} << log_tile()) - 1;

@@ -6,6 +6,15 @@
 /// uvm/geometry/mailbox.hpp defines the layout of all words and the states of a slot; docs/protocol.md describes the
 /// protocol.
 ///
+/// A group's call, with the files of its phases:
+///
+///     post.cuh    claim a slot -> take a ticket -> write the request's word into host memory
+///                   all slots in use: act as poller, and try again until the deadline
+///     wait.cuh    look: is the ring's lease free? Then be poller for a turn (poller.cuh)
+///                 poll: read the slot in device memory, pause; look again at intervals
+///                   response there: take it, free the slot
+///                   deadline passed: leave the slot to the poller that delivers later; the reason is the result
+///
 /// All lanes of a converged group (`mask`) call each function, unless its comment says otherwise; the lowest lane acts
 /// for all. A `Completion` is called as `completion(response_status, mailbox::grant&)` for each response without a
 /// waiter. Any lanes call it, alone or together; it must not wait and must not use collectives.
@@ -30,7 +39,9 @@ using mailbox::response;
 using mailbox::response_status;
 using mailbox::slot_word;
 
-/// What a group keeps of a request that it sent.
+/// The part of a sent request that its group keeps: the slot in which the response arrives, and the tag that tells this
+/// use of the slot from earlier ones. `count` and `leaves` are kept because a response to an exact request does not
+/// repeat them (`mailbox::granted_by`). All lanes of the group have the same values.
 struct ticket {
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
@@ -39,7 +50,8 @@ struct ticket {
     failure_reason failure = failure_reason::none;  ///< why nothing was posted
 };
 
-/// The end of a wait: `failure` is `none` if and only if `result` is a response.
+/// The end of a wait: `failure` is `none` if and only if `result` is a response. A response may still be a rejection;
+/// its status says so.
 struct outcome {
     response result;
     failure_reason failure = failure_reason::none;
@@ -52,6 +64,14 @@ class mailbox_client;
 
 /// A group's turn as poller of one ring. A turn is a sequence of rounds; each round reads responses from the cursor on,
 /// delivers them, and moves the cursor.
+///
+/// Each lane has its own copy. In a round, the lane of rank r in a group of W lanes holds the responses r, W + r, 2 W +
+/// r, ... after the cursor. Neighbouring lanes thus read neighbouring words, and each read is one access to consecutive
+/// host memory:
+///
+///     W = 4, deep = 2, cursor = 100     rank      0    1    2    3
+///                                       words[0]  100  101  102  103
+///                                       words[1]  104  105  106  107
 struct poller_turn {
     static constexpr std::uint32_t no_slot = 0xffffffffu;
 
@@ -66,15 +86,15 @@ struct poller_turn {
     std::uint64_t mine;    ///< the group's own response; 0: not found yet
     std::uint64_t poller;  ///< the poller word as last seen
     // The state between the phases of a round.
-    std::uint64_t lease;  ///< the poller word that this group wrote when it took the lease; 0: it has no lease
-    std::uint64_t cursor;
-    std::uint64_t posted;
-    bool served;          ///< the group's own response was in its slot when this round began
-    std::uint32_t deep;   ///< words that each lane reads in this round
-    std::uint32_t ready;  ///< responses found in this round, without a gap
-    std::uint32_t round;
-    std::uint32_t for_others;
-    bool last;
+    std::uint64_t lease;   ///< the poller word that this group wrote when it took the lease; 0: it has no lease
+    std::uint64_t cursor;  ///< position in the ring of the first response not delivered yet
+    std::uint64_t posted;  ///< requests of this ring that were posted when this round began; the leader's copy counts
+    bool served;           ///< the group's own response was in its slot when this round began
+    std::uint32_t deep;    ///< words that each lane reads in this round
+    std::uint32_t ready;   ///< responses found in this round, without a gap
+    std::uint32_t round;   ///< number of rounds so far
+    std::uint32_t for_others;            ///< number of rounds since the group's own response was found
+    bool last;                           ///< the lease is given up at the end of this round
     std::uint32_t at;                    ///< index in `words` of the response that this lane delivers
     std::uint32_t others;                ///< a bit for each response from `at` on without a waiter
     std::uint64_t handed;                ///< the response that goes to the completion
@@ -93,17 +113,18 @@ struct poller_turn {
     }
 };
 
-/// A request that is to be posted.
+/// A request that is to be posted, and the state of its search for a free slot. Only the leader searches, so that only
+/// its copies of `attempt`, `made.slot` and `made.tag` advance; `try_post` then copies the result to all lanes.
 struct posting {
     mailbox::request request;
     std::uint64_t packed;  ///< the request's word, without slot and tags
-    bool unattended;
+    bool unattended;       ///< no group waits for the response; its poller passes the grant to the completion
     /// Numbers the attempts to find a free slot. It is not reset between requests, as the slots of earlier requests may
     /// still be in use.
     std::uint32_t attempt = 0;
     std::uint64_t progress;     ///< responses delivered, as last seen while all slots were in use
     std::uint64_t progress_at;  ///< time when `progress` last changed; 0: not read yet
-    ticket made;
+    ticket made;                ///< the result: the request's ticket, or the reason why there is none
 
     ORCHARD_FN void begin(const mailbox::request& what, bool without_waiter) {
         request = what;
@@ -113,20 +134,22 @@ struct posting {
     }
 };
 
-/// A group's wait for its response.
+/// A group's wait for its response. It keeps three times. `changed_at` decides when the ring's poller is taken for
+/// stopped. `progress_at` begins the deadline: any response delivered in this ring is progress, so that a long queue
+/// before the group's own response is no failure. `next_check` is when the group looks at the lease again.
 struct watch {
-    std::uint64_t poller;       ///< time when it last changed
-    std::uint64_t changed_at;   ///< time when its cursor last moved
-    std::uint64_t progress_at;  ///< when its cursor last moved
-    std::uint64_t next_check;
+    std::uint64_t poller;            ///< the ring's poller word as last seen
+    std::uint64_t changed_at;        ///< time when that word last changed: cursor, epoch or lease
+    std::uint64_t progress_at;       ///< time when its cursor last moved
+    std::uint64_t next_check;        ///< time of the next look at the lease
     std::uint64_t heartbeat_before;  ///< the heartbeat at half of the deadline
-    std::uint64_t heartbeat_at;
-    std::uint64_t delivered;  ///< the slot's word, once it holds the response
-    std::uint32_t pause_ns;
-    bool looked;        ///< the lease was checked at least once
-    bool just_checked;  ///< the lease was checked, and the slot was not polled since
-    bool half_time;
-    failure_reason failure;
+    std::uint64_t heartbeat_at;      ///< time when that was read
+    std::uint64_t delivered;         ///< the slot's word, once it holds the response
+    std::uint32_t pause_ns;          ///< pause between two polls of the slot
+    bool looked;                     ///< the lease was checked at least once
+    bool just_checked;               ///< the lease was checked, and the slot was not polled since
+    bool half_time;                  ///< half of the deadline has passed without progress, and the heartbeat was read
+    failure_reason failure;          ///< why the wait ended without a response; none while it lasts
 
     ORCHARD_FN void begin() {
         looked = false;
@@ -138,13 +161,16 @@ struct watch {
     }
 };
 
-/// For a group that acts as poller repeatedly: each ring's poller word as last seen, and since when it has not changed.
+/// For a group that acts as poller repeatedly: each ring's poller word as last seen, and since when it has not changed
+/// (0: not seen yet). Without this, a group that only delivers could not tell a stopped poller from one at work.
 struct rounds_seen {
     std::uint64_t poller[mailbox::max_pollers];
     std::uint64_t since[mailbox::max_pollers];
 };
 
-/// The state of a group's call to the host. Each phase gets a reference to all of it, which takes one register.
+/// The state of a group's call to the host. Each phase gets a reference to all of it, which takes one register. The
+/// parts are used one after the other, and `turn` by two of them: as poller while the group searches a slot, and while
+/// it waits.
 struct rpc_context {
     const mailbox_client* box;
     simt::lane_mask mask;
@@ -164,13 +190,17 @@ struct rpc_context_with : rpc_context {
         : rpc_context{b, m}, completion{s} {}
 };
 
-/// The device's view of one mailbox; passed by value.
+/// The device's view of one mailbox; passed by value. Its functions change only what its pointers lead to, so that all
+/// kernels share one constant copy in the `heap_view`.
 class mailbox_client {
 public:
+    // The words that both sides share, the words in device memory, and the numbers of slots and pollers.
     mailbox::host_part host;
     mailbox::device_part* device = nullptr;
     mailbox::shape shape;
+    /// The deadline (`request_timeout`): how long a wait lasts without progress that the waiting group can observe.
     std::uint64_t timeout_ns = 10'000'000'000;
+    /// The time after which another group takes the lease of a poller whose word has not changed.
     std::uint64_t lost_after_ns = poller::lost_after_ns;
     /// The time for which device threads rely on a noted rejection before they check it again.
     static constexpr std::uint64_t look_again_after_ns = 20'000;
@@ -181,21 +211,26 @@ public:
     ///
     /// Errors: closing, service_not_responding or commit_blocked, at once, if this is known; service_not_responding if
     /// no slot became free (unattended: if none was free). Cost: three atomics on device memory, one without a used
-    /// result, and one word written to host memory.
+    /// result, a load of the noted reason (`known_rejection`), and one word written to host memory.
     template <class Completion>
     ORCHARD_FN ticket post(simt::lane_mask mask, mailbox::request request, bool unattended,
                            Completion completion) const;
 
-    /// Waits for the response to `r`, and acts as poller if its ring has none.
+    /// Waits for the response to `r`, and acts as poller if its ring has none. Each posted ticket needs exactly one
+    /// wait, unless its request is unattended: the wait frees the slot, or leaves it to a poller.
     ///
     /// Errors: commit_blocked or service_not_responding at the deadline. The slot is then unattended, and a late grant
     /// goes to `completion`. Cost: polls one word of device memory; at most one group for each ring reads host memory
     /// at a time.
+    ///
+    /// One lane acquires what the service released with the response. If other lanes use the granted memory or its
+    /// metadata, the caller makes a barrier (`sync`) first.
     template <class Completion>
     ORCHARD_FN outcome wait(simt::lane_mask mask, ticket r, Completion completion) const;
 
     /// Delivers the responses that have arrived, in each ring without a poller. It never waits. For a group that has
-    /// posted unattended requests.
+    /// posted unattended requests: if no group waits in a ring, its responses stay there, and their slots in use, until
+    /// some group calls this.
     template <class Completion>
     ORCHARD_FN void poller_round(simt::lane_mask mask, Completion completion) const {
         rpc_context_with<Completion> e{this, mask, completion};
@@ -207,12 +242,16 @@ public:
     /// a clock read, and one word of host memory if no lane has checked the note for `look_again_after_ns`.
     [[nodiscard]] ORCHARD_FN failure_reason known_rejection(std::uint64_t leaves) const;
 
-    /// Returns the number of requests whose response has not been delivered; a snapshot.
+    /// Returns the number of requests whose response has not been delivered; a snapshot, as its words are read one
+    /// after the other while other groups change them. Any lane may call it alone. Cost: one load, and one for each
+    /// ring.
     [[nodiscard]] ORCHARD_FN std::uint64_t in_flight() const {
         const std::uint64_t done = delivered();
         return poller_word::flying(device->ticket.word.load<simt::order::relaxed>(), done);
     }
-    /// Returns the number of responses delivered so far, modulo 2^40.
+    /// Returns the number of responses delivered so far, modulo 2^40: the sum of the rings' cursors. Compare it with
+    /// other counts by `poller_word::flying`, or for equality. Any lane may call it alone. Cost: one load for each
+    /// ring.
     [[nodiscard]] ORCHARD_FN std::uint64_t delivered() const {
         std::uint64_t done = 0;
         ORCHARD_NO_UNROLL
@@ -224,13 +263,14 @@ public:
 
     // The same for callers that keep the rpc context themselves, and use it for several requests and several mailboxes.
 
-    /// Posts `e.post.request`; the ticket is `e.post.made`.
+    /// Posts `e.post.request`, which `e.post.begin` has set; the ticket is `e.post.made`.
     template <class Completion>
     ORCHARD_FN static void post(rpc_context_with<Completion>& e);
-    /// Waits for the response to `e.post.made`.
+    /// Waits for the response to `e.post.made`. Overwrites `e.turn` and `e.wait`.
     template <class Completion>
     ORCHARD_FN static outcome wait(rpc_context_with<Completion>& e);
-    /// Acts as poller of each ring for one round, if the ring has no poller.
+    /// Acts as poller of each ring for one round, if the ring has no poller. Overwrites `e.turn`, so that a group calls
+    /// it only between its own requests, or while it searches a slot.
     template <class Completion>
     ORCHARD_FN static void go_round(rpc_context_with<Completion>& e);
     /// The same for a group that calls it repeatedly (`e.seen`). It also takes over the lease of a stopped poller,
@@ -238,7 +278,12 @@ public:
     template <class Completion>
     ORCHARD_FN static void go_round_again(rpc_context_with<Completion>& e);
 
-    /// Acknowledges the response to `r`: frees its slot. One lane calls it alone.
+    /// Acknowledges the response to `r`: frees its slot. One lane calls it alone. Cost: one store.
+    ///
+    /// A plain store suffices. The response has been taken (or no request was sent), so that nothing is lost if the
+    /// store overwrites a second delivery of it by another poller. `pending` stays set until the store, so that the
+    /// `fetch_or` of a group that searches a slot changes nothing. The tag is raised, so that a delivery of the same
+    /// response after the store does not match the slot's next use. Relaxed: the slot carries nothing but its own word.
     ORCHARD_FN void finish(ticket r) const {
         if (!simt::mutation::is(simt::mutation::fault::acknowledgement)) {
             device->slots()[r.slot].store<simt::order::relaxed>(slot_word::idle((r.tag + 1) & shape.tag_mask()));

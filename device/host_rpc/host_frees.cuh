@@ -11,7 +11,8 @@
 namespace orchard::device {
 
 /// Frees the next block that the host has freed; returns false if there is none. One lane calls it alone. The heap's
-/// policy must be the default. Defined in device/free_alone.cuh, which includes everything that frees.
+/// policy must be the default. Defined in device/free_alone.cuh, which includes everything that frees. Cost: two loads
+/// if there is none; otherwise that of `take` and of a free by one lane.
 ORCHARD_FN bool apply_host_free(const heap_view& h);
 
 /// Frees the blocks that the host has freed until the ring is empty, and waits up to `reclaim_patience_ns` for other
@@ -22,8 +23,9 @@ inline ORCHARD_NOINLINE bool free_for_host(const heap_view& h, std::uint64_t* se
     ORCHARD_NO_UNROLL
     while (apply_host_free(h)) {
     }
-    // `freed` is acquired, so that the caller sees the pages freed before (pairs with the release in
-    // `apply_host_free`).
+    // Another lane may have taken a block and not freed it yet. Its page is missing to this request, which must not
+    // fail for that reason; hence the wait. `freed` is acquired, so that the caller sees the pages freed before (pairs
+    // with the release in `apply_host_free`).
     const std::uint64_t taken = ring.taken.load<simt::order::relaxed>();
     std::uint64_t freed = ring.freed.load<simt::order::acquire>();
     const std::uint64_t began = simt::clock_ns();

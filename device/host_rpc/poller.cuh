@@ -5,9 +5,20 @@
 /// Being poller of a response ring: a group takes the lease, and in each round reads responses, delivers them, and
 /// moves the cursor.
 ///
+///     poller word             what happens                                     function
+///     {0, e, c}               no poller
+///     {1, e, c}               a group has the lease                            take_lease
+///     {1, e, c + n}           n responses delivered                            move_cursor
+///     {0, e + 1, c + n}       the lease is given up after the last round       move_cursor
+///     {1, e + 1, c + n}       taken over: the word stood still for too long    take_lease of another group
+///
+///     response ring           | delivered | n ready | gap | perhaps more |     c mod length: the first that is not
+///                                         ^ c       ^ c + n                    delivered
+///
 /// The poller word {held, epoch, cursor} holds the lease. Delivery is idempotent, since a slot's tag tells its uses
 /// apart, so that another group may take over the lease at any time. The epoch keeps a former poller from changing the
-/// word afterwards. All lanes of the group call each function, unless its comment says otherwise.
+/// word afterwards: each of its compare-and-swaps expects its own epoch. All lanes of the group call each function,
+/// unless its comment says otherwise.
 
 #include "device/host_rpc/client.cuh"
 
@@ -17,8 +28,13 @@ namespace mutation = simt::mutation;
 
 namespace poller {
 
-/// Takes the lease of the ring if it is free, or if the poller word is still `e.turn.lost`. Returns whether it did.
-/// Relaxed: the responses themselves carry the order.
+/// Returns true if the group has the lease now: the lease was free, or the poller word was still `e.turn.lost`. Sets
+/// `e.turn.poller` to the word found, and begins the turn. Cost: a load (none with `e.turn.eager`), an atomic if the
+/// lease is available, two shuffles.
+///
+/// Relaxed: the word carries nothing but itself, and the responses carry their own order. Of several groups, one gets
+/// the lease: `fetch_or` tells it that `held` was clear, or its compare-and-swap finds the lost word. A group that took
+/// over has raised the epoch, so that the same lost word does not come back.
 inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     std::uint64_t word = 0;
     std::uint64_t lease = 0;
@@ -26,6 +42,7 @@ inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
         auto& poller = e.box->device->poller[e.turn.ring].word;
         word = e.turn.eager ? 0 : poller.load<simt::order::relaxed>();
         if ((word & poller_word::held) == 0) {
+            // If another group was faster, this sets a bit that is set already, and the word found says so.
             word = poller.fetch_or<simt::order::relaxed>(poller_word::held);
             lease = (word & poller_word::held) == 0 ? word | poller_word::held : 0;
         } else if (word == e.turn.lost) {
@@ -44,7 +61,11 @@ inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
 }
 
 /// Reads the response ring from the cursor on: `e.turn.deep` words a lane, in flight together, neighbouring lanes at
-/// neighbouring words. A single word is acquired by its load; for several words, `end_reading` makes a fence.
+/// neighbouring words (drawn at `poller_turn`). Cost: that many loads of host memory a lane, and one or two loads of
+/// device memory. A single word is acquired by its load; for several words, `end_reading` makes a fence, since several
+/// acquiring loads would wait for each other.
+///
+/// The index is taken from the low 32 bits of the cursor: the length of a ring is a power of two of at most 2^15.
 inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
@@ -75,8 +96,13 @@ inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
     e.turn.served = (own & slot_word::answered) != 0;
 }
 
-/// Counts the responses of the batch up to the first gap: `e.turn.ready`. At most as many count as the ring may owe
-/// (`responses_owed`).
+/// Counts the responses of the batch up to the first gap: `e.turn.ready`, the same in all lanes. The service writes the
+/// ring in order, but the loads of a batch may see a later word and miss an earlier one. Cost: a ballot for each word
+/// of a lane.
+///
+/// A word is new if its lap tag is that of its position. At most as many count as the ring may owe (`responses_owed`).
+/// The ring has room for the responses owed and for one batch of that length above the cursor; in a small mailbox, 128
+/// words would be more than the whole ring.
 inline ORCHARD_NOINLINE void count_ready(rpc_context& e) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
     auto index = static_cast<std::uint32_t>(simt::rank_in(e.mask));
@@ -88,13 +114,16 @@ inline ORCHARD_NOINLINE void count_ready(rpc_context& e) {
                            (mutation::is(mutation::fault::lap_tag) && word != 0)) &&
                           index < e.box->shape.responses_owed();
         const simt::lane_mask missing = e.mask & ~simt::ballot(e.mask, here);
+        // All W words of this row are there, or only those of the lanes below the lowest lane that misses its word.
         ready += missing == 0 ? width
                               : static_cast<std::uint32_t>(simt::popcount(e.mask & ((missing & (~missing + 1)) - 1)));
     }
     e.turn.ready = ready;
 }
 
-/// Removes from the batch what is behind a gap, and the group's own response. Returns whether the latter was there.
+/// Returns true if the group's own response was in the batch: it is then in `e.turn.mine`, in all lanes. Removes from
+/// the batch the words behind a gap, and the own response, which needs no delivery. A word of 0 stands for nothing to
+/// deliver; no response is 0, since no status is. Cost: a ballot; a shuffle if it was there.
 inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     std::uint64_t mine = 0;
     auto index = static_cast<std::uint32_t>(simt::rank_in(e.mask));
@@ -116,7 +145,11 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     return holder != 0;
 }
 
-/// Decides whether this round is the last, and makes the batch ready for delivery.
+/// Decides whether this round is the last (`e.turn.last`), and makes the batch ready for delivery.
+///
+/// The round is the last if the turn is over, if no response of this ring is under way, or if the group has its own
+/// response and has served other groups for `rounds_for_others` rounds. `posted` may be an old value; a poller that
+/// leaves too early is replaced by the next group that looks at the lease.
 inline ORCHARD_NOINLINE void end_reading(rpc_context& e, bool took_own) {
     poller_turn& t = e.turn;
     const bool any = poller_word::flying(from_leader(e.mask, t.posted), t.cursor + t.ready) != 0;
@@ -131,9 +164,13 @@ inline ORCHARD_NOINLINE void end_reading(rpc_context& e, bool took_own) {
     }
 }
 
-/// Delivers `at_once` responses from `e.turn.at` on, with their atomics in flight together. Repeating a delivery is
-/// harmless: the tag tells a slot's uses apart. `e.turn.others` gets a bit for each response that found no waiter. One
-/// lane calls it alone.
+/// Delivers `at_once` responses from `e.turn.at` on, with their atomics in flight together. `e.turn.others` gets a bit
+/// for each response that found no waiter. One lane calls it alone. Cost: one atomic for each response.
+///
+///     slot:  waiting(t) --> delivered(t, response)      any other word: unchanged
+///
+/// Repeating a delivery is harmless: the tag tells a slot's uses apart. A poller that was taken for stopped and goes on
+/// may deliver a response a second time, and then finds the slot answered, idle, or in its next use.
 ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     const std::uint64_t* words = e.turn.words + e.turn.at;
     const std::uint32_t left = e.turn.deep - e.turn.at;
@@ -157,8 +194,13 @@ ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     e.turn.others = others;
 }
 
-/// Delivers the response `e.turn.at`, together with the next ones. Returns true if it has no waiter: `e.turn.handed` is
-/// then for the completion, and `e.turn.asked` says what its request asked for. One lane calls it alone.
+/// Returns true if the response `e.turn.at` has no waiter: `e.turn.handed` is then for the completion, and
+/// `e.turn.asked` says what its request asked for. Otherwise the response has been delivered, now or by another poller.
+/// One lane calls it alone, for each `e.turn.at` in order: every call at a multiple of `at_once` delivers for the next
+/// calls as well. Cost: its share of `hand_over_some`; without a waiter a load and an atomic.
+///
+/// The compare-and-swap frees the slot before the grant is completed. If two pollers find the same response without a
+/// waiter, one of them wins, so that the grant reaches the segment cache once.
 inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
     if (e.turn.at % at_once == 0) {
         hand_over_some(e);
@@ -180,7 +222,9 @@ inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
         found, slot_word::idle((response::tag_field::get(packed) + 1) & e.box->shape.tag_mask()));
 }
 
-/// Stores what the response `e.turn.handed` grants as `e.turn.granted`; returns its status. One lane calls it alone.
+/// Returns the status of the response `e.turn.handed`, and stores what it grants as `e.turn.granted`. The size comes
+/// from the slot's word (`slot_word::forsaken`), as a response to an exact request does not carry it. One lane calls it
+/// alone.
 inline ORCHARD_NOINLINE response_status read_grant(rpc_context& e) {
     const response a = response::unpack(e.turn.handed);
     e.turn.granted =
@@ -188,18 +232,20 @@ inline ORCHARD_NOINLINE response_status read_grant(rpc_context& e) {
     return a.status;
 }
 
-/// Passes the response `e.turn.handed` to the completion. One lane calls it alone.
+/// Passes the response `e.turn.handed` to the completion. One lane calls it alone; other lanes may be doing the same
+/// with their responses.
 template <class Completion>
 ORCHARD_NOINLINE void completed_response(rpc_context_with<Completion>& e) {
     const response_status status = read_grant(e);
     e.completion(status, e.turn.granted);
 }
 
-/// Delivers the batch.
+/// Delivers the batch: each lane its own words, in their order. Cost: see `hand_over`; the lanes wait for the lane with
+/// the most responses.
 template <class Completion>
 ORCHARD_FN void deliver_batch(rpc_context_with<Completion>& e) {
     if (e.turn.deep == 1 && e.turn.words[0] == 0) {
-        return;  // a group of one lane that has taken its own response
+        return;  // this lane has nothing: a gap, or the group's own response
     }
     ORCHARD_NO_UNROLL
     for (e.turn.at = 0; e.turn.at < e.turn.deep; ++e.turn.at) {
@@ -209,8 +255,11 @@ ORCHARD_FN void deliver_batch(rpc_context_with<Completion>& e) {
     }
 }
 
-/// Moves the cursor past the batch, and gives up the lease after the last round. Returns whether there is another
-/// round.
+/// Returns true if there is another round. Moves the cursor past the batch, and gives up the lease after the last
+/// round. Cost: an atomic if the batch was not empty or the round is the last; a barrier, a shuffle.
+///
+/// If the compare-and-swap fails, another group has taken the lease over, and begins at the old cursor: it delivers
+/// this batch again, to slots that do not wait for it any longer.
 inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
     simt::sync(e.mask);  // the cursor must not pass a response before its lane has delivered it
     std::uint32_t dismissed = 0;
@@ -222,12 +271,15 @@ inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
         if (mutation::is(mutation::fault::epoch)) {
             expected = poller.load<simt::order::relaxed>();
         }
+        // Relaxed: the word carries nothing but itself. Its new value gives up the lease and moves the cursor in one
+        // step.
         const bool still = poller.compare_exchange<simt::order::relaxed>(
             expected, e.turn.last ? poller_word::released(next_word) : next_word);
         dismissed = still ? 0 : 1;
     }
     e.turn.cursor += e.turn.ready;
     e.turn.poller = poller_word::released(poller_word::moved_to(e.turn.lease, e.turn.cursor));
+    // A full batch means traffic: read more words in the next round.
     e.turn.deep = e.turn.ready == e.turn.deep * static_cast<std::uint32_t>(simt::popcount(e.mask)) ? depth : 1;
     if (!e.turn.last && e.turn.ready == 0) {
         simt::pause(20);
@@ -237,8 +289,10 @@ inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
     return !e.turn.last && (from_leader(e.mask, dismissed) == 0 || mutation::is(mutation::fault::dismissed_poller));
 }
 
-/// Acts as poller for at most `e.turn.rounds` rounds, if the lease is free or the poller word is still `e.turn.lost`.
-/// Cost of a round: one round trip to host memory, and a compare-and-swap for each response of a lane.
+/// Acts as poller for at most `e.turn.rounds` rounds, if the lease is free or the poller word is still `e.turn.lost`;
+/// otherwise only notes the word in `e.turn.poller`. Results: `e.turn.mine`, the group's own response if it was read,
+/// and `e.turn.poller`. Cost of a round: one round trip to host memory, and a compare-and-swap for each response of a
+/// lane.
 template <class Completion>
 ORCHARD_NOINLINE void serve(rpc_context_with<Completion>& e) {
     if (!take_lease(e)) {
@@ -252,14 +306,16 @@ ORCHARD_NOINLINE void serve(rpc_context_with<Completion>& e) {
     } while (move_cursor(e));
 }
 
-/// Sets `e.turn.lost` if the ring's poller seems to have stopped, for a group that acts as poller repeatedly.
+/// Sets `e.turn.lost` if the ring's poller seems to have stopped, for a group that acts as poller repeatedly: its word
+/// has not changed for `lost_after_ns`. Cost: a read of the clock, a shuffle.
 inline ORCHARD_NOINLINE void look_for_lost(rpc_context& e) {
     const std::uint64_t since = e.seen.since[e.turn.ring];
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     e.turn.lost = since != 0 && now - since > e.box->lost_after_ns ? e.seen.poller[e.turn.ring] : 0;
 }
 
-/// Notes the ring's poller word as this round saw it.
+/// Notes the ring's poller word as this round saw it, and the time if it has changed. Cost: if so, a read of the clock
+/// and a shuffle.
 inline ORCHARD_NOINLINE void note_seen(rpc_context& e) {
     const std::uint32_t ring = e.turn.ring;
     if (e.turn.poller != e.seen.poller[ring] || e.seen.since[ring] == 0) {

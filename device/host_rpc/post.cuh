@@ -4,6 +4,13 @@
 
 /// Posting a request: a group claims a slot (its credit), then takes a ticket (its position in the request ring), then
 /// writes the request's word there.
+///
+///     slot:     idle(t) --claim--> pending(t)                 at most as many requests as slots: no ring overruns
+///     counters: posted[ring] + 1, ticket + 1                  the ticket is the request's position in the request ring
+///     ring:     word[ticket mod N] = {payload, t, slot, kind, lap tag of the ticket}
+///
+/// The order matters. With a ticket but no slot, a group could overwrite a request that the service has not read yet.
+/// With a ticket but a late word, the group would stop the service, which reads the ring in order, for all others.
 
 #include "device/host_rpc/wait.cuh"
 
@@ -11,17 +18,25 @@ namespace orchard::device {
 
 namespace sending {
 
-/// Attempts to find a free slot before `post` acts as poller between further attempts.
+/// Attempts to find a free slot before `post` acts as poller between further attempts. Requests without a waiter make
+/// no more than these.
 inline constexpr std::uint32_t quick_attempts = 9;
 
-/// Tries to claim one slot; the first attempt is at the warp's own slot. Returns whether it did. Relaxed: a slot
-/// carries nothing but its own word. The leader calls it alone.
+/// Returns true if it has claimed a slot for this group; tries one slot. Sets `e.post.made.slot` and `.tag`. The leader
+/// calls it alone. Cost: one atomic; for a request without a waiter a load, and an atomic if the slot is idle.
+///
+/// Attempt a tries slot (warp + a * 0x9e3779b1) mod N. Warps thus begin at different slots. As the factor is odd and N
+/// a power of two, N attempts in a row visit every slot once. Warp 7 of a mailbox of 16,384 slots tries 7, 14776,
+/// 13161, ...
+///
+/// Relaxed: a slot carries nothing but its own word. The atomic alone decides which of several groups has it.
 inline ORCHARD_FN bool claim(rpc_context& e) {
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
     ticket& r = e.post.made;
     r.slot = (warp + e.post.attempt * 0x9e3779b1u) & (e.box->shape.slots - 1);
     auto& word = e.box->device->slots()[r.slot];
     if (!e.post.unattended) {
+        // On a slot in use, this changes nothing, because all of its states but idle have `pending` set.
         const std::uint64_t old = word.fetch_or<simt::order::relaxed>(slot_word::pending);
         r.tag = slot_word::tag_field::get(old);
         return (old & slot_word::pending) == 0 || mutation::is(mutation::fault::credit);
@@ -34,9 +49,15 @@ inline ORCHARD_FN bool claim(rpc_context& e) {
 }
 
 /// Takes a ticket and writes the request. Nothing may delay the write after the ticket is taken, because the service
-/// reads the ring in order. The leader calls it alone.
+/// reads the ring in order. The leader calls it alone, once for each claimed slot. Cost: an atomic whose result is not
+/// used, an atomic, and a store to host memory.
+///
+/// With N = 16,384 slots, ticket 40,000 goes to word 40,000 mod N = 7,232 with the lap tag 40,000 / N + 1 = 3. The word
+/// that it overwrites has the lap tag 2, so that the service sees from the word alone that a request is new.
 inline ORCHARD_NOINLINE void write_request(rpc_context& e) {
     const mailbox_client& box = *e.box;
+    // Counted first: while a response is owed, the ring's poller should find `posted` ahead of its cursor, and stay. It
+    // is a hint, as relaxed accesses may become visible in another order.
     box.device->posted[box.shape.response_ring(e.post.made.slot)].word.fetch_add<simt::order::relaxed>(1);
     const std::uint64_t ticket = box.device->ticket.word.fetch_add<simt::order::relaxed>(1);
     auto& word = box.host.requests[box.shape.position(ticket)];
@@ -47,6 +68,7 @@ inline ORCHARD_NOINLINE void write_request(rpc_context& e) {
         // Orders the last owner's writes before those of the next owner: pairs with the service's acquire of this word.
         word.store<simt::order::release>(packed);
     } else {
+        // A request that hands no memory over has nothing to release.
         word.store<simt::order::relaxed>(packed);
     }
 }
@@ -55,8 +77,12 @@ inline ORCHARD_NOINLINE void write_request(rpc_context& e) {
 /// slot was in use.
 enum class attempt : std::uint32_t { posted, refused, taken };
 
-/// Tries one slot. On `posted`, the slot is claimed, and the caller must write the request at once. The leader calls it
-/// alone.
+/// Returns the result of an attempt at one slot. On `posted`, the slot is claimed, and the caller must write the
+/// request at once. On `refused`, `e.post.made.failure` has the reason. The leader calls it alone. Cost: `claim`, and
+/// for a grant `known_rejection`.
+///
+/// The note of a known reason is read at each attempt, also if the slot was in use. If the service is silent, all slots
+/// may stay in use, and the request should fail at once instead of waiting for one.
 inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
     const bool claimed = claim(e);  // freed below if the request is rejected
     ++e.post.attempt;
@@ -73,7 +99,8 @@ inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
     return claimed ? attempt::posted : attempt::taken;
 }
 
-/// Tries up to `attempts` slots, and posts if one is free. The leader calls it alone.
+/// Tries up to `attempts` slots, and posts if one is free. Returns the result of the last attempt. The leader calls it
+/// alone.
 inline ORCHARD_FN attempt try_slots(rpc_context& e, std::uint32_t attempts) {
     const std::uint32_t end = e.post.attempt + attempts;
     attempt result = attempt::taken;
@@ -87,8 +114,9 @@ inline ORCHARD_FN attempt try_slots(rpc_context& e, std::uint32_t attempts) {
     return result;
 }
 
-/// Tries up to `attempts` slots. Returns true if the request was posted or rejected, false if all these slots were in
-/// use. All lanes of the group call it.
+/// Returns true if the request was posted or rejected, false if the slots tried, up to `attempts`, were all in use. It
+/// never waits. All lanes of the group call it, converged; all get the same ticket in `e.post.made`. Cost: that of the
+/// leader's attempts, and four shuffles.
 inline ORCHARD_NOINLINE bool try_post(rpc_context& e, std::uint32_t attempts) {
     e.post.made.count = e.post.request.run.count;
     e.post.made.leaves = to_underlying(e.post.request.leaves);
@@ -105,7 +133,9 @@ inline ORCHARD_NOINLINE bool try_post(rpc_context& e, std::uint32_t attempts) {
     return result != attempt::taken;
 }
 
-/// Returns whether no response has been delivered for the time of the deadline. All lanes of the group call it.
+/// Returns whether no response has been delivered for the time of the deadline, in any ring of the mailbox: slots
+/// become free only after deliveries. The first call after `posting::begin` starts the time. All lanes of the group
+/// call it. Cost: a read of the clock, a load for each ring, two shuffles.
 inline ORCHARD_NOINLINE bool is_stuck(rpc_context& e) {
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     const std::uint64_t done = from_leader(e.mask, e.box->delivered());
@@ -123,7 +153,8 @@ ORCHARD_FN void mailbox_client::post(rpc_context_with<Completion>& e) {
     if (sending::try_post(e, sending::quick_attempts)) {
         return;
     }
-    // All slots are in use. Some may have responses that no poller delivers, so act as poller between further attempts.
+    // All slots are in use. Some may have responses that no poller delivers: if all groups of a ring search slots, none
+    // waits there. So this group acts as poller between further attempts.
     e.seen = rounds_seen{};
     ORCHARD_NO_UNROLL
     while (!e.post.unattended && !sending::is_stuck(e)) {
@@ -133,6 +164,7 @@ ORCHARD_FN void mailbox_client::post(rpc_context_with<Completion>& e) {
             return;
         }
     }
+    // Nothing was delivered until the deadline, or the request has no waiter and can be tried later.
     e.post.made.failure = failure_reason::service_not_responding;
 }
 

@@ -5,6 +5,16 @@
 /// Known rejections: a lasting reason for which requests fail (a silent service, a blocked commit, a closing heap). One
 /// group finds it by a wait or a response and notes it beside the mailbox; all later requests then fail at once, until
 /// the reason is gone.
+///
+///     flags    63        3    2        1         0
+///              |  value   | blocked | silent | closing |        0: no reason is known
+///
+///     0 --> silent_at(heartbeat)    `give_up`: the heartbeat stood still.           0 again once it differs
+///     0 --> blocked_from(leaves)    a response says so (`request_segments`).        0 again once the host's word is 0
+///     any --> closing               the host writes it when the heap is closed.     stays
+///
+/// Without the note, each group of a warp would find the reason by itself, one after the other, each at the price of a
+/// deadline or a round trip.
 
 #include "device/host_rpc/client.cuh"
 
@@ -12,7 +22,8 @@ namespace orchard::device {
 
 namespace rejections {
 
-/// Returns why a request for `leaves` fails at once according to the note `flags`, or none.
+/// Returns why a request for `leaves` fails at once according to the note `flags`, or none. A blocked commit concerns
+/// only requests for at least as many leaves as the note says; smaller ones may be served from free memory.
 ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leaves) {
     using mailbox::device_part;
     return (flags & device_part::closing) != 0  ? failure_reason::closing
@@ -23,7 +34,8 @@ ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leave
 
 /// Returns the flags that hold now. If no lane has done so for `look_again_after_ns`, compares them with the host's
 /// words, which takes a microsecond. Each lane that calls it within this microsecond compares them itself, since the
-/// old flags may be wrong. One lane calls it alone.
+/// old flags may be wrong. One lane calls it alone. Cost: a read of the clock, two loads; for a comparison, a load of
+/// host memory, an atomic and a store.
 inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& known, const mailbox::host_part& host) {
     using mailbox::device_part;
     const std::uint64_t now = simt::clock_ns();
@@ -45,13 +57,19 @@ inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& kn
         const std::uint64_t blocked = host.blocked->load<simt::order::relaxed>();
         holds = blocked != 0 ? device_part::blocked_from(blocked) : 0;
     }
+    // A compare-and-swap, not a store: the host may have written `closing` meanwhile, or another lane a newer result,
+    // and neither may be lost. The time is stored only by the lane whose flags are in force, after them: a lane that
+    // acquires a recent time reads these flags or newer ones.
     if (known.flags.compare_exchange<simt::order::relaxed>(flags, holds)) {
         known.compared_at.store<simt::order::release>(now);
     }
     return holds;
 }
 
-/// Notes for all later requests why they fail, unless a reason is noted already. The leader calls it alone.
+/// Notes for all later requests why they fail, unless a reason is noted already. The leader calls it alone, after a
+/// wait or a response has shown the reason. Cost: a read of the clock, an atomic, a store. The release pairs with the
+/// acquire in `compared`: the reason is not compared with the host's words again before `look_again_after_ns` has
+/// passed.
 inline ORCHARD_NOINLINE void note_rejection(const mailbox_client& box, std::uint64_t flags) {
     std::uint64_t found = 0;
     const std::uint64_t now = simt::clock_ns();

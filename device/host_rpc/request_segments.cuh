@@ -4,12 +4,18 @@
 
 /// A request for segments to one shard's service or to all of them in turn, and the note that says from which size on
 /// the heap is exhausted.
+///
+///     request_anywhere: shard s, s + 1, ...      until one grants, or fails for another reason than lack of memory
+///       request_segments: post -> wait           one request; the status becomes a `failure_reason`
+///     note_exhaustion                            after a reclaim: {reclaim, leaves, reason} in `heap_state::exhausted`
+///     known_exhaustion                           later requests of that size fail without asking
 
 #include "device/host_rpc/segment_request.cuh"
 
 namespace orchard::device {
 
-/// Returns the reason of failure for the status of a response; none if it is granted.
+/// Returns the reason of failure for the status of a response; none if it is granted. A status without a reason of its
+/// own, as `out_of_memory`, means that the device budget is spent.
 ORCHARD_INLINE failure_reason reason_of(response_status status) {
     switch (status) {
         case response_status::granted: return failure_reason::none;
@@ -34,8 +40,9 @@ inline ORCHARD_NOINLINE void count_request(const segment_request& d) {
     }
 }
 
-/// Counts the chunk that this request is for, with its blocks. `n` is 1, or -1 to undo the count after a failure. All
-/// lanes of the group call it.
+/// Counts the chunk that this request is for, with its blocks. `n` is 1, or -1 to undo the count after a failure: it is
+/// added modulo 2^64. All lanes of the group call it; requests for other than chunks (`d.bytes` is 0) count nothing.
+/// Cost: four atomics whose results are not used.
 inline ORCHARD_NOINLINE void count_chunk(segment_request& d, int n) {
     if (is_leader(d.mask) && d.bytes != 0) {
         const auto times = static_cast<std::uint64_t>(std::int64_t{n});
@@ -47,7 +54,11 @@ inline ORCHARD_NOINLINE void count_chunk(segment_request& d, int n) {
 }
 
 /// Posts one request for `d.k` segments and a tail of `d.leaves` leaves to `shard`, and waits for the response. Sets
-/// `d.why`; on success also `d.run` and `d.leaf`. All lanes of the group call it.
+/// `d.why`; on success also `d.run` and `d.leaf`, after a rejection `d.free`. All lanes of the group call it,
+/// converged. The leader has acquired the memory; the caller makes a barrier before other lanes use it.
+///
+/// Errors: those of `mailbox_client::post` and `wait`, and the reasons of a rejection (`reason_of`). Cost: a round
+/// trip; a commit as well if the service parks the request.
 inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard) {
     prepare_request(d, shard,
                     {mailbox::request_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}}, false);
@@ -66,6 +77,8 @@ inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard)
     if (d.why != failure_reason::none) {
         count_chunk(d, -1);
     }
+    // From a rejection, or from the deadline of this group: other requests of at least this size would wait in vain as
+    // well.
     if (d.why == failure_reason::commit_blocked && is_leader(d.mask)) {
         rejections::note_rejection(*d.box, mailbox::device_part::blocked_from(d.post.request.least_leaves()));
     }
@@ -79,6 +92,7 @@ ORCHARD_INLINE bool is_shortage(failure_reason why) {
 }
 
 /// Returns whether another shard, or the same one after a reclaim, may be able to serve what failed because of `why`.
+/// All other reasons (closing, a silent service, a blocked commit) end the request.
 ORCHARD_INLINE bool may_be_elsewhere(failure_reason why) {
     return is_shortage(why) || why == failure_reason::too_large;
 }
@@ -104,7 +118,10 @@ ORCHARD_INLINE std::uint64_t leaves_wanted(const segment_request& d) {
 }
 
 /// Returns why requests for `leaves` that need no later reclaim than `reclaim` fail; none if the heap is not known to
-/// be exhausted for them. One lane calls it alone.
+/// be exhausted for them. One lane calls it alone. Cost: one load.
+///
+/// Both conditions are needed. A request that needs a later reclaim than the note's was refused after that reclaim
+/// began: memory freed in between may serve it. A request for fewer leaves may fit where the noted one did not.
 inline ORCHARD_NOINLINE failure_reason known_exhaustion(const heap_view& h, std::uint64_t reclaim,
                                                         std::uint64_t leaves) {
     // Acquires (pairs with `note_exhaustion`): with the note, the caller sees what the group that wrote it saw.
@@ -114,13 +131,17 @@ inline ORCHARD_NOINLINE failure_reason known_exhaustion(const heap_view& h, std:
 }
 
 /// Returns why a segment cannot be got by a group that needs no later reclaim than `reclaim`; none if that is not
-/// known. One lane calls it alone.
+/// known, or if the segment cache has segments. One lane calls it alone. Cost: one or two loads.
 inline ORCHARD_NOINLINE failure_reason known_lack(const heap_view& h, std::uint64_t reclaim) {
     return cache_level(h) != 0 ? failure_reason::none : known_exhaustion(h, reclaim, leaves_per_segment);
 }
 
 /// Returns the fewest leaves for which any request would fail as `d` did. If no shard had enough free segments for `d`,
 /// wherever they lie, that is one segment more than the most that a shard had free; otherwise it is the size of `d`.
+///
+/// Example: a request for 10 segments and a tail of 3 leaves (323 leaves) failed, and the best shard had 4 free
+/// segments. Then 5 segments (160 leaves) fail as well. If the reason was `fragmented`, only requests of 323 leaves are
+/// known to fail.
 ORCHARD_INLINE std::uint64_t leaves_refused(const segment_request& d) {
     const std::uint64_t more_than_free = (std::uint64_t{d.max_free} + 1) * leaves_per_segment;
     const bool out_of_memory = d.why == failure_reason::out_of_memory_device_budget ||
@@ -129,17 +150,21 @@ ORCHARD_INLINE std::uint64_t leaves_refused(const segment_request& d) {
     return out_of_memory && more_than_free < leaves_wanted(d) ? more_than_free : leaves_wanted(d);
 }
 
-/// Notes that the heap is exhausted for requests of this size or more. All lanes of the group call it.
+/// Notes that the heap is exhausted for requests of this size or more. All lanes of the group call it, after the
+/// reclaim `d.reclaim` and another failure by the host. Cost: one atomic. Sizes above `max_leaves` do not fit the note;
+/// such requests ask the host each time.
 inline ORCHARD_NOINLINE void note_exhaustion(const segment_request& d) {
     const std::uint64_t leaves = leaves_refused(d);
     if (is_leader(d.mask) && leaves <= exhaustion::max_leaves) {
-        // Release: pairs with the acquire in `known_exhaustion`.
+        // An atomic maximum: a note of a later reclaim, or of fewer leaves, is never replaced by a weaker one. Release:
+        // pairs with the acquire in `known_exhaustion`.
         d.h.state->exhausted.word.raise<order::release>(exhaustion{d.reclaim, leaves, d.why}.pack());
     }
 }
 
-/// Asks the shards one after the other, this warp's own first, until one grants the request. All lanes of the group
-/// call it.
+/// Asks the shards one after the other, this warp's own first, until one grants the request. Sets `d.why`, `d.run` and
+/// `d.leaf` as `request_segments`. After a failure, `d.why` is the most informative reason of all shards, and
+/// `d.max_free` the most segments that one of them had free. All lanes of the group call it.
 inline ORCHARD_FN void request_anywhere(segment_request& d) {
     d.elsewhere = failure_reason::none;
     d.max_free = 0;

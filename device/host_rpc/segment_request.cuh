@@ -4,6 +4,17 @@
 
 /// The state of a group that gets segments (`segment_request`), and what its phases share: the completion that puts
 /// late grants into the segment cache, and the return of segments and portions to the host.
+///
+///     segment cache --take_cached--> d.run, d.leaf                          the group's own need
+///                   --take_surplus, take_surplus_portion--> d.run           what exceeds the level
+///                                                             |
+///                                     hand_back: prepare_return -> try_post -> end_return
+///                                                                                | no slot was free
+///     segment cache <--put_back--------------------------------------------------+
+///
+/// A run is encoded in `d.run` as a request encodes it (mailbox::request): {first, count} with count up to 64 for
+/// segments, {segment, portion_at + leaf} for a portion, where `portion_at` is 224. The portion at leaf 5 of segment 70
+/// is {70, 229}.
 
 #include "device/host_rpc/post.cuh"
 #include "device/segment_cache/search.cuh"
@@ -12,7 +23,8 @@
 namespace orchard::device {
 
 /// Raises the end of granted segments (`granted_end`) to the end of `g`, so that searches of the segment cache reach
-/// that far. One lane calls it alone. Cost: a load; an atomic if the end rises.
+/// that far. One lane calls it alone. Cost: a load; an atomic if the end rises. Relaxed: a search that reads an old end
+/// misses memory that was granted a moment ago, and asks the host.
 ORCHARD_INLINE void note_grant(const heap_view& h, const mailbox::grant& g) {
     const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + (to_underlying(g.leaves) != 0 ? 1 : 0);
     if (h.state->end.device.load<order::relaxed>() < end) {
@@ -20,8 +32,14 @@ ORCHARD_INLINE void note_grant(const heap_view& h, const mailbox::grant& g) {
     }
 }
 /// Keeps the tail of a grant without a waiter in a list until `put_late_tails`. To put it into the segment cache may
-/// require clearing a line first, for which the lane that delivers responses has no registers. The list links the
-/// portion records of such tails. One lane calls it alone; it never waits.
+/// require clearing a line first, for which the lane that delivers responses has no registers. One lane calls it alone;
+/// it never waits for another lane. Cost: a load, two stores, an atomic, repeated if another lane was faster.
+///
+/// The list is a stack that links the portion records of such tails, which no chunk uses yet:
+///
+///     late_tails: leaf a + 1 --> record[a].offsets[0]: leaf b + 1 --> record[b].offsets[0]: 0
+///
+/// The record is that of a portion with 0 lanes, in which no free finds a block.
 inline ORCHARD_NOINLINE void keep_late_tail(const heap_view& h, const mailbox::grant& g) {
     if (to_underlying(g.leaves) == 0) {
         return;
@@ -33,21 +51,30 @@ inline ORCHARD_NOINLINE void keep_late_tail(const heap_view& h, const mailbox::g
     std::uint64_t next = first.load<order::relaxed>();
     do {
         record.offsets[0].set(static_cast<std::uint32_t>(next));
-    } while (!first.compare_exchange<order::release>(next, std::uint64_t{leaf} + 1));  // pairs with `put_late_tails`
+        // Release: pairs with the acquire in `put_late_tails`, and covers this lane's record. A later push is a
+        // read-modify-write and continues the release sequence, so that the lane that takes the list acquires all
+        // records in it. No entry is ever taken alone, so that a word that has the same value again is still the right
+        // successor.
+    } while (!first.compare_exchange<order::release>(next, std::uint64_t{leaf} + 1));
 }
 
-/// Puts the kept tails into the segment cache. One lane calls it alone. Cost: a load if there are none.
+/// Puts the kept tails into the segment cache. One lane calls it alone. It may wait for a lane that clears the same
+/// line (`clear_line_of`). Cost: a load if there are none; otherwise an atomic, and a `portion_put` for each tail.
+///
+/// Groups call it before they search the segment cache and after they have delivered responses. The exchange takes the
+/// whole list, so that two lanes never put the same tail.
 inline ORCHARD_NOINLINE void put_late_tails(const heap_view& h) {
     auto& first = h.state->late_tails.word;
     if (first.load<order::relaxed>() == 0) {
         return;
     }
-    // Acquires the records that `keep_late_tail` released.
+    // Acquire: pairs with the releases in `keep_late_tail`.
     auto next = static_cast<std::uint32_t>(first.exchange<order::acquire>(0));
     ORCHARD_NO_UNROLL
     while (next != 0) {
         const std::uint32_t leaf = next - 1;
         const portion_record& record = h.portion_records[leaf];
+        // Read before the tail is put: from then on, another group may own the portion and write its record.
         next = record.offsets[0].get();
         const std::uint32_t leaves = portion_record::leaves_of(record.shape.get());
         clear_line_of(h, leaf);
@@ -55,16 +82,20 @@ inline ORCHARD_NOINLINE void put_late_tails(const heap_view& h) {
     }
 }
 
-/// The completion of responses without a waiter: puts their grants into the segment cache.
+/// The completion of responses without a waiter: puts their grants into the segment cache. The lane that delivers such
+/// a response calls it alone. Such responses belong to refills, to returns, and to requests that were given up.
 struct cache_completion {
     const heap_view& h;
     ORCHARD_FN void operator()(response_status status, mailbox::grant& g) const {
+        // The bound of searches is raised first, so that they reach the grant as soon as it is there.
         if (status == response_status::granted) {
             note_grant(h, g);
             keep_late_tail(h, g);
             cache_put_all(h, g);
             h.add(counter::late_responses, 1);
         }
+        // Any response but an acknowledgement counts as that of the refill, and nearly always is. After the response to
+        // a request that was given up, a second refill may thus be posted while the first one is in flight.
         if (status != response_status::acknowledged) {
             // Comes after the grant is in the segment cache, which it releases to `refill_under_way`. A
             // read-modify-write, not a store: it continues the release sequence, so that a reader of this 0 acquires
@@ -74,19 +105,25 @@ struct cache_completion {
     }
 };
 
-/// Returns the shard that this warp asks first.
+/// Returns the shard that this warp asks first. Warps are spread over the shards by their number. No memory access.
 ORCHARD_INLINE std::uint32_t first_shard_of_warp(const heap_view& h) {
     return h.shards == 1 ? 0 : static_cast<std::uint32_t>(simt::position().global_warp()) % h.shards;
 }
 
-/// Returns the shard whose service owns `segment`.
+/// Returns the shard whose service owns `segment`, to which it must be returned: shards own consecutive ranges of
+/// `segments_per_shard` segments.
 ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segment) {
     const std::uint32_t s = h.shards == 1 ? 0 : segment / h.segments_per_shard;
     return s < h.shards ? s : h.shards - 1;
 }
 
 /// The state of a group that deals with the host, kept in local memory across the phases (host_rpc/client.cuh says
-/// why). Fields are used by several phases; a group is in one of them at a time.
+/// why). Fields are used by several phases; a group is in one of them at a time. All lanes of the group keep the same
+/// value in a field, unless its comment names this lane or the leader.
+///
+/// The phases, each a function or two: a search of the segment cache (`take_cached`), a request (request_segments.cuh),
+/// a return (`hand_back`), a refill (segment_cache/level.cuh), and those of a reclaim (reclaim/reclaim.cuh): retiring
+/// slabs (small/empty_slabs.cuh) and draining the segment cache (segment_cache/drain.cuh).
 struct segment_request : rpc_context_with<cache_completion> {
     const heap_view& h;
     std::uint32_t first_shard;  ///< the shard that this warp asks first
@@ -133,7 +170,8 @@ struct segment_request : rpc_context_with<cache_completion> {
           first_shard{first_shard_of_warp(heap)} {}
 };
 
-/// Returns the number of segments and portions in the segment cache; a snapshot. One lane calls it alone.
+/// Returns the number of segments and portions in the segment cache; a snapshot. One lane calls it alone. Cost: 32
+/// loads.
 inline ORCHARD_NOINLINE std::uint32_t all_cached(const heap_view& h) {
     std::uint32_t all = cache_level(h);
     ORCHARD_NO_UNROLL
@@ -144,20 +182,22 @@ inline ORCHARD_NOINLINE std::uint32_t all_cached(const heap_view& h) {
 }
 
 /// Frees a run of segments into the segment cache. All lanes of a converged group call it; its leader must have
-/// acquired the writes of the other lanes to this memory. It never waits.
+/// acquired the writes of the other lanes to this memory, since its atomic releases them to the next owner. It never
+/// waits. Cost: three atomics for a run in one word.
 inline ORCHARD_FN void release_segments(const heap_view& h, lane_mask mask, segment_run run) {
     if (is_leader(mask)) {
         cache_put(h, run);
     }
 }
 
-/// Delivers the responses of a shard that have arrived. All lanes of the group call it.
+/// Delivers the responses of a shard that have arrived, in rings without a poller (`go_round`). All lanes of the group
+/// call it, between their own requests: it overwrites `d.turn`.
 inline ORCHARD_FN void collect(segment_request& d, std::uint32_t shard) {
     d.box = &d.h.mailboxes[shard];
     mailbox_client::go_round(d);
 }
 
-/// Prepares a request to a shard. All lanes of the group call it.
+/// Prepares a request to a shard: sets the mailbox and `d.post`. Nothing is sent yet. All lanes of the group call it.
 inline ORCHARD_FN void prepare_request(segment_request& d, std::uint32_t shard, mailbox::request request,
                                        bool unattended) {
     d.box = &d.h.mailboxes[shard];
@@ -165,14 +205,16 @@ inline ORCHARD_FN void prepare_request(segment_request& d, std::uint32_t shard, 
 }
 
 /// Prepares a request that returns `d.run` to the host: at most 64 segments of one word, or one portion. All lanes of
-/// the group call it.
+/// the group call it. The leader must have acquired what the last owners released: its post releases that to the
+/// service (`write_request`). The searches and `drain_words` end with a barrier for this reason.
 inline ORCHARD_NOINLINE void prepare_return(segment_request& d) {
     d.shard = owner_shard(d.h, to_underlying(d.run.first));
     prepare_request(d, d.shard, {mailbox::request_kind::give_back, 0, 0, d.run}, true);
 }
 
 /// Encodes what was taken out of the segment cache in `d.run` as a request does. For a portion, `d.run.first` is the
-/// bit's index before that.
+/// bit's index before that, which is the leaf counted from the heap's first: 2245 becomes {2245 / 32, 224 + 2245 mod
+/// 32} = {70, 229}.
 inline ORCHARD_FN void name_drained(segment_request& d) {
     if (d.drained != 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
@@ -182,7 +224,8 @@ inline ORCHARD_FN void name_drained(segment_request& d) {
     }
 }
 
-/// Puts what was to be returned into the segment cache again. One lane calls it alone.
+/// Puts what was to be returned into the segment cache again: `put_portion_back` a portion, `put_back` either kind.
+/// Without this, the memory of a return that found no slot would be lost. One lane calls it alone.
 inline ORCHARD_NOINLINE void put_portion_back(const segment_request& d) {
     const std::uint32_t leaf = d.run.count - mailbox::request::portion_at;
     portion_put(d.h, to_underlying(d.run.first) * leaves_per_segment + leaf, d.drained);
@@ -195,9 +238,10 @@ ORCHARD_INLINE void put_back(segment_request& d) {
     }
 }
 
-/// Ends a return. If no slot was free for its request, the run goes back into the segment cache. Returns true if so
-/// many requests are in flight that this group must deliver acknowledgements, lest the slots run out. All lanes of the
-/// group call it.
+/// Returns true if more than half of the slots are in use: this group must then deliver acknowledgements, for which no
+/// group waits, so that the slots do not run out. Ends a return; if no slot was free for its request (`posted` is
+/// false), the run goes back into the segment cache. All lanes of the group call it. Cost: two atomics whose results
+/// are not used, a load for each ring and one more, a shuffle.
 inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
     d.kept += posted ? 0 : 1;
     if (is_leader(d.mask)) {
@@ -211,7 +255,8 @@ inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
     return from_leader(d.mask, d.box->in_flight()) > d.box->shape.slots / 2;
 }
 
-/// Returns `d.run` to the host. It never waits for the response. All lanes of the group call it.
+/// Returns `d.run` to the host. It never waits for the response, which is an acknowledgement. All lanes of the group
+/// call it, converged. Cost: that of a post, and of a round as poller if many requests are in flight.
 inline ORCHARD_FN void hand_back(segment_request& d) {
     prepare_return(d);
     if (end_return(d, sending::try_post(d, sending::quick_attempts))) {
@@ -219,8 +264,13 @@ inline ORCHARD_FN void hand_back(segment_request& d) {
     }
 }
 
-/// Takes the segments and the tail that `d` wants from the segment cache into `d.run` and `d.leaf`. Returns whether
-/// they were there. All lanes of the group call it.
+/// Returns true if the segment cache had what `d` wants: it is then in `d.run` and `d.leaf`. All lanes of the group
+/// call it, converged. Cost: that of `search_cache`.
+///
+///     d.k    d.leaves    searched                                  d.run           d.leaf
+///     k      0           a run of k segments                       the run         0
+///     k      n           a run of k segments, the tail behind it   the run         0
+///     0      n           a portion of n leaves                     its segment, 0  its first leaf
 inline ORCHARD_NOINLINE bool take_cached(segment_request& d) {
     d.why = failure_reason::none;
     d.leaf = leaf_index{0};
@@ -234,8 +284,9 @@ inline ORCHARD_NOINLINE bool take_cached(segment_request& d) {
     return found;
 }
 
-/// Takes the next run to be returned out of the segment cache, if that holds more than `d.keep` segments. Returns
-/// whether it took one. All lanes of the group call it.
+/// Returns true if it took the next run to be returned out of the segment cache: the cache held more than `d.keep`
+/// segments, and `d.returns` allows one more. The run is of any length within one word of the bitmap. All lanes of the
+/// group call it.
 inline ORCHARD_NOINLINE bool take_surplus(segment_request& d) {
     if (d.returns == 0 || from_leader(d.mask, cache_level(d.h)) <= d.keep) {
         return false;
@@ -245,7 +296,7 @@ inline ORCHARD_NOINLINE bool take_surplus(segment_request& d) {
 }
 
 /// Returns up to `most` runs of segments to the host, until at most `keep` segments are left in the segment cache. All
-/// lanes of the group call it.
+/// lanes of the group call it. The level is read for each run, as other groups take and put at the same time.
 inline ORCHARD_FN void hand_back_surplus(segment_request& d, std::uint32_t keep, std::uint32_t most) {
     d.drained = 0;
     d.keep = keep;
@@ -257,7 +308,10 @@ inline ORCHARD_FN void hand_back_surplus(segment_request& d, std::uint32_t keep,
 }
 
 /// Chooses the length of a portion to be returned, at random among those in the segment cache: `d.drained`; 0 if there
-/// are none. All lanes of the group call it.
+/// are none. All lanes of the group call it. Cost: up to 32 / W loads, ballots and shuffles in a group of W lanes.
+///
+/// The random start differs from warp to warp and from return to return, so that groups do not all return the same
+/// length.
 inline ORCHARD_NOINLINE void choose_length(segment_request& d) {
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
     const std::uint32_t random = mix(warp + d.returns) + static_cast<std::uint32_t>(simt::rank_in(d.mask));
@@ -272,18 +326,19 @@ inline ORCHARD_NOINLINE void choose_length(segment_request& d) {
     }
 }
 
-/// Takes a portion to be returned out of the segment cache, if that holds more leaves of portions than it may. Returns
-/// whether it took one. All lanes of the group call it.
+/// Returns true if it took a portion to be returned out of the segment cache: the cache held more leaves of portions
+/// than it may. The portion is then in `d.run`, encoded, and its length in `d.drained`. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool take_surplus_portion(segment_request& d) {
     const std::uint32_t leaves =
         from_leader(d.mask, not_negative(d.h.state->portion_leaves.word.load<order::relaxed>()));
     // Each portion may keep a VA block from being used as a segment; hence the limit is a quarter of the segments that
-    // the segment cache may hold.
+    // the segment cache may hold. With `cache_max` = 512 segments, that is 512 * 32 / 4 = 4,096 leaves.
     if (d.returns == 0 || leaves <= d.h.cache_max * (leaves_per_segment / 4)) {
         return false;
     }
     --d.returns;
     choose_length(d);
+    // Another group may take the last portion of this length in between; then this group returns no more.
     if (d.drained == 0 || !search_cache(d.h, d.drained, d.mask, 1, 0, &d.run)) {
         return false;
     }

@@ -4,6 +4,17 @@
 
 /// Waiting for a response: a group polls its slot in device memory, checks at intervals whether the ring needs a
 /// poller, and gives up at the deadline.
+///
+///            +-----------------------------------------------+
+///            v                                               | time for a check
+///     look: serve (a turn, if the lease is free) -> poll: own slot -> pause -> poll ...
+///            |                                        |
+///            | own response read from the ring        | slot answered, or deadline passed
+///            v                                        v
+///     take_response <----------------------- over; at the deadline `give_up` first
+///
+/// Nearly all groups stay in `poll`, which reads device memory; only halfway to the deadline it reads a word of host
+/// memory. Reads of the response ring in host memory delay commits, and are left to one group for each ring.
 
 #include "device/host_rpc/poller.cuh"
 #include "device/host_rpc/rejection.cuh"
@@ -15,20 +26,25 @@ namespace waiting {
 /// The next action of a waiting group: pause, check the poller's lease, or end the wait.
 enum class step : std::uint32_t { pause, look, over };
 
-/// Notes the poller word that a check of the lease has seen, and sets the time of the next check.
+/// Notes the poller word that a check of the lease has seen, and sets the time of the next check. All lanes of the
+/// group call it, after `serve`. Cost: a read of the clock, two loads, two shuffles.
 ///
 /// The more requests of a ring are in flight, the less often each group checks, so that the poller word is no
-/// bottleneck: all groups together make about one check every 40 ns.
+/// bottleneck: all groups together make about one check every 40 ns. With 100 requests in flight, for instance, a group
+/// checks again after 1500 + 40 * 100 = 5,500 ns to twice that, and pauses 150 ns between two polls of its slot.
 inline ORCHARD_NOINLINE void note_check(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     const bool first = !e.wait.looked;
     e.wait.looked = true;
     e.wait.just_checked = true;
+    // A delivery in this ring is progress, also if it is for another group: the deadline and its half begin anew.
     if (first || poller_word::cursor(e.turn.poller) != poller_word::cursor(e.wait.poller)) {
         e.wait.progress_at = now;
         e.wait.half_time = false;
     }
+    // Any change shows that the ring's poller is alive, also one of the epoch alone: a poller without responses gives
+    // its lease up after `longest_turn` rounds.
     if (first || e.turn.poller != e.wait.poller) {
         e.wait.poller = e.turn.poller;
         e.wait.changed_at = now;
@@ -46,13 +62,17 @@ inline ORCHARD_NOINLINE void note_check(rpc_context& e) {
 }
 
 /// Polls the slot once. Returns `over` if the response is there or the deadline has passed; `look` if the poller's
-/// lease is to be checked, with `e.turn.lost` set if it may be taken over; otherwise pauses and returns `pause`.
+/// lease is to be checked, with `e.turn.lost` set if it may be taken over; otherwise pauses and returns `pause`. All
+/// lanes of the group call it, converged. Cost: one load of device memory, a read of the clock, two shuffles; halfway
+/// to the deadline a load of host memory.
 inline ORCHARD_NOINLINE step poll(rpc_context& e) {
     const mailbox_client& box = *e.box;
     std::uint64_t word = 0;
     std::uint64_t now = 0;
     if (is_leader(e.mask)) {
-        // Acquires what the service released with the response, by way of the poller (`hand_over_some`).
+        // Acquire: pairs with the compare-and-swap in `hand_over_some`, behind the poller's fence. This lane then sees
+        // what the service released with the response. The other lanes of the group need a barrier
+        // (`mailbox_client::wait`).
         word = box.device->slots()[e.post.made.slot].load<simt::order::acquire>();
         now = simt::clock_ns();
     }
@@ -67,16 +87,21 @@ inline ORCHARD_NOINLINE step poll(rpc_context& e) {
     const bool may_check = !e.wait.just_checked || mutation::is(mutation::fault::look_again);
     e.wait.just_checked = false;
     if (may_check && now >= e.wait.next_check) {
+        // The word itself is passed on. The take-over succeeds only if it is still the same (`take_lease`), so that of
+        // several groups that find the poller stopped, one becomes its successor.
         e.turn.lost = now - e.wait.changed_at > box.lost_after_ns ? e.wait.poller : 0;
         return step::look;
     }
     const std::uint64_t waited = now - e.wait.progress_at;
+    // The heartbeat is compared at two times, since one value does not say whether the service runs. Only the leader
+    // reads it, as it is a word of host memory.
     if (!e.wait.half_time && waited > box.timeout_ns / 2) {
         e.wait.half_time = true;
         e.wait.heartbeat_at = now;
         e.wait.heartbeat_before = is_leader(e.mask) ? box.host.heartbeat->load<simt::order::relaxed>() : 0;
     }
     // A quarter of the deadline must lie between the two reads of the heartbeat, even if this group itself was delayed.
+    // Otherwise a service that runs could seem silent.
     if (waited > box.timeout_ns && now - e.wait.heartbeat_at > box.timeout_ns / 4) {
         return step::over;
     }
@@ -84,14 +109,24 @@ inline ORCHARD_NOINLINE step poll(rpc_context& e) {
     return step::pause;
 }
 
-/// At the deadline: leaves the slot to the poller that delivers there later, unless the response has just arrived. Its
-/// acquire is as in `poll`.
+/// Ends a wait at the deadline. Leaves the slot to the poller that delivers there later, unless the response has just
+/// arrived. All lanes of the group call it. Cost: a load of host memory, an atomic, two shuffles.
+///
+///     slot:  waiting(t) --this function--> forsaken(t, what was asked) --poller--> idle(t+1), the grant is completed
+///            delivered(t)                  the compare-and-swap fails, and returns the response: the wait succeeds
+///
+/// The group must not free the slot itself. The request is under way, and its grant would be lost: the poller would
+/// find no slot that this response belongs to, and would not know what the request asked for.
+///
+/// Acquire on failure: the word found is the response; it pairs as in `poll`. On success nothing is read.
 inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const ticket r = e.post.made;
     std::uint64_t found = 0;
     std::uint32_t alive = 0;
     if (is_leader(e.mask)) {
+        // If the heartbeat has changed since half of the deadline, the service runs, and it is the commit that does not
+        // come.
         alive = box.host.heartbeat->load<simt::order::relaxed>() != e.wait.heartbeat_before ? 1 : 0;
         found = slot_word::waiting(r.tag);
         auto& word = box.device->slots()[r.slot];
@@ -101,6 +136,7 @@ inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
         } else if (word.compare_exchange<simt::order::acquire>(found, slot_word::forsaken(r.tag, r.count, r.leaves))) {
             found = 0;
         }
+        // Later requests then fail at once, until the heartbeat has another value than this one.
         if (alive == 0 && found == 0) {
             rejections::note_rejection(*e.box, mailbox::device_part::silent_at(e.wait.heartbeat_before));
         }
@@ -112,7 +148,12 @@ inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
     }
 }
 
-/// Frees the slot, and returns the response.
+/// Frees the slot, and returns the response, with the granted run and tail complete: the service does not repeat what
+/// was asked for, so that `granted_by` adds it from the ticket. After `give_up` without a response, returns the
+/// failure, and leaves the slot alone. All lanes of the group call it.
+///
+/// A group that was poller may have its response directly from the ring (`e.turn.mine`). Its slot then still waits, and
+/// is freed without having been answered.
 inline ORCHARD_FN outcome take_response(const rpc_context& e) {
     if (e.wait.failure != failure_reason::none) {
         return {response{}, e.wait.failure, leaf_index{0}};
@@ -132,12 +173,15 @@ inline ORCHARD_FN outcome take_response(const rpc_context& e) {
 
 template <class Completion>
 ORCHARD_FN outcome mailbox_client::wait(rpc_context_with<Completion>& e) {
+    // The turn's parameters hold for all turns of this wait: the ring of the slot, and the response to look for.
     e.wait.begin();
     e.turn.begin(poller::longest_turn);
     e.turn.ring = e.box->shape.response_ring(e.post.made.slot);
     e.turn.own_slot = e.post.made.slot;
     e.turn.own_tag = e.post.made.tag;
     e.turn.eager = true;
+    // It begins with a look. A ring without a poller would otherwise stand still for an interval; under light traffic,
+    // a group thus becomes the poller of its own response.
     for (waiting::step next = waiting::step::look; next != waiting::step::over;) {
         if (next == waiting::step::look) {
             poller::serve(e);

@@ -5,6 +5,11 @@
 /// Small requests of a heap whose `page_policy` is one of the published algorithms: the walk over the slabs of the
 /// request's class, and a new slab if a sweep has found all of them full.
 ///
+///     allocate_published     group the lanes by heap and class, count them
+///       find_published       until every lane has a page, or the reason why there is none:
+///         walk_by_policy       the walk of the policy, with its sweep
+///         grow_published       one slab more, or the wait for another group's (slab_growth.cuh)
+///
 /// Kernels that use `heap_ref` contain no code of this. A kernel needs the sum of the registers of functions that call
 /// each other, and these algorithms are written to follow the paper, not to save registers.
 
@@ -17,14 +22,18 @@
 
 namespace orchard::device {
 
-/// The request of one group.
+/// The request of one group. `group` shrinks to the lanes without a page while the search goes on.
 struct published_request {
     lane_mask group = 0;
     std::uint32_t slab_class = 0;
     std::uint32_t units = 1;  ///< units that this lane wants
 };
 
-/// Searches a page in the slabs of a class (GETPAGE in the paper). All lanes of a converged group call it.
+/// Returns a page in the slabs of a class for the calling lane, or none (GETPAGE in the paper); for `rw_malloc` the
+/// first of `r.units` units. All lanes of a converged group call it; lanes may return at different times.
+///
+/// The seed is the clock and the thread's number. Lanes of a warp thus walk differently, and so does each lane in its
+/// next request.
 template <page_policy P>
 ORCHARD_NOINLINE random_walk::page_number walk_slabs(const heap_view& h, const published_request& r) {
     random_walk::walker<> w;
@@ -38,7 +47,8 @@ ORCHARD_NOINLINE random_walk::page_number walk_slabs(const heap_view& h, const p
     }
 }
 
-/// Searches with the heap's policy. With a fixed policy, the other algorithms are not compiled.
+/// Searches with the heap's policy. With a fixed policy, the other algorithms are not compiled. Returns as
+/// `walk_slabs`.
 template <class Policy>
 ORCHARD_INLINE random_walk::page_number walk_by_policy(const heap_view& h, const published_request& r) {
     random_walk::page_number page = random_walk::no_page;
@@ -58,8 +68,12 @@ ORCHARD_INLINE random_walk::page_number walk_by_policy(const heap_view& h, const
     return page;
 }
 
-/// Returns a page (or run of units) for each lane of the request's group; none, with the reason, if there is none. All
-/// lanes of a converged group call it.
+/// Returns a page (or the first unit of a run) for each lane of the request's group; none, with the reason, if there is
+/// none. All lanes of a converged group call it. `r.group` is afterwards the lanes that the last walk left without a
+/// page.
+///
+/// Errors: closing, at once; those of `grow_published`; service_not_responding after four times the mailbox's deadline.
+/// Cost: a walk; a slab and another walk as often as the pages are used up by other groups.
 template <class Policy>
 ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, published_request& r,
                                                          failure_reason* why) {
@@ -71,11 +85,14 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, pub
         return random_walk::no_page;
     }
     for (;;) {
+        // Read before the walk: a slab that is added during the walk must count as not seen.
         const std::uint32_t seen = from_leader(r.group, head.grown.load<order::relaxed>());
         random_walk::page_number page = random_walk::no_page;
         if (from_leader(r.group, head.count.load<order::relaxed>()) != 0) {
             page = walk_by_policy<Policy>(h, r);
         }
+        // Joins the lanes, which may leave the walk one by one. Those with a page return; the others go on as a smaller
+        // group.
         r.group = simt::ballot(r.group, page == random_walk::no_page);
         if (page != random_walk::no_page || refused) {
             return page;
@@ -88,13 +105,15 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, pub
         if (*why == failure_reason::none && from_leader(r.group, late ? 1u : 0u) != 0) {
             *why = failure_reason::service_not_responding;  // other groups always take the pages first
         }
-        refused = *why != failure_reason::none;  // after a failure, one walk more
+        // One walk more after a failure: pages may have been freed, or a slab added, since the sweep of this group.
+        refused = *why != failure_reason::none;
     }
 }
 
-/// Returns a block of up to `largest_page_bytes` for the calling lane, or null with the reason. Any lanes call it.
-/// Converged lanes that ask for the same class are served together. With `rw_malloc`, all sizes are served together,
-/// and a block is aligned to its units, or to `alignment` if that is greater.
+/// Returns a block of up to `largest_page_bytes` for the calling lane, or null with the reason, which the caller
+/// records. Any lanes call it. Converged lanes that ask for the same class are served together. With `rw_malloc`, all
+/// sizes are served together, and a block is aligned to its units, or to `alignment` if that is greater. Cost:
+/// `find_published`, an atomic by the leader for the counts; for a run of units two more by each lane.
 template <class Policy>
 ORCHARD_NOINLINE void* allocate_published(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
                                           std::uint32_t page_class, failure_reason* why) {
@@ -118,6 +137,7 @@ ORCHARD_NOINLINE void* allocate_published(const heap_view& h, std::uint64_t byte
         return random_walk::slab_space(h, slab_class).address(page);
     }
     const random_walk::run_slab_space space(h);
+    // The run has room for the block at any alignment (`units_for`); the units before and behind the block go back.
     if (alignment > space.unit_bytes()) {
         page = trim_units(space, page, r.units, bytes, alignment);
     }

@@ -4,14 +4,25 @@
 
 /// How pages are claimed and given back, whichever algorithm found them; and the sweep that decides that there is no
 /// page.
+///
+///     walk     steps until a page is found, `steps_before_sweep` of them at most
+///     sweep    reads every word:   a page was won                   done
+///                                  free pages, but all were lost    walk again; `max_sweeps` sweeps at most
+///                                  no free page                     none: the space is full
+///
+/// The published loops have no exit in a full pool. The sweep gives one: no word had a free page when it was read.
 
 #include "device/host_rpc/client.cuh"
 #include "device/published/space.cuh"
 
 namespace orchard::device::random_walk {
 
-/// Tries to claim the pages `bits` of a word. Returns the bits that no other lane had. One lane calls it alone. Cost:
-/// one atomic.
+/// Returns the bits among `bits` of a word that no other lane had: they are the caller's now. One lane calls it alone.
+/// Cost: one atomic; in a heap also a load of the descriptor.
+///
+/// One atomic on the wanted bits both tests and sets: of several lanes at one bit, exactly one finds it clear. In a
+/// heap, the slab may have been retired since the lane drew the word. The check comes *after* the atomic, because a
+/// slab with a taken page is not retired any more (device/small/slab.cuh).
 template <page_space Space>
 ORCHARD_INLINE typename Space::word claim(const Space& s, std::uint32_t word, typename Space::word bits) {
     auto&& at = s.bits(word);
@@ -27,8 +38,8 @@ ORCHARD_INLINE typename Space::word claim(const Space& s, std::uint32_t word, ty
     return won;
 }
 
-/// Gives back pages of a word, which the caller owns. Returns the bits that were taken. One lane calls it alone; it
-/// never waits. Cost: one atomic.
+/// Gives back pages of a word, which the caller owns. Returns the bits that were taken, so that a caller that owns less
+/// than it believes can tell. One lane calls it alone; it never waits. Cost: one atomic.
 template <page_space Space>
 ORCHARD_INLINE typename Space::word give_up(const Space& s, std::uint32_t word, typename Space::word bits) {
     // Release: pairs with the acquire in `claim`. An atomic on only these bits: a store of the whole word would undo
@@ -48,7 +59,11 @@ ORCHARD_INLINE bool free_page(const Space& s, page_number page) {
 
 /// Reads every word, and claims a page for each lane of `mask` whose `page` is none. Returns whether it saw a free
 /// page; if it did not, the lanes without a page may give up. All lanes of a converged group call it. Cost: a load for
-/// each word, divided among the lanes of the group.
+/// each word, divided among the lanes of the group; an atomic and three collectives for each word with free pages,
+/// until every lane has one.
+///
+/// A lane that saw free pages claims as many as all lanes together lack, and gives them away by rank, so that every
+/// page it wins is used. A page that it loses has gone to another group, and the sweep goes on.
 template <page_space Space>
 inline ORCHARD_NOINLINE bool sweep(const Space& s, lane_mask mask, page_number* page) {
     using word = typename Space::word;
@@ -83,9 +98,12 @@ inline ORCHARD_NOINLINE bool sweep(const Space& s, lane_mask mask, page_number* 
     return seen_free;
 }
 
-/// Walks step by step, each lane for itself, and sweeps together with the other lanes of `mask` that have found
-/// nothing. `step` returns a page or none. Returns none if the last sweep saw no free page (or if 64 sweeps in a row
-/// lost to other lanes). All lanes of a converged group call it.
+/// Returns a page for the calling lane, or none if the last sweep saw no free page (or if 64 sweeps in a row lost to
+/// other lanes). Walks step by step, each lane for itself, and sweeps together with the other lanes of `mask` that have
+/// found nothing. `step` returns a page or none. All lanes of a converged group call it. Cost: the steps of the slowest
+/// lane.
+///
+/// Lanes that have a page return before the others sweep. The caller's next collective over its mask joins them again.
 template <page_space Space, class Count, class Step>
 ORCHARD_FN page_number walk_alone(const Space& s, lane_mask mask, walker<Count>& w, Step step) {
     page_number page = no_page;

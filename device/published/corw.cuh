@@ -26,7 +26,9 @@
 
 namespace orchard::device::random_walk::corw {
 
-/// Tries to lock a word (line 6). Returns false if another lane holds the lock. No lane waits for a lock.
+/// Tries to lock a word (line 6). Returns false if another lane holds the lock: the word then counts as full, and the
+/// lane takes part as a receiver only. No lane waits for a lock. A lane that stops while it holds one thus keeps the
+/// other walks from that word, and from nothing else. Cost: one atomic.
 template <locked_space Space>
 ORCHARD_INLINE bool try_lock(const Space& s, std::uint32_t word) {
     const std::uint32_t bit = 1u << (word % 32);
@@ -48,8 +50,13 @@ struct plan {
     Word bit = 0;    ///< the promised bit of the giver's word
 };
 
-/// Shares the free pages that the lanes saw (`free`) among the lanes of `need` (lines 8 to 17). Each lane offers its
-/// pages from bit `start` on. All lanes of `mask` call it.
+/// Shares the free pages that the lanes saw (`free`) among the lanes of `need` (lines 8 to 17). Returns what this lane
+/// gives and gets. Each lane offers its pages from bit `start` on. All lanes of `mask` call it. It works in registers:
+/// a shuffle and two ballots for each round, no memory access.
+///
+/// In each round, every lane with pages offers one. The lane of `need` with s lower lanes in `need` reads the offer of
+/// lane number s among those with pages (line 13, `fks` in the paper). Rounds end when a side is empty; after at most
+/// as many rounds as one lane has pages.
 template <class Word>
 ORCHARD_FN plan<Word> share_out(lane_mask mask, lane_mask need, Word free, std::uint32_t start) {
     plan<Word> p;
@@ -68,6 +75,8 @@ ORCHARD_FN plan<Word> share_out(lane_mask mask, lane_mask need, Word free, std::
         if (free != 0 && simt::rank_in(has) < simt::popcount(need)) {
             p.give |= offer;  // a lane has taken it
         }
+        // An offer that no lane needed is dropped, too: that happens in the last round only, and its bit is not
+        // claimed.
         free &= ~offer;
         need = simt::ballot(mask, (need >> lane & 1) != 0 && !served);  // line 15
         has = simt::ballot(mask, free != 0);                            // line 16
@@ -75,8 +84,13 @@ ORCHARD_FN plan<Word> share_out(lane_mask mask, lane_mask need, Word free, std::
     return p;
 }
 
-/// Performs one iteration of Algorithm 2: lines 5 to 18. `need` are the lanes whose `page` is none. All lanes of `mask`
-/// call it.
+/// Performs one iteration of Algorithm 2: lines 5 to 18. `need` are the lanes whose `page` is none; those that get one
+/// have it in `page` afterwards. All lanes of `mask` call it, also those that have a page: they look for the others.
+/// Cost: a load a lane, an atomic for each giving lane, and with the LockMap two more a lane.
+///
+/// A lane's promise holds only if its giver won the bit: `given & p.bit`. Another lane, of this group or another one,
+/// may have claimed it between the load and the atomic; with locks, only a lane that sweeps. The lane then goes on
+/// without a page.
 template <bool Locked, page_space Space, class Count>
 ORCHARD_FN void step(const Space& s, lane_mask mask, lane_mask need, walker<Count>& w, page_number* page) {
     using word = typename Space::word;
@@ -97,6 +111,7 @@ ORCHARD_FN void step(const Space& s, lane_mask mask, lane_mask need, walker<Coun
         }
     }
     if constexpr (Locked) {
+        // After the claim: the next holder then sees these bits as taken, and plans others.
         if (usable) {
             unlock(s, at);
         }
@@ -112,6 +127,9 @@ ORCHARD_FN void step(const Space& s, lane_mask mask, lane_mask need, walker<Coun
 /// Returns a page for the calling lane, or none if the space is full. `Locked`: with the LockMap. All lanes of a
 /// converged group call it; any mask. Cost of a step: one load a lane, one atomic for each giving lane, and with the
 /// LockMap two more a lane.
+///
+/// All lanes take the same number of steps (WAS is TAS), until none needs a page. A sweep claims without locks: it
+/// needs none, since its claims are atomics on single bits.
 template <bool Locked, page_space Space, class Count>
 requires(!Locked || locked_space<Space>) ORCHARD_FN page_number
     get_page(const Space& s, lane_mask mask, walker<Count>& w) {

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The names of the algorithms that find free pages.
+/// The names of the algorithms that find free pages. docs/random_walk.md compares them; get_page.cuh and allocate.cuh
+/// choose by them. Host code only, so that host sources may include it.
 
 #include <array>
 #include <cstdint>
@@ -29,6 +30,7 @@ struct page_policy_name {
     std::string_view help;
 };
 
+/// All policies, in the order of the enumeration: `name_of` uses the value as an index.
 inline constexpr std::array<page_policy_name, 7> page_policy_names{{
     {page_policy::default_walk, "default", "one atomic for what a group of lanes needs, at its home first"},
     {page_policy::rw, "rw", "basic random walk: each lane, a page a step"},
@@ -39,7 +41,7 @@ inline constexpr std::array<page_policy_name, 7> page_policy_names{{
     {page_policy::rw_malloc, "rw_malloc", "random walk for runs of consecutive units of any length"},
 }};
 
-/// Returns the policy's name on the command line.
+/// Returns the policy's name on the command line, for any value of the enumeration.
 constexpr std::string_view name_of(page_policy p) { return page_policy_names[static_cast<std::size_t>(p)].name; }
 
 /// Returns the policy with that name; nothing for any other text.

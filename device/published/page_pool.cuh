@@ -6,7 +6,10 @@
 ///
 ///     metadata:  [used words][end words][lock words]      all zero: every page is free
 ///
-/// With 64-bit words, that is two bits a page and one bit a word: 0.8 % for pages of 32 B.
+/// With 64-bit words, that is two bits a page and one bit a word: 0.8 % for pages of 32 B. A pool of 1,000 pages has 16
+/// used words (the last one with 40 pages), 16 end words and one lock word: 264 B.
+///
+/// The tests and `orchard bench walks` use pools; heaps use slab_space.cuh.
 
 #include "device/published/space.cuh"
 
@@ -20,6 +23,7 @@ public:
     static constexpr std::uint32_t width = width_of<Word>;
 
     /// Returns the bytes of metadata for that many pages. The metadata must be aligned to 8 bytes, and zero at first.
+    /// All policies get the same, whether they use end words and lock words or not.
     static constexpr std::uint64_t metadata_bytes(std::uint32_t pages) {
         return (words_for(pages) * 2 * sizeof(Word) + lock_words_for(pages) * sizeof(std::uint32_t) + 7) / 8 * 8;
     }
@@ -56,14 +60,16 @@ public:
     [[nodiscard]] ORCHARD_INLINE std::uint32_t slots() const { return words_for(pages_); }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t word_at(std::uint32_t slot) const { return slot; }
     [[nodiscard]] ORCHARD_INLINE device_word<Word>& bits(std::uint32_t w) const { return used_[w]; }
+    /// Returns a one for each page of the word: all bits, except in the last word.
     [[nodiscard]] ORCHARD_INLINE Word page_bits(std::uint32_t w) const {
         const std::uint32_t left = pages_ - w * width;
         return ones<Word>(left < width ? left : width);
     }
-    /// The words of a pool never leave it.
+    /// Returns true: the words of a pool never leave it, so that no claim needs a second look.
     [[nodiscard]] ORCHARD_INLINE bool still_valid(std::uint32_t) const { return true; }
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>& locks(std::uint32_t w) const { return locks_[w / 32]; }
     [[nodiscard]] ORCHARD_INLINE device_word<Word>& ends(std::uint32_t w) const { return ends_[w]; }
+    /// Returns true for all words but the last one: the pool is one piece of memory, in which runs may lie anywhere.
     [[nodiscard]] ORCHARD_INLINE bool joins(std::uint32_t w) const { return w + 1 < slots(); }
 
 private:

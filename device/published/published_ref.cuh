@@ -21,13 +21,17 @@ public:
     basic_published_ref() = default;
     explicit basic_published_ref(const device::heap_view& view) : plain_{view} {}
 
-    // As in `heap_ref`.
+    // As in `heap_ref`: any thread of any kernel, in any divergence; the same results, and errors recorded for the
+    // host. The alignment is that of `heap_ref`, except that with `rw_malloc` a block up to 512 KiB is aligned to its
+    // unit, and to 16 B at least. Cost: see `allocate_published`.
     ORCHARD_FN void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;
         }
         return allocate(bytes, device::class_of_aligned(1, bytes), 16);
     }
+    // As in `heap_ref`. With `rw_malloc`, a block has marks besides its used bits; with all other policies it is a
+    // page, which `heap_ref` frees.
     ORCHARD_FN void free(void* p) const {
         if (p != nullptr && Policy::of(view()) == device::page_policy::rw_malloc) {
             device::free_by_units(*view().self, p);
@@ -35,6 +39,7 @@ public:
             plain_.free(p);
         }
     }
+    // Built on `malloc` and `free` above by the same functions as those of `heap_ref` (heap_ref_impl.cuh).
     ORCHARD_FN void* calloc(std::uint64_t count, std::uint64_t size) const {
         return device::calloc_from(*this, count, size);
     }
@@ -45,6 +50,8 @@ public:
         }
         return allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
     }
+    // Interleaved arrays lie in warp chunks, which no published algorithm serves; only linear ones come from `malloc`
+    // above.
     template <class T>
     ORCHARD_FN lane_array<T> allocate_array(std::uint64_t count, layout how = layout::automatic()) const {
         return device::allocate_array_from<T>(*this, count, how);
@@ -53,6 +60,8 @@ public:
     ORCHARD_FN void free_array(const lane_array<T>& a) const {
         device::free_array_of(*this, a);
     }
+    /// Returns the bytes that may be used at `p`, 0 if `p` is no block of this heap. With `rw_malloc`, the end mark
+    /// tells the length of a block in a slab.
     [[nodiscard]] ORCHARD_FN std::uint64_t usable_size(const void* p) const {
         if (Policy::of(view()) == device::page_policy::rw_malloc && device::is_in_slab(view(), p)) {
             return device::block_bytes(view(), p);
@@ -77,6 +86,8 @@ public:
     [[nodiscard]] ORCHARD_INLINE const device::heap_view& view() const { return plain_.view(); }
 
 private:
+    /// Returns a block, or null after recording the reason. Requests above the largest page are chunks, as in
+    /// `heap_ref`.
     ORCHARD_FN void* allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const {
         if (page_class == chunk_class) {
             return device::slow::allocate_large(*view().self, bytes, alignment);

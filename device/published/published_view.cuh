@@ -18,7 +18,8 @@
 
 namespace orchard::device {
 
-/// Part of a `heap_view`. Pointers that the heap's policy does not need are null.
+/// Part of a `heap_view`. Pointers that the heap's policy does not need are null. The host sets it when it creates the
+/// heap (runtime/heap/published_heap.hpp), and it does not change.
 struct published_view {
     page_policy policy = page_policy::default_walk;
     std::uint32_t unit_class = 0;  ///< rw_malloc: the class of all slabs, whose pages are the units
@@ -27,7 +28,7 @@ struct published_view {
     simt::device_word<std::uint64_t>* ends = nullptr;
 };
 
-/// The number of words of `published_view::locks` for a segment.
+/// The number of words of `published_view::locks` for a segment: 2,048 bitmap words, 32 lock bits to a word.
 inline constexpr std::uint32_t lock_words = 64;
 
 }  // namespace orchard::device

@@ -3,25 +3,33 @@
 #pragma once
 
 /// The search for runs of free pages in consecutive bitmap words. A group reads a word a lane, finds runs at any bit
-/// and across any number of words, and claims a run as a whole or not at all.
+/// and across any number of words, and claims a run as a whole or not at all. It serves lines 6 to 22 of the paper's
+/// Algorithm 3.
 ///
 ///     lane        0                1                2              3
 ///     word    |##..#...........|................|.....###..#####|...#....########|
 ///                   '---------- a run that ends in lane 2 ----'
 ///     below     0                11               11 + 16         0              free pages right below the word
+///
+///     search_run      W words at a time; the run at their end is carried over to the next W
+///       free_below    two collectives: how many free pages lie right below each lane's word
+///       run_ending_in each lane: does a run of n pages end in my word?
+///       claim_run     the group: the run that the lowest such lane found, then the next one
 
 #include "device/published/claim.cuh"
 
 namespace orchard::device::random_walk {
 
-/// The result of a search.
+/// The result of a search, the same in all lanes of the group.
 struct search_result {
     page_number first = no_page;  ///< first page of the run, which is claimed
     bool lost = false;            ///< a run was seen, but another group claimed pages of it first
     std::uint32_t longest = 0;    ///< length of the longest run seen, if `measure` was set
 };
 
-/// Returns the bits in word `k` of the run of `n` pages that begins at bit `first` of word 0.
+/// Returns the bits in word `k` of the run of `n` pages that begins at bit `first` of word 0; `k` is less than
+/// `run_words`. With 64-bit words, 70 pages from bit 60 on are bits 60 to 63 of word 0, all 64 of word 1, and bits 0
+/// and 1 of word 2.
 template <class Word>
 ORCHARD_INLINE Word run_bits(std::uint32_t first, std::uint32_t n, std::uint32_t k) {
     constexpr std::uint32_t width = width_of<Word>;
@@ -31,14 +39,20 @@ ORCHARD_INLINE Word run_bits(std::uint32_t first, std::uint32_t n, std::uint32_t
     return ones<Word>(left < width - from ? left : width - from, from);
 }
 
-/// Returns the number of words in which a run of `n` pages from bit `first` on lies.
+/// Returns the number of words in which a run of `n` pages from bit `first` on lies: (60 + 70 + 63) / 64 = 3 for the
+/// run above.
 template <class Word>
 ORCHARD_INLINE std::uint32_t run_words(std::uint32_t first, std::uint32_t n) {
     return (first + n + width_of<Word> - 1) / width_of<Word>;
 }
 
 /// Claims `n` pages from `first` on and returns true, or changes nothing and returns false. All lanes of a converged
-/// group call it with the same arguments. Cost: one atomic for each word, divided among the lanes of the group.
+/// group call it with the same arguments. Cost: one atomic for each word, divided among the lanes of the group, and as
+/// many again if the claim fails; a ballot for each W words, and a barrier.
+///
+/// A run of several words cannot be claimed by one atomic. Each lane claims its word; if a lane does not get all of its
+/// bits, all lanes give back what they got. In between, other groups miss these pages. Two groups may thus stop each
+/// other; both report the run as lost, and search again.
 template <run_space Space>
 ORCHARD_FN bool claim_run(const Space& s, lane_mask mask, page_number first, std::uint32_t n) {
     using word = typename Space::word;
@@ -88,7 +102,9 @@ ORCHARD_INLINE std::uint32_t free_below(lane_mask mask, std::uint32_t top, bool 
     return breaks ? 0 : from + static_cast<std::uint32_t>(simt::popcount(past)) * width;
 }
 
-/// Returns where a run of `n` free pages begins that ends in this word; `no_page` if there is none.
+/// Returns where a run of `n` free pages begins that ends in this word; `no_page` if there is none. The run may begin
+/// in an earlier word. It returns one run at most: first the one that comes from below, then the lowest one inside the
+/// word.
 /// @param below  free pages right below the word
 template <class Word>
 ORCHARD_INLINE page_number run_ending_in(std::uint32_t word, Word free, std::uint32_t below, std::uint32_t n) {
@@ -107,7 +123,10 @@ ORCHARD_INLINE page_number run_ending_in(std::uint32_t word, Word free, std::uin
 
 /// Finds and claims `n` >= 1 consecutive pages among `count` slots from `slot` on. With `measure`, it also returns the
 /// length of the longest run. All lanes of a converged group call it with the same arguments. Cost: a load for each
-/// slot, divided among the lanes of the group; a `claim_run` for each run tried.
+/// slot, divided among the lanes of the group; four collectives for each W slots; a `claim_run` for each run tried.
+///
+/// Runs that begin before `slot` are seen from `slot` on only. With `count` covering all slots, the search is a sweep,
+/// and `lost` says whether its result is no proof.
 template <run_space Space>
 ORCHARD_FN search_result search_run(const Space& s, lane_mask mask, std::uint32_t slot, std::uint32_t count,
                                     std::uint32_t n, bool measure) {
@@ -142,6 +161,8 @@ ORCHARD_FN search_result search_run(const Space& s, lane_mask mask, std::uint32_
             longest = longest < through ? through : longest;
             longest = longest < inside ? inside : longest;
         }
+        // For the next W words: the free pages at the end of the highest lane's word, and those below it if that word
+        // is all free.
         carry = simt::shuffle(mask, top == width_of<word> ? below + top : top, simt::highest_bit(mask));
     }
     result.longest = measure ? simt::reduce_max(mask, longest) : 0;

@@ -15,7 +15,11 @@
 
 namespace orchard::device::random_walk::rw {
 
-/// Performs one iteration of Algorithm 1: lines 2 to 8. Each lane calls it for itself.
+/// Performs one iteration of Algorithm 1: lines 2 to 8. Returns the page drawn if it is the caller's now, else none.
+/// Each lane calls it for itself. Cost: a load; an atomic if the page was free.
+///
+/// The load (line 3) comes first, so that an atomic is spent only on a page that seems free. The atomic (line 4)
+/// decides; a lane that loses to another one (line 5) draws another page in its next step.
 template <page_space Space, class Count>
 ORCHARD_INLINE page_number step(const Space& s, walker<Count>& w) {
     using word = typename Space::word;

@@ -17,7 +17,8 @@
 
 namespace orchard::device::random_walk::rw_bm {
 
-/// Performs one step of the walk: draws a word, and tries to take a page of it. Each lane calls it for itself.
+/// Performs one step of the walk: draws a word, and tries to take a page of it. Returns that page, or none. Each lane
+/// calls it for itself. Cost: a load; an atomic if a page was free.
 template <page_space Space, class Count>
 ORCHARD_INLINE page_number step(const Space& s, walker<Count>& w) {
     using word = typename Space::word;

@@ -25,11 +25,13 @@
 
 namespace orchard::device::random_walk::rw_malloc {
 
-/// Steps in which lanes search one run for all of them before they search shorter ones.
+/// Steps in which lanes search one run for all of them before they search shorter ones. A long run may not exist
+/// although each lane's own run does; no sweep is spent on it.
 inline constexpr std::uint32_t steps_together = 8;
 
 /// Returns the number of words that a step reads for `n` units: one a lane, but at least twice as many as the run
-/// needs.
+/// needs, so that a run of full length fits at about half of the positions in the region. For 1,000 units and 64-bit
+/// words, a run lies in 17 words at most, and a warp reads 34.
 template <run_space Space>
 ORCHARD_INLINE std::uint32_t region_words(lane_mask mask, std::uint32_t n) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
@@ -38,13 +40,14 @@ ORCHARD_INLINE std::uint32_t region_words(lane_mask mask, std::uint32_t n) {
 }
 
 /// Walks: lines 4 to 23 of Algorithm 3, for at most `steps` steps. Returns the first unit of a claimed run, or none.
-/// All lanes of a converged group call it with the same arguments.
+/// All lanes of a converged group call it with the same arguments; the leader draws for all (line 5). Cost of a step:
+/// `search_run` over a region. Returns none at once if a region is the whole space, as a step would be a sweep.
 template <run_space Space, class Count>
 ORCHARD_FN page_number walk(const Space& s, lane_mask mask, std::uint32_t n, std::uint32_t steps, walker<Count>& w) {
     const std::uint32_t slots = from_leader(mask, s.slots());
     const std::uint32_t region = region_words<Space>(mask, n);
     if (region >= slots) {
-        return no_page;  // a step would be a sweep
+        return no_page;
     }
     for (; steps != 0; --steps) {
         w.count.step();
@@ -60,9 +63,11 @@ ORCHARD_FN page_number walk(const Space& s, lane_mask mask, std::uint32_t n, std
     return no_page;
 }
 
-/// Returns `n` units for the whole group: walks, then sweeps, in turns. All lanes of a converged group call it with the
-/// same `n` >= 1. Returns none if no run of `n` was free in the last sweep (or if 64 sweeps in a row lost to other
-/// groups), and sets `*longest` to the longest run that it saw.
+/// Returns the first of `n` units for the whole group: walks, then sweeps, in turns. All lanes of a converged group
+/// call it with the same `n` >= 1. Returns none if no run of `n` was free in the last sweep (or if 64 sweeps in a row
+/// lost to other groups), and sets `*longest` to the longest run that it saw.
+///
+/// A sweep that saw a run and lost it proves nothing: the other group may have given its part back (`claim_run`).
 template <run_space Space, class Count>
 ORCHARD_NOINLINE page_number get_run(const Space& s, lane_mask mask, std::uint32_t n, walker<Count>& w,
                                      std::uint32_t* longest) {
@@ -94,7 +99,9 @@ ORCHARD_INLINE void mark_end(const Space& s, page_number last) {
     s.ends(at.word).template fetch_or<order::relaxed>(ones<typename Space::word>(1, at.bit));
 }
 
-/// Returns the sum of `value` over the lanes of `mask` below this one. All lanes of `mask` call it.
+/// Returns the sum of `value` over the lanes of `mask` below this one. All lanes of `mask` call it. Cost: a shuffle for
+/// each doubling of the lanes, five for a warp: after k rounds, `sum` covers the 2^k lanes up to this one. Values 3, 1,
+/// 2, 4 give 0, 3, 4, 6.
 ORCHARD_INLINE std::uint32_t sum_below(lane_mask mask, std::uint32_t value) {
     const int width = simt::popcount(mask);
     const int rank = simt::rank_in(mask);
@@ -109,6 +116,10 @@ ORCHARD_INLINE std::uint32_t sum_below(lane_mask mask, std::uint32_t value) {
 
 /// Returns the first of `n` consecutive units for each lane of `mask`, each lane with its own `n`; none if no such run
 /// is free, or `n` is 0. All lanes of a converged group call it; any mask.
+///
+/// Each round serves a batch: the lowest lane in need and the lanes after it as long as the sum stays within a limit.
+/// Lanes that ask for 3, 1, 2 and 4 units form one batch of 10. If no run of 10 is found in `steps_together` steps, the
+/// limit is halved to 5, and the batch is 3 and 1. A batch of one lane searches until a sweep decides (`get_run`).
 ///
 /// @param together  requests are added up as long as their sum is at most this number of units
 ///
@@ -150,6 +161,11 @@ ORCHARD_FN page_number get_units(const Space& s, lane_mask mask, std::uint32_t n
 /// Frees the allocation that begins at `first`. Returns false, and changes nothing, if the bitmaps show no allocation
 /// there. One lane of any kernel calls it alone; it never waits. Cost: a load of both bitmaps for each word of the run,
 /// an atomic for the end bit, and one for each word.
+///
+/// First it looks for the end: the lowest end bit from `first` on. All units up to it must be taken, or the allocation
+/// is being freed, or none begins here. Then it clears the end bit, which decides between two frees of the same
+/// allocation, and at last the used bits. In the other order, another group could get the units while the old end bit
+/// still stands.
 template <run_space Space>
 ORCHARD_FN bool free_units(const Space& s, page_number first) {
     using word = typename Space::word;
@@ -181,7 +197,8 @@ ORCHARD_FN bool free_units(const Space& s, page_number first) {
     return true;
 }
 
-/// Returns the number of units of a pool that hold `bytes`; 0 if the pool has fewer.
+/// Returns the number of units of a pool that hold `bytes`; 0 if the pool has fewer. 0 bytes need one unit, so that
+/// each allocation has an address of its own.
 template <class Pool>
 ORCHARD_INLINE std::uint32_t units_for(const Pool& pool, std::uint64_t bytes) {
     const std::uint64_t n = bytes == 0 ? 1 : (bytes - 1) / pool.page_bytes() + 1;

@@ -4,16 +4,30 @@
 
 /// Creates slabs for the published walks: if a sweep saw no free page of a class, one group adds one slab to it.
 ///
+///     table entry   0 --reserve_index--> growing_entry --slab_publish--> segment + 1
+///                   ^                         |
+///                   +--no segment, or no need-+
+///
 /// `slab_table_head::grown` counts the slabs that were added. A group reads it before it walks. If it has changed by
 /// the time that the group has reserved an index, there are pages that the group has not seen, and it walks again
-/// instead.
+/// instead:
+///
+///     group A    grown is 7, walk: full          reserves index 3    grown is 8: empties it, walks again
+///     group B                     publishes index 2: grown = 8
+///
+/// Without this, each of many groups that found the same slabs full would add one of its own. The table, its entries
+/// and `slab_publish` are those of Orchard's own path (device/small/slab_growth.cuh).
 
 #include "device/small/slab_growth.cuh"
 
 namespace orchard::device {
 
-/// Returns the lowest index of a class's table that holds no slab; `count` if all of [0, count) hold one. Reads the
-/// newest value of an entry that seems to be empty. All lanes of a converged group call it.
+/// Returns the lowest index of a class's table that holds no slab; `count` if all of [0, count) hold one. All lanes of
+/// a converged group call it, and get the same result. Cost: a load for each index, divided among the lanes; an atomic
+/// for each entry that seems to be empty.
+///
+/// A load may return an old 0 although a slab has been published there. An atomic reads the newest value, so that a
+/// slab with free pages is not taken for a missing one.
 inline ORCHARD_NOINLINE std::uint32_t first_open_index(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                        std::uint32_t count) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
@@ -34,8 +48,9 @@ inline ORCHARD_NOINLINE std::uint32_t first_open_index(const heap_view& h, lane_
     return count;
 }
 
-/// Gets a segment for an index that the leader has reserved. On failure, empties the index and notes the reason for the
-/// waiting groups. All lanes of the group call it.
+/// Gets a segment for an index that the leader has reserved, and publishes it as a slab. Returns none, or why there is
+/// no segment; it then empties the index and notes the reason for the waiting groups (`refusal`). All lanes of the
+/// group call it. Cost: `acquire_segments`, and the clearing of the bitmap if it was never cleared.
 inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                  std::uint32_t place) {
     segment_run run;
@@ -53,6 +68,8 @@ inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask m
             slab_publish(h, page_class, place, to_underlying(run.first));
         } else {
             const std::uint32_t before = head.refusal.load<order::relaxed>() / 256;
+            // The count changes with each failure, so that a waiting group sees that there was one since it began to
+            // wait.
             head.refusal.store<order::relaxed>((before + 1) * 256 + static_cast<std::uint32_t>(why));
             // Release: pairs with the acquire in `await_growth`.
             h.table(page_class)[place].store<order::release>(0);
@@ -62,8 +79,12 @@ inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask m
     return why;
 }
 
-/// Waits, until a deadline, for the slab that another group is creating at an index. Returns none, or why it was not
-/// created. All lanes of the group call it.
+/// Waits, until a deadline, for the slab that another group is creating at an index. Returns none if walking again is
+/// worthwhile: the slab is there, or the other group needed none any longer. Otherwise returns why it was not created;
+/// its reason holds for this group as well. `refused` is the value of `refusal` before the index was seen reserved. All
+/// lanes of the group call it. Cost: a load of device memory for each 200 ns.
+///
+/// The other group has deadlines of its own. The deadline here is longer, for the case that the other group never ends.
 inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                     std::uint32_t place, std::uint32_t refused) {
     const std::uint64_t began = from_leader(mask, simt::clock_ns());
@@ -84,7 +105,8 @@ inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mas
 
 /// Adds a slab to a class, or waits for one that another group adds. Returns none if walking again is worthwhile.
 /// `seen` is the value of `grown` before the walk that found nothing. All lanes of a converged group call it; the
-/// result is the same in all. Errors: those of `acquire_segments`, also those that the other group got.
+/// result is the same in all. Errors: those of `acquire_segments`, also those that the other group got;
+/// out_of_memory_device_budget if the table is full; service_not_responding at the deadline of `await_growth`.
 inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_mask mask, std::uint32_t page_class,
                                                       std::uint32_t seen) {
     auto& head = h.state->slabs[page_class];
@@ -101,7 +123,7 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_m
         return await_growth(h, mask, page_class, place, refused);
     }
     if (found != 0) {
-        return failure_reason::none;  // the slab has been created meanwhile
+        return failure_reason::none;  // another group has created the slab meanwhile
     }
     // Adds 0: a read-modify-write reads the newest value.
     if (from_leader(mask, is_leader(mask) ? head.grown.fetch_add<order::acquire>(0) : 0) != seen) {

@@ -37,6 +37,8 @@ struct page_place {
     std::uint32_t bit = 0;
 };
 
+/// Returns the number of the page at a word and bit, or the word and bit of a page's number. With 64-bit words, page
+/// 200 is bit 8 of word 3. No memory access.
 template <class Word>
 ORCHARD_INLINE page_number number_of(std::uint32_t word, std::uint32_t bit) {
     return page_number{std::uint64_t{word} * width_of<Word> + bit};
@@ -52,9 +54,12 @@ ORCHARD_INLINE page_place place_of(page_number page) {
 /// - `draw_page`, `draw_word`: one at random, all with the same probability; `no_word` if the draw met a gap.
 /// - `slots`, `word_at`: all words in order, for sweeps; `no_word` for a gap.
 /// - `bits`: the word: a `device_word<word>&`, or a value with its `load`, `fetch_or` and `fetch_and`.
-/// - `page_bits`: the bits of a word that stand for pages.
+/// - `page_bits`: the bits of a word that stand for pages: all, except in the last word of a pool or slab.
 /// - `still_valid`: called *after* bits were claimed: returns whether the word still belongs to the space. If not, the
 ///   claim is undone at once.
+///
+/// A slot is a place in the order of a sweep, a word is what `bits` takes. They are equal in a pool. In a heap, a slot
+/// belongs to a slab index and a word to a segment, so that a word keeps its meaning if the table changes.
 template <class S>
 concept page_space = requires(const S& s, std::uint32_t i, random_bits& random) {
     typename S::word;
@@ -67,14 +72,15 @@ concept page_space = requires(const S& s, std::uint32_t i, random_bits& random) 
     { s.still_valid(i) } -> std::same_as<bool>;
 };
 
-/// A space with a LockMap: one bit for each word, bit `i % 32` of `locks(i)`.
+/// A space with a LockMap (section 4.1 of the paper): one bit for each word, bit `i % 32` of `locks(i)`.
 template <class S>
 concept locked_space = page_space<S> && requires(const S& s, std::uint32_t i) {
     { s.locks(i) } -> std::same_as<device_word<std::uint32_t>&>;
 };
 
 /// A space in which runs of pages can be allocated. `ends(i)` is a second bitmap, which says where allocations end.
-/// `joins(i)` returns whether the pages of word i + 1 follow those of word i, so that a run may cross the border.
+/// `joins(i)` returns whether the pages of word i + 1 follow those of word i, so that a run may cross the border. In a
+/// heap, the last word of a slab joins no other.
 template <class S>
 concept run_space = page_space<S> && requires(const S& s, std::uint32_t i) {
     { s.ends(i).template load<order::relaxed>() } -> std::same_as<typename S::word>;
@@ -98,6 +104,7 @@ public:
     }
     template <order O>
     ORCHARD_INLINE std::uint32_t fetch_and(std::uint32_t bits, simt::site where = simt::site::here()) {
+        // The other half of the mask is all ones, which leaves the pages of the other half alone.
         return part(whole_->fetch_and<O>(~(std::uint64_t{~bits} << shift_), where));
     }
 
@@ -109,7 +116,8 @@ private:
     std::uint32_t shift_;
 };
 
-/// A space of 64-bit words, searched 32 pages at a time. Page numbers are the same in both.
+/// A space of 64-bit words, searched 32 pages at a time. Page numbers are the same in both: half-word 2 w + h holds the
+/// pages of bits 32 h to 32 h + 31 of word w. A step then looks at 32 pages, as `rw_bm32` demands.
 template <page_space Whole>
 requires std::same_as<typename Whole::word, std::uint64_t>
 struct halves {

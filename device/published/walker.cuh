@@ -11,18 +11,22 @@
 namespace orchard::device::random_walk {
 
 /// The pseudo-random numbers of one lane: a mixed counter, so that a number costs no memory access. Lanes with
-/// different seeds draw unrelated sequences.
+/// different seeds draw unrelated sequences. Number k is mix(mix(k * 0x9e3779b9) ^ key), where the key depends on the
+/// seed alone: the outer mixing separates lanes, the inner one the numbers of a lane.
 class random_bits {
 public:
     random_bits() = default;
     ORCHARD_INLINE explicit random_bits(std::uint64_t seed)
         : key_{mix(static_cast<std::uint32_t>(seed) ^ mix(static_cast<std::uint32_t>(seed >> 32) + 0x7f4a7c15u))} {}
 
+    /// Returns the next number, all 32 bits. The counter repeats after 2^32 numbers.
     ORCHARD_INLINE std::uint32_t next() {
         count_ += 0x9e3779b9u;
         return mix(mix(count_) ^ key_);
     }
-    /// Returns a number from 0 to n - 1; `n` is at least 1.
+    /// Returns a number from 0 to n - 1; `n` is at least 1. The upper half of a 64-bit product, which needs no
+    /// division. For n = 100, the number 0x80000000 gives 50. Probabilities differ by less than n / 2^32 of their
+    /// value.
     ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
         return static_cast<std::uint32_t>(std::uint64_t{next()} * n >> 32);
     }
@@ -39,7 +43,8 @@ struct uncounted {
 };
 
 /// Counts the steps of one lane. TAS is the mean of `steps` over all lanes. WAS is the mean, over all warps, of the
-/// greatest `steps` of their lanes (section 3.2.1 of the paper). A sweep is not a step.
+/// greatest `steps` of their lanes (section 3.2.1 of the paper). A sweep is not a step, except in RW_malloc, where it
+/// counts as one.
 struct counted {
     std::uint32_t steps = 0;   ///< number of pages (RW), words (RW-BM, CoRW) or regions (RW_malloc) looked at
     std::uint32_t losses = 0;  ///< claims of free pages that another lane took first
@@ -47,7 +52,8 @@ struct counted {
     ORCHARD_INLINE void lost() { ++losses; }
 };
 
-/// The walk of one lane. `Count` is `uncounted` or `counted`.
+/// The walk of one lane: its random numbers, its bound and its count. `Count` is `uncounted` or `counted`. Each lane
+/// has its own, made for one request.
 template <class Count = uncounted>
 struct walker {
     random_bits random;
@@ -55,7 +61,8 @@ struct walker {
     Count count;
 
     /// Returns the number of steps after which a sweep decides, for a space of `words` words. In that many steps' time,
-    /// a warp could sweep the whole space, so that a longer walk would cost more than certainty.
+    /// a warp could sweep the whole space, so that a longer walk would cost more than certainty. A slab of 64 B pages
+    /// has 512 words: 512 / 32 + 32 = 48 steps. The second 32 keep small spaces from being swept at once.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t steps_before_sweep(std::uint32_t words) const {
         return max_steps != 0 ? max_steps : words / simt::warp_size + simt::warp_size;
     }
