@@ -4,6 +4,21 @@
 
 /// Finds the block of a chunk at an address, and frees it. Any address is a valid argument: metadata that an invalid
 /// address leads to is checked before it is used.
+///
+///     free_from_chunk
+///       is_in_heap
+///       find_block
+///         find_chunk            descriptor of the segment, or owner of the leaf  --> which chunk
+///         look_at_live          is any of its blocks in use?                     --> its record is complete
+///         find_among            which block begins at the address                --> which bit of `live`
+///       free_found
+///         clear_live            the bit; the last one ends the chunk
+///         end_chunk             descriptors of its segments
+///         return_chunk          segments and tail go into the segment cache
+///
+/// A double free ends at `look_at_live` (the chunk has ended) or at the block's own bit (it has not), unless the memory
+/// has another owner already. Of two frees of one block that race with each other, the atomic in `clear_live` lets one
+/// succeed, on the same condition.
 
 #include "device/large/chunk_path.cuh"
 #include "device/segment_cache/segment_cache.cuh"
@@ -41,7 +56,7 @@ inline ORCHARD_NOINLINE bool is_in_heap(const block_search& s) { return s.h.owns
 
 /// Returns whether the chunk that a leaf names can have a record: a portion must lie in the segment of its leaf; for
 /// any other chunk, its first segment must say so. Without this check, an invalid free could read memory that is not
-/// mapped.
+/// mapped: records are mapped with the segments that they describe, descriptors always.
 inline ORCHARD_NOINLINE bool has_record(const block_search& s) {
     const std::uint32_t first = first_segment(s.chunk);
     if (is_portion(s.chunk)) {
@@ -52,7 +67,8 @@ inline ORCHARD_NOINLINE bool has_record(const block_search& s) {
     return descriptor::kind(d) == segment_kind::chunk && descriptor::extent(d) == first;
 }
 
-/// Finds the chunk that contains the address, if any.
+/// Finds the chunk that contains the address, if any: sets `s.chunk` and `s.units`. The descriptor names the first
+/// segment of a chunk; in a segment of portions, the owner word of the leaf names the chunk.
 inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
     // Pairs with the release that set the descriptor (`write_owners`): the chunk's record was written before.
     const std::uint64_t d = s.h.descriptors[s.offset >> segment_shift].load<order::acquire>();
@@ -64,7 +80,8 @@ inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
         return;
     }
     // The owner's word may be arbitrary. Another thread may have rewritten it meanwhile, for a chunk that begins behind
-    // the block. If no block ever began in this leaf, the word was never initialized.
+    // the block. If no block ever began in this leaf, the word was never initialized. If the chunk begins behind the
+    // address, `inside` wraps around and is too large.
     const std::uint64_t inside = s.offset - std::uint64_t{first_leaf(s.chunk)} * big_page_bytes;
     s.units = static_cast<std::uint32_t>(inside >> chunk_unit_shift);
     if (inside > max_chunk_bytes || inside % chunk_block_alignment != 0 || !has_record(s)) {
@@ -91,16 +108,18 @@ inline ORCHARD_NOINLINE void look_at_live(block_search& s) {
     }
 }
 
-/// Finds the block that begins at `s.units` by binary search over `offset(i)` of the `lanes` blocks; sets `s.chunk` to
-/// `nothing` if there is none in use.
+/// Finds the block that begins at `s.units` by binary search over `offset(i)` of the `lanes` blocks, which ascend: sets
+/// `s.block`, or `s.chunk` to `nothing` if there is none in use. Usually the first guess is right.
 template <class Offset>
 ORCHARD_INLINE void find_among(block_search& s, std::uint32_t lanes, Offset offset) {
-    // First guess: each lane usually frees the block that it got itself, in a full warp or in a part of one. If there
-    // are more lanes than possible, another thread has rewritten the record, or it describes arrays.
+    // First guess: each lane usually frees the block that it got itself, in a full warp or in a part of one. If a part
+    // of 8 lanes shares a chunk, lane 19 has block 3 = 19 % 8. If there are more lanes than possible, another thread
+    // has rewritten the record, or it describes arrays.
     const auto own = static_cast<std::uint32_t>(simt::lane_id());
     const std::uint32_t guess = own < lanes ? own : own & (lanes - 1);
     std::uint32_t low = guess < lanes && lanes <= simt::warp_size && offset(guess) == s.units ? guess : 0;
     std::uint32_t high = lanes > simt::warp_size ? 0 : lanes;
+    // If the block exists, it is in [low, high), and offset(low) <= `s.units`.
     ORCHARD_NO_UNROLL
     while (low < high && offset(low) != s.units) {
         const std::uint32_t middle = (low + high) / 2;
@@ -119,6 +138,8 @@ inline ORCHARD_NOINLINE void find_in_segments(block_search& s) {
     const chunk_record& r = s.h.records[first_segment(s.chunk)];
     find_among(s, r.lanes.get(), [&](std::uint32_t i) { return r.offset[i].get(); });
 }
+/// The same in the record of a portion, which must bear this heap's stamp: records are not cleared before their first
+/// use, and an invalid free may lead to one that was never written.
 inline ORCHARD_NOINLINE void find_in_portion(block_search& s) {
     const portion_record& r = s.h.portion_records[first_leaf(s.chunk)];
     const std::uint32_t shape = r.shape.get();
@@ -129,7 +150,8 @@ inline ORCHARD_NOINLINE void find_in_portion(block_search& s) {
     find_among(s, shape & 0xff, [&](std::uint32_t i) { return r.offsets[i / 2].get() >> i % 2 * 16 & 0xffff; });
 }
 
-/// Finds the block in use that begins at the address. Cost: five to eleven loads.
+/// Finds the block in use that begins at the address, which must be in the heap (`is_in_heap`): sets `s.chunk` and
+/// `s.block`, or `s.chunk` to `nothing`. Cost: five to eleven loads.
 ORCHARD_INLINE void find_block(block_search& s) {
     find_chunk(s);
     if (s.chunk != block_search::nothing) {
@@ -144,12 +166,14 @@ ORCHARD_INLINE void find_block(block_search& s) {
     }
 }
 
-/// Returns the size in bytes of the block found.
+/// Returns the size in bytes of the block found, up to the next block: its request rounded up to 256 B, and the gap
+/// before the next block if that has a greater alignment.
 inline ORCHARD_NOINLINE std::uint64_t live_bytes(const block_search& s) {
     return std::uint64_t{blocks_of(s.h, s.chunk).offset(s.block + 1) - s.units} << chunk_unit_shift;
 }
 
-/// Returns the size in bytes of the block of a chunk that begins at `p`; 0 if there is none. One lane calls it alone.
+/// Returns the size in bytes of the block of a chunk that begins at `p`, which lies in the heap; 0 if there is none.
+/// One lane calls it alone. Cost: as `find_block`, and a load.
 ORCHARD_INLINE std::uint64_t bytes_in_chunk(const heap_view& h, const void* p) {
     block_search s(h, p);
     find_block(s);
@@ -163,7 +187,8 @@ enum class freed_block : std::uint32_t {
     last,  ///< it was the last block of the chunk in use
 };
 
-/// Clears the block's bit in `live`. Cost: one atomic.
+/// Clears the block's bit in `live`. Cost: one atomic, whose old value decides between lanes that free the same block,
+/// and names the one lane that ends the chunk.
 inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
     const std::uint32_t bit = 1u << s.block;
     // Releases this lane's writes to the block; the last lane acquires those of all lanes.
@@ -172,22 +197,25 @@ inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
     return (before & bit) == 0 && !simt::mutation::is(fault::racing_free) ? freed_block::wrong : before == bit ? freed_block::last : freed_block::right;
 }
 
-/// Clears the descriptor of segment `first + i` of a chunk that has ended.
+/// Clears the descriptor of segment `first + i` of a chunk that has ended. No read-modify-write is needed, since this
+/// lane is the segment's only owner.
 inline ORCHARD_NOINLINE void clear_descriptor(const block_search& s, std::uint32_t i) {
     auto& d = s.h.descriptors[first_segment(s.chunk) + i];
     d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
 }
-/// Returns the number of the chunk's segment in which block `i` begins.
+/// Returns the number of the chunk's segment in which block `i` begins, from 0.
 inline ORCHARD_NOINLINE std::uint32_t segment_of_block(const block_search& s, std::uint32_t i) {
     return s.h.records[first_segment(s.chunk)].offset[i].get() >> (segment_shift - chunk_unit_shift);
 }
 inline ORCHARD_NOINLINE void count_ended(const block_search& s) { s.h.add(counter::live_chunks, ~std::uint64_t{0}); }
 
 /// Ends a chunk whose last block was freed: clears the descriptors of its segments. One lane calls it alone. Only
-/// segments in which a block begins have a descriptor.
+/// segments in which a block begins have a descriptor (`write_owners`). A segment of portions keeps its kind, since
+/// other portions of it may be in use.
 ORCHARD_INLINE void end_chunk(block_search& s) {
     if (!is_portion(s.chunk)) {
-        // The tail lies beyond the chunk's segments, and its blocks are skipped.
+        // The tail lies beyond the chunk's segments, and its blocks are skipped. Offsets are read from the last block
+        // down, so that blocks of one segment come one after the other, and each segment is cleared once.
         std::uint32_t last = s.h.records[first_segment(s.chunk)].segments.get();
         ORCHARD_NO_UNROLL
         for (std::uint32_t left = s.h.records[first_segment(s.chunk)].lanes.get() & ~interleaved_flag; left != 0;
@@ -202,7 +230,7 @@ ORCHARD_INLINE void end_chunk(block_search& s) {
 }
 
 /// Finds the tail of a chunk that has ended: its first leaf, counted from the heap's first (`s.units`), and its number
-/// of leaves (`s.block`).
+/// of leaves (`s.block`; 0: there is none). These fields no longer describe the block.
 inline ORCHARD_NOINLINE void find_tail(block_search& s) {
     s.units = first_leaf(s.chunk);
     if (is_portion(s.chunk)) {
@@ -215,11 +243,13 @@ inline ORCHARD_NOINLINE void find_tail(block_search& s) {
 }
 inline ORCHARD_NOINLINE void clear_line_of(const block_search& s) { clear_line_of(s.h, s.units); }
 
-/// Puts the memory of an ended chunk into the segment cache. One lane calls it alone.
+/// Puts the memory of an ended chunk into the segment cache. One lane calls it alone. `clear_live` acquired the writes
+/// of all lanes, and the puts release them to the next owner.
 ORCHARD_INLINE void return_chunk(block_search& s) {
+    // All fields of the record are read before the first put: a group that takes the segments owns the record, and may
+    // write it. The tail comes after the segments, because a search for segments with a tail starts from tails
+    // (`look_before_tail`): a group that sees this tail usually sees the segments before it, too.
     find_tail(s);
-    // The tail must come last: once a group finds it, that group may take the segments before it as well, and then owns
-    // the record that is read here.
     if (!is_portion(s.chunk)) {
         s.run = {segment_index{first_segment(s.chunk)}, s.h.records[first_segment(s.chunk)].segments.get()};
         cache_put_all(s.h, s.run);
@@ -242,8 +272,9 @@ ORCHARD_INLINE bool free_found(block_search& s) {
 }
 
 /// Frees one lane's block of a chunk. The lane that frees the last block puts the chunk's memory into the segment
-/// cache. Returns false if no block in use begins at the address. One lane calls it alone. It never waits and sends no
-/// request.
+/// cache. Returns false if no block in use begins at the address. One lane calls it alone. It sends no request. It
+/// waits at most for another lane that is clearing the same line of portion bitmaps (`clear_line_of`). Cost: five to
+/// eleven loads and one atomic; for the last block of a chunk also `end_chunk` and `return_chunk`.
 ORCHARD_INLINE bool free_from_chunk(block_search& s) {
     if (!is_in_heap(s)) {
         return false;

@@ -5,6 +5,13 @@
 /// Allocation of a warp chunk. The blocks of a group's lanes form one warp request, which one warp chunk serves: whole
 /// segments and a tail of 64 KiB leaves, or a tail alone. A tail shares its VA block with other tails.
 ///
+///     allocate_chunk                    for the group; after a failure for each half, down to single lanes
+///       place_blocks                    where each block lies, and how many segments and leaves that takes
+///         lay_side_by_side, choose_shape
+///       get_memory                      `acquire` (device/reclaim/acquire.cuh); a second time after a reclaim
+///       describe_chunk                  the record, the owners of leaves or segments, `live`, each lane's address
+///         write_record or write_portion_record, write_owners, publish_live
+///
 /// Source: Zhang et al., TPDS 2025, sections V.B and VI.A (the warp scheduler).
 
 #include "device/large/chunk_record.cuh"
@@ -15,25 +22,28 @@ namespace orchard::device {
 /// The state of one lane in its group's request for a chunk, kept in local memory (host_rpc/client.cuh says why).
 struct chunk_request {
     const heap_view& h;
-    lane_mask mask;            ///< the group; after a split, the part of it that this lane belongs to
-    std::uint64_t bytes;       ///< size of this lane's block, above 0
-    std::uint64_t alignment;   ///< alignment of this lane's block, a power of two up to 2 MiB
-    std::uint64_t offset = 0;  ///< where this lane's block begins in the chunk, in units of 256 B
-    std::uint64_t total = 0;   ///< length of the chunk, in units of 256 B
-    std::uint32_t k = 0;       ///< whole segments of the chunk
-    std::uint32_t leaves = 0;  ///< leaves of its tail
-    mailbox::grant got{};
+    lane_mask mask;             ///< the group; after a split, the part of it that this lane belongs to
+    std::uint64_t bytes;        ///< size of this lane's block, above 0
+    std::uint64_t alignment;    ///< alignment of this lane's block, a power of two up to 2 MiB
+    std::uint64_t offset = 0;   ///< where this lane's block begins in the chunk, in units of 256 B
+    std::uint64_t total = 0;    ///< length of the chunk, in units of 256 B
+    std::uint32_t k = 0;        ///< whole segments of the chunk
+    std::uint32_t leaves = 0;   ///< leaves of its tail
+    mailbox::grant got{};       ///< the memory of the chunk
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: the request has not failed yet
-    failure_reason why = failure_reason::none;
-    void* block = nullptr;              ///< this lane's block
+    failure_reason why = failure_reason::none;  ///< why there is no block
+    void* block = nullptr;                      ///< this lane's block
     std::uint64_t host_frees_seen = 0;  ///< number of blocks of the host that had been freed when the request failed
 };
 
-/// The most bytes of one chunk that a record can describe.
+/// The most bytes of one chunk that a record can describe: offsets of 32 bits in units of 256 B, just under 1 TiB.
 inline constexpr std::uint64_t max_chunk_bytes = ((std::uint64_t{1} << 32) - 1) << chunk_unit_shift;
 
-/// Places the lanes' blocks one after the other, in the order of lanes, each at a multiple of its alignment. All lanes
-/// of the group call it.
+/// Places the lanes' blocks one after the other, in the order of lanes, each at a multiple of its alignment: sets
+/// `r.offset` and `r.total`. All lanes of the group call it. Cost: two shuffles for each lane.
+///
+/// Blocks of 1 MiB, 100 B and 300 KiB are 4,096, 1 and 1,200 units: the offsets are 0, 4,096 and 4,097, the total 5,297
+/// units. If the last block is to be aligned to 64 KiB (256 units), it begins at 4,352.
 inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
     r.total = 0;
     ORCHARD_NO_UNROLL
@@ -47,7 +57,9 @@ inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
     }
 }
 
-/// Chooses the number of segments and the tail for a chunk of `r.total` units.
+/// Chooses the number of segments and the tail for a chunk of `r.total` units: sets `r.k` and `r.leaves`. A chunk of
+/// 5,297 units, 1,356,032 B, is more than 20 leaves: under the policy `packed` a tail of 21 leaves, under `padded` a
+/// whole segment, since a portion has at most 16 leaves there.
 inline ORCHARD_NOINLINE void choose_shape(chunk_request& r, bool aligned_beyond_leaves) {
     constexpr int shift = segment_shift - chunk_unit_shift;
     r.k = static_cast<std::uint32_t>(r.total >> shift);
@@ -61,8 +73,8 @@ inline ORCHARD_NOINLINE void choose_shape(chunk_request& r, bool aligned_beyond_
     }
 }
 
-/// Chooses where each lane's block lies, and the size of the chunk. Returns false if the chunk would be too large. All
-/// lanes of a converged group call it.
+/// Chooses where each lane's block lies, and the size of the chunk. Returns false if the chunk would be too large for
+/// the heap or for a record; a half of the group may still succeed. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
     // Checked before the sizes are added, so that the sum cannot overflow.
     if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.max_slabs || r.bytes > max_chunk_bytes) != 0) {
@@ -93,7 +105,8 @@ struct record_part {
 /// Returns `live` with a bit for each lane of a chunk.
 ORCHARD_INLINE std::uint32_t live_lanes(std::uint32_t lanes) { return lanes == 32 ? ~0u : (1u << lanes) - 1; }
 
-/// Writes the record of a chunk of segments. All lanes of the group call it.
+/// Writes the record of a chunk of segments, by plain stores, which `publish_live` releases. All lanes of the group
+/// call it.
 inline ORCHARD_NOINLINE void write_record(const chunk_request& r, const record_part& part) {
     auto& record = r.h.records[to_underlying(r.got.first)];
     record.offset[part.rank].set(static_cast<std::uint32_t>(r.offset));
@@ -107,7 +120,8 @@ inline ORCHARD_NOINLINE void write_record(const chunk_request& r, const record_p
 }
 
 /// Writes the record of a chunk that is one portion. All lanes of the group call it. A lane of even rank writes its own
-/// offset and the next lane's; the last lane of odd rank writes the total.
+/// offset and the next lane's; the last lane of odd rank writes the total. A word thus has one writer. Of 3 lanes, rank
+/// 0 writes offsets 0 and 1, rank 2 writes offset 2 and the total; of 2 lanes, rank 1 writes the total.
 inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const record_part& part) {
     auto& record = r.h.portion_records[begin_of(r)];
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
@@ -121,7 +135,8 @@ inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const 
     }
 }
 
-/// Marks the chunk's blocks as in use, after everything else is written. All lanes of the group call it.
+/// Marks the chunk's blocks as in use, after the record is complete. All lanes of the group call it, after a barrier
+/// behind the writes of the record. From here on, a free of a block of the chunk succeeds.
 inline ORCHARD_NOINLINE void publish_live(const chunk_request& r) {
     if (is_leader(r.mask)) {
         auto& live = r.k != 0 ? r.h.records[to_underlying(r.got.first)].live : r.h.portion_records[begin_of(r)].live;
@@ -132,7 +147,8 @@ inline ORCHARD_NOINLINE void publish_live(const chunk_request& r) {
 }
 
 /// Changes a segment's kind to `portions`, unless it has that kind; owners of other portions of the segment may be
-/// doing the same. One lane calls it alone. The release pairs with `find_chunk`.
+/// doing the same. One lane calls it alone. The release pairs with `find_chunk`. By the compare-and-swap, the
+/// generation rises once, whichever owner comes first.
 ORCHARD_INLINE void mark_portions(device_word<std::uint64_t>& d) {
     std::uint64_t word = d.load<order::relaxed>();
     while (descriptor::kind(word) != segment_kind::portions &&
@@ -142,12 +158,18 @@ ORCHARD_INLINE void mark_portions(device_word<std::uint64_t>& d) {
 
 /// Writes the chunk's identity to the leaf (in a tail) or the descriptor (otherwise) in which this lane's block begins.
 /// If several blocks begin there, one lane writes. All lanes of the group call it.
+///
+/// Only places where a block begins are written, since a free gets the address of a block's first byte: a chunk of 100
+/// segments with two blocks writes two words. The words of all other leaves and segments keep their old contents;
+/// `find_chunk` and `has_record` allow for that.
 inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
     const std::uint32_t leaf = begin_of(r) + static_cast<std::uint32_t>(r.offset >> (16 - chunk_unit_shift));
     const std::uint32_t segment = leaf / leaves_per_segment;
     const bool in_tail = segment == to_underlying(r.got.first) + r.k;
     const bool first_here = is_leader(simt::match(r.mask, segment));
     if (is_leader(simt::match(r.mask, leaf)) && in_tail) {
+        // Relaxed: the barrier in `describe` orders this store before each lane's use of its block, and so before every
+        // valid free.
         r.h.leaf_owners[leaf].store<order::relaxed>(to_underlying(id_of(r)));
     }
     if (first_here) {
@@ -169,8 +191,9 @@ inline ORCHARD_NOINLINE std::uint64_t bytes_asked(const chunk_request& r) {
     return (high << 16) + simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes & 0xffff));
 }
 
-/// Gets the memory of the chunk. It fails only after a reclaim that began after the first attempt found nothing. After
-/// a split, the halves rely on that same reclaim. All lanes of a converged group call it.
+/// Gets the memory of the chunk: sets `r.got`, and returns none or the reason for the failure. It fails for shortage
+/// only after a reclaim that began after the first attempt found nothing. After a split, the halves rely on that same
+/// reclaim, so that a group of 32 lanes needs one reclaim and not 63. All lanes of a converged group call it.
 inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
     if (r.reclaim == 0) {
         const failure_reason why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r)}, &r.got);
@@ -184,7 +207,9 @@ inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
 }
 
 /// Writes all metadata of the chunk `r.got`, and computes the address of this lane's block. All lanes of a converged
-/// group call it.
+/// group call it. The second barrier lets the releases of the descriptors and of `live` cover the whole record. After
+/// the third, each lane may pass its block on: a free by any thread finds the owner that another lane of the group
+/// wrote.
 inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part) {
     // One lane acquired the memory, and all lanes write the metadata: the barrier orders these writes after the
     // memory's last use.
@@ -203,7 +228,7 @@ inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part)
     r.block = r.h.base + std::uint64_t{begin_of(r)} * big_page_bytes + (r.offset << chunk_unit_shift);
 }
 
-/// The same for blocks, which lie in the order of lanes.
+/// The same for blocks, which lie in the order of lanes: the next lane of the group owns the next block.
 inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
     const lane_mask above = r.mask & ~simt::lanes_below(r.mask) & ~(lane_mask{1} << simt::lane_id());
     const int next = above != 0 ? simt::lowest_bit(above) : simt::lane_id();
@@ -212,7 +237,7 @@ inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
 }
 
 /// Splits the group in halves after a failure, if fewer lanes could succeed: `r.mask` becomes the half with this lane.
-/// Returns whether it did.
+/// Returns whether it did. A group of 5 lanes becomes groups of 2 and 3, which go on separately.
 inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
     const int half = simt::popcount(r.mask) / 2;
     if (half == 0 || !may_be_elsewhere(r.why)) {
@@ -226,7 +251,9 @@ inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
 /// Gets one chunk for the group. Sets `r.block` to this lane's block, or leaves it null and sets `r.why`. If there is
 /// no memory for the whole group, its halves try separately, and so on down to single lanes, so that as many lanes as
 /// possible get a block. All lanes of a converged group call it. Cost: as `acquire`, and a few stores of metadata by
-/// each lane.
+/// each lane; if single lanes fail as well, up to six times that for each lane (32, 16, 8, 4, 2 and 1 lanes).
+///
+/// Errors, in `r.why`: those of `acquire`; too_large if a single block exceeds the heap.
 inline ORCHARD_FN void allocate_chunk(chunk_request& r) {
     do {
         r.why = place_blocks(r) ? get_memory(r) : failure_reason::too_large;

@@ -10,7 +10,14 @@
 ///     | other portions | ## | other portions |
 ///
 /// `live` is the only word that several threads write. It is stored last when a chunk is made, and releases the record;
-/// the lane that clears its last bit owns the chunk's memory.
+/// the lane that clears its last bit owns the chunk's memory:
+///
+///     record     publish_live        one bit for each      clear_live, by each      live == 0:
+///     written -- (release) --------> lane that got   ----- lane that frees    ----> the last of them owns
+///                                    a block               (acq_rel)                the memory
+///
+/// While `live` is 0, the memory's next owner may rewrite the record. A reader therefore loads `live` first (acquire).
+/// If it is not 0, the record is complete, and stays as it is until the last block has been freed.
 
 #include <cstdint>
 
@@ -25,25 +32,28 @@ inline constexpr std::uint64_t chunk_block_alignment = 256;
 inline constexpr int chunk_unit_shift = 8;
 
 /// A flag in `lanes`: the chunk holds interleaved arrays and no blocks. A search for a block then finds more lanes than
-/// there can be, and fails.
+/// there can be, and fails; only `free_array_of_lane` frees an array.
 inline constexpr std::uint32_t interleaved_flag = 0x80;
 
 /// The record of a chunk that has whole segments. Lane i of the group owns the units [offset[i], offset[i + 1]) of the
-/// chunk, counted from its first byte; `live` has a bit for each lane that has not freed.
+/// chunk, counted from its first byte; `live` has a bit for each lane that has not freed. Lanes are numbered by their
+/// rank in the group, so that a group of lanes 3, 8 and 9 has the blocks 0, 1 and 2:
+///
+///     blocks         | 1 MiB        | 100 B   | 3 MiB           |       lanes    3
+///     offset [units]   0              4096      4097              16385   segments 2 (of 8,192 units), leaves 1
 ///
 /// In a chunk of interleaved arrays, offset[i] is where the sub-array that holds lane i's array begins. The lanes of
 /// one sub-array are consecutive, in the order of their positions in it:
-/// one sub-array follow one another, in the order of their positions in it:
 ///
 ///     sub-arrays   | 4 lanes       | 2     | 1 |      lanes    7, flagged
 ///     offset         0  0  0  0      9  9    12  15
 struct chunk_record {
-    simt::device_word<std::uint32_t> live;
+    simt::device_word<std::uint32_t> live;  ///< bit i: lane i has not freed
     simt::plain<std::uint32_t> lanes;       ///< number of lanes, and `interleaved_flag`
     simt::plain<std::uint32_t> segments;    ///< number of whole segments; not 0 while the record is in use
     simt::plain<std::uint32_t> leaves;      ///< leaves of the tail behind them
     simt::plain<std::uint32_t> slab_index;  ///< if the segment is a slab: its index in the slab table
-    simt::plain<std::uint32_t> offset[simt::warp_size + 1];
+    simt::plain<std::uint32_t> offset[simt::warp_size + 1];  ///< [lanes]: the end of the last block
 };
 
 /// The record of a chunk that is one portion. Such a chunk is smaller than 2 MiB, so that 16 bits suffice for an
@@ -53,11 +63,12 @@ struct chunk_record {
 ///     | offset 1 | offset 0 |  shape:  | stamp | leaves | interleaved | lanes |
 ///
 /// A record is not cleared before its first use. The stamp identifies the heap (`heap_view::stamp`): a record with
-/// another stamp was never written by this heap, whatever its other fields contain.
+/// another stamp was never written by this heap, whatever its other fields contain. `keep_late_tail` also keeps such a
+/// record, for a tail that no group has got yet: `leaves` is its length, and offsets[0] links to the next such tail.
 struct portion_record {
-    simt::device_word<std::uint32_t> live;
-    simt::plain<std::uint32_t> shape;
-    simt::plain<std::uint32_t> offsets[simt::warp_size / 2 + 1];
+    simt::device_word<std::uint32_t> live;                        ///< as `chunk_record::live`
+    simt::plain<std::uint32_t> shape;                             ///< see above
+    simt::plain<std::uint32_t> offsets[simt::warp_size / 2 + 1];  ///< word i / 2 has those of lanes i and i + 1, i even
 
     static ORCHARD_FN constexpr std::uint32_t shape_of(std::uint32_t stamp, std::uint32_t lanes, std::uint32_t leaves) {
         return stamp << 16 | leaves << 8 | lanes;
@@ -70,7 +81,8 @@ struct portion_record {
 static_assert(leaves_per_segment <= 0xff && (simt::warp_size | interleaved_flag) <= 0xff, "8 bits each in `shape`");
 static_assert(segment_bytes >> chunk_unit_shift <= 0xffff, "an offset in a portion has 16 bits");
 
-/// A chunk's record of either kind, for reading where registers do not matter. One lane calls its functions alone.
+/// A chunk's record of either kind, for reading where registers do not matter. One lane calls its functions alone,
+/// after it has read `live`, or the host calls them on a copy.
 class chunk_blocks {
 public:
     explicit ORCHARD_FN chunk_blocks(const chunk_record& r) : whole_{&r} {}
@@ -105,7 +117,10 @@ private:
 };
 
 /// Identifies a chunk: the leaf at which it begins, counted from the heap's first leaf. Bit 31 is set if it is one
-/// portion.
+/// portion, whose record lies in another array:
+///
+///     31       30         0
+///     | portion | first leaf |      a portion from leaf 5 of segment 3 on: 0x80000065 (3 * 32 + 5 = 0x65)
 enum class chunk_id : std::uint32_t {};
 
 inline constexpr std::uint32_t portion_flag = 1u << 31;

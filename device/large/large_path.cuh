@@ -3,6 +3,11 @@
 #pragma once
 
 /// Large requests: the lanes of a group share one warp chunk or, if that fails, its halves try alone.
+///
+///     allocate_large
+///       form_group            the lanes that are here together, at most 2^`log_chunk_lanes` of them
+///       allocate_chunk        chunk_path.cuh; each lane's block, or a reason
+///       may_ask_again         the host has freed blocks meanwhile: once more from `form_group`
 
 #include "device/failures.cuh"
 #include "device/free_alone.cuh"
@@ -10,7 +15,8 @@
 
 namespace orchard::device {
 
-/// Records the failure of a lane that got no block. Each lane calls it for itself.
+/// Records the failure of a lane that got no block. Each lane calls it for itself: after splits, some lanes of a group
+/// have blocks and others do not.
 inline ORCHARD_NOINLINE void count_large_failure(const chunk_request& r) {
     if (r.block == nullptr) {
         record_failure(r.h, r.why, r.bytes, chunk_class);
@@ -27,8 +33,9 @@ inline ORCHARD_NOINLINE void count_large_group(const chunk_request& r) {
     }
 }
 
-/// Returns those lanes of `group` that share a chunk with this lane: 2^`log_chunk_lanes` lanes of consecutive rank. All
-/// lanes of `group` call it.
+/// Returns those lanes of `group` that share a chunk with this lane: 2^`log_chunk_lanes` lanes of consecutive rank, or
+/// fewer at the end. All lanes of `group` call it. Of 20 lanes with `log_chunk_lanes` = 3, ranks 0 to 7, 8 to 15, and
+/// 16 to 19 share.
 inline ORCHARD_NOINLINE lane_mask sharing_lanes(const heap_view& h, lane_mask group) {
     return 1 << h.log_chunk_lanes == simt::warp_size
                ? group
@@ -36,7 +43,7 @@ inline ORCHARD_NOINLINE lane_mask sharing_lanes(const heap_view& h, lane_mask gr
 }
 
 /// Sets the group of this lane: the converged lanes that ask this heap for a chunk and may share one. Any lanes call
-/// it.
+/// it, converged or not; lanes that are not converged form groups of their own.
 inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
     const lane_mask here = simt::converge();
     // Converged lanes may ask different heaps.
@@ -44,7 +51,8 @@ inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
 }
 
 /// Returns whether a lane whose request failed should try again: blocks that the host freed have been processed
-/// meanwhile. Each lane calls it for itself.
+/// meanwhile. Each lane calls it for itself, so that lanes of one group may decide differently. The loop over it ends,
+/// because `host_frees_seen` lets a lane try again only if more blocks have been freed since its last attempt.
 inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
     r.reclaim = 0;  // that reclaim began before these frees
     return r.block == nullptr && is_shortage(r.why) && r.h.host_frees->posted.load<simt::order::relaxed>() != 0 &&
@@ -52,7 +60,7 @@ inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
 }
 
 /// Occasionally frees a block that the host has freed, so that such blocks do not wait for a shortage. One lane calls
-/// it alone.
+/// it alone. A hash of the block's address chooses one call in 16, without a counter that lanes would share.
 inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
     constexpr std::uint32_t one_in = 16;
     // If a lane got nothing, its view may be that of a heap that fails all requests and has no ring.
@@ -63,7 +71,12 @@ inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
 }
 
 /// Returns a block of a chunk for the calling lane, or null, whose reason is recorded. Any lanes call it; converged
-/// lanes share a chunk. Cost: see `allocate_chunk`.
+/// lanes share a chunk. May wait for the host, until a deadline. Cost: see `allocate_chunk`.
+///
+/// Errors, as recorded: those of `allocate_chunk`. A shortage of memory is an error only after a reclaim, and after the
+/// blocks that the host has freed were processed.
+/// @param bytes      above 0
+/// @param alignment  a power of two up to 2 MiB; blocks are aligned to 256 B in any case
 inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     chunk_request r{h, 0, bytes, alignment};
     ORCHARD_NO_UNROLL

@@ -11,14 +11,22 @@
 
 /// The calls of `acquire`, in order:
 ///
-///     take_cached                     host_rpc/segment_request.cuh      two atomics if the segment cache has the
-///     segments check_exhaustion                this file                         fails if the host is known to have
-///     none ask_host
-///       request_segments              host_rpc/request_segments.cuh     a request to one shard's service
-///         mailbox_client::post        host_rpc/post.cuh                 a slot, a ticket, a word in host memory
-///         mailbox_client::wait        host_rpc/wait.cuh                 the response; the group may become poller
-///     take_refill                     only after a reclaim
-///     level_after                     segment_cache/level.cuh           a refill, or a surplus returned
+///     take_cached                  host_rpc/segment_request.cuh    from the segment cache, if it has a fitting piece
+///     check_exhaustion             this file                       fails if the host is known to have no memory
+///     ask_host                     this file
+///       hand_back_surplus          host_rpc/segment_request.cuh    the surplus of the segment cache
+///       request_anywhere           host_rpc/request_segments.cuh   one shard after the other
+///         request_segments         the same file                   a request to one shard's service
+///           mailbox_client::post   host_rpc/post.cuh               a slot, a ticket, a word in host memory
+///           mailbox_client::wait   host_rpc/wait.cuh               the response; the group may become poller
+///     take_refill                  this file                       once more the segment cache, only after a reclaim
+///     note_exhaustion              host_rpc/request_segments.cuh   for later requests, if that failed as well
+///     set_result, level_after      this file                       after success: a refill, or a surplus returned
+///
+/// A caller may need two calls. The first, without a reclaim, may fail because memory lies in empty slabs, or in the
+/// segment cache in other pieces, or is on its way. The caller then waits for a reclaim that began after this failure
+/// (`next_reclaim`, `await_reclaim`), and calls again with the reclaim's number. `acquire_segments`, `get_memory` (for
+/// chunks) and the search for pages (`choose_hole`, `open_slab`) do so.
 
 namespace orchard::device {
 
@@ -45,7 +53,7 @@ struct request_of_memory {
 };
 
 /// Sets `d.why` to the reason if the note of exhaustion covers this request, else to none. All lanes of the group call
-/// it.
+/// it. A first call (`d.reclaim` = 0) accepts a note of any reclaim, since its failure is not final.
 inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     d.why = failure_reason::none;
     if (!d.noted) {
@@ -55,7 +63,8 @@ inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     d.why = static_cast<failure_reason>(from_leader(d.mask, static_cast<std::uint32_t>(why)));
 }
 
-/// Restores the segment cache's levels after a request succeeded. All lanes of the group call it.
+/// Restores the segment cache's levels after a request succeeded. All lanes of the group call it. It never waits for a
+/// response.
 inline ORCHARD_FN void level_after(segment_request& d) {
     level_cache(d);
     if (d.leaves != 0) {
@@ -65,18 +74,21 @@ inline ORCHARD_FN void level_after(segment_request& d) {
 
 /// The flags that a group reads before it asks for segments.
 struct acquire_flags {
-    bool closing;
+    bool closing;    ///< the heap is being closed
     bool exhausted;  ///< there is a note of exhaustion
 };
 
-/// Returns the heap's flags. All lanes of the group call it. Cost: two independent loads.
+/// Returns the heap's flags. All lanes of the group call it. Cost: two independent loads. Relaxed: a flag that is seen
+/// late only delays its effect.
 inline ORCHARD_FN acquire_flags read_flags(const heap_view& h, lane_mask mask) {
     const std::uint64_t note = h.state->exhausted.word.load<order::relaxed>();
     const std::uint32_t flags = from_leader(mask, (is_closing(h) ? 1u : 0u) | (note != 0 ? 2u : 0u));
     return {(flags & 1) != 0, (flags & 2) != 0};
 }
 
-/// Returns some surplus of the segment cache to the host, and then asks the host. All lanes of the group call it.
+/// Returns some surplus of the segment cache to the host, and then asks the host: sets `d.why`, and on success `d.run`
+/// and `d.leaf`. All lanes of the group call it. It waits for the response, with a deadline for each shard that is
+/// asked.
 inline ORCHARD_FN void ask_host(segment_request& d) {
     // The service reads these requests in order, so that the returned segments can join into the run that is asked for.
     // Everything above the target is returned if the segment cache never serves such a request: a run above 64
@@ -88,7 +100,8 @@ inline ORCHARD_FN void ask_host(segment_request& d) {
 
 /// Tries the segment cache again after the host failed the request: the host may have granted its last segments to a
 /// refill shortly before. Returns whether the group has segments now; otherwise restores `d.why`. All lanes of the
-/// group call it.
+/// group call it. It waits for a refill that is under way, up to `reclaim_patience_ns`: a reclaim that was over before
+/// the refill was posted has not seen these segments.
 inline ORCHARD_FN bool take_refill(segment_request& d) {
     d.elsewhere = d.why;
     if (refill_under_way(d) != 0) {
@@ -105,7 +118,14 @@ inline ORCHARD_FN bool take_refill(segment_request& d) {
 /// Gets segments with a tail, from the segment cache or else from the host. Returns none, or the reason for the
 /// failure. If `what` names a reclaim, that reclaim must be over. All lanes of a converged group call it; the result is
 /// the same in all. Cost: two atomics if the segment cache has the segments, two more for a tail; otherwise a round
-/// trip (3 to 5 us).
+/// trip to the host.
+///
+/// The leader acquires the memory: from the segment cache by `take_bits`, from the host by `mailbox_client::wait`. The
+/// caller needs a `simt::sync` of the mask before other lanes write to the memory or to its metadata.
+///
+/// Errors: closing; too_large (no shard owns so many segments); a shortage (`is_shortage`), which is final only if
+/// `what` names a reclaim; service_not_responding or commit_blocked at the deadline, or at once if known.
+/// @param got  the memory; unchanged after a failure
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
                                                mailbox::grant* got) {
     // A run must lie within one shard.
@@ -133,6 +153,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
         check_exhaustion(d);
         if (d.why == failure_reason::none) {
             ask_host(d);
+            // Only a failure after a reclaim is noted: no memory was found anywhere.
             if (d.reclaim != 0 && is_shortage(d.why) && !take_refill(d)) {
                 note_exhaustion(d);
             }

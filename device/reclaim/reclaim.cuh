@@ -8,6 +8,24 @@
 /// `heap_state::reclaims` counts reclaims and is odd while one is under way (`reclaim_count`). A group that found no
 /// memory takes the number of the next reclaim to begin (`next_reclaim`) and waits until it is over (`await_reclaim`);
 /// one of the waiting groups performs it.
+///
+///     number      4              5                       6              7                       8
+///                 | two are over | the third is under way | three are over | the fourth ...
+///                 ^              ^
+///                 A: needs 6     B: needs 8
+///
+/// Group A found nothing at 4, so that the third reclaim begins after it, and serves it once the number is 6. Group B
+/// found nothing at 5: the reclaim under way may have passed the place where memory that B missed was freed, so that B
+/// needs the fourth, and waits for 8. Of any number of groups that fail at the same time, at most two reclaims are
+/// made.
+///
+///     await_reclaim
+///       try_reclaim             over? another group's turn? or this group's
+///       gather                  the reclaim itself
+///         retire_class          each class: empty slabs become segments in the segment cache
+///         collect_responses     grants on their way reach the segment cache
+///         drain                 the segment cache goes back to the host, where segments join into runs
+///       end_reclaim
 
 #include "device/host_rpc/host_frees.cuh"
 #include "device/host_rpc/request_segments.cuh"
@@ -18,7 +36,7 @@ namespace orchard::device {
 
 /// Returns shard + 1 if a refill was posted and its segments have not arrived; else 0. A read-modify-write, since it
 /// reads the newest value: the relaxed write of the group that posted would not make a plain load see it. The acquire
-/// pairs with `cache_completion`. All lanes of the group call it.
+/// pairs with `cache_completion`. All lanes of the group call it. Cost: one atomic of the leader.
 inline ORCHARD_NOINLINE std::uint64_t refill_under_way(segment_request& d) {
     std::uint64_t shard = 0;
     if (is_leader(d.mask) && !simt::mutation::is(fault::refill_wait)) {
@@ -29,7 +47,8 @@ inline ORCHARD_NOINLINE std::uint64_t refill_under_way(segment_request& d) {
 
 /// Returns whether to wait further for responses of `d.shard`: for a limited number of rounds while any request is in
 /// flight; for a refill until its segments have arrived, since a stalled poller may hold its response. All lanes of the
-/// group call it.
+/// group call it. A request that the service has parked may stay in flight for long, hence the limit of rounds. A
+/// refill is waited for up to `reclaim_patience_ns`, since a request must not fail while its segments are free.
 inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
     constexpr std::uint32_t rounds = 32;
     if (d.cursor < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0) {
@@ -57,8 +76,9 @@ inline ORCHARD_FN void collect_responses(segment_request& d) {
     }
 }
 
-/// Returns the number of the first reclaim that begins after this call. That reclaim finds all memory that was free
-/// when the caller found none. All lanes of a converged group call it.
+/// Returns the number that the count of reclaims has when the first reclaim that begins after this call is over. That
+/// reclaim finds all memory that was free when the caller found none. All lanes of a converged group call it. Cost: one
+/// atomic of the leader. An even number n gives n + 2, an odd one n + 3: 4 gives 6, and 5 gives 8.
 inline ORCHARD_NOINLINE std::uint64_t next_reclaim(const heap_view& h, lane_mask mask) {
     // A read-modify-write reads the newest value. With an older value, a reclaim that began earlier would seem to begin
     // later. The release makes what this group saw freed visible to the group that reclaims (pairs with the acquire in
@@ -77,6 +97,10 @@ enum class reclaim_turn : std::uint32_t { over, other, own };
 /// Checks whether the reclaim `d.reclaim` is over, and begins a reclaim if none is under way. A reclaim that has been
 /// under way for longer than `reclaim_patience_ns` is begun again by the checking group. Its acquires pair with
 /// `end_reclaim` and `next_reclaim`. All lanes of the group call it.
+///
+/// The load acquires the memory that a finished reclaim has freed, for the caller's next attempt. The swap acquires the
+/// frees that groups had seen when they called `next_reclaim`, so that this reclaim finds them. `d.since` is the time
+/// at which the leader first saw the word as it is.
 inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
     reclaim_turn turn = reclaim_turn::other;
     if (is_leader(d.mask)) {
@@ -88,6 +112,7 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
         if (reclaim_count::number(found) >= d.reclaim) {
             turn = reclaim_turn::over;
         } else if (found % 2 == 0 || now - d.since > d.h.reclaim_patience_ns) {
+            // 2 n -> 2 n + 1. A reclaim that is begun again keeps its number, and gets the next owner.
             const std::uint64_t begun = found + (found % 2 == 0 ? 1 : reclaim_count::next_owner);
             if (word.compare_exchange<order::acquire>(found, begun)) {
                 d.reclaims = begun;
@@ -98,7 +123,9 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
     return static_cast<reclaim_turn>(from_leader(d.mask, static_cast<std::uint32_t>(turn)));
 }
 
-/// Ends this group's reclaim, unless another group has begun it again. All lanes of the group call it, after a barrier.
+/// Ends this group's reclaim, unless another group has begun it again: the word then has another owner, and the swap
+/// fails. All lanes of the group call it, after the barriers of `gather`, so that the leader's release covers the frees
+/// of all lanes. It pairs with the load in `try_reclaim`.
 inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
     if (is_leader(d.mask)) {
         std::uint64_t own = d.reclaims;
@@ -108,7 +135,8 @@ inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
 
 /// Returns whether to drain the segment cache once more. If slots are few, a pass returns little, and each
 /// acknowledgement frees a slot for the next pass. The service may come late, so that passes without effect end the
-/// reclaim only after `reclaim_patience_ns`. All lanes of the group call it.
+/// reclaim only after `reclaim_patience_ns`. All lanes of the group call it. If 10 pieces were taken out (`emptied`)
+/// and 6 put back (`kept`), the pass returned 4, and another one follows; with 6 and 6 it had no effect.
 inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
     const std::uint64_t now = from_leader(d.mask, simt::clock_ns());
     d.returned_at = d.emptied != d.kept ? now : d.returned_at;
@@ -119,7 +147,10 @@ inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
 }
 
 /// Performs a reclaim: retires empty slabs and returns the segment cache, so that the host can serve requests that it
-/// just failed. All lanes of the group call it.
+/// just failed. All lanes of the group call it. Cost: reads one word of each slab of the heap.
+///
+/// The drain comes last, because retired slabs and responses bring segments into the segment cache. The service reads
+/// its ring in order: it has seen all returns when it reads a request that is posted after the reclaim.
 inline ORCHARD_FN void gather(segment_request& d) {
     ORCHARD_NO_UNROLL
     for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
@@ -133,11 +164,14 @@ inline ORCHARD_FN void gather(segment_request& d) {
 }
 
 /// Waits until the reclaim with this number is over. One group at a time reclaims, the others wait for it. All lanes of
-/// a converged group call it.
+/// a converged group call it. The wait is bounded: a group that stands still in a reclaim is replaced after
+/// `reclaim_patience_ns`. The caller must hold nothing for which other groups wait, such as a reserved index of a slab
+/// table.
+/// @param number  a result of `next_reclaim`
 inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t number) {
     segment_request d(h, mask);
     d.reclaim = number;
-    d.reclaims = ~std::uint64_t{0};
+    d.reclaims = ~std::uint64_t{0};  // no value of the word: the first look starts the clock
     ORCHARD_NO_UNROLL
     for (;;) {
         const reclaim_turn turn = try_reclaim(d);
@@ -148,16 +182,18 @@ inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, s
             simt::pause(2'000);
             continue;
         }
-        simt::sync(d.mask);
+        simt::sync(d.mask);  // the leader's acquire holds for all lanes
         gather(d);
-        end_reclaim(d);
+        end_reclaim(d);  // if that failed, the loop waits for the group that began the reclaim again
     }
-    simt::sync(d.mask);  // what the leader has acquired holds for all lanes
+    simt::sync(d.mask);  // the leader's acquire holds for all lanes
 }
 
-/// The number of requests that each mailbox of a heap had when a group began to wait for their responses.
+/// The number of requests that each mailbox of a heap had when a group began to wait for their responses. Responses are
+/// counted, not matched with requests: if other groups post meanwhile, a later request may be answered before an early
+/// one, and count in its place.
 struct requests_before {
-    std::uint64_t tickets[max_shards];
+    std::uint64_t tickets[max_shards];  ///< [shard]: requests posted so far
 
     ORCHARD_FN requests_before(const heap_view& h, lane_mask mask) {
         ORCHARD_NO_UNROLL
@@ -165,7 +201,7 @@ struct requests_before {
             tickets[s] = from_leader(mask, h.mailboxes[s].device->ticket.word.load<order::relaxed>());
         }
     }
-    /// Returns whether at least as many responses have been delivered.
+    /// Returns whether at least as many responses have been delivered. All lanes of the group call it.
     [[nodiscard]] ORCHARD_FN bool are_over(const heap_view& h, lane_mask mask) const {
         bool over = true;
         for (std::uint32_t s = 0; s < h.shards; ++s) {
@@ -176,7 +212,8 @@ struct requests_before {
 };
 
 /// Delivers responses until there are as many as there were requests at the call, also while other groups post. Returns
-/// false at the mailbox's deadline. All lanes of a converged group call it.
+/// false at the mailbox's deadline. All lanes of a converged group call it. `seen` is what the group saw of each
+/// mailbox's pollers before, so that a poller that has stopped is replaced (`go_round_again`).
 inline ORCHARD_FN bool deliver_posted(segment_request& d, rounds_seen* seen) {
     const requests_before posted(d.h, d.mask);
     const std::uint64_t started = from_leader(d.mask, simt::clock_ns());
@@ -197,7 +234,9 @@ inline ORCHARD_FN bool deliver_posted(segment_request& d, rounds_seen* seen) {
 
 /// Frees the blocks that the host has freed, returns the segment cache if `drain_too`, and delivers the responses to
 /// all requests posted so far. If no other kernel uses the heap, then no request is under way afterwards, and with
-/// `drain_too` the segment cache is empty. All lanes of a converged group call it.
+/// `drain_too` the segment cache is empty. All lanes of a converged group call it: one warp of a kernel of the runtime,
+/// before the host validates, counts or trims a heap. It ends early at the mailbox's deadline; the host checks the
+/// result.
 inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too) {
     // Responses may bring segments into the segment cache, so that a pass repeats. The limit ends the loop beside
     // kernels that refill it.

@@ -3,13 +3,25 @@
 #pragma once
 
 /// Returns the whole segment cache to the host: first the segments, then the portions of each length, word by word.
+///
+///     drain
+///       begin_drain               for each of the 32 bitmaps: segments, portions of 1 to 31 leaves
+///         next_drained            the next run of segments, or the next portion
+///           skip_empty_words      by the summary
+///           drain_words           each lane takes a whole word, by one atomic
+///         hand_back               one request to the service
+///
+/// The group takes words side by side, and posts their contents one request after the other. If no slot is free for a
+/// request, its segments or its portion go back into the segment cache (`end_return`); `gather` and `settle` then drain
+/// again.
 
 #include "device/host_rpc/segment_request.cuh"
 
 namespace orchard::device {
 
 /// Moves `d.cursor` to the next words of the bitmap `d.drained` that the summary names; all words below the cursor are
-/// done. Returns false at the end. All lanes of the group call it.
+/// done. Returns false at the end. All lanes of the group call it. Cost: a full warp skips 2,048 empty words by one
+/// load a lane. A cursor within the 64 words of a summary word that is not 0 stays where it is.
 inline ORCHARD_NOINLINE bool skip_empty_words(segment_request& d) {
     const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
     const std::uint32_t count = (from.count + 63) / 64;
@@ -30,7 +42,8 @@ inline ORCHARD_NOINLINE bool skip_empty_words(segment_request& d) {
 }
 
 /// Takes the next words out of the bitmap `d.drained`, one a lane: `d.bits`, nonzero in the lanes `d.holders`. All
-/// lanes of the group call it.
+/// lanes of the group call it. The lanes stay within the 64 words of one summary word; a full warp needs two calls for
+/// these. Cost: a load and at most one atomic of each lane.
 inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
     const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
     d.own = d.cursor + static_cast<std::uint32_t>(simt::rank_in(d.mask));
@@ -42,12 +55,14 @@ inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
     const std::uint32_t behind = d.cursor + static_cast<std::uint32_t>(simt::popcount(d.mask));
     d.cursor = behind < end ? behind : end;
     if (!simt::mutation::is(fault::return_sync)) {
-        simt::sync(d.mask);  // what each lane acquired with its word, the leader's posts release
+        simt::sync(d.mask);  // the leader's posts release the memory that each lane acquired with its word
     }
 }
 
 /// Takes the next run of segments, or portion, out of the bitmap `d.drained`, and stores it in `d.run`. Returns false
-/// at the end. All lanes of the group call it.
+/// at the end. All lanes of the group call it. `d.bits` of the lanes `d.holders` are words that are out of the bitmap
+/// and wait; `d.left` is the rest of the word in use. A run of segments in one word is returned by one request, each
+/// portion by a request of its own.
 inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
     ORCHARD_NO_UNROLL
     while (d.left == 0) {
@@ -81,7 +96,9 @@ inline ORCHARD_NOINLINE bool begin_drain(segment_request& d) {
 }
 
 /// Returns the whole segment cache to the host. `d.emptied` counts what was taken out, `d.kept` what no slot was free
-/// for. All lanes of the group call it.
+/// for. All lanes of the group call it. It waits for no response. Segments that other groups put below the cursor
+/// meanwhile stay. Cost: reads the summaries; an atomic for each nonempty word; a request for each run and each
+/// portion.
 inline ORCHARD_FN void drain(segment_request& d) {
     ORCHARD_NO_UNROLL
     for (d.drained = 0; d.drained < leaves_per_segment; ++d.drained) {
@@ -96,7 +113,7 @@ inline ORCHARD_FN void drain(segment_request& d) {
     }
 }
 
-/// The same for callers without a segment request. All lanes of a converged group call it.
+/// The same for callers without a segment request: tests. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE void drain_cache(const heap_view& h, lane_mask mask) {
     segment_request d(h, mask);
     drain(d);

@@ -4,17 +4,32 @@
 
 /// Keeps the segment cache's level: gets segments if it is low, returns some to the host if it is high. A group does
 /// this after it has got segments, so that no thread of its own is needed for it.
+///
+///     0          target / 2                             cache_max               (heap_view::cache_target, cache_max)
+///     | refill   | nothing is done                      | return up to four runs
+///     | or collect
+///
+/// The group never waits here. A refill is posted without a waiter: the poller that delivers the response puts its
+/// segments into the segment cache (`cache_completion`). One refill is under way at a time in a heap, since each of
+/// many groups that see a low level would otherwise ask for all that is missing. `heap_state::refill_in_flight` says
+/// which:
+///
+///     0 --(`plan_level`)--> shard + 1 --(`end_refill` if it was not posted, else `cache_completion`)--> 0
 
 #include "device/host_rpc/segment_request.cuh"
 
 namespace orchard::device {
 
-/// What the segment cache's level requires: nothing, a request for more segments, to collect the response to an
-/// earlier such request, or to return some.
+/// What the segment cache's level requires: nothing, a request for more segments, to collect the response to an earlier
+/// such request, or to return some.
 enum class level_step : std::uint32_t { none, refill, collect, hand_back };
 
 /// Returns what the level requires. For `refill`, the group has reserved the heap's one refill (`refill_in_flight`);
-/// for `collect`, `d.shard` is the shard of the refill under way. All lanes of the group call it.
+/// for `collect`, `d.shard` is the shard of the refill under way. All lanes of the group call it. Cost: one load; a
+/// compare-and-swap if the level is low.
+///
+/// A group collects because the refill's ring may have no waiting group, and so no poller. The swap is relaxed: it only
+/// reserves the right to post. A group that needs the segments themselves acquires the word (`refill_under_way`).
 inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
     const heap_view& h = d.h;
     const std::uint32_t level = from_leader(d.mask, cache_level(h));
@@ -33,7 +48,9 @@ inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
     return posted_to == 0 ? level_step::refill : level_step::collect;
 }
 
-/// Prepares a request for the missing segments, for `refill_batch` at least. All lanes of the group call it.
+/// Prepares a request for the missing segments, for `refill_batch` at least, and for at most 63, which a response can
+/// count. The service may grant fewer. All lanes of the group call it. With a target of 64 and a level of 20, the
+/// request is for 44 segments.
 inline ORCHARD_NOINLINE void prepare_refill(segment_request& d) {
     const std::uint32_t level = cache_level(d.h);
     const std::uint32_t missing = d.h.cache_target > level ? d.h.cache_target - level : 0;
@@ -44,7 +61,7 @@ inline ORCHARD_NOINLINE void prepare_refill(segment_request& d) {
 
 /// Counts the refill if it was posted; otherwise gives up the reservation of the refill. All lanes of the group call
 /// it.
-/// @param over  the result of `try_post`
+/// @param over  the result of `try_post`: false if each slot that was tried was in use
 inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
     if (!is_leader(d.mask)) {
         return;
@@ -60,8 +77,7 @@ inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
 }
 
 /// Keeps the segment cache's level: posts for more segments without waiting, collects the response to an earlier
-/// request,
-/// or returns the surplus. All lanes of the group call it.
+/// request, or returns the surplus. All lanes of the group call it. Cost: usually one load.
 inline ORCHARD_FN void level_cache(segment_request& d) {
     switch (plan_level(d)) {
         case level_step::none: return;
@@ -71,8 +87,8 @@ inline ORCHARD_FN void level_cache(segment_request& d) {
     }
 }
 
-/// The same for a lane that has taken a segment from the segment cache by itself. All lanes of a converged group call
-/// it.
+/// The same for a lane that has taken a segment from the segment cache by itself (`grow_ahead`). All lanes of a
+/// converged group call it.
 inline ORCHARD_NOINLINE void refill_cache(const heap_view& h, lane_mask mask) {
     segment_request d(h, mask);
     level_cache(d);

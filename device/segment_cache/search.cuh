@@ -10,13 +10,25 @@
 /// A chunk of segments with a tail is not kept as one piece: its segments and its portion are kept separately, since
 /// other requests may need either. Few tails have the right length. The search therefore starts from tails, and checks
 /// whether the segments before one are in the segment cache.
+///
+///     search_cache
+///       begin_search                 is there enough at all? where to begin
+///       next_summary                 the next summary word with a bit; reads two more a lane if none is left
+///         next_words                 one of the words that it names for each lane
+///           find_candidates          each lane reads its word (with a tail: also the segments before it)
+///             try_candidate          one lane after the other: `take`, by atomics
+///           tidy_summary             words that were empty lose their summary bits
+///
+/// Random choices keep groups apart that search at the same time: the summary word at which a search begins, the order
+/// of the words in it, the bit at which a lane begins in its word, and the lane that takes.
 
 #include "device/group/bits.cuh"
 #include "device/segment_cache/segment_cache.cuh"
 
 namespace orchard::device {
 
-/// Returns the lowest run of `k` <= 64 ones in `bits`; 0 if there is none.
+/// Returns the lowest run of `k` <= 64 ones in `bits` as a mask; 0 if there is none. `k` is at least 1. For k = 2, the
+/// word 11010110 gives 00000110. Cost: log2(k) steps, rounded up; no memory access.
 ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
     std::uint64_t starts = bits;
     std::uint32_t have = 1;
@@ -29,14 +41,15 @@ ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
     return starts == 0 ? 0 : ones<std::uint64_t>(k) << simt::lowest_bit(starts);
 }
 
-/// Returns the lowest run of `k` ones at or above a random bit, else the lowest of all, else 0. The randomness makes
-/// lanes that read the same word want different runs.
+/// Returns the lowest run of `k` ones at or above bit `random` % 64, else the lowest of all, else 0. The randomness
+/// makes lanes that read the same word want different runs.
 inline ORCHARD_FN std::uint64_t random_run(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
     const std::uint64_t run = run_in_word(bits & ~std::uint64_t{0} << random % 64, k);
     return run != 0 ? run : run_in_word(bits, k);
 }
 
-/// Returns the lowest run of ones in `bits`, which must not be 0.
+/// Returns the lowest run of ones in `bits`, which must not be 0: 11010110 gives 00000110. In the sum 11011000, the
+/// carry has cleared the run and set the bit behind it, so that `bits & ~above` is the run alone.
 ORCHARD_INLINE std::uint64_t lowest_run(std::uint64_t bits) {
     const std::uint64_t above =
         bits + (bits & (~bits + 1));  // the carry sets the bit after the run; lost if the run ends the word
@@ -53,7 +66,8 @@ inline ORCHARD_FN std::uint64_t wanted_bits(std::uint64_t bits, std::uint32_t k,
 inline constexpr std::uint64_t block_begins = std::uint64_t{1} << leaves_per_segment | 1;
 
 /// The most words that a search for a run of several segments reads. Then the group asks the host, which may find a run
-/// faster. On shortage everything in the segment cache goes back to the host anyway.
+/// faster: its OR-tree also joins runs across words. On shortage everything in the segment cache goes back to the host
+/// anyway. A search for a single segment has no such limit, since each nonempty word has one.
 inline constexpr std::uint32_t max_words_for_a_run = 1024;
 
 /// The state of a search, kept in each lane's local memory; host_rpc/client.cuh says why.
@@ -64,10 +78,10 @@ struct cache_search {
     const heap_view& h;
     cache_bitmap from;  ///< the bitmap searched; with a tail, that of portions of `tail` leaves
     lane_mask mask;
-    std::uint32_t k;       ///< length of the run wanted; 0: a run of any length
-    std::uint32_t tail;    ///< leaves of a portion that must begin right after the run; 0: none
-    std::uint32_t random;  ///< a random number, the same in all lanes
-    std::uint32_t tried = 0;
+    std::uint32_t k;          ///< length of the run wanted; 0: a run of any length
+    std::uint32_t tail;       ///< leaves of a portion that must begin right after the run; 0: none
+    std::uint32_t random;     ///< a random number, the same in all lanes
+    std::uint32_t tried = 0;  ///< words read so far
     // Summary words, numbered from `start` on.
     std::uint32_t start = 0;      ///< the summary word at which this search begins
     std::uint32_t at = 0;         ///< number of summary words read so far by all lanes
@@ -78,21 +92,22 @@ struct cache_search {
     std::uint64_t named = 0;        ///< names of words still to be read, rotated right by `random`
     std::uint32_t named_first = 0;  ///< the first of the 64 words
     // The word that this lane looks at.
-    std::uint32_t word = 0;
-    bool has_word = false;
-    bool is_empty = false;
+    std::uint32_t word = 0;   ///< its index in the bitmap
+    bool has_word = false;    ///< the lane looks at a word
+    bool is_empty = false;    ///< the word was 0
     std::uint64_t want = 0;   ///< bits of the word that the lane would take; 0: the word has no fitting piece
     std::uint64_t tails = 0;  ///< tails in the word whose preceding segments have not been checked yet
     std::uint32_t first = 0;  ///< first segment of the run before the tail; the run lies in two words at most
     // The lane that takes.
-    lane_mask candidates = 0;
-    int source = 0;
-    bool taken = false;  ///< this lane took the piece
-    std::uint32_t attempts = 0;
-    segment_run found;
+    lane_mask candidates = 0;    ///< lanes that saw a fitting piece
+    int source = 0;              ///< the one of them that tries to take its piece
+    bool taken = false;          ///< this lane took the piece
+    std::uint32_t attempts = 0;  ///< attempts to take a piece of the words that the lanes look at
+    segment_run found;           ///< the result; for a portion: its leaf, and 1
 
     ORCHARD_FN cache_search(const heap_view& heap, lane_mask m, std::uint32_t wanted, std::uint32_t wanted_tail)
         : h{heap}, from{segments_cached(heap)}, mask{m}, k{wanted}, tail{wanted_tail} {}
+    /// Returns the number of summary words.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t summaries() const { return (from.count + 63) / 64; }
 };
 
@@ -101,8 +116,9 @@ inline ORCHARD_NOINLINE void choose_portions(cache_search& s, std::uint32_t leav
     s.from = cached_portions(s.h, leaves);
 }
 
-/// Begins a search of the chosen bitmap. Returns false if the segment cache holds too little. All lanes of the group
-/// call it.
+/// Begins a search of the chosen bitmap. Returns false if the segment cache holds too little, or if the run would not
+/// fit into a word. All lanes of the group call it. The level is read first, so that the search of an empty segment
+/// cache costs one load.
 inline ORCHARD_NOINLINE bool begin_search(cache_search& s) {
     const std::uint32_t level = from_leader(s.mask, level_of(s.from));
     if (s.k > 64 || level == 0) {
@@ -123,7 +139,12 @@ ORCHARD_INLINE std::uint32_t summary_at(const cache_search& s, std::uint32_t i) 
     return index < s.summaries() ? index : index - s.summaries();
 }
 
-/// Reads `depth` more summary words in each lane. All lanes of the group call it.
+/// Reads `depth` more summary words in each lane: `s.read`. All lanes of the group call it. Cost: two loads a lane, in
+/// flight together. Relaxed: a summary bit is a hint.
+///
+///     4 lanes, `s.at` = 0      lane     0   1   2   3
+///                              read[0]  0   1   2   3        summary words, counted from `s.start`
+///                              read[1]  4   5   6   7        afterwards `s.at` = 8
 inline ORCHARD_NOINLINE void read_summaries(cache_search& s) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(s.mask));
@@ -141,7 +162,8 @@ inline ORCHARD_NOINLINE void read_summaries(cache_search& s) {
 }
 
 /// Goes on to the next summary word that names words: `s.named`. Returns false if there is none. All lanes of the group
-/// call it.
+/// call it. Cost: no load if such a word has been read already; otherwise `read_summaries` once for each 2 * 32 summary
+/// words (a full warp). A summary word stands for 4,096 segments, or for the leaves of 128.
 inline ORCHARD_NOINLINE bool next_summary(cache_search& s) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(s.mask));
     ORCHARD_NO_UNROLL
@@ -157,14 +179,17 @@ inline ORCHARD_NOINLINE bool next_summary(cache_search& s) {
     }
     const int lane = simt::lowest_bit(s.holders);
     s.holders &= s.holders - 1;
+    // The number of the word that this lane has read at `turn`: `s.at` has moved on by all words read together.
     const auto rank = static_cast<std::uint32_t>(simt::popcount(s.mask & ((lane_mask{1} << lane) - 1)));
     s.named_first = summary_at(s, s.at - (cache_search::depth - s.turn) * width + rank) * 64;
+    // Rotated, so that groups that read the same summary word begin with different words.
     const std::uint64_t named = simt::shuffle(s.mask, s.read[s.turn], lane);
     s.named = named >> s.random % 64 | named << (64 - s.random % 64) % 64;
     return true;
 }
 
-/// Assigns one of the named words to each lane. Returns false if none is left. All lanes of the group call it.
+/// Assigns one of the named words to each lane. Returns false if none is left. All lanes of the group call it. The lane
+/// of rank r gets the r-th name; names beyond the group's width stay in `s.named` for the next call.
 inline ORCHARD_NOINLINE bool next_words(cache_search& s) {
     if (s.named == 0) {
         return false;
@@ -186,14 +211,17 @@ inline ORCHARD_NOINLINE bool next_words(cache_search& s) {
     return true;
 }
 
-/// Returns the bits of the run at `s.first` in the word in which it begins (`i` = 0) or in the next word (`i` = 1).
+/// Returns the bits of the run at `s.first` in the word in which it begins (`i` = 0) or in the next word (`i` = 1). A
+/// run of at most 64 segments lies in no third word. For 10 segments from 60 on: bits 60 to 63, and bits 0 to 5.
 ORCHARD_INLINE std::uint64_t bits_of_run(const cache_search& s, std::uint32_t i) {
     const std::uint32_t begin = s.first % 64;
     const std::uint64_t whole = ones<std::uint64_t>(s.k);
     return i == 0 ? whole << begin : begin == 0 ? 0 : whole >> (64 - begin);
 }
 
-/// Reads this lane's word: sets `s.want` to a fitting piece or, with a tail, `s.tails` to the tails to be checked.
+/// Reads this lane's word: sets `s.want` to a fitting piece or, with a tail, `s.tails` to the tails to be checked. A
+/// tail behind segments begins at leaf 0 of a VA block, so that only two bits of a word can be such tails. Relaxed:
+/// `take` acquires.
 inline ORCHARD_NOINLINE void look_at_word(cache_search& s) {
     const std::uint64_t bits = s.has_word ? s.from.at(s.word).load<order::relaxed>() : 0;
     s.is_empty = bits == 0;
@@ -206,7 +234,8 @@ inline ORCHARD_NOINLINE void look_at_word(cache_search& s) {
 }
 
 /// Checks one of `s.tails`: if the segments before it are in the segment cache, sets `s.want` to the tail and `s.first`
-/// to the run.
+/// to the run. Called twice, since a word may have two tails. Cost: one or two loads. For k = 3 and a tail at bit 32 of
+/// word 5, which lies in segment 2 * 5 + 1 = 11, segments 8 to 10 are needed.
 inline ORCHARD_NOINLINE void look_before_tail(cache_search& s) {
     if (s.tails == 0 || s.want != 0) {
         return;
@@ -226,13 +255,14 @@ inline ORCHARD_NOINLINE void look_before_tail(cache_search& s) {
     s.want = missing == 0 ? tail : 0;
 }
 
-/// Sets the summary bit of this lane's word.
+/// Sets the summary bit of this lane's word, which another group may have cleared while this lane held the word's bits.
 ORCHARD_INLINE void name_word(const cache_search& s) {
     s.from.summary[s.word / 64].fetch_or<order::release>(std::uint64_t{1} << s.word % 64);
 }
 
 /// Takes the bits `s.want` of the word. Returns true if it got all of them; otherwise it puts back what it got. If a
-/// single segment was gone, it tries another bit of the value that the atomic returned.
+/// single segment was gone, it tries another bit of the value that the atomic returned. One lane calls it alone. Cost:
+/// one atomic; up to six for a single segment.
 inline ORCHARD_NOINLINE bool take_bits(cache_search& s) {
     constexpr std::uint32_t max_attempts = 6;
     auto& w = s.from.at(s.word);
@@ -244,6 +274,7 @@ inline ORCHARD_NOINLINE bool take_bits(cache_search& s) {
         if (won == s.want) {
             return true;
         }
+        // The level was not lowered yet, so that it need not be raised.
         if (won != 0) {
             w.fetch_or<order::release>(won);
             name_word(s);
@@ -254,8 +285,8 @@ inline ORCHARD_NOINLINE bool take_bits(cache_search& s) {
     return false;
 }
 
-/// Takes the segments of the run at `s.first` that lie in one word. Returns false if some are missing; it then puts
-/// back the others.
+/// Takes the segments of the run at `s.first` that lie in one word, the first (`i` = 0) or the second. Returns false if
+/// some are missing; it then puts back the others. One lane calls it alone. Cost: one atomic.
 inline ORCHARD_NOINLINE bool take_of_run(const cache_search& s, std::uint32_t i) {
     const std::uint64_t all = bits_of_run(s, i);
     if (all == 0) {
@@ -269,7 +300,8 @@ inline ORCHARD_NOINLINE bool take_of_run(const cache_search& s, std::uint32_t i)
     return won == all;
 }
 
-/// Puts back a tail whose run was not complete and, if `segments`, also the segments of the run's first word.
+/// Puts back a tail whose run was not complete and, if `segments`, also the segments of the run's first word. The
+/// segments come first, as in `return_chunk`.
 inline ORCHARD_NOINLINE void untake(const cache_search& s, bool segments) {
     if (segments) {
         cache_put_bits(s.h, s.first / 64, bits_of_run(s, 0));
@@ -278,7 +310,7 @@ inline ORCHARD_NOINLINE void untake(const cache_search& s, bool segments) {
     name_word(s);
 }
 
-/// Counts the piece taken, and stores it in `s.found`.
+/// Counts the piece taken, and stores it in `s.found`; with a tail, the run of segments, at whose end the tail begins.
 inline ORCHARD_NOINLINE void note_found(cache_search& s) {
     const auto bits = static_cast<std::uint32_t>(simt::popcount(s.want));
     count_taken(s.h, s.from, static_cast<int>(bits));
@@ -290,7 +322,8 @@ inline ORCHARD_NOINLINE void note_found(cache_search& s) {
 }
 
 /// Takes the piece that this lane saw. Returns false, and takes nothing, if another group took it first. One lane calls
-/// it alone.
+/// it alone. Cost: one atomic; with a tail two or three. Two groups that each hold a part of the other's piece both put
+/// theirs back; neither waits for the other.
 ORCHARD_INLINE bool take(cache_search& s) {
     if (!take_bits(s)) {
         return false;
@@ -306,7 +339,7 @@ ORCHARD_INLINE bool take(cache_search& s) {
     return true;
 }
 
-/// Chooses one of the lanes that saw a fitting piece. All lanes of the group call it.
+/// Chooses one of the lanes that saw a fitting piece, at random: `s.source`. All lanes of the group call it.
 inline ORCHARD_NOINLINE void choose_candidate(cache_search& s) {
     const lane_mask above = s.candidates & ~lane_mask{0} << mix(s.random + s.attempts) % 32;
     s.source = simt::lowest_bit(above != 0 ? above : s.candidates);
@@ -315,12 +348,12 @@ inline ORCHARD_NOINLINE void choose_candidate(cache_search& s) {
 
 /// Copies what the chosen lane has found to all lanes. All lanes of the group call it.
 inline ORCHARD_NOINLINE void share_found(cache_search& s) {
-    simt::sync(s.mask);  // what the chosen lane acquired holds for all lanes
+    simt::sync(s.mask);  // the chosen lane's acquire holds for all lanes
     s.found.first = segment_index{simt::shuffle(s.mask, to_underlying(s.found.first), s.source)};
     s.found.count = simt::shuffle(s.mask, s.found.count, s.source);
 }
 
-/// Finds the lanes that see a fitting piece. All lanes of the group call it.
+/// Finds the lanes that see a fitting piece: `s.candidates`. All lanes of the group call it.
 ORCHARD_INLINE void find_candidates(cache_search& s) {
     look_at_word(s);
     if (s.tail != 0) {
@@ -331,7 +364,8 @@ ORCHARD_INLINE void find_candidates(cache_search& s) {
 }
 
 /// Lets one of the candidates take its piece, and returns whether it did. If it did not, all lanes read again, since
-/// other groups are probably taking from the same words. All lanes of the group call it.
+/// other groups are probably taking from the same words. All lanes of the group call it. `search_cache` limits the
+/// attempts at one set of words to 64.
 ORCHARD_INLINE bool try_candidate(cache_search& s) {
     choose_candidate(s);
     s.taken = simt::lane_id() == s.source && take(s);
@@ -345,7 +379,15 @@ ORCHARD_INLINE bool try_candidate(cache_search& s) {
 
 /// Clears the summary bits of words that lanes have found empty, and sets a bit again if another lane has just filled
 /// its word. All lanes of the group call it. The AND acquires: the load below then sees a bit that was put before it,
-/// so that no nonempty word stays unnamed.
+/// so that no nonempty word stays unnamed. All words of the lanes have their summary bits in one summary word, so that
+/// one atomic of the leader suffices.
+///
+///     this lane                            a lane that puts a segment into the word
+///     load of the word: 0
+///                                          OR into the word
+///                                          OR into the summary (release)
+///     AND on the summary (acquire)
+///     load of the word: not 0, set again
 inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
     const bool mine = s.has_word && s.is_empty;
     const std::uint64_t bit = mine ? std::uint64_t{1} << s.word % 64 : 0;
@@ -366,8 +408,12 @@ inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
 /// Takes a piece from the segment cache, and returns whether it found one. The piece is a run of `k` segments (`k` = 0:
 /// of any length), a portion of `leaves` leaves if `leaves` is not 0, or, with `tail`, a run of `k` segments and the
 /// portion of `tail` leaves right after it. All lanes of a converged group call it; the result is the same in all. The
-/// release of the last owner is acquired for all lanes. Runs of more than 64 segments are never found here. Cost if
-/// found: a summary word, a word, one atomic; with a tail two or three atomics.
+/// release of the last owner is acquired for all lanes. Runs of more than 64 segments are never found here. It never
+/// waits. Cost if found: the level and the end, a summary word, a word, one atomic; with a tail two or three atomics.
+/// Cost if the segment cache is empty: one load.
+///
+/// @param taken  the run of segments; for a portion (`leaves` != 0), the run begins at its leaf, counted from the
+///     heap's first leaf. Unchanged if nothing is found.
 inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
                                     std::uint32_t tail, segment_run* taken) {
     cache_search s(h, mask, k, tail);
@@ -395,7 +441,7 @@ inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, la
     return false;
 }
 
-/// Takes a run of segments, as `search_cache` above.
+/// Takes a run of `k` segments, as `search_cache` above: 1 to 64, or 0 for a run of any length.
 inline ORCHARD_FN bool search_cache(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
     return search_cache(h, 0, mask, k, 0, taken);
 }

@@ -5,6 +5,15 @@
 /// Turns slabs without a page in use into segments again: on shortage all of a class; and when a class grows while the
 /// segment cache is empty, a few of some other class. Without the latter, a class would keep segments that only other
 /// classes need.
+///
+///     on shortage, and in a trim                    a class has grown, the segment cache is empty
+///     retire_class                                  collect_empty_slabs
+///       next_empty_slab                               choose_empty_class    a class whose last slab looks empty
+///         choose_entry, scan_entries                  scan_entries          one batch of its entries
+///       retire_slab, put_retired                      choose_entry, looks_empty, retire_slab, put_retired
+///
+/// No count of used pages is kept for a slab: it would cost an atomic for each free. Emptiness is found by reading
+/// instead. A word that reads 0 is a hint; `slab_retire` decides.
 
 #include "device/host_rpc/segment_request.cuh"
 
@@ -12,7 +21,10 @@ namespace orchard::device {
 
 /// Reads the next entries of the table of `d.page_class`, from its end downwards, several a lane at once, and keeps
 /// those that may be empty slabs. Relaxed: the group that retires a slab checks its descriptor before and after it
-/// claims the pages. All lanes of the group call it. Cost: two dependent memory accesses.
+/// claims the pages. All lanes of the group call it. Cost: two dependent memory accesses, each of four loads a lane.
+///
+/// A slab may be empty if its first bitmap word is 0. A full warp reads the 128 entries below `cursor`: lane 0 reads
+/// cursor - 1, cursor - 33, cursor - 65 and cursor - 97.
 inline ORCHARD_NOINLINE void scan_entries(segment_request& d) {
     const heap_view& h = d.h;
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(d.mask));
@@ -33,7 +45,8 @@ inline ORCHARD_NOINLINE void scan_entries(segment_request& d) {
 }
 
 /// Chooses the slab with the highest index among those found, as `d.segment`; returns false if there is none. Highest
-/// first, so that `free_place` can lower `spread`, below which searches probe. All lanes of the group call it.
+/// first, so that `free_place` can lower `spread`, below which searches probe. All lanes of the group call it. The
+/// entries of a lower i have higher indices in all lanes, and for one i those of a lower lane have.
 inline ORCHARD_NOINLINE bool choose_entry(segment_request& d) {
     ORCHARD_NO_UNROLL
     for (std::uint32_t i = 0; i < segment_request::entries_at_once; ++i) {
@@ -68,14 +81,15 @@ inline ORCHARD_NOINLINE bool retire_slab(segment_request& d) {
     return slab_retire(d.h, d.mask, d.page_class, d.segment);
 }
 
-/// Puts the segment of a retired slab into the segment cache. All lanes of the group call it.
+/// Puts the segment of a retired slab into the segment cache. All lanes of the group call it. The barrier at the end of
+/// `slab_end` lets the leader release what all lanes have acquired with their words.
 inline ORCHARD_NOINLINE void put_retired(segment_request& d) {
     release_segments(d.h, d.mask, {segment_index{d.segment}, 1});
     ++d.retired;
 }
 
 /// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the segment cache. All
-/// lanes of the group call it.
+/// lanes of the group call it. Cost: as `retire_empty_slabs`.
 inline ORCHARD_FN void retire_class(segment_request& d) {
     d.cursor = from_leader(d.mask, d.h.state->slabs[d.page_class].count.load<order::relaxed>());
     ORCHARD_UNROLL
@@ -91,7 +105,8 @@ inline ORCHARD_FN void retire_class(segment_request& d) {
 }
 
 /// The same for callers without a segment request; returns the number of slabs retired. All lanes of a converged group
-/// call it. Cost: reads one word of each slab, and all words of empty slabs.
+/// call it. Cost: reads one word of each slab; two atomics for each word of an empty one. The kernel behind
+/// `heap::trim` calls it with one warp for each class.
 inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
     segment_request d(h, mask);
     d.page_class = page_class;
@@ -102,8 +117,12 @@ inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask
 // --- a few slabs, while the segment cache is empty ---
 
 /// Chooses a class whose last slab looks empty: sets `d.page_class`, and `d.cursor` to the end of its slabs. Returns
-/// whether there is one. Each lane reads two classes, from a random class on, so that a whole warp covers all. All
-/// lanes of the group call it. Cost: three dependent memory accesses.
+/// whether there is one. Each lane reads two classes, from a random class on, so that a whole warp covers all: 64 looks
+/// at 56 classes. All lanes of the group call it. Cost: three dependent memory accesses (`spread`, the entry, the first
+/// word); six if the first class of each lane has no such slab.
+///
+/// Only the last slab of a class is looked at: a look at every slab would take too long before a request that has its
+/// page already can return.
 inline ORCHARD_NOINLINE bool choose_empty_class(segment_request& d) {
     constexpr std::uint32_t looks = 2;
     const heap_view& h = d.h;
@@ -131,7 +150,8 @@ inline ORCHARD_NOINLINE bool choose_empty_class(segment_request& d) {
 
 /// Returns whether no page of the slab `d.segment` seems to be in use. Retiring a slab that is in use would claim its
 /// free pages for a moment, which other groups would miss. All lanes of the group call it. Cost: a load for each 64
-/// pages, divided among the lanes.
+/// pages, divided among the lanes, up to the first round with a page in use. On shortage (`retire_class`) this look is
+/// left out: a request that misses a page then scans once more before it fails.
 inline ORCHARD_NOINLINE bool looks_empty(const segment_request& d) {
     const std::uint32_t words = class_words(d.page_class);
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
@@ -147,7 +167,8 @@ inline ORCHARD_NOINLINE bool looks_empty(const segment_request& d) {
 }
 
 /// If the segment cache is empty, retires empty slabs of one class, as many as a refill would bring, and puts their
-/// segments into the segment cache. A group that has created a slab calls it, with all lanes converged.
+/// segments into the segment cache. A group that has created a slab calls it, with all lanes converged. It never waits
+/// for the host. Cost: one load if the segment cache is not empty.
 inline ORCHARD_NOINLINE void collect_empty_slabs(const heap_view& h, lane_mask mask) {
     segment_request d(h, mask);
     if (from_leader(mask, cache_level(h)) != 0 || h.cache_target == 0 || !choose_empty_class(d)) {

@@ -13,6 +13,10 @@
 /// are then spread over it by the golden ratio, which separates neighbouring warps and loads all words equally (D.
 /// Knuth, The Art of Computer Programming 3, section 6.4: multiplicative hashing).
 ///
+///     pages of a class     | slab 0                  | slab 1                  |
+///     units of 32 pages    |  0  |  1  | ... |  r  | |  0  |  1  | ... |  r  | |    r: fewer than 32 pages, if any
+///     hint of warp            0     1    ...   n-1      n    n+1   ...
+///
 /// Source: Orchard's own.
 
 #include "device/small/slab.cuh"
@@ -29,7 +33,13 @@ struct page_hint {
 };
 
 /// Returns the hint of a lane. Slabs of the largest classes have fewer than 32 pages; a warp's hints then lie in
-/// several slabs. No memory access.
+/// several slabs. No memory access, no division.
+///
+/// Pages of 80 B = 5 * 2^4 B: a segment has 26,214 of them, that is 819 units and 6 pages, and 2^12 parts of 32 * 2^4
+/// B, of which a unit covers five. Warp 818 begins at part 4,090: slab 0, unit 818. Warp 819 begins at part 4,095: slab
+/// 0, unit 819, where only 6 lanes have a page. Warp 820 begins at part 4,100: slab 1, unit 0.
+///
+/// Pages of 512 KiB: four in a slab. Lane 13 of warp 2 has its hint in slab 2 * 8 + 13 / 4 = 19, at page 13 % 4 = 1.
 ORCHARD_INLINE page_hint hint_of(const class_shape& shape, std::uint32_t warp, std::uint32_t lane) {
     constexpr std::uint32_t log_unit = 5;
     static_assert(1u << log_unit == simt::warp_size);
@@ -41,14 +51,16 @@ ORCHARD_INLINE page_hint hint_of(const class_shape& shape, std::uint32_t warp, s
         const std::uint32_t part = warp * shape.factor;
         return {part >> log_parts, shape.divide(part & ((1u << log_parts) - 1)), lane, ~lane_mask{0}, warp};
     }
-    // 16, 8 or 4 lanes share a slab.
+    // 16, 8 or 4 lanes share a slab: the number of pages of the largest class with this `shift`. Slabs of the three
+    // smaller classes may have a few pages more, which no hint names and which searches find.
     const std::uint32_t lanes = 1u << log_least_pages;
     const std::uint32_t index = (warp << (log_unit - log_least_pages)) | lane >> log_least_pages;
     return {index, 0, lane & (lanes - 1), ((lane_mask{1} << lanes) - 1) << (lane & ~(lanes - 1)), index};
 }
 
 /// Returns a position for a hint beyond the end of the sequence: one of the `entries` indices, and a unit of that slab.
-/// No memory access.
+/// No memory access. Hint number 1 among 3 slabs of 819 units: 0.61803 * 3 = 1.85410 is slab 1, and in it unit 699,
+/// since 0.85410 * 819 = 699.5.
 ORCHARD_INLINE page_hint spread_hint(const page_hint& hint, std::uint32_t entries, std::uint32_t pages) {
     // A fixed-point product: its integer part (the high 32 bits) is the index, its fraction selects the unit in the
     // slab.
@@ -59,7 +71,8 @@ ORCHARD_INLINE page_hint spread_hint(const page_hint& hint, std::uint32_t entrie
             hint.number};
 }
 
-/// The pages that a leader has claimed for the lanes that share its unit.
+/// The pages that a leader has claimed for the lanes that share its unit. Each lane gets its own bit of `won`; lanes
+/// whose bit is missing there share `spare` by rank (`try_hint`).
 struct hint_claim {
     static constexpr std::uint32_t nothing = 0xffffffffu;
     static constexpr std::uint32_t closing = 0xfffffffeu;
@@ -70,9 +83,13 @@ struct hint_claim {
     std::uint64_t spare = 0;          ///< further claimed pages of that word, for lanes whose own page was taken
 };
 
-/// Claims the pages `wanted` of a unit of a slab. For pages that are taken, claims other pages of the same bitmap word,
-/// from bit `start` upwards; callers use different `start` bits, so that groups at one word do not compete for the same
-/// pages. One lane calls it alone. Cost: one atomic, up to four if pages are taken; a load.
+/// Claims the pages `wanted` of a unit of a slab, and returns what it got. For pages that are taken, claims other pages
+/// of the same bitmap word, from bit `start` upwards; callers use different `start` bits, so that groups at one word do
+/// not compete for the same pages. One lane calls it alone. Cost: one atomic, up to four if pages are taken; a load. No
+/// load of the word precedes the first OR: its result says which bits were free, so that a hit costs one round trip.
+///
+///     bitmap word    63 ...... 32 31 ....... 0      `wanted` are pages of one half,
+///                    | odd unit  | even unit |      spare pages come from both
 ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_class, std::uint32_t pages,
                                      std::uint32_t segment, std::uint32_t unit, lane_mask wanted, std::uint32_t start) {
     constexpr int max_attempts = 3;
@@ -82,6 +99,7 @@ ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_clas
     auto& word = h.bitmap(segment)[unit / 2];
     const std::uint32_t from = unit % 2 * 32;
     const std::uint32_t left = pages - unit * 32;  // pages of the slab from this unit on; at least one
+    // In the last unit of a slab, lanes beyond the last page have no page of their own and count as missing.
     const std::uint64_t bits = std::uint64_t{left < 32 ? wanted & ((1u << left) - 1) : wanted} << from;
     std::uint64_t old = set_bits(word, bits);
     const std::uint64_t won = bits & ~old;
@@ -96,6 +114,7 @@ ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_clas
         if (others == 0) {
             break;
         }
+        // Others may claim these pages at the same time, so that the OR may get fewer of them.
         const int beyond = simt::mutation::is(fault::spare_claim) ? 1 : 0;
         const std::uint64_t more = ones_from(others, static_cast<std::uint32_t>(missing + beyond), start);
         old = set_bits(word, more);
@@ -103,14 +122,17 @@ ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_clas
         missing -= simt::popcount(more & ~old);
         taken = old | more;
     }
+    // One check for all bits: each of the ORs above acquired, and any bit won keeps the slab from being retired.
     const std::uint64_t mine = confirm_claim(h, page_class, segment, word, won | spare);
     claim.won = static_cast<std::uint32_t>((mine & won) >> from);
     claim.spare = mine & spare;
     return claim;
 }
 
-/// Claims the pages `wanted` at a hint; returns an empty claim if there is no slab at it. One lane calls it alone. Cost
-/// on a hit: three independent loads, one atomic, a load; one more load beyond the end of the sequence.
+/// Claims the pages `wanted` at a hint, and returns what it got; an empty claim if there is no slab at it; `closing` if
+/// the heap is being closed. One lane calls it alone. Cost on a hit: three independent loads, one atomic, a load; one
+/// more load beyond the end of the sequence. `spread` is needed only there, but is read in any case: a load that waits
+/// for the entry would cost a round trip more.
 ORCHARD_INLINE hint_claim claim_hint(const heap_view& h, std::uint32_t page_class, const class_shape& shape,
                                      const page_hint& hint, lane_mask wanted) {
     const auto* table = h.table(page_class);
@@ -125,6 +147,7 @@ ORCHARD_INLINE hint_claim claim_hint(const heap_view& h, std::uint32_t page_clas
     }
     const std::uint32_t pages = shape.pages();
     std::uint32_t unit = hint.unit;
+    // An index below `spread` may be empty as well: its slab was retired, or is being created.
     if (!is_slab_entry(entry)) {
         const page_hint other = spread_hint(hint, entries, pages);
         entry = entries != 0 ? table[other.index].load<order::relaxed>() : 0;
@@ -133,6 +156,7 @@ ORCHARD_INLINE hint_claim claim_hint(const heap_view& h, std::uint32_t page_clas
         }
         unit = other.unit;
     }
+    // The highest six bits of a product are a hash of the hint's number: a bit of the word, 0 to 63, for spare pages.
     return claim_unit(h, page_class, pages, entry - 1, unit, wanted, hint.number * 0x85ebca6bu >> 26);
 }
 

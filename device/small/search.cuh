@@ -9,12 +9,27 @@
 /// 2. *Reserving.* A reservation (an atomic add on the class's high-water mark) names the next pages of the class's
 ///    sequence of slabs. Demand thereby determines which slabs are missing. The first group that reaches a missing slab
 ///    gets a segment for it; the other groups wait for it.
-/// 3. *Scaning* (a scan). If no segment can be got, the lanes look at all words of the class. If they see no free
+/// 3. *Scanning* (a scan). If no segment can be got, the lanes look at all words of the class. If they see no free
 ///    page, the group needs a reclaim that begins afterwards, and then asks for a segment once more. If that fails too,
 ///    the request fails.
 ///
 /// In each step, a group looks at the words that its stage requires, and then claims and shares the pages it saw
-/// (share.cuh). All groups of a warp make their steps together, each in its own stage.
+/// (share.cuh). All groups of a warp make their steps together, each in its own stage:
+///
+///     search_page                       until each lane has a page, or a reason
+///       plan                            groups whose stage is over (`left` = 0) choose the next one
+///         read_head, next_stage
+///       free_before_scans               blocks that the host freed, if a scan begins
+///       begin                           the new stages: reserve_pages, choose_hole, begin_scan
+///       look                            search_steps.cuh: what each lane sees
+///       open_slabs                      for groups whose reserved index has no slab, one after the other
+///         begin_opening, open_slab, end_opening
+///       claim, share                    share.cuh
+///       advance                         the next position of the stage
+///     collect_empty_slabs, grow_ahead   what the search noticed about the class, once at the end
+///
+/// A group reserves pages before a slab is created, so that n groups that lack pages at the same time create as many
+/// slabs as their pages need, and not n slabs.
 ///
 /// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); reservations and shares are Orchard's own.
 
@@ -25,15 +40,22 @@ namespace orchard::device {
 
 // --- progress within a stage ---
 
+/// Goes on within the reserved positions after a step. Each lane calls it for itself. Three cases: no slab was got, so
+/// that the stage ends and `why` sends the group to a scan; another group has created the slab (`missing`), so that the
+/// next step looks at the same position again; the step has looked at pages or at void positions, which are done.
 inline ORCHARD_FN void page_search::advance_reserved() {
     if (why != failure_reason::none) {
         left = 0;
     } else if (!missing) {
+        // A slab was there: a new scan and a new reclaim must come before a failure.
         scanned = false;
         opening.reclaim = 0;
         const std::uint64_t next = (position >> log_pages()) + 1;
+        // No reserved page was free: the slab is not fresh, but was filled by hints and probes. The high-water mark
+        // then skips the rest of it, so that later reservations do not try it word by word. It skips no further than to
+        // a known index, because a reservation beyond all slabs creates one.
         if (!served && next < entries && is_leader(s.group)) {
-            head().high_water.raise<order::relaxed>(next << log_pages());  // not fresh: go on to the next slab
+            head().high_water.raise<order::relaxed>(next << log_pages());
         }
         const std::uint32_t n = reach();
         position += n;
@@ -41,8 +63,10 @@ inline ORCHARD_FN void page_search::advance_reserved() {
     }
 }
 
+/// Goes on to the group's next parts, cyclically, unless the step gave a lane a page: there may be more pages at the
+/// same position, since a lane keeps only one of the four words that it read. Each lane calls it for itself.
 inline ORCHARD_FN void page_search::advance_scan() {
-    if (!served) {  // if a lane was served, there may be more pages at the same position
+    if (!served) {
         const auto width = static_cast<std::uint32_t>(simt::popcount(s.group));
         const std::uint32_t total = entries * parts();
         const std::uint32_t next = static_cast<std::uint32_t>(position) + width;
@@ -51,7 +75,9 @@ inline ORCHARD_FN void page_search::advance_scan() {
     }
 }
 
-/// Goes on to the next position of the stage. `saw`: a lane of the group saw free pages in the last step.
+/// Goes on to the next position of the stage, and ends the search of a group in which each lane has a page.
+/// @param saw  a lane of the group saw free pages in the last step. A scan is then repeated before it counts as failed,
+///     because pages that other groups claimed first, and then gave back, could be missed.
 inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
     contested = contested || saw;
     served = (s.group & simt::ballot(s.here, served && !s.lacks())) != 0;
@@ -75,7 +101,10 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
 // --- the choice of the next stage ---
 
 /// Returns whether the deadline has passed. Reading the clock is expensive, and most searches end soon, so that only
-/// every eighth step reads it unless a stage has failed. Each lane calls it for itself.
+/// every eighth stage reads it unless a stage has failed. Each lane calls it for itself; the leader's result counts.
+///
+/// The deadline is four times that of a request, counted from the first reading of the clock. The waits within a search
+/// are bounded by themselves; the deadline ends a search whose pages other groups take first again and again.
 inline ORCHARD_FN bool page_search::is_late() {
     constexpr int unit = 16;  // shift to units of 65 us, so that 32 bits suffice for days
     if (why == failure_reason::none && steps % 8 != 7) {
@@ -87,7 +116,7 @@ inline ORCHARD_FN bool page_search::is_late() {
 }
 
 /// Returns whether random probes say that the class has room, and halves the weight of old probes. A leader calls it
-/// alone.
+/// alone. Cost: a load; a compare-and-swap if the sample is large. If the swap fails, a later search halves the sample.
 inline ORCHARD_FN bool page_search::is_roomy() {
     const std::uint64_t word = head().sample.load<order::relaxed>();
     const fill_sample sample = fill_sample::unpack(word);
@@ -99,7 +128,8 @@ inline ORCHARD_FN bool page_search::is_roomy() {
 }
 
 /// Reads the head of the class's slab table: sets `entries` and `spread`, and returns the `facts` that `next_stage`
-/// needs. A leader calls it alone, so that a contended cache line is read once for a group.
+/// needs. A leader calls it alone, so that a contended cache line is read once for a group. Cost: five loads, of which
+/// four are independent; after a failure to get a slab, up to two loads and an atomic more.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
     // These loads are in flight together.
     const bool refused = head().refusal.load<order::relaxed>() % 256 != 0;
@@ -108,16 +138,38 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
     const std::uint64_t high_water = head().high_water.load<order::relaxed>();
     const bool known = refused && known_lack(opening.h, 0) != failure_reason::none;
     if (known || why != failure_reason::none) {
-        entries = head().count.fetch_add<order::acquire>(0);  // a read-modify-write: a scan must cover the newest value
+        // A scan will follow, and must cover the newest value, which a read-modify-write reads. `reserve_index` raises
+        // the count before a slab can appear at an index.
+        entries = head().count.fetch_add<order::acquire>(0);
     }
     // If reservations have run beyond the existing slabs, other groups are already creating new slabs.
     const bool beyond = high_water > std::uint64_t{entries} << log_pages();
+    // A reservation at or beyond `spread` comes to an index without a slab, and creates one.
     const bool opens = high_water >= std::uint64_t{spread} << log_pages();
     return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
            (is_roomy() && opens ? facts::has_room : 0);
 }
 
-/// Returns the stage that follows.
+/// Returns the stage that follows. Each lane calls it for itself; the arguments and the members that it reads are the
+/// same in all lanes of a group, and so is the result. No memory access.
+///
+///                    has_room, at most 4 times
+///                       +---------+
+///                       v         |
+///     begin -------> probing -----+---------------------------> scanning --(contested)--> scanning
+///       |               ^     \                is_exhausted      ^  |  |
+///       |     may_probe |      v                                 |  |  +--(after the reclaim)--> ended
+///       +----------> reserving ----------(no slab: `why`)--------+  |
+///                       ^                                           |
+///                       +------(no free page: hole, reclaim)--------+
+///
+/// - Probing and reserving alternate. A search begins as if reserved positions had just been used up.
+/// - A scan that saw no free page for the first time leads to `reserving` with `scanned` set: `choose_hole` chooses an
+///   index, and `open_slab` waits for a reclaim and asks once more. A scan after that (`opening.reclaim` != 0) is the
+///   last one. Reasons other than shortage are final without a reclaim.
+/// - A search that is late, without any other reason, has the reason service_not_responding: it scans once and ends.
+/// - A closing heap ends a search at once. A group in which each lane has a page ends in any stage (`advance`).
+///
 /// @param known  a set of `facts`
 inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
     const bool late = (known & facts::is_late) != 0;
@@ -155,7 +207,8 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
     return search_stage::reserving;
 }
 
-/// Chooses the next stage of each group whose stage is over. Returns whether a group begins a scan.
+/// Chooses the next stage of each group whose stage is over. Returns whether a group begins a scan. The lanes of a
+/// group decide by the values that their leader read, so that they decide alike. Cost: a ballot if no stage is over.
 inline ORCHARD_NOINLINE bool page_search::plan() {
     const bool on = left == 0 && stage != search_stage::ended;
     if (simt::ballot(s.here, on) == 0) {
@@ -174,7 +227,8 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     return simt::ballot(s.here, on && stage == search_stage::scanning) != 0;
 }
 
-/// Reserves as many pages as the group lacks.
+/// Reserves as many pages as the group lacks, in the groups with `on`. Cost: one atomic of each such leader. Relaxed: a
+/// reserved position is no claim, and the bitmap decides. A reserved page that the group does not take stays free.
 inline ORCHARD_FN void page_search::reserve_pages(bool on) {
     const auto n = static_cast<std::uint32_t>(simt::popcount(s.without()));
     std::uint64_t reservation = 0;
@@ -189,11 +243,13 @@ inline ORCHARD_FN void page_search::reserve_pages(bool on) {
     }
 }
 
-/// Begins a scan of all words. Each warp begins at a different word. Each lane calls it for itself.
+/// Begins a scan of all words. Each warp begins at a different part, so that warps that scan at the same time do not
+/// want the same pages. Each lane calls it for itself.
 inline ORCHARD_FN void page_search::begin_scan() {
     if (is_leader(s.group)) {
         opening.h.add(counter::scans, 1);
     }
+    // The last scan met groups that were claiming pages or creating a slab: give them time to finish.
     if (contested) {
         simt::pause(500);
     }
@@ -207,7 +263,10 @@ inline ORCHARD_FN void page_search::begin_scan() {
 
 /// Chooses where a group asks for a slab after a scan that saw no free page: at an empty index that it saw, else at the
 /// next index of the table. The group also needs a reclaim that begins now. The groups of a warp do this together, so
-/// that one reclaim serves all.
+/// that one reclaim serves all. Cost: one atomic of each such leader (`next_reclaim`).
+///
+/// An empty index may lie below the high-water mark: its slab was retired, or no segment was got for it. No reservation
+/// leads there, so that the group sets its position itself.
 inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     if (simt::ballot(s.here, on) == 0) {
         return;
@@ -230,6 +289,7 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
         reserve_pages(reserves && !scanned);
         choose_hole(reserves && scanned);
     }
+    // Two steps of two words for each lane: a full warp looks at up to 128 words before it reserves.
     if (on && stage == search_stage::probing) {
         left = 2;
     }
@@ -240,7 +300,8 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
 }
 
 /// Prepares to create the slab at the next reserved index. Returns false if the table has no such index. All lanes of a
-/// group call it.
+/// group call it. `opening.bits` are the reserved pages of one word, which the group claims before it publishes the
+/// slab.
 inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     const std::uint32_t n = reach();
     opening.index = static_cast<std::uint32_t>(position >> log_pages());
@@ -253,9 +314,15 @@ inline ORCHARD_NOINLINE bool page_search::begin_opening() {
 }
 
 /// Takes the result of the opening: the group has a slab there, or knows why it has none. All lanes of a group call it.
+///
+///     result                               then
+///     the group created the slab           its leader has claimed pages: `claim` shares them in this step
+///     another group created it             `missing` stays set: the next step looks at the same position again
+///     no segment                           `why`; the index is given back
 inline ORCHARD_NOINLINE void page_search::end_opening() {
     if (opening.entry == 0) {
         why = opening.why;
+        // The next reservation comes to this index again. Otherwise failures would leave empty indices behind the mark.
         if (is_leader(s.group)) {
             head().high_water.lower<order::relaxed>(std::uint64_t{opening.index} << log_pages());
         }
@@ -269,21 +336,22 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
     }
 }
 
-/// Sets the groups that act one after the other: those with `wanted`.
+/// Sets the groups that act one after the other: those with `wanted`. `turns` has the leader of each; the lowest bit is
+/// the group whose turn it is.
 inline ORCHARD_NOINLINE void page_search::take_turns(bool wanted) {
     turns = simt::ballot(s.here, wanted && is_leader(s.group));
 }
 
-/// Returns whether it is the turn of this lane's group.
+/// Returns whether it is the turn of this lane's group. `turns` is not 0.
 ORCHARD_INLINE bool page_search::is_its_turn() const { return (s.group >> simt::lowest_bit(turns) & 1) != 0; }
 
-/// Ends a group's turn.
+/// Ends a group's turn. All searching lanes wait here for the group that acted.
 inline ORCHARD_NOINLINE void page_search::end_turn() {
     turns &= turns - 1;
     simt::sync(s.here);
 }
 
-/// Ends the search. Returns the lane's page, or null after recording the reason.
+/// Ends the search. Returns the lane's page, or null after recording the reason. Each lane calls it for itself.
 inline ORCHARD_NOINLINE void* page_search::finish() {
     if (is_leader(s.group)) {
         opening.h.add(counter::searches, 1);
@@ -296,7 +364,8 @@ inline ORCHARD_NOINLINE void* page_search::finish() {
     return nullptr;
 }
 
-/// Gets slabs for the groups whose reserved indices have none, one group after the other.
+/// Gets slabs for the groups whose reserved indices have none, one group after the other. Before that, each lane frees
+/// one block that the host has freed, if there is one.
 ORCHARD_INLINE void open_slabs(page_search& p) {
     (void)apply_host_free(p.opening.h);
     simt::sync(p.s.here);
@@ -311,7 +380,8 @@ ORCHARD_INLINE void open_slabs(page_search& p) {
     }
 }
 
-/// Frees blocks that the host has freed, so that scans find their pages.
+/// Frees blocks that the host has freed, so that scans find their pages. The barrier orders the frees of all lanes
+/// before the scans of all.
 ORCHARD_INLINE void free_before_scans(page_search& p) {
     std::uint64_t freed = 0;
     (void)free_for_host(p.opening.h, &freed);
@@ -321,6 +391,13 @@ ORCHARD_INLINE void free_before_scans(page_search& p) {
 /// Returns a page for the calling lane, or null, whose reason is recorded. All lanes of `here` call it, converged;
 /// `group` are those that ask the same heap for the same class. Waits, until the deadline, for slabs that are being
 /// created. Cost: four dependent memory accesses for each step; usually one or two steps.
+///
+/// Errors, as recorded: those of `acquire` (out of memory, commit_failed, commit_blocked, closing);
+/// service_not_responding also if the deadline of the search has passed. A shortage of memory is an error only after a
+/// scan without a free page, a reclaim that began afterwards, and a second refusal.
+///
+/// @param bytes         bytes that this lane asks for, for the record of a failure
+/// @param hint_segment  the segment of the slab at the hint; no segment of the heap if there was none
 inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
                                           std::uint64_t bytes, std::uint32_t hint_segment) {
     page_search p(h, here, group, page_class, bytes, hint_segment);
@@ -339,6 +416,7 @@ inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, la
         p.s.share();
         p.advance(saw);
     }
+    // Upkeep, once for a search: a class that has grown looks for slabs that other classes no longer need.
     if (p.opened) {
         collect_empty_slabs(p.opening.h, p.s.group);
     }

@@ -2,8 +2,18 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The state of a search for pages, one object for each searching lane, and what a lane looks at in one step.
-/// search.cuh puts the steps together.
+/// The state of a search for pages, one object for each searching lane, and the looks of a lane in one step. search.cuh
+/// puts the steps together.
+///
+/// The slabs of a class form one sequence of positions (`slab_table_head`). An index of the table has a power of two of
+/// positions, so that index and page follow from a position by a shift and a mask:
+///
+///     pages of 80 B: 26,214 in a slab, 2^15 = 32,768 positions
+///
+///     position    0 ........ 26,213 | 26,214 .. 32,767 | 32,768 ....... 58,981 | ...
+///                 pages of index 0  | void             | pages of index 1      | void
+///                                                             ^ high-water mark: positions from here on are free to
+///                                                               be reserved
 
 #include "device/failures.cuh"
 #include "device/small/hint.cuh"
@@ -12,7 +22,7 @@
 
 namespace orchard::device {
 
-/// The stages of a search. Docs and comments call `scanning` a scan.
+/// The stages of a search. Docs and comments call `scanning` a scan. `page_search::next_stage` draws the transitions.
 enum class search_stage : std::uint32_t { probing, reserving, scanning, ended };
 
 /// What a leader has read in the head of a class's slab table, one bit for each fact.
@@ -26,37 +36,38 @@ inline constexpr std::uint32_t has_room = 8;      ///< a reservation would creat
 /// Stands for "no index of a slab table".
 inline constexpr std::uint32_t no_index = 0xffffffffu;
 
-/// Bitmap words that a lane of a scan reads at once.
+/// Bitmap words that a lane of a scan reads at once, with its loads in flight together. They are one *part* of a slab.
 inline constexpr std::uint32_t scanned_at_once = 4;
 
 /// If a slab has at least this many bitmap words, a search first probes other words of the slab at the lanes' hint.
 inline constexpr std::uint32_t least_words_nearby = 4;
 
 /// The state of one lane in a search. Unless its comment says otherwise, a value is the same in all lanes of a group,
-/// and all searching lanes call a function together.
+/// and all searching lanes call a function together. The steps of a stage lower `left`; at 0, `plan` chooses the next
+/// stage.
 struct page_search {
-    page_seeker s;
-    slab_opening opening;
-    std::uint64_t bytes;  ///< bytes that this lane asks for
+    page_seeker s;         ///< this lane, its group, and the pages it saw in this step
+    slab_opening opening;  ///< for the creation of a slab at a reserved index
+    std::uint64_t bytes;   ///< bytes that this lane asks for
     search_stage stage = search_stage::reserving;
     failure_reason why = failure_reason::none;  ///< why no further slab can be got
     std::uint32_t entries = 0;                  ///< indices of the class's table that a scan covers
     std::uint32_t spread = 0;                   ///< indices that a probe chooses from: all slabs lie below
     std::uint32_t left = 0;                     ///< probes, positions or parts left in the stage
     std::uint64_t position = 0;                 ///< reserving: the next reserved position; scan: the next part
-    std::uint32_t steps = 0;
-    std::uint32_t started = 0;      ///< the time at which the clock was first read
+    std::uint32_t steps = 0;                    ///< stages begun so far
+    std::uint32_t started = 0;      ///< the time at which the clock was first read, in `is_late`'s unit; 0: not yet
     bool missing = false;           ///< no slab exists yet at the next reserved index
-    bool served = false;            ///< the last step gave a lane of the group a page
+    bool served = false;            ///< the last step gave a lane a page; within a step: the lane lacked one
     bool contested = false;         ///< a scan saw a free page, or an index at which a slab is being created
     bool scanned = false;           ///< a scan saw no free page, and no slab has been added since
     std::uint32_t hole = no_index;  ///< an empty index that this lane saw in a scan
-    bool tight = false;             ///< this lane saw only words that are nearly full
+    bool tight = false;             ///< a probe of this lane saw only words that are nearly full
     std::uint32_t again = 0;        ///< number of additional probes made because the class has room
     bool opened = false;            ///< the group has created a slab
     bool nearby = false;            ///< the first probe is at slab `near`, that of the hint
-    std::uint32_t near;
-    lane_mask turns = 0;  ///< leaders of the groups that act one after the other
+    std::uint32_t near;             ///< the segment at the hint; no segment of the heap if there was no slab
+    lane_mask turns = 0;            ///< leaders of the groups that act one after the other
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
                            std::uint64_t wanted, std::uint32_t hint_segment)
@@ -69,7 +80,9 @@ struct page_search {
         }
     }
 
+    /// Returns the head of the class's slab table.
     [[nodiscard]] ORCHARD_INLINE slab_table_head& head() const { return opening.h.state->slabs[s.page_class]; }
+    /// Returns log2 of the positions of an index, which are as many as the pages of a slab, or up to twice as many.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t log_pages() const { return shape_of(s.page_class).log_pages(); }
     /// Returns the number of parts of a slab in a scan.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const {
@@ -112,12 +125,14 @@ inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::u
     head().sample.fetch_add<order::relaxed>(fill_sample::pack(2, free));
 }
 
-/// Probes two random words of a random slab, and keeps the one with more free pages. One lane calls it alone.
+/// Probes two random words of a random slab, and keeps the one with more free pages as `s.seen`. One lane calls it
+/// alone. Cost: a load of the table (none for the slab at the hint), then two loads of its bitmap that are in flight
+/// together.
 inline ORCHARD_FN void page_search::probe_two_words() {
     constexpr int nearly_full = 16;
     const std::uint32_t entry = nearby ? near + 1 : s.slabs.table[s.below(spread)].load<order::relaxed>();
     if (!is_slab_entry(entry)) {
-        return;
+        return;  // an empty index, or one at which a slab is being created
     }
     const std::uint32_t first = s.below(s.words());
     const std::uint32_t second = s.below(s.words());
@@ -128,7 +143,8 @@ inline ORCHARD_FN void page_search::probe_two_words() {
     const std::uint32_t whole = s.pages / 64;
     tight = tight || (first < whole && second < whole && simt::popcount(in_first) < nearly_full &&
                       simt::popcount(in_second) < nearly_full);
-    // The sample assumes equally long words; the last word of a slab may have fewer pages.
+    // The sample assumes words of a random slab that are equally long; the last word of a slab may have fewer pages.
+    // One lane adds for its group, so that few atomics meet at the sample.
     if (!nearby && is_leader(s.group) && ((first < whole && second < whole) || whole == 0)) {
         add_to_sample(in_first, in_second);
     }
@@ -137,7 +153,8 @@ inline ORCHARD_FN void page_search::probe_two_words() {
 }
 
 /// Returns how many of the next reserved positions one step covers: up to the end of the word, or of the void
-/// positions.
+/// positions; at most `left`. In the drawing above, with 32 positions reserved from 26,200 on: 14, up to the last page
+/// of the slab, and then 18 void ones.
 inline ORCHARD_FN std::uint32_t page_search::reach() const {
     const std::uint32_t page = reserved_page();
     const std::uint32_t in_word = 64 - page % 64;
@@ -147,12 +164,14 @@ inline ORCHARD_FN std::uint32_t page_search::reach() const {
 }
 
 /// Chooses the next reserved pages as `s.seen`; sets `missing` if no slab exists there yet. A leader calls it alone.
-/// Its acquire pairs with `slab_publish`.
+/// Its acquire pairs with `slab_publish`. Cost: a load. No bitmap is read: reserved pages are free unless hints or
+/// probes of other groups were there first, and the claim will tell. An index beyond the table's end counts as missing;
+/// `begin_opening` then fails.
 inline ORCHARD_FN void page_search::look_at_reserved() {
     const auto index = static_cast<std::uint32_t>(position >> log_pages());
     const std::uint32_t page = reserved_page();
     if (page >= s.pages) {
-        return;
+        return;  // void positions
     }
     const std::uint32_t entry = index < opening.h.max_slabs ? s.slabs.table[index].load<order::acquire>() : 0;
     if (!is_slab_entry(entry)) {
@@ -165,7 +184,12 @@ inline ORCHARD_FN void page_search::look_at_reserved() {
 }
 
 /// Reads four words of a slab, and keeps the one with most free pages; the lanes of a group read consecutive parts.
-/// `growing` is set if a slab is being created there. One lane calls it alone.
+/// `growing` is set if a slab is being created there. One lane calls it alone. Cost: a load of the table, then four
+/// loads in flight together.
+///
+/// Part p of a scan lies at index p / parts() of the table, and begins at word 4 * (p % parts()) of its slab. A request
+/// may fail after a scan without a free page. The scan must therefore not overlook a slab that was published before: an
+/// entry that reads as 0 may be an old value, and is read once more by a read-modify-write.
 inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(s.group));
     if (rank >= left) {
@@ -177,7 +201,8 @@ inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     auto& there = s.slabs.table[at / parts()];
     std::uint32_t entry = there.load<order::relaxed>();
     if (entry == 0) {
-        entry = there.fetch_or<order::acquire>(0);  // reads the newest value: misses no slab
+        // Reads the newest value. Acquire: pairs with `slab_publish`.
+        entry = there.fetch_or<order::acquire>(0);
     }
     growing = entry == growing_entry;
     if (!is_slab_entry(entry)) {
@@ -196,7 +221,8 @@ inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
     }
 }
 
-/// Looks at pages as the stage requires. Returns whether a group needs a slab to be created first.
+/// Looks at pages as the stage requires: sets `s.seen` in each lane. Returns whether a group needs a slab to be created
+/// first; the result is the same in all searching lanes, and `missing` says it for each group.
 inline ORCHARD_NOINLINE bool page_search::look() {
     s.seen = {};
     s.claimed = false;
@@ -213,6 +239,7 @@ inline ORCHARD_NOINLINE bool page_search::look() {
         case search_stage::scanning: scan_four_words(growing); break;
         case search_stage::ended: break;
     }
+    // A slab that is being created counts as a free page that was seen: the scan is repeated instead of failing.
     const bool comes = (s.group & simt::ballot(s.here, growing)) != 0;
     contested = contested || comes;
     missing = s.from_own_leader(missing ? 1 : 0) != 0;

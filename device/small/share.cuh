@@ -8,6 +8,13 @@
 /// is a mask within it, so that no group waits for another one's search. A lane's state lies in its local memory, and
 /// the phases are separate functions; docs/design.md, "Registers", says why.
 ///
+/// One step, for a group of which lanes 1, 4, 6 and 7 lack a page:
+///
+///     `seen`     lane 1: nothing    lane 4: 2 pages    lane 6: 1 page    lane 7: nothing
+///     `claim`    lanes 4 and 6 see pages, no lane sees four: lane 4 claims 2, lane 6 claims 1, each by one atomic.
+///                Each winner keeps a page; lane 4 has one more.
+///     `share`    lane 4 gives it to the first lane that still lacks: lane 1. Lane 7 goes on to the next step.
+///
 /// Source: M. Pham et al., ICS 2022, section 4: lanes probe, winners share by ballot, rank and shuffle.
 
 #include "device/small/slab_growth.cuh"
@@ -19,9 +26,9 @@ struct class_slabs {
     ORCHARD_INLINE class_slabs(const heap_view& h, std::uint32_t page_class)
         : table{h.table(page_class)}, bitmaps{h.bitmaps}, descriptors{h.descriptors} {}
 
-    device_word<std::uint32_t>* table;
-    device_word<std::uint64_t>* bitmaps;
-    device_word<std::uint64_t>* descriptors;
+    device_word<std::uint32_t>* table;        ///< [max_slabs]: the class's own part of the slab tables
+    device_word<std::uint64_t>* bitmaps;      ///< [segments][bitmap_words]: of all segments
+    device_word<std::uint64_t>* descriptors;  ///< [segments]
 
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
         return bitmaps + segment * bitmap_words;
@@ -30,9 +37,9 @@ struct class_slabs {
 
 /// Some pages of one bitmap word: those that a lane has seen free, or has claimed.
 struct some_pages {
-    std::uint32_t segment = 0;
-    std::uint32_t word = 0;
-    std::uint64_t bits = 0;
+    std::uint32_t segment = 0;  ///< the slab's segment
+    std::uint32_t word = 0;     ///< the word of its bitmap
+    std::uint64_t bits = 0;     ///< the pages: bit b is page 64 * `word` + b
 
     /// Returns the page of bit `bit`.
     [[nodiscard]] ORCHARD_INLINE found_page page(int bit) const {
@@ -46,9 +53,9 @@ struct page_seeker {
     lane_mask here;   ///< all searching lanes of the warp
     lane_mask group;  ///< those that ask the same heap for the same class
     std::uint32_t page_class;
-    std::uint32_t pages;  ///< the number of pages of a slab
-    std::uint32_t random;
-    found_page mine;
+    std::uint32_t pages;   ///< the number of pages of a slab
+    std::uint32_t random;  ///< the last random number; the first depends on thread, class and clock
+    found_page mine;       ///< this lane's page, once it has one
     some_pages seen;       ///< pages that this lane has seen free; after `claim`, those it has claimed for other lanes
     bool claimed = false;  ///< the pages seen are claimed already
 
@@ -61,6 +68,7 @@ struct page_seeker {
           random{mix(static_cast<std::uint32_t>(simt::position().global_thread()) ^ of_class << 24 ^
                      simt::noise() << 4)} {}
 
+    /// Returns whether this lane has no page yet.
     [[nodiscard]] ORCHARD_INLINE bool lacks() const { return mine.page == found_page::none; }
     /// Returns the lanes of the group that have no page yet.
     [[nodiscard]] ORCHARD_INLINE lane_mask without() const { return group & simt::ballot(here, lacks()); }
@@ -69,14 +77,14 @@ struct page_seeker {
         return simt::shuffle(here, value, simt::leader_of(group));
     }
     ORCHARD_INLINE std::uint32_t next_random() { return random = mix(random + golden_ratio); }
-    /// Returns a random number below `n`.
+    /// Returns a random number below `n`: the high half of a product, so that no division is needed.
     ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
         return static_cast<std::uint32_t>(std::uint64_t{next_random()} * n >> 32);
     }
     /// Returns the number of bitmap words of a slab.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t words() const { return (pages + 63) / 64; }
-    /// Returns the free pages of a word. Relaxed, so that loads of several words overlap: the result is a hint, and the
-    /// claim acquires. One lane calls it alone.
+    /// Returns the free pages of a word, without the bits beyond the slab's last page. Relaxed, so that loads of
+    /// several words overlap: the result is a hint, and the claim acquires. One lane calls it alone. Cost: one load.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t free_in(std::uint32_t segment, std::uint32_t word) const {
         const std::uint32_t left = pages - word * 64;
         const std::uint64_t all = left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
@@ -89,7 +97,14 @@ struct page_seeker {
 
 /// Claims pages that the lanes have seen. Returns whether a lane of the group saw a free page. If a lane saw enough
 /// pages for its group, it claims them for all. Otherwise each lane that saw pages claims a share. A group claims no
-/// more than it needs, since another group misses pages that are claimed and given back.
+/// more than it needs, since another group misses pages that are claimed and given back: it might open a slab for which
+/// there is no need, or fail.
+///
+/// Afterwards a lane that won pages has one of them as `mine`, if it lacked one, and the rest as `seen`, for `share`.
+/// Cost: for each claiming lane one atomic and a load of the descriptor, in flight together for all lanes of the warp.
+///
+/// Shares: if 4 lanes see pages and 10 lanes lack one, they are 3, 3, 2 and 2. If 10 see pages and 4 lack one, the
+/// first 4 of the 10 claim one page each.
 inline ORCHARD_NOINLINE bool page_seeker::claim() {
     const lane_mask lacking = without();
     const auto need = static_cast<std::uint32_t>(simt::popcount(lacking));
@@ -109,6 +124,7 @@ inline ORCHARD_NOINLINE bool page_seeker::claim() {
             }
             start = next_random() >> 26;  // lanes that see the same word begin at different bits
         }
+        // The pages of a slab that this group has just created were claimed before it was published (`settle_slab`).
         won = claimed ? seen.bits
                       : slab_claim(slabs, page_class, seen.segment, seen.word, ones_from(seen.bits, share, start));
         if (won != 0 && lacks() && !simt::mutation::is(fault::share_ballot)) {
@@ -121,12 +137,14 @@ inline ORCHARD_NOINLINE bool page_seeker::claim() {
 }
 
 /// Gives pages that some lanes have claimed to lanes of their group without a page, one giver at a time. All these
-/// pages are needed, since `claim` claimed no more.
+/// pages are needed, since `claim` claimed no more. The k-th lane that lacks a page gets the k-th page of the giver.
+/// Cost: three shuffles and two ballots for each giver of the group that has most.
 inline ORCHARD_NOINLINE void page_seeker::share() {
     lane_mask lacking = without();
     lane_mask givers = group & simt::ballot(here, seen.bits != 0);
     ORCHARD_NO_UNROLL
     while (simt::ballot(here, givers != 0) != 0) {
+        // Lanes of a group without a giver take part in the shuffles as well, each with itself as the source.
         const int giver = givers != 0 ? simt::lowest_bit(givers) : simt::lane_id();
         const some_pages given{simt::shuffle(here, seen.segment, giver), simt::shuffle(here, seen.word, giver),
                                simt::shuffle(here, seen.bits, giver)};
@@ -141,7 +159,7 @@ inline ORCHARD_NOINLINE void page_seeker::share() {
         }
         givers &= givers - 1;
     }
-    simt::sync(here);  // what a giver acquired with its claim holds for the lanes that it gave to
+    simt::sync(here);  // a giver's acquire holds for the lanes that got its pages
 }
 
 }  // namespace orchard::device
