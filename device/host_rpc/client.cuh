@@ -204,6 +204,9 @@ public:
     std::uint64_t lost_after_ns = poller::lost_after_ns;
     /// The time for which device threads rely on a noted rejection before they check it again.
     static constexpr std::uint64_t look_again_after_ns = 20'000;
+    /// Returns how long a group waits for another group that itself waits for the host. Without progress, that group
+    /// gives up after at most 1.25 times `timeout_ns` (`waiting::poll`). After 1.5 times it is taken for stopped.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t patience_ns() const { return timeout_ns + timeout_ns / 2; }
 
     /// Claims a slot and posts `request`. Returns its ticket; `ticket::failure` says why nothing was posted. If
     /// `unattended`, no group waits for the response: its poller calls `Completion` with the grant. Waits for a free

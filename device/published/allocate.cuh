@@ -72,7 +72,7 @@ ORCHARD_INLINE random_walk::page_number walk_by_policy(const heap_view& h, const
 /// none. All lanes of a converged group call it. `r.group` is afterwards the lanes that the last walk left without a
 /// page.
 ///
-/// Errors: closing, at once; those of `grow_published`; service_not_responding after four times the mailbox's deadline.
+/// Errors: closing, at once; those of `grow_published`; service_not_responding after 1.5 times the mailbox's deadline.
 /// Cost: a walk; a slab and another walk as often as the pages are used up by other groups.
 template <class Policy>
 ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, published_request& r,
@@ -101,7 +101,7 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, pub
         if (*why == failure_reason::closing) {
             return page;
         }
-        const bool late = simt::clock_ns() - began > 4 * h.mailboxes[0].timeout_ns;
+        const bool late = simt::clock_ns() - began > h.mailboxes[0].patience_ns();
         if (*why == failure_reason::none && from_leader(r.group, late ? 1u : 0u) != 0) {
             *why = failure_reason::service_not_responding;  // other groups always take the pages first
         }

@@ -94,7 +94,7 @@ inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mas
         if (from_leader(mask, entry) != growing_entry) {
             break;
         }
-        if (from_leader(mask, simt::clock_ns() - began > 4 * h.mailboxes[0].timeout_ns ? 1u : 0u) != 0) {
+        if (from_leader(mask, simt::clock_ns() - began > h.mailboxes[0].patience_ns() ? 1u : 0u) != 0) {
             return failure_reason::service_not_responding;
         }
         simt::pause(200);

@@ -95,7 +95,8 @@ struct slab_opening {
     bool made = false;        ///< this group created the slab
     failure_reason why = failure_reason::none;  ///< the result: why there is no slab
     std::uint32_t rejections = 0;               ///< count of failures of the class when this group began to wait
-    std::uint64_t started = 0;                  ///< time when this group began to wait, in ns
+    std::uint64_t started = 0;   ///< time when this group began to wait, or last saw progress, in ns
+    std::uint64_t progress = 0;  ///< responses that all mailboxes had delivered then
     mailbox::grant got;                         ///< the segment that `acquire` got
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: no scan has failed yet
 
@@ -159,6 +160,27 @@ inline ORCHARD_NOINLINE bool is_exhausted(slab_opening& o) {
     return o.why != failure_reason::none;
 }
 
+/// Notes the time and the progress of the mailboxes. All lanes of the group call it.
+inline ORCHARD_NOINLINE void begin_waiting(slab_opening& o) {
+    std::uint64_t done = 0;
+    for (std::uint32_t s = 0; s < o.h.shards; ++s) {
+        done += o.h.mailboxes[s].delivered();
+    }
+    o.started = from_leader(o.group, simt::clock_ns());
+    o.progress = from_leader(o.group, done);
+}
+
+/// Returns whether the group that reserved the index seems to have stopped for good: no response was delivered to any
+/// group for longer than that group would wait for its own. All lanes of the group call it.
+inline ORCHARD_NOINLINE bool has_stopped(slab_opening& o) {
+    if (from_leader(o.group, simt::clock_ns()) - o.started <= o.h.mailboxes[0].patience_ns()) {
+        return false;
+    }
+    const std::uint64_t before = o.progress;
+    begin_waiting(o);
+    return o.progress == before;
+}
+
 /// Returns true if the leader has reserved the index. Otherwise returns false after waiting for the group that has:
 /// `o.entry` is the slab, or `o.why` says why there is none. All lanes of the group call it, with `o.why` none. Cost: a
 /// few loads and two atomics if the index is empty; otherwise polls the entry in device memory. If the index is emptied
@@ -168,7 +190,7 @@ inline ORCHARD_NOINLINE bool is_exhausted(slab_opening& o) {
 /// have asked before this reclaim. Only the note of exhaustion, which names its reclaim, is then trusted.
 inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
     auto& refusal = o.h.state->slabs[o.page_class].refusal;
-    o.started = from_leader(o.group, simt::clock_ns());
+    begin_waiting(o);
     ORCHARD_NO_UNROLL
     for (;;) {
         if (is_known_unserved(o)) {
@@ -181,14 +203,11 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
         if (o.entry == 0) {
             return true;
         }
-        // The group that reserved the index has a deadline. This group waits longer than that, in case the other group
-        // never ends.
         ORCHARD_NO_UNROLL
         while (o.entry == growing_entry) {
             simt::pause(200);
             o.entry = from_leader(o.group, o.h.table(o.page_class)[o.index].load<order::acquire>());
-            const std::uint64_t now = from_leader(o.group, simt::clock_ns());
-            if (o.entry == growing_entry && now - o.started > 4 * o.h.mailboxes[0].timeout_ns) {
+            if (o.entry == growing_entry && has_stopped(o)) {
                 o.entry = 0;
                 o.why = failure_reason::service_not_responding;
                 return false;
