@@ -11,6 +11,8 @@
 
 namespace orchard::detail {
 
+// One node for each 64 members, and so on upwards until one node is left. A set without members has one node, too, so
+// that `tightest` always has a root.
 class_index::class_index(std::uint32_t members, std::uint32_t classes) : members_(members), classes_(classes) {
     std::uint32_t nodes = std::max(words_for(members), 1u);
     levels_.emplace_back(std::size_t{nodes} * classes);
@@ -20,6 +22,8 @@ class_index::class_index(std::uint32_t members, std::uint32_t classes) : members
     }
 }
 
+// Sets the member's bit. The level above already has this node's bit if the word was not 0: then some other member
+// below the node is in the class, and nothing changes further up.
 void class_index::add(std::uint32_t member, std::uint32_t c) {
     for (auto& level : levels_) {
         std::uint64_t& word = level[at(member / word_bits, c)];
@@ -33,6 +37,7 @@ void class_index::add(std::uint32_t member, std::uint32_t c) {
     present_ |= bit_of(c);
 }
 
+// Clears the member's bit. The level above keeps this node's bit if another member below the node is in the class.
 void class_index::remove(std::uint32_t member, std::uint32_t c) {
     for (auto& level : levels_) {
         std::uint64_t& word = level[at(member / word_bits, c)];
@@ -45,6 +50,9 @@ void class_index::remove(std::uint32_t member, std::uint32_t c) {
     present_ &= ~bit_of(c);
 }
 
+// Goes down from the root along the lowest set bits of the class that `present_` names. Each word on the way is
+// nonzero, because a bit of the level above says so. A shift by 64 would be undefined; a `least` that large names no
+// class.
 std::optional<std::uint32_t> class_index::tightest(std::uint32_t least) const {
     const std::uint64_t classes = least < word_bits ? present_ >> least : 0;
     if (classes == 0) {
@@ -58,7 +66,9 @@ std::optional<std::uint32_t> class_index::tightest(std::uint32_t least) const {
     return n;
 }
 
-// Computes the words of a node from its children.
+// Computes the words of a node from its children, into `words`: from the members' classes at level 0, otherwise from
+// the words of the level below, whether these are right or not. `validate` checks the levels in ascending order, so
+// that the first wrong word is the one that it reports.
 void class_index::make_node(std::size_t level, std::uint32_t node, const class_function& class_of,
                             std::vector<std::uint64_t>& words) const {
     std::fill(words.begin(), words.end(), 0);

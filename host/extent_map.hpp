@@ -14,31 +14,44 @@
 
 namespace orchard {
 
-/// The set of committed extents. An extent is decommitted exactly as it was committed.
+/// The set of committed extents. An extent is decommitted exactly as it was committed, because a backing maps it as one
+/// piece and can only unmap the whole piece. The map therefore remembers where each extent begins, how long it is and
+/// on which tier it lies.
+///
+///     segment     0   1   2   3   4   5   6   7
+///     begins_     1   0   0   0   1   0   0   0      extents [0, 4) on the device and [4, 7) on the host
+///     extents_    8   -   -   -   7   -   -   -      count << 1 | on the host: 4 << 1 | 0 and 3 << 1 | 1
+///                                                    -: left over from earlier extents, never read
 ///
 /// Not thread-safe: only the service uses it. Nothing is allocated after construction. 4.1 bytes for each segment.
 class extent_map {
 public:
+    /// Creates an empty set for a shard of `segments` segments.
     explicit extent_map(std::uint32_t segments) : begins_(detail::words_for(segments)), extents_(segments) {}
 
-    /// Adds `e`, which has been committed. No segment of it may be in another extent.
+    /// Adds `e`, which has been committed; the service calls it when it takes over what growth has committed. No
+    /// segment of `e` may be in another extent. Cost: two words.
     void add(const extent& e) {
         const std::uint32_t first = to_underlying(e.run.first);
         begins_[first / detail::word_bits] |= detail::bit_of(first);
         extents_[first] = e.run.count << 1 | (e.tier == memory_tier::host ? 1u : 0u);
         count_of(e.tier) += e.run.count;
     }
-    /// Removes `e`, which must be in the set.
+    /// Removes `e`, which must be in the set, exactly as it was added. Cost: one word; the word of its count is left as
+    /// it is.
     void remove(const extent& e) {
         const std::uint32_t first = to_underlying(e.run.first);
         begins_[first / detail::word_bits] &= ~detail::bit_of(first);
         count_of(e.tier) -= e.run.count;
     }
-    /// Returns the highest extent of `tier` that begins below segment `end`; nothing if there is none. Cost: a word for
-    /// each 64 segments, and a step for each extent of the other tier.
+    /// Returns the highest extent of `tier` that begins below segment `end`; nothing if there is none. The highest ones
+    /// are given up first, because segments are handed out lowest first, so that the memory in use stays dense. Called
+    /// with the first segment of each result as the next `end`, it visits the extents of a tier from the highest to the
+    /// lowest. Cost: a word for each 64 segments, and a step for each extent of the other tier.
     [[nodiscard]] std::optional<extent> last_before(std::uint32_t end, memory_tier tier) const {
         for (std::uint32_t w = detail::words_for(end); w-- != 0;) {
             const std::uint32_t used = end - w * detail::word_bits;
+            // Only the first word looked at can reach beyond `end`; in all words below it `used` is 64 or more.
             std::uint64_t bits = begins_[w] & (used < detail::word_bits ? detail::bit_of(used) - 1 : ~std::uint64_t{0});
             for (; bits != 0; bits &= ~std::bit_floor(bits)) {
                 const std::uint32_t first =

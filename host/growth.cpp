@@ -2,6 +2,16 @@
 // Copyright the Orchard authors.
 
 /// The growth thread; see growth.hpp.
+///
+///     run()                       the thread's loop; sleeps if a step did nothing
+///       step()
+///         decommit_all()            first: frees budget and addresses
+///           decommit_released()       backing::decommit; adds the addresses to the gaps
+///         commit_wanted()           once for each shard
+///           choose_size()             how many segments, within the budgets
+///           take_addresses()          where: continue a long run, or the first gap, or the lowest addresses
+///           commit()                  prepares metadata, backing::commit; halves the run if memory is short
+///           note_failure()            stops commits for the shard until its service wants more
 
 #include "host/growth.hpp"
 
@@ -10,7 +20,8 @@
 namespace orchard {
 namespace {
 
-/// Adds addresses that have become free to the gaps, and joins adjacent gaps.
+/// Adds addresses that have become free to the gaps, and joins adjacent gaps: a request for a long run needs gaps as
+/// long as they really are. Cost: logarithmic in the number of gaps.
 void add_gap(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t first, std::uint32_t count) {
     auto next = gaps.lower_bound(first);
     if (next != gaps.end() && next->first == first + count) {
@@ -27,7 +38,7 @@ void add_gap(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t first, 
     gaps.emplace_hint(next, first, count);
 }
 
-/// Takes up to `count` addresses from the beginning of a gap.
+/// Takes up to `count` addresses from the beginning of a gap, and returns them; the rest stays a gap.
 segment_run take_from(std::map<std::uint32_t, std::uint32_t>& gaps, std::map<std::uint32_t, std::uint32_t>::iterator at,
                       std::uint32_t count) {
     const auto [first, room] = *at;
@@ -54,6 +65,7 @@ growth::growth(backing& memory, std::vector<segment_run> ranges, extent_sizes si
         line.range = ranges[i];
         line.most = line.range.count;
         const std::uint32_t first = to_underlying(line.range.first);
+        // Of the segments [0, at_start) of the heap, those in this shard's range. They are one extent, on the device.
         const std::uint32_t at_start = memory.committed_at_start();
         const std::uint32_t committed = at_start > first ? std::min(at_start - first, line.range.count) : 0;
         if (committed != 0) {
@@ -82,12 +94,15 @@ std::uint32_t growth::device_left() const {
 }
 
 void growth::wake() {
+    // Raised even if the thread is awake: it reads the number before each step, so that work which appears during the
+    // step makes it do another one.
     signal_.fetch_add<simt::order::release>(1);  // pairs with the acquire in run()
     signal_.notify_all();
 }
 
 void growth::want_ahead(std::size_t shard, std::uint64_t segments) {
     growth_line& line = lines_[shard];
+    // Relaxed: only this shard's service writes `wanted`.
     if (segments > line.wanted.load<simt::order::relaxed>()) {
         // Releases `needed` to the acquire in `commit_wanted`.
         line.wanted.store<simt::order::release>(segments);
@@ -103,12 +118,15 @@ void growth::want(std::size_t shard, std::uint64_t segments) {
         return;
     }
     growth_line& line = lines_[shard];
+    // Relaxed: the release of `wanted` below orders it. The growth thread acquires `wanted`, and then sees no failure.
     line.failed.store<simt::order::relaxed>(0);
     // The amount wanted when the commit failed may be far more than is needed now; hence a store, not a maximum.
     line.wanted.store<simt::order::release>(segments);
     wake();
 }
 
+/// The extent is in the ring before it is counted: `decommit_all` reads the count first, and must then find at least so
+/// many extents.
 bool growth::release(std::size_t shard, const extent& e) {
     if (!lines_[shard].released.push(e)) {
         return false;
@@ -123,8 +141,19 @@ void growth::note(absl::Status error) {
     error_ = std::move(error);
 }
 
-/// Returns the number of segments to commit next: what is wanted beyond `have`, as far as the budget of one tier
-/// allows. Returns 0 if none is needed and the device has too little free memory to commit ahead.
+/// Returns the number of segments to commit next: the number wanted beyond `have`, as far as the budget of one tier
+/// allows. Returns 0 if none is needed and the device has too little free memory to commit ahead. Called if wanted >
+/// have.
+///
+/// An example with extents of 32 to 1,024 segments, have = 100, wanted = 105, of which 101 are needed:
+///
+///     clamp(105 - 100, 32, 1024) = 32     one extent at least, since a small one costs as much time
+///     needed = 1                          the other 31 are ahead of demand, so that the GPU's free memory limits them:
+///     400 MiB free                        an eighth is 25 segments: 25 are committed
+///     10 MiB free                         an eighth is 0 segments: 1 is committed, since a request waits for it
+///
+/// An extent never lies on two tiers: the first tier that has room for a segment limits it. If none has room, the
+/// backing is called nevertheless and gives the reason.
 std::uint32_t growth::choose_size(const growth_line& line, std::uint64_t have, std::uint64_t wanted) const {
     const std::uint64_t needed = std::max(line.needed.load<simt::order::relaxed>(), have) - have;
     std::uint64_t size = std::clamp<std::uint64_t>(wanted - have, sizes_.least, sizes_.most);
@@ -141,6 +170,8 @@ std::uint32_t growth::choose_size(const growth_line& line, std::uint64_t have, s
     return static_cast<std::uint32_t>(size);
 }
 
+/// Prepares the metadata of a run, then commits the run. The metadata comes first: a segment that the service hands out
+/// must have all of its metadata. Metadata that was prepared stays, even if the commit fails.
 commit_outcome growth::commit_once(segment_run run) {
     if (absl::Status s = prepare_ ? prepare_(run) : absl::OkStatus(); !s.ok()) {
         return {std::move(s), memory_tier::device, failure_reason::commit_failed};
@@ -149,7 +180,9 @@ commit_outcome growth::commit_once(segment_run run) {
 }
 
 /// Commits `*run`, or as much of it as there is memory for: halves it after each failure for lack of memory. Leaves the
-/// committed part in `*run`.
+/// committed part in `*run`. Returns the last outcome: an error if not even one segment could be committed, if a budget
+/// is spent, or if the driver failed for another reason. In the last two cases the run is not halved. Cost: at most
+/// log2 of the run's length failed calls. Each call is timed by itself for `is_blocked`.
 commit_outcome growth::commit(segment_run* run) {
     for (;;) {
         begin_call();
@@ -164,7 +197,11 @@ commit_outcome growth::commit(segment_run* run) {
 }
 
 /// Takes up to `count` addresses without memory: those that continue a run that a request waits for, else the first of
-/// a gap with room for such a run, else the lowest.
+/// a gap with room for such a run, else the lowest. Returns an empty run if there are no addresses left. Lowest first,
+/// so that the memory in use stays dense and whole extents above it become free.
+///
+/// If the addresses that continue the run are gone, or no gap is long enough, the lowest are taken: they serve other
+/// requests. Cost: a walk over the gaps if a run of several segments is needed.
 segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     gaps& all = gaps_[shard];
     if (all.empty()) {
@@ -186,7 +223,9 @@ segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     return take_from(all, at, count);
 }
 
-/// Tells a shard's service that a commit failed. The first release pairs with `why_failed`, for `failed_at`.
+/// Tells a shard's service that a commit failed. The first release pairs with `why_failed`, for `failed_at` and for the
+/// extents that were pushed to `ready` before; the second one with the acquire in `heap::impl::grow`, which waits for a
+/// change of `failures`, since `failed` may be cleared before it looks.
 void growth::note_failure(growth_line& line, commit_outcome why) {
     note(std::move(why.status));
     line.failed_at.store<simt::order::relaxed>(seen_);
@@ -194,9 +233,14 @@ void growth::note_failure(growth_line& line, commit_outcome why) {
     line.failures.fetch_add<simt::order::release>(1);
 }
 
+/// Commits one extent for a shard if it wants more than it has. Returns true if it tried, even without success. Nothing
+/// is done after a failure until `want` clears it, nor while the ring has no room for the extent: the service empties
+/// the ring and then wakes this thread.
 bool growth::commit_wanted(std::size_t shard) {
     growth_line& line = lines_[shard];
     const std::uint64_t have = line.committed.load<simt::order::relaxed>();
+    // Relaxed: only this thread writes `committed`. The acquire of `wanted` pairs with `want`: `needed`, `longest` and
+    // the cleared `failed` are then seen.
     const std::uint64_t wanted = line.wanted.load<simt::order::acquire>();
     if (have >= wanted || line.failed.load<simt::order::relaxed>() != 0 || line.ready.is_full()) {
         return false;
@@ -212,14 +256,19 @@ bool growth::commit_wanted(std::size_t shard) {
     if (taken.count == 0) {
         return false;
     }
+    // Announced before the call, so that a thread that trims the heap can wait for the commit under way. Corrected
+    // below, if less or nothing is committed; such a thread then sees a smaller number and stops waiting.
     line.begun.store<simt::order::release>(have + taken.count);
     segment_run run{line.range.first + to_underlying(taken.first), taken.count};
     const commit_outcome done = commit(&run);
     const std::uint32_t count = done.ok() ? run.count : 0;
+    // Addresses for which there was no memory are a gap again.
     if (count < taken.count) {
         add_gap(gaps_[shard], to_underlying(taken.first) + count, taken.count - count);
     }
     if (done.ok()) {
+        // Cannot fail: the ring was not full, and only this thread adds to it. The extent is pushed before it is
+        // counted: a service that sees the count finds the extent at its next turn at the latest.
         (void)line.ready.push({{taken.first, count}, done.tier});
         line.committed.store<simt::order::release>(
             have + count);  // pairs with the acquire of a host thread that waits for memory
@@ -232,8 +281,9 @@ bool growth::commit_wanted(std::size_t shard) {
     return true;
 }
 
-/// Decommits what a shard has released. Returns whether it did anything. At most one ring of extents, so that other
-/// shards get their turn.
+/// Decommits the extents that a shard has released, at most one ring of them, so that other shards get their turn.
+/// Returns true if there were any. An extent is popped only while `ready` has room, because one that cannot be
+/// decommitted goes back there.
 bool growth::decommit_released(std::size_t shard) {
     growth_line& line = lines_[shard];
     bool did = false;
@@ -248,10 +298,13 @@ bool growth::decommit_released(std::size_t shard) {
         const absl::Status s = memory_.decommit({line.range.first + to_underlying(e->run.first), e->run.count});
         end_call();
         if (s.ok()) {
+            // The addresses may be committed again from now on. The release pairs with `segment_service::has_released`.
             add_gap(gaps_[shard], to_underlying(e->run.first), e->run.count);
             line.decommitted.fetch_add<simt::order::release>(e->run.count);
         } else {
             note(s);
+            // Counted as a new commit, because the service has already counted it as given up. `taken_again` tells the
+            // service and `heap::trim` that memory came back, so that they do not release it again for ever.
             (void)line.ready.push(*e);
             line.committed.fetch_add<simt::order::release>(e->run.count);
             line.taken_again.fetch_add<simt::order::release>(e->run.count);
@@ -260,7 +313,9 @@ bool growth::decommit_released(std::size_t shard) {
     return did;
 }
 
-/// Decommits what all shards have released. Returns whether it did anything.
+/// Decommits the extents that all shards have released. Returns true if there were any. Sets `seen_`, with which a
+/// failure is stamped: if as many extents were decommitted before the commit as had ever been given up, then the
+/// budgets really are spent.
 bool growth::decommit_all() {
     // Pairs with `growth::release`: the extents counted are in their rings.
     const std::uint32_t before = given_up_.load<simt::order::acquire>();
@@ -283,6 +338,7 @@ bool growth::step() {
     return did;
 }
 
+// The thread ends by `ask_to_stop`, which `stop` and the exit of the process call.
 void growth::start() {
     thread_.emplace([this] { run(); }, [this] { ask_to_stop(); });
 }

@@ -2,8 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The growth thread, which commits and decommits memory, and the words by which the services of the shards talk to
-/// it.
+/// The growth thread, which commits and decommits memory, and the words by which the services of the shards talk to it.
+///
+/// A commit is a call of the driver and may take long; the service must not wait for it. The service therefore only
+/// states a number, the segments that it wants, and later finds the committed extents in a ring. No thread holds a lock
+/// while it waits for another one.
 
 #include <cstdint>
 #include <functional>
@@ -22,13 +25,32 @@
 namespace orchard {
 
 /// The words by which one shard's service and the growth thread communicate. Segments are counted from the first of the
-/// shard's range; "in total" counts every commit, also of memory that was decommitted since.
+/// shard's range.
 ///
 ///     service                                   growth thread
 ///     wanted: commits needed in total      ---> commits extents, lowest addresses first
 ///                                          <--- ready: extents that are committed
 ///     released: extents no longer in use   ---> decommits them: their addresses may be committed again
+///
+/// "In total" counts every commit since the heap was created, also of memory that was decommitted since, so that
+/// `committed` never falls. A thread that waits until it reaches a goal therefore cannot miss that moment, even if the
+/// memory is decommitted again before the thread looks. An example:
+///
+///     100 segments were committed in total, 30 of them were decommitted: 70 are committed now.
+///     To have 80, the service sets `wanted` to 110.
+///
+/// A commit that fails sets `failed`, and the growth thread commits nothing more for the shard until `growth::want`
+/// clears it: without that, the thread would call the driver again and again for memory that is not there.
+///
+///     idle --wanted > committed--> commits extents --wanted reached--> idle
+///                                     |
+///                                     +--a commit failed--> stopped --want()--> commits extents
 struct alignas(64) growth_line {
+    // `range` and `most` are set before the threads start, and are constant afterwards.
+    //
+    // Each other word has one writer, as noted, except `failed`, which the growth thread sets and the service clears.
+    // The growth thread stores a count after the change that it counts, with release; a reader that relies on that
+    // change acquires. The release of `wanted` covers `needed` and `longest`, which are stored before it.
     segment_run range;
     std::uint32_t most = 0;                         ///< the most segments committed at once that the budgets allow
     simt::host_word<std::uint64_t> committed{0};    ///< in total; written by the growth thread, after `ready`
@@ -46,23 +68,35 @@ struct alignas(64) growth_line {
 };
 
 /// The least and the greatest size of an extent, in segments. An extent is as large as the demand, within these limits.
+/// A call costs about the same whatever the size, so that small extents cannot keep up with a kernel that writes the
+/// memory (docs/backings.md); large ones hold more memory that is not needed yet.
 struct extent_sizes {
     std::uint32_t least;
     std::uint32_t most;
 
+    /// All extents of one size; or sizes from `at_least` to `at_most`, of which the second is raised to the first if it
+    /// is less.
     extent_sizes(std::uint32_t of_all) : least{of_all}, most{of_all} {}
     extent_sizes(std::uint32_t at_least, std::uint32_t at_most)
         : least{at_least}, most{at_most > at_least ? at_most : at_least} {}
 };
 
 /// Commits memory ahead of demand, and decommits unused memory, in a thread of its own: both may take long, but delay
-/// no request.
+/// no request. One object serves all shards of a heap, since they share the budgets.
+///
+/// Threads: the service of shard s calls the functions with the argument s; `step` and `run` belong to the growth
+/// thread, which alone commits and decommits; the owner of the object calls `limit`, `start` and `stop`.
 class growth {
 public:
-    /// Prepares the metadata of segments before these are committed; called on the growth thread.
+    /// Prepares the metadata of segments before these are committed; called on the growth thread. After an error the
+    /// segments are not committed.
     using preparation = std::function<absl::Status(segment_run)>;
 
-    /// @param sizes    sizes of extents, at least 1 segment
+    /// Creates the lines. The segments that the backing has committed from the start are in the rings `ready` already.
+    /// No thread runs until `start`.
+    /// @param memory  must outlive this object
+    /// @param ranges  the segments of each shard; disjoint
+    /// @param sizes  sizes of extents, at least 1 segment; replaced by 1 if the backing decommits at once
     /// @param prepare  gets segments counted in the whole heap; empty if nothing needs preparation
     growth(backing& memory, std::vector<segment_run> ranges, extent_sizes sizes, preparation prepare = {});
     ~growth() { stop(); }
@@ -71,83 +105,101 @@ public:
 
     [[nodiscard]] growth_line& line(std::size_t shard) { return lines_[shard]; }
     /// Sets the most segments that all shards together can have committed at the same time, and whether the address
-    /// range (`by_range`) or the budgets set this limit. Call it before the services exist.
+    /// range (`by_range`) or the budgets set this limit. It decides only how a shortage is reported and when memory
+    /// counts as scarce; the backing enforces the budgets. Call it before the services exist.
     void limit(std::uint32_t segments, bool by_range = false);
     [[nodiscard]] bool is_limited_by_range() const { return by_range_; }
-    /// Returns the number of segments for which the device's budget still has room. Any thread may call it.
+    /// Returns the number of segments for which the device's budget still has room. Any thread may call it. Cost: reads
+    /// the backing's counts; no call of the driver.
     [[nodiscard]] std::uint32_t device_left() const;
     /// Returns true if the shard's last commit failed because the budgets are spent, and nothing has been released
-    /// since: another commit would fail too.
+    /// since: another commit would fail too. A budget changes only by commits and decommits of this heap, so that the
+    /// number of extents given up tells whether a new attempt is worthwhile.
     [[nodiscard]] bool is_spent(std::size_t shard) const {
         return is_of_budgets(why_failed(shard)) &&
                // `failed_at` was written before `failed`, which `why_failed` acquires.
                lines_[shard].failed_at.load<simt::order::relaxed>() == given_up_.load<simt::order::relaxed>();
     }
     /// Returns true if the shard's last commit failed and no memory has been released since that could make a retry
-    /// succeed.
+    /// succeed. After a failure of another kind, such as a GPU without free memory, this is true whatever this heap
+    /// releases; a request that must wait clears it by `want`.
     [[nodiscard]] bool has_failed(std::size_t shard) const {
         const failure_reason why = why_failed(shard);
         return why != failure_reason::none && (!is_of_budgets(why) || is_spent(shard));
     }
-    /// Returns whether the backing's call under way began more than `patience_ns` ago. Another call of the process may
+    /// Returns true if the backing's call under way began more than `patience_ns` ago. Another call of the process may
     /// then hold it up until kernels have ended, and no memory is committed for any shard meanwhile. Any thread may
-    /// call it. Cost: two loads, and a clock read while a call is under way.
+    /// call it. Relaxed: the time alone is of interest. Cost: two loads, and a clock read while a call is under way.
     [[nodiscard]] bool is_blocked(std::uint64_t patience_ns) const {
         const std::uint64_t since = busy_since_.load<simt::order::relaxed>();
         return since != 0 && simt::clock_ns() - since > patience_ns;
     }
-    /// Returns whether the backing can decommit memory.
+    /// Returns true if the backing can decommit memory. If not, the services never give any up.
     [[nodiscard]] bool can_release() const { return memory_.can_decommit(); }
-    /// Returns whether unused segments are to be given up at once; extents are single segments then.
+    /// Returns true if unused segments are to be given up at once; extents are single segments then.
     [[nodiscard]] bool releases_at_once() const { return at_once_; }
 
     /// Asks for `segments` commits in total for a shard, because requests wait for them; tries again even after a
-    /// failed commit. The shard's service calls it; it never waits.
+    /// failed commit. The shard's service calls it; it never waits. Cost: two stores, and a system call if the growth
+    /// thread sleeps.
     void want(std::size_t shard, std::uint64_t segments);
-    /// The same ahead of demand. After a failed commit, nothing is tried again. What is committed beyond the need is at
-    /// most an eighth of the device's free memory, so that two processes that see the same free memory leave each other
-    /// some.
+    /// The same ahead of demand. After a failed commit, nothing is tried again. The memory committed beyond the need is
+    /// at most an eighth of the device's free memory, so that two processes that see the same free memory leave each
+    /// other some. A number that is not greater than the one asked for before changes nothing.
     void want_ahead(std::size_t shard, std::uint64_t segments);
-    /// Withdraws what was wanted beyond `segments` commits in total. The shard's service calls it.
+    /// Withdraws the part of the request beyond `segments` commits in total. The shard's service calls it. A commit
+    /// that is under way still ends. Relaxed: nothing is handed over by a lower number, and the growth thread may see
+    /// it late, so that it may begin one more commit.
     void want_no_more(std::size_t shard, std::uint64_t segments) {
         lines_[shard].wanted.store<simt::order::relaxed>(segments);
     }
-    /// Asks for the decommit of an extent, exactly as it was committed; no segment of it may be in use. Returns false
-    /// if too many decommits are under way. The shard's service calls it; it never waits.
+    /// Asks for the decommit of an extent, exactly as it was committed; no segment of it may be in use. Returns false,
+    /// and does nothing, if too many decommits are under way: the caller keeps the extent and tries later. The shard's
+    /// service calls it; it never waits. The extent comes back through `ready` if it cannot be decommitted.
     [[nodiscard]] bool release(std::size_t shard, const extent& e);
-    /// Wakes the growth thread, for example because a full ring has room again.
+    /// Wakes the growth thread, for example because a full ring has room again. Any thread may call it.
     void wake();
 
-    /// Decommits what was released, and commits one extent for each shard that wants one. Returns whether it did
-    /// anything. The thread's loop calls it repeatedly.
+    /// Decommits the extents that were released, and commits one extent for each shard that wants one. Returns true if
+    /// it did anything; false means that there is nothing to do until `wake`. Decommits come first, since a commit that
+    /// follows may need their budget. One extent a shard, so that no shard waits for all of another one's. The thread's
+    /// loop calls it repeatedly.
     bool step();
 
     /// Runs the thread's loop until `stop`.
     void run();
     /// Starts the thread. Tests may call `step` or `run` instead.
     void start();
-    /// Stops the thread after the call under way.
+    /// Stops the thread after the call under way, and waits for it. Does nothing if `start` made no thread. Memory that
+    /// was released and not decommitted yet goes back with the backing.
     void stop();
 
-    /// Returns the last error of the backing, or `OkStatus`.
+    /// Returns the last error of the backing, or `OkStatus`. Any thread may call it.
     [[nodiscard]] absl::Status last_error() const;
 
 private:
-    /// Addresses of a shard without memory; only the growth thread uses them.
+    /// Addresses of a shard without memory: the first segment of each gap and its length, adjacent gaps joined. Only
+    /// the growth thread uses them, apart from the constructor.
     using gaps = std::map<std::uint32_t, std::uint32_t>;  // first -> count
 
-    /// A run that is needed in one piece: where its next extent begins, and how much is missing.
+    /// A run that is needed in one piece: where its next extent begins, and how many segments are missing. A run of 100
+    /// segments with extents of 32 is committed as 32 + 32 + 32 + 4, one after the other in one gap.
     struct piece {
         std::uint32_t next = 0;
         std::uint32_t missing = 0;
     };
 
+    /// Returns why the shard's last commit failed; `none` if it did not, or if more was wanted since. The acquire pairs
+    /// with the release in `note_failure`: after a failure the caller also sees all extents that were committed before
+    /// it.
     [[nodiscard]] failure_reason why_failed(std::size_t shard) const {
         return static_cast<failure_reason>(lines_[shard].failed.load<simt::order::acquire>());
     }
+    /// Returns true if only a decommit can help.
     static bool is_of_budgets(failure_reason why) {
         return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget;
     }
+    // All of these run on the growth thread; each is described at its definition.
     bool decommit_released(std::size_t shard);
     bool decommit_all();
     [[nodiscard]] segment_run take_addresses(std::size_t shard, std::uint32_t count);
@@ -156,26 +208,32 @@ private:
     void note_failure(growth_line& line, commit_outcome why);
     commit_outcome commit(segment_run* run);
     commit_outcome commit_once(segment_run run);
+    /// Note when a call of the backing begins and that it has ended. 0 means that none is under way, hence the lowest
+    /// bit, which makes every time nonzero.
     void begin_call() { busy_since_.store<simt::order::relaxed>(simt::clock_ns() | 1); }
     void end_call() { busy_since_.store<simt::order::relaxed>(0); }
     void note(absl::Status error);
-    /// Tells the thread to end after the call under way.
+    /// Tells the thread to end after the call under way, and returns at once. Any thread may call it, several times.
     void ask_to_stop();
 
     backing& memory_;
     extent_sizes sizes_;
     preparation prepare_;
+    // Copies of properties of the backing and of `limit`, read by the services.
     bool at_once_;
     bool by_range_ = false;
+    // One element for each shard.
     std::vector<growth_line> lines_;
     std::vector<gaps> gaps_;
     std::vector<piece> pieces_;
+    /// Raised by `wake`; the growth thread sleeps on it.
     simt::host_word<std::uint32_t> signal_{0};
     /// Time when the backing's call under way began, in ns; 0: no call is under way.
     simt::host_word<std::uint64_t> busy_since_{0};
     simt::host_word<std::uint32_t> given_up_{0};  ///< number of extents given up by all shards
     std::uint32_t seen_ = 0;                      ///< those of them that were decommitted before the next commit
     simt::host_word<std::uint32_t> stopping_{0};
+    // Protects `error_`, which any thread may read.
     mutable std::mutex error_mutex_;
     absl::Status error_;
     std::optional<heap_thread> thread_;  ///< if `start` made one

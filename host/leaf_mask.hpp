@@ -33,10 +33,14 @@ constexpr leaf_mask leaf_bits(std::uint32_t first, std::uint32_t count) {
 /// 2^size - 1 has a 1 at each multiple of `size`.)
 constexpr leaf_mask every_nth(std::uint32_t size) { return leaf_bits(0, leaves_per_segment) / leaf_bits(0, size); }
 
-/// Returns the free nodes of `size` leaves (a power of two up to 32), each by its first leaf.
+/// Returns the free nodes of `size` leaves (a power of two up to 32), each by its first leaf. A node is a free run of
+/// `size` leaves that starts at a multiple of `size`. Cost: log2 of `size` steps.
 constexpr leaf_mask free_nodes(leaf_mask free, std::uint32_t size) { return run_starts(free, size) & every_nth(size); }
 
-/// Returns the size of the largest free node; 0 if no leaf is free. Cost: a step for each doubling.
+/// Returns the size of the largest free node; 0 if no leaf is free. Cost: a step for each doubling. In each step `free`
+/// holds the free nodes of `size` leaves; two neighbours of them, the lower one aligned, are a node of twice the size.
+///
+///     free leaves 1 to 6     nodes of 2: at 2 and 4     nodes of 4: none, as 2 is no multiple of 4     result 2
 constexpr std::uint32_t largest_node(leaf_mask free) {
     std::uint32_t size = 0;
     for (std::uint32_t next = 1; free != 0; next *= 2) {
@@ -47,8 +51,12 @@ constexpr std::uint32_t largest_node(leaf_mask free) {
 }
 
 /// Returns the first of `leaves` consecutive free leaves, at a multiple of `alignment` (a power of two), in the
-/// shortest free run that holds them; of equally short runs, in the lowest. Returns nothing if no run holds them. Cost:
-/// a step for each free run, at most 16.
+/// shortest free run that holds them; of equally short runs, in the lowest. Returns nothing if no run holds them. The
+/// shortest run is taken so that longer ones stay whole for longer portions. Cost: a step for each free run, at most
+/// 16, since taken leaves lie between two free runs.
+///
+///     free          0 1 1 1 1 0 1 1        2 leaves: the run at 6 holds them and is shorter than the run at 1
+///     alignment 4                          1 leaf: 6 rounds up to 8, beyond its run; the run at 1 has leaf 4
 constexpr std::optional<std::uint32_t> tightest_run(leaf_mask free, std::uint32_t leaves, std::uint32_t alignment) {
     std::optional<std::uint32_t> best;
     std::uint32_t shortest = leaves_per_segment + 1;
@@ -68,10 +76,14 @@ constexpr std::optional<std::uint32_t> tightest_run(leaf_mask free, std::uint32_
 /// Returns the first leaf of a free node of `size` leaves (a power of two), in the smallest free node that contains
 /// one; of equally small nodes, in the lowest. Returns nothing if there is none. Cost: a step for each doubling above
 /// `size`.
+///
+///     free leaves   1 2 3 4 5 6, size 1      leaf 1: its neighbour 0 is taken, so no larger free node contains it.
+///                                            Leaves 2 to 5 lie in the nodes {2, 3} and {4, 5}, which stay whole
 constexpr std::optional<std::uint32_t> tightest_node(leaf_mask free, std::uint32_t size) {
     leaf_mask nodes = size <= leaves_per_segment ? free_nodes(free, size) : 0;
     while (nodes != 0) {
-        // A node without a free parent is a largest free node: to use it splits no larger one.
+        // A node without a free parent is a largest free node: its use splits no larger one. A parent is known by its
+        // first leaf, which is also that of its lower child; the upper child begins `size` leaves later.
         const leaf_mask parents = size < leaves_per_segment ? free_nodes(free, 2 * size) : 0;
         if (const leaf_mask largest = nodes & ~(parents | parents << size); largest != 0) {
             return static_cast<std::uint32_t>(std::countr_zero(largest));

@@ -22,6 +22,8 @@ or_tree::or_tree(std::uint32_t segments, bool all_free)
       leaves_(std::max(words_, 1u)),
       inner_levels_(0),
       runs_(std::max(words_, 1u)) {
+    // Each inner level has one word for 64 words of the level below, until one word is left: 2^24 segments are 2^18
+    // leaf words and 4,096, 64 and 1 inner words. A tree of at most 64 segments has no inner level.
     for (std::uint32_t below = words_; below > 1; ++inner_levels_) {
         below = words_for(below);
         inner_[inner_levels_].resize(below);
@@ -31,6 +33,8 @@ or_tree::or_tree(std::uint32_t segments, bool all_free)
     }
 }
 
+// As `find_run`, and takes the run. The hint moves up to the lowest word that is not 0, so that the next search starts
+// there, too. A single segment needs no search for runs.
 std::optional<segment_index> or_tree::take_run(std::uint32_t k) {
     if (k == 1) {
         return take_lowest();
@@ -58,7 +62,9 @@ std::uint32_t or_tree::longest_run() const {
     return runs_.known_longest();
 }
 
-// Returns the lowest run of k. `w` is the lowest leaf word that is not 0; 1 <= k <= free_.
+// Returns the lowest run of k, or nothing. `w` is the lowest leaf word that is not 0; 1 <= k <= free_. If the summaries
+// are up to date and say that no run is that long, nothing is searched: a request that must fail costs little, however
+// often a full heap is asked.
 std::optional<segment_index> or_tree::find_from(std::uint32_t w, std::uint32_t k) const {
     if (runs_.clean() && k > runs_.known_longest()) {
         return std::nullopt;
@@ -71,9 +77,14 @@ std::optional<segment_index> or_tree::find_from(std::uint32_t w, std::uint32_t k
     return first ? std::optional(segment_index{*first}) : std::nullopt;
 }
 
-// Searches a few words from `w` on. Segments are handed out lowest first, so that a heap without fragmentation has its
-// lowest run here. Eight words cost about as much as a refresh of the summaries, so that neither search costs much more
-// than the other.
+// Returns the lowest run of k that ends within a few words from `w` on, or nothing if there is none. Segments are
+// handed out lowest first, so that a heap without fragmentation has its lowest run here. Eight words cost about as much
+// as a refresh of the summaries, so that neither search costs much more than the other.
+//
+// A run may cross words. `carry` is the length of the run that reaches the end of the words before w:
+//
+//     k = 6      word w-1: ...0111          word w: 1110...           carry 3 + prefix 3 = 6: the run begins
+//                (bits in the order of segments, lowest first)         3 segments before word w
 std::optional<std::uint32_t> or_tree::probe(std::uint32_t w, std::uint32_t k) const {
     constexpr std::uint32_t probed_words = 8;
     const std::uint32_t end = std::min(words_, w + probed_words);
@@ -81,6 +92,7 @@ std::optional<std::uint32_t> or_tree::probe(std::uint32_t w, std::uint32_t k) co
     for (; w < end; ++w) {
         const std::uint64_t word = leaves_[w];
         const auto prefix = static_cast<std::uint32_t>(std::countr_one(word));
+        // First the run that comes from the words before: it begins lower than any run inside this word.
         if (carry + prefix >= k) {
             return w * word_bits - carry;
         }
@@ -99,8 +111,8 @@ std::optional<std::uint32_t> or_tree::probe(std::uint32_t w, std::uint32_t k) co
 }
 
 // Returns the lowest leaf word that is not 0. Goes up from the hint to the first word that is not 0, then down along
-// the lowest bits. Words below the hint are 0, so that this lowest bit is the lowest of all. The tree must not be
-// empty.
+// the lowest bits. Words below the hint are 0, so that this lowest bit is the lowest of all: the words on the way up
+// contain no bits of lower leaf words. The tree must not be empty. Cost: at most two words a level.
 std::uint32_t or_tree::lowest_word() const {
     if (leaves_[hint_] != 0) {
         return hint_;
@@ -119,6 +131,7 @@ std::uint32_t or_tree::lowest_word() const {
     return w;
 }
 
+// Looks at all words first, and changes them only if every segment is free, so that a refused run changes nothing.
 bool or_tree::take(segment_run run) {
     if (!detail::lies_inside(run, size_)) {
         return false;
@@ -131,7 +144,12 @@ bool or_tree::take(segment_run run) {
     return all_free;
 }
 
-// Takes a run of at least one segment, all free.
+// Takes a run of at least one segment, all free: clears its bits, and in each inner level the bits of the children that
+// have become 0. [first, last] is the range of bits to clear at the level under work. Only its first and last child
+// word can keep other bits; those between lie inside the run and are 0 afterwards. If all of them keep other bits, no
+// level above changes.
+//
+//     leaf words   w=0: kept     w=1: 0     w=2: 0     w=3: kept       then bits 1 and 2 are cleared at level 1
 void or_tree::clear(segment_run run) {
     std::uint32_t first = to_underlying(run.first);
     std::uint32_t last = first + run.count - 1;
@@ -157,6 +175,9 @@ void or_tree::clear(segment_run run) {
     }
 }
 
+// As `give_back`, for any number of segments, also 0. Checks all words, then sets the bits. A level above is changed
+// only if some word was 0 before; a word that was not 0 is marked there already, and its mark is set once more, which
+// is harmless.
 bool or_tree::give_back_many(segment_run run) {
     if (!detail::lies_inside(run, size_)) {
         return false;
@@ -190,7 +211,7 @@ bool or_tree::give_back_many(segment_run run) {
     }
 }
 
-// Updates the inner words after leaf word `w` has changed from 0.
+// Updates the inner words after leaf word `w` has changed from 0. A parent that was not 0 is known further up.
 void or_tree::set_above(std::uint32_t w) {
     for (std::uint32_t level = 0; level < inner_levels_; ++level) {
         std::uint64_t& word = inner_[level][w / word_bits];
@@ -203,7 +224,7 @@ void or_tree::set_above(std::uint32_t w) {
     }
 }
 
-// Updates the inner words after leaf word `w` has become 0.
+// Updates the inner words after leaf word `w` has become 0. A parent that still has other bits stays marked further up.
 void or_tree::clear_above(std::uint32_t w) {
     for (std::uint32_t level = 0; level < inner_levels_; ++level) {
         std::uint64_t& word = inner_[level][w / word_bits];
@@ -215,6 +236,8 @@ void or_tree::clear_above(std::uint32_t w) {
     }
 }
 
+// Checks in this order: bits past the end, words below the hint, the count, each inner level from the leaves upwards,
+// and the run summaries. The first fault found is reported.
 absl::Status or_tree::validate() const {
     std::uint32_t free = 0;
     for (std::uint32_t w = 0; w < leaves_.size(); ++w) {

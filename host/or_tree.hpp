@@ -19,7 +19,8 @@
 
 namespace orchard {
 
-/// A set of free segments that hands out the lowest one, or the lowest run of k.
+/// A set of free segments that hands out the lowest one, or the lowest run of k. Lowest first keeps the memory in use
+/// dense: whole extents above it become free and can be decommitted.
 ///
 /// One bit a segment, 1 = free. Each inner bit is the OR of the 64 bits of its child word, so that a million segments
 /// take four levels, 130 KiB.
@@ -30,6 +31,9 @@ namespace orchard {
 ///     level 2 (root)   [1 1 0 ...]                       bit i: some segment of [4096 i, 4096 (i + 1)) is free
 ///     level 1          [1 0 1 ...] [0 1 0 ...] ...       bit i: leaf word i has a free segment
 ///     leaf words       [0110...] [0000...] [1011...]     bit i: segment i is free
+///
+/// A bit of an inner word changes only if its child word becomes 0 or was 0. Most operations therefore change one leaf
+/// word and no other.
 ///
 /// Not thread-safe: only the service uses it. Nothing is allocated after construction. Every function that is given a
 /// run checks it, and changes nothing if it returns false. An empty run is valid if its first segment is at most
@@ -42,8 +46,10 @@ public:
     or_tree(std::uint32_t segments, bool all_free);
 
     /// Takes the lowest free segment; returns nothing if none is free. Cost: one word. If it was the last free segment
-    /// of its word, one more word, and so on for each level whose word becomes 0.
+    /// of its word, one more word, and so on for each level whose word becomes 0. The next call then looks for the next
+    /// word that is not 0, at most two words a level.
     std::optional<segment_index> take_lowest() {
+        // The hint is the lowest word that may have a free segment. As long as it has one, no inner word is read.
         std::uint64_t word = leaves_[hint_];
         if (word == 0) [[unlikely]] {
             if (free_ == 0) {
@@ -68,9 +74,10 @@ public:
     /// words.
     std::optional<segment_index> take_run(std::uint32_t k);
 
-    /// Returns where `take_run(k)` would take its run. Cost: 8 words from the lowest free segment on. If the run is not
-    /// there, one node of 64 summaries a level, after about 10 ns for each word that has changed since the last search
-    /// for a run (`detail::run_index::refresh`). Single segments thus do not pay for what only runs need.
+    /// Returns where `take_run(k)` would take its run; nothing if there is no such run. Cost: 8 words from the lowest
+    /// free segment on. If the run is not there, one node of 64 summaries a level, after about 10 ns for each word that
+    /// has changed since the last search for a run (`detail::run_index::refresh`). Single segments thus do not pay for
+    /// what only runs need.
     [[nodiscard]] std::optional<segment_index> find_run(std::uint32_t k) const;
 
     /// Takes exactly `run`. Returns false if a segment of it is taken or outside. Cost: one word for each 64 segments.
@@ -102,14 +109,15 @@ public:
         return true;
     }
 
-    /// Returns whether segment `i` is free; false if it is outside.
+    /// Returns true if segment `i` is free; false if it is taken or outside.
     [[nodiscard]] bool is_free(segment_index i) const {
         const std::uint32_t index = to_underlying(i);
         return index < size_ && (leaves_[index / detail::word_bits] & detail::bit_of(index)) != 0;
     }
     /// Returns the number of free segments.
     [[nodiscard]] std::uint32_t free_count() const { return free_; }
-    /// Returns the length of the longest free run. Cost: as `find_run` with a refresh.
+    /// Returns the length of the longest free run, 0 if none is free. Cost: as `find_run` with a refresh, whether or
+    /// not a run is found.
     [[nodiscard]] std::uint32_t longest_run() const;
     /// Returns the number of segments that the tree covers.
     [[nodiscard]] std::uint32_t size() const { return size_; }
@@ -125,9 +133,11 @@ public:
 private:
     friend struct or_tree_peer;
 
+    // The searches below read the tree and do not change it, apart from the run summaries, which are a cache.
     [[nodiscard]] std::uint32_t lowest_word() const;
     [[nodiscard]] std::optional<std::uint32_t> probe(std::uint32_t w, std::uint32_t k) const;
     [[nodiscard]] std::optional<segment_index> find_from(std::uint32_t w, std::uint32_t k) const;
+    // The changes of several segments, and the climb to the inner levels after one leaf word has changed.
     bool give_back_many(segment_run run);
     void clear(segment_run run);
     void set_above(std::uint32_t w);

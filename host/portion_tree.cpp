@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::uint32_t bits32(detail::leaf_mask mask) { return static_cast<std::uint32_t>(mask); }
 
-// Returns the shape with its numbers reduced to what the tree covers.
+// Returns the shape with its numbers reduced to what the tree covers: at most `max_segments`, and 2 to 32 leaves in a
+// block, rounded down to a power of two.
 portion_shape corrected(portion_shape s) {
     s.segments = std::min(s.segments, max_segments);
     s.block_leaves = std::bit_floor(std::clamp(s.block_leaves, 2u, leaves_per_segment));
@@ -26,7 +27,8 @@ portion_shape corrected(portion_shape s) {
 }
 
 // Returns the number of classes of room. A class is a length of 1 to `block_leaves` (packed), or the log2 of a node's
-// leaves (padded, where even the smallest portion reserves two leaves).
+// leaves (padded, where even the smallest portion reserves two leaves). With 32 leaves these are 32 and 5 classes. The
+// highest class is that of a block without portions.
 std::uint32_t classes_of(const portion_shape& s) {
     return s.policy == portion_policy::packed ? s.block_leaves
                                               : static_cast<std::uint32_t>(std::countr_zero(s.block_leaves));
@@ -39,6 +41,8 @@ portion_tree::portion_tree(portion_shape shape)
 
 std::uint32_t portion_tree::all_leaves() const { return bits32(leaf_bits(0, shape_.block_leaves)); }
 
+// Returns the class of a block's room; 0 if it has none, or is not in the space. A padded block never has a free leaf
+// without its neighbour, so that class 0 as the log2 of a single leaf does not occur.
 std::uint32_t portion_tree::class_of(block_record b) const {
     if (!padded()) {
         return detail::longest_run_of(b.free);
@@ -47,11 +51,15 @@ std::uint32_t portion_tree::class_of(block_record b) const {
     return node == 0 ? 0 : static_cast<std::uint32_t>(std::countr_zero(node));
 }
 
-// Returns the least class in which a block has room for `reserved` leaves, a result of `reserved_for`.
+// Returns the least class in which a block has room for `reserved` leaves, a result of `reserved_for`: a power of two
+// under the padded policy.
 std::uint32_t portion_tree::class_for(std::uint32_t reserved) const {
     return padded() ? static_cast<std::uint32_t>(std::countr_zero(reserved)) : reserved;
 }
 
+// Returns the first leaf of the tightest place in a block for `reserved` leaves; nothing if there is none. The
+// alignment matters to the packed policy alone: a padded portion lies at a multiple of its own size, which is at least
+// the alignment.
 std::optional<std::uint32_t> portion_tree::place(block_record b, std::uint32_t reserved,
                                                  std::uint32_t alignment) const {
     return padded() ? detail::tightest_node(b.free, reserved) : detail::tightest_run(b.free, reserved, alignment);
@@ -82,6 +90,7 @@ std::optional<portion> portion_tree::find(leaf_count asked, leaf_count alignment
         return std::nullopt;
     }
     const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, own));
+    // Looks for `reserved` leaves in the tightest block that has room for `room` leaves, which may be more.
     const auto in_class_of = [&](std::uint32_t room) -> std::optional<portion> {
         const auto block = room_.tightest(class_for(room));
         const auto first = block ? place(blocks_of_[*block], reserved, align) : std::nullopt;
@@ -91,7 +100,9 @@ std::optional<portion> portion_tree::find(leaf_count asked, leaf_count alignment
     if (found || padded() || align == 1) {  // a warptree is aligned to its own size
         return found;
     }
-    // A run of this length has an aligned place wherever it begins; a whole block has one at its first leaf.
+    // The tightest block may have a run of the right length at a wrong place: 4 leaves aligned to 4 do not fit into the
+    // leaves 2 to 5. A run of reserved + align - 1 leaves, here 7, has an aligned place wherever it begins; a whole
+    // block has one at its first leaf.
     return in_class_of(std::min(reserved + align - 1, shape_.block_leaves));
 }
 
@@ -108,6 +119,8 @@ std::optional<portion> portion_tree::take_leftmost(segment_index block, leaf_cou
     if (to_underlying(own) == 0 || !covers(block)) {
         return std::nullopt;
     }
+    // A block that is not in the space counts as empty here. It joins by the record that `reserve` stores, and only if
+    // the leaves are free.
     const bool joins = !contains(block);
     const block_record b = joins ? block_record{all_leaves(), 0} : blocks_of_[to_underlying(block)];
     const std::uint32_t bits = bits32(leaf_bits(0, to_underlying(reserved_for(shape_.policy, own))));
@@ -120,7 +133,8 @@ std::optional<portion> portion_tree::take_leftmost(segment_index block, leaf_cou
     return p;
 }
 
-// Takes `p`. Its leaves, with the padding, must be free in `b`, the block's current record.
+// Takes `p`. Its leaves, with the padding, must be free in `b`, the block's current record, or that of an empty block
+// if the block joins.
 void portion_tree::reserve(const portion& p, block_record b) {
     const std::uint32_t first = to_underlying(p.first);
     const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, p.leaves));
@@ -136,6 +150,8 @@ portion_release portion_tree::release(const portion& p) {
     const std::uint32_t first = to_underlying(p.first);
     const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, p.leaves));
     const block_record b = blocks_of_[to_underlying(p.block)];
+    // The portion's leaves and its padding become free, and its start disappears. A neighbour's start or free leaf
+    // still ends the portion before it.
     const block_record now{b.free | bits32(leaf_bits(first, reserved)), b.starts & ~bits32(leaf_bits(first, 1))};
     --portions_;
     reserved_ -= reserved;
@@ -144,7 +160,8 @@ portion_release portion_tree::release(const portion& p) {
 }
 
 // Changes a block: its record, the index and the count of empty blocks. Every change goes through here. A block that is
-// full or outside the space has class 0.
+// full or outside the space has class 0, so that joining, leaving, taking and releasing are the same move from one
+// class to another.
 void portion_tree::set(segment_index block, block_record now) {
     block_record& b = blocks_of_[to_underlying(block)];
     empty_ += (now.free == all_leaves() ? 1u : 0u) - (b.free == all_leaves() ? 1u : 0u);
@@ -157,6 +174,11 @@ bool portion_tree::contains(segment_index block) const {
 }
 
 // Returns the number of leaves that the portion at leaf `first` reserves: up to the next start, free leaf, or the end.
+// The bit behind the last leaf stands for the end; a mask has 64 bits, so that it exists for a block of 32 leaves, too.
+//
+//     leaf      0 1 2 3 4 5 6 7
+//     free      0 0 0 0 1 1 0 0        the portion at 0 ends at 3 (a start): 3 leaves
+//     starts    1 0 0 1 0 0 1 0        the portion at 3 ends at 4 (free): 1 leaf; the one at 6 at 8 (the end): 2 leaves
 std::uint32_t portion_tree::extent(block_record b, std::uint32_t first) const {
     const detail::leaf_mask ends = detail::leaf_mask{b.free | b.starts} | detail::bit_of(shape_.block_leaves);
     return static_cast<std::uint32_t>(std::countr_zero(ends >> (first + 1))) + 1;
@@ -174,6 +196,7 @@ std::optional<portion> portion_tree::portion_at(segment_index block, leaf_index 
     return portion{block, first, leaf_count{extent(b, leaf) / (padded() ? 2 : 1)}};
 }
 
+// The portion that begins there decides: a wrong length, or a first leaf at which none begins, is no portion.
 bool portion_tree::holds(const portion& p) const { return portion_at(p.block, p.first) == p; }
 
 std::optional<segment_index> portion_tree::lowest_empty() const {

@@ -63,10 +63,12 @@ public:
     /// Creates an empty space.
     explicit portion_tree(portion_shape shape);
 
-    /// Adds `block`, without portions. Returns false if it is in the space already, or outside. Cost: as `release`.
+    /// Adds `block`, without portions, and returns true. Returns false, and changes nothing, if it is in the space
+    /// already, or outside. The caller owns the block's segment. Cost: as `release`.
     [[nodiscard]] bool join(segment_index block);
 
-    /// Removes `block`. Returns false if it is not in the space, or still has a portion. Cost: as `release`.
+    /// Removes `block`, and returns true. Returns false, and changes nothing, if it is not in the space, or still has a
+    /// portion. The caller may then give its segment another use. Cost: as `release`.
     [[nodiscard]] bool leave(segment_index block);
 
     /// Takes a portion of at least `asked` leaves (`portion_leaves` says how many) in any block, with its first leaf at
@@ -89,11 +91,11 @@ public:
     /// block was or becomes the only one of its 64 (4,096, ...) neighbours with this much room.
     [[nodiscard]] portion_release release(const portion& p);
 
-    /// Returns whether `block` is in the space.
+    /// Returns true if `block` is in the space. Cost: one load.
     [[nodiscard]] bool contains(segment_index block) const;
     /// Returns the portion that begins at leaf `first` of `block`; nothing if none begins there. Cost: a few steps.
     [[nodiscard]] std::optional<portion> portion_at(segment_index block, leaf_index first) const;
-    /// Returns whether `p` is a portion, exactly as it was taken.
+    /// Returns true if `p` is a portion, exactly as it was taken: the same first leaf and the same number of leaves.
     [[nodiscard]] bool holds(const portion& p) const;
     /// Calls `f(portion)` for each portion, in order. Cost: O(segments).
     template <class F>
@@ -130,6 +132,8 @@ public:
 private:
     friend struct portion_tree_peer;
 
+    // The two masks drawn above. Each block in the space has a free leaf or a start, so that two words of 0 mean "not
+    // in the space", and no third word is needed.
     struct block_record {
         std::uint32_t free = 0;
         std::uint32_t starts = 0;
@@ -138,18 +142,23 @@ private:
 
     [[nodiscard]] bool padded() const { return shape_.policy == portion_policy::padded; }
     [[nodiscard]] bool covers(segment_index block) const { return to_underlying(block) < blocks_of_.size(); }
+    // The mask of a block's leaves; the class of a block's room in `room_` and the class that a request needs; a place
+    // in a block; and the number of leaves that a portion reserves.
     [[nodiscard]] std::uint32_t all_leaves() const;
     [[nodiscard]] std::uint32_t class_of(block_record b) const;
     [[nodiscard]] std::uint32_t class_for(std::uint32_t reserved) const;
     [[nodiscard]] std::optional<std::uint32_t> place(block_record b, std::uint32_t reserved,
                                                      std::uint32_t alignment) const;
     [[nodiscard]] std::uint32_t extent(block_record b, std::uint32_t first) const;
+    // Every change of a record is made by `set`.
     void set(segment_index block, block_record now);
     void reserve(const portion& p, block_record b);
     [[nodiscard]] absl::Status validate_block(segment_index block) const;
     [[nodiscard]] absl::Status validate_counts() const;
 
     portion_shape shape_;
+    // Counts, kept so that no function walks over all blocks: blocks in the space, those of them without portions,
+    // portions, and leaves that are not free.
     std::uint32_t blocks_ = 0;
     std::uint32_t empty_ = 0;
     std::uint64_t portions_ = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The validation of `portion_tree`.
+/// The validation of `portion_tree`: each block by itself, then the counts over all blocks, then the index, each
+/// against the blocks' records. A separate file, since only tests and `heap::validate` need it.
 
 #include <bit>
 
@@ -11,6 +12,9 @@
 
 namespace orchard {
 
+// Walks over a block from its first leaf on: each leaf is free, or a portion begins there, which is then skipped.
+// Errors: Internal if a leaf is reserved without a portion, or if a portion reserves leaves that its policy does not
+// allow.
 absl::Status portion_tree::validate_block(segment_index block) const {
     const std::uint32_t index = to_underlying(block);
     const block_record b = blocks_of_[index];
@@ -31,6 +35,8 @@ absl::Status portion_tree::validate_block(segment_index block) const {
                 leaf, b.free, b.starts));
         }
         const std::uint32_t reserved = extent(b, leaf);
+        // padded: an aligned node of at least two leaves, of which the portion owns the lower half. packed: anything
+        // less than a whole block, since a request for a whole block gets a segment instead.
         const bool fits = padded() ? std::has_single_bit(reserved) && reserved >= 2 && leaf % reserved == 0
                                    : reserved < shape_.block_leaves;
         if (!fits) {
@@ -43,6 +49,7 @@ absl::Status portion_tree::validate_block(segment_index block) const {
     return absl::OkStatus();
 }
 
+// Counts everything anew from the records.
 absl::Status portion_tree::validate_counts() const {
     std::uint32_t blocks = 0;
     std::uint32_t empty = 0;
@@ -64,6 +71,7 @@ absl::Status portion_tree::validate_counts() const {
     return absl::OkStatus();
 }
 
+// The blocks come first: the counts and the index are meaningful only if every record is.
 absl::Status portion_tree::validate() const {
     for (std::uint32_t i = 0; i < blocks_of_.size(); ++i) {
         if (absl::Status s = validate_block(segment_index{i}); !s.ok()) {
@@ -76,6 +84,7 @@ absl::Status portion_tree::validate() const {
     return room_.validate([this](std::uint32_t block) { return class_of(blocks_of_[block]); });
 }
 
+// A block in the space that is not granted could be granted once more, as a segment, and would then have two owners.
 absl::Status portion_tree::validate(const segment_directory& directory) const {
     for (std::uint32_t i = 0; i < blocks_of_.size(); ++i) {
         const segment_state state = directory.state(segment_index{i});

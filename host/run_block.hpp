@@ -24,21 +24,23 @@ struct run_summary {
     friend constexpr bool operator==(const run_summary&, const run_summary&) = default;
 };
 
-/// Returns the summary of one leaf word.
+/// Returns the summary of one leaf word, whose lowest segment is bit 0: its prefix is the number of trailing ones.
 constexpr run_summary summary_of(std::uint64_t word) {
     return {static_cast<std::uint32_t>(std::countr_one(word)), static_cast<std::uint32_t>(std::countl_one(word)),
             longest_run_of(word)};
 }
 
 /// Where the lowest run of a node begins: inside one child (`child`), or `offset` segments after the node's first, for
-/// a run across children. Exactly one of the two is not `none`.
+/// a run across children. Exactly one of the two is not `none`. A run inside a child is searched further there. A run
+/// across children needs no further search, since the suffix of its first child says where it begins.
 struct run_place {
     static constexpr std::uint32_t none = 0xffffffffu;
     std::uint32_t child = none;
     std::uint32_t offset = none;
 };
 
-/// Returns the index of the first nonzero byte of 64; 64 if all are zero.
+/// Returns the index of the first nonzero byte of 64; 64 if all are zero. Cost: at most eight compares, of eight bytes
+/// each.
 inline std::uint32_t first_set(const std::uint8_t (&flags)[word_bits]) {
     static_assert(std::endian::native == std::endian::little, "the lowest index is the least significant byte");
     for (std::uint32_t i = 0; i < word_bits; i += 8) {
@@ -52,8 +54,17 @@ inline std::uint32_t first_set(const std::uint8_t (&flags)[word_bits]) {
 }
 
 /// The summaries of a node's 64 children, each `Span` segments wide. They are stored as arrays of the narrowest type
-/// `T` that holds 2 * Span. The loops over them have 64 steps and no branches, so that compilers turn each into a few
-/// vector instructions. A child past the end of the tree has the summary of a child without free segments.
+/// `T` that holds 2 * Span, the longest run across two neighbours. The loops over them have 64 steps and no branches,
+/// so that compilers turn each into a few vector instructions. A child past the end of the tree has the summary of a
+/// child without free segments.
+///
+/// A free run of a node is of one of three kinds, and each is found in its own way (here Span = 4):
+///
+///     child i                    0         1         2         3
+///     segments               | 1 1 0 1 | 1 1 0 1 | 1 1 1 1 | 1 0 0 0 |
+///     inside one child         x x                                        longest[0] = 2
+///     across two neighbours          x   x x                              suffix[0] + prefix[1] = 1 + 2 = 3
+///     over full children                       x   x x x x   x            suffix[1] + 4 + prefix[3] = 1 + 4 + 1 = 6
 template <class T, std::uint32_t Span>
 struct alignas(64) run_block {
     static constexpr std::uint32_t span = Span;  ///< number of segments below one child
@@ -69,7 +80,7 @@ struct alignas(64) run_block {
                 static_cast<std::uint32_t>(longest[child])};
     }
 
-    /// Stores the summary of `child`. Returns whether it has changed.
+    /// Stores the summary of `child`. Returns true if it has changed.
     bool set(std::uint32_t child, run_summary s) {
         if (get(child) == s) {
             return false;
@@ -81,13 +92,17 @@ struct alignas(64) run_block {
         return true;
     }
 
-    /// Returns the node's own summary. Cost: one pass over 64 children, and one step for each run of full children.
+    /// Returns the node's own summary. The first loop finds the longest run inside a child or across two neighbours; it
+    /// misses runs that span a full child, which `every_full_run` adds. The node's prefix is its leading full children
+    /// and the prefix of the child after them; its suffix likewise. Cost: one pass over 64 children, and one step for
+    /// each run of full children.
     [[nodiscard]] run_summary summary() const {
         if (~full == 0) {
             return {Span * word_bits, Span * word_bits, Span * word_bits};
         }
         T most = 0;
         for (std::uint32_t i = 0; i < word_bits; ++i) {
+            // For child 63 this is its suffix alone: prefix[64] is 0.
             const T across = static_cast<T>(suffix[i] + prefix[i + 1]);
             most = std::max(most, std::max(across, longest[i]));
         }
@@ -107,7 +122,9 @@ struct alignas(64) run_block {
 
 private:
     /// Returns the lowest run of a length that fits into one child. The first child with such a run, inside or across
-    /// its upper border, has the lowest one: a run that begins in a lower child would have been found there.
+    /// its upper border, has the lowest one: a run that begins in a lower child would have been found there. If the
+    /// child has a run inside as well as across its border, the one inside begins no higher. Runs over full children
+    /// need no care, since a full child itself holds k segments.
     [[nodiscard]] run_place find_short(std::uint32_t k) const {
         const T wanted = static_cast<T>(k);
         std::uint8_t flags[word_bits];
@@ -123,7 +140,8 @@ private:
     }
 
     /// Returns the lowest run that is longer than a child: the end of one child, any number of full children, and the
-    /// beginning of another child.
+    /// beginning of another child. With a full child in it, `every_full_run` finds it. Without one, it lies in two
+    /// neighbours, so that it is shorter than two children.
     [[nodiscard]] run_place find_long(std::uint32_t k) const {
         std::uint32_t start = run_place::none;
         every_full_run([&](std::uint32_t offset, std::uint32_t length) {
@@ -145,7 +163,8 @@ private:
     }
 
     /// Calls `visit(offset, length)`, both in segments, for each run that includes at least one full child, in order,
-    /// until a call returns false.
+    /// until a call returns false. Such a run is a maximal sequence of full children, the free end of the child before
+    /// it and the free beginning of the child after it.
     template <class Visit>
     void every_full_run(Visit&& visit) const {
         for (std::uint64_t rest = full; rest != 0;) {

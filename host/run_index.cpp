@@ -9,6 +9,7 @@
 
 namespace orchard::detail {
 
+// Returns the blocks of one level; const or not as `self` is.
 template <int Level, class Self>
 auto& run_index::blocks(Self& self) {
     if constexpr (Level == 0) {
@@ -24,6 +25,7 @@ run_index::run_index(std::uint32_t leaf_words)
     : top_(leaf_words <= word_bits               ? 0
            : leaf_words <= word_bits * word_bits ? 1
                                                  : 2) {
+    // All three levels exist, each with a block for 64 blocks of the level below; those above `top_` are not used.
     const std::uint32_t in_words = words_for(leaf_words);
     const std::uint32_t in_nodes = words_for(in_words);
     words_.resize(in_words);
@@ -33,6 +35,8 @@ run_index::run_index(std::uint32_t leaf_words)
               std::vector<std::uint64_t>(groups_.size())};
 }
 
+// Marks block `block` of level 0 in the block above it, and that one further up, to the root. Called at the first
+// change below a block since the last refresh; the later ones find its mask nonzero and stop there.
 void run_index::mark_above(std::uint32_t block) {
     for (std::uint32_t level = 1; level <= top_; ++level) {
         stale_[level][block / word_bits] |= bit_of(block);
@@ -40,6 +44,8 @@ void run_index::mark_above(std::uint32_t block) {
     }
 }
 
+// Marks a range at every level, without a test whether it is marked there already: a range of many words is rare, and a
+// loop over the words of a mask costs less than a test for each of them.
 void run_index::mark(std::uint32_t first, std::uint32_t last) {
     if (first == last) {
         mark(first);
@@ -55,6 +61,9 @@ void run_index::mark(std::uint32_t first, std::uint32_t last) {
     }
 }
 
+// Updates the stale summaries of block `n` of a level from its children, deepest first. Returns true if some summary
+// has changed, so that the block's own summary must be computed again in the block above. A leaf word that has changed
+// often has the same summary as before: then nothing above it is computed.
 template <int Level>
 bool run_index::refresh_block(std::span<const std::uint64_t> words, std::uint32_t n) {
     auto& block = blocks<Level>(*this)[n];
@@ -72,6 +81,7 @@ bool run_index::refresh_block(std::span<const std::uint64_t> words, std::uint32_
     return changed;
 }
 
+// The root's own summary is computed only if the top block has changed, and otherwise stays as it was.
 void run_index::refresh(std::span<const std::uint64_t> words) {
     if (clean()) {
         return;
@@ -83,6 +93,9 @@ void run_index::refresh(std::span<const std::uint64_t> words) {
     }
 }
 
+// Returns the first segment of the lowest run of `k` below block `n` of a level, which must have one. The block says
+// whether the run lies inside one child, in which the search continues, or crosses children, in which case its place is
+// known already.
 template <int Level>
 std::uint32_t run_index::find_in(std::span<const std::uint64_t> words, std::uint32_t n, std::uint32_t k) const {
     constexpr std::uint32_t span = Level == 0 ? 64u * 64 : Level == 1 ? 64u * 64 * 64 : 64u * 64 * 64 * 64;
@@ -109,6 +122,8 @@ std::optional<std::uint32_t> run_index::find(std::span<const std::uint64_t> word
     }
 }
 
+// Checks the summaries of one level that are not stale against those of the level below, and the mask of full children
+// against the summaries. A summary that is stale may hold anything.
 template <int Level>
 absl::Status run_index::validate_level(std::span<const std::uint64_t> words) const {
     const auto& level = blocks<Level>(*this);
@@ -120,6 +135,7 @@ absl::Status run_index::validate_level(std::span<const std::uint64_t> words) con
             if constexpr (Level == 0) {
                 right = child < words.size() ? summary_of(words[child]) : run_summary{};
             } else if (child < blocks<Level - 1>(*this).size()) {
+                // The rule that `clean` and `refresh` rely on: a stale child implies a mark in its parent.
                 if (!stale && stale_[Level - 1][child] != 0) {
                     return absl::InternalError(absl::StrFormat(
                         "or_tree: run summary of node %u at level %d has stale children but is not marked stale", child,
@@ -139,6 +155,7 @@ absl::Status run_index::validate_level(std::span<const std::uint64_t> words) con
     return absl::OkStatus();
 }
 
+// From the leaves upwards, so that the first wrong summary is the one reported; then the root against the top block.
 absl::Status run_index::validate(std::span<const std::uint64_t> words) const {
     absl::Status s = validate_level<0>(words);
     run_summary right = words_[0].summary();

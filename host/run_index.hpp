@@ -28,9 +28,19 @@ namespace detail {
 ///     level 1   [ 64 x 4,096 ] ...                   stale: 1 bit each
 ///     level 0   [ 64 x 64 ] [ 64 x 64 ] ...          stale: 1 bit a leaf word
 ///     leaf words (of the OR-tree)
+///
+/// A mask that is not 0 implies that its block is marked stale in the block above, and so on up to the root. Therefore
+/// `clean` reads one word, and a refresh finds every stale child from the root down.
+///
+/// Requests for single segments are far more frequent than requests for runs. They pay for one `mark`, and the search
+/// for a run pays for the summaries of all changes since the last one.
+///
+/// Not thread-safe: only the OR-tree uses it. The leaf words belong to the tree and are passed in, so that they are
+/// stored once.
 class run_index {
 public:
-    /// Creates the summaries of a tree of `leaf_words` words (1 to 2^18), with all segments taken.
+    /// Creates the summaries of a tree of `leaf_words` words (1 to 2^18), with all segments taken: no run, and nothing
+    /// stale.
     explicit run_index(std::uint32_t leaf_words);
 
     /// Marks leaf word `w` as changed. Cost: one load and one store; a few more for the first change among its 64
@@ -42,10 +52,10 @@ public:
         }
         stale |= bit_of(w);
     }
-    /// Marks leaf words `first` to `last` as changed. Cost: one store for 64 words.
+    /// Marks leaf words `first` to `last` as changed, both included. Cost: one store for 64 words.
     void mark(std::uint32_t first, std::uint32_t last);
 
-    /// Returns whether every summary is up to date.
+    /// Returns true if every summary is up to date. Cost: one load.
     [[nodiscard]] bool clean() const { return stale_[top_][0] == 0; }
     /// Returns the length of the tree's longest run as of the last refresh; the current one if `clean()`.
     [[nodiscard]] std::uint32_t known_longest() const { return root_.longest; }
@@ -54,8 +64,8 @@ public:
     /// up to 20 ns more for each node in which a summary has changed. Measured: 116 us if all 16,384 words of a million
     /// segments, half of them free, are stale; 7 us for 65,536 segments.
     void refresh(std::span<const std::uint64_t> words);
-    /// Returns the lowest run of `k >= 1` segments; nothing if there is none. `clean()` must hold. Cost: one node of 64
-    /// children a level.
+    /// Returns the first segment of the lowest run of `k >= 1` segments; nothing if there is none. `clean()` must hold,
+    /// and `words` must be those of the last refresh. Cost: one node of 64 children a level.
     [[nodiscard]] std::optional<std::uint32_t> find(std::span<const std::uint64_t> words, std::uint32_t k) const;
 
     /// Recomputes every summary that is not stale. Returns an error that names the first wrong node, if there is one.
@@ -64,6 +74,8 @@ public:
 private:
     friend struct orchard::or_tree_peer;
 
+    // Blocks of different levels have different element types, so that they lie in three vectors. The level is a
+    // template argument, and `blocks<Level>(*this)` is the vector.
     void mark_above(std::uint32_t block);
     template <int Level, class Self>
     static auto& blocks(Self& self);
@@ -74,6 +86,7 @@ private:
     template <int Level>
     absl::Status validate_level(std::span<const std::uint64_t> words) const;
 
+    // `run_block`'s first argument is the narrowest type that holds two spans, the second the segments below one child.
     std::uint32_t top_;  ///< the level that consists of one block: 0, 1 or 2
     run_summary root_;
     std::array<std::vector<std::uint64_t>, 3> stale_;  ///< [level], one word a block

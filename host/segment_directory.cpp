@@ -18,6 +18,8 @@ using detail::word_bits;
 
 namespace {
 
+// The names of states and changes in messages. The last enumerator breaks out of the switch, which has no default, so
+// that a compiler warns of an enumerator that is missing.
 const char* name(segment_state state) {
     switch (state) {
         case segment_state::uncommitted: return "uncommitted";
@@ -38,7 +40,8 @@ const char* name(segment_change change) {
     return "give back";
 }
 
-// Returns why a segment in state `found` cannot be changed as asked.
+// Returns why a segment in state `found` cannot be changed as asked, and what the caller should do. The state `outside`
+// has a text of its own (`to_status`).
 const char* meaning(segment_change asked, segment_state found) {
     switch (asked) {
         case segment_change::commit: return "memory is committed once; commit only segments that are uncommitted";
@@ -75,6 +78,9 @@ absl::Status to_status(const segment_verdict& verdict) {
 segment_directory::segment_directory(std::uint32_t segments)
     : size_(std::min(segments, max_segments)), words_(detail::words_for(size_)) {}
 
+// The change of a run of any length. The part of the run that lies inside is checked first, so that the offender
+// reported is the lowest one; a run that reaches beyond the end is refused as a whole. A run may come from a request of
+// a kernel and hold any numbers, so that no sum of `first` and `count` is computed, which could overflow.
 template <segment_change Change>
 segment_verdict segment_directory::change_many(segment_run run) {
     const std::uint32_t first = to_underlying(run.first);
@@ -112,6 +118,7 @@ template segment_verdict segment_directory::change_many<segment_change::grant>(s
 template segment_verdict segment_directory::change_many<segment_change::give_back>(segment_run);
 template segment_verdict segment_directory::change_many<segment_change::decommit>(segment_run);
 
+// `granted` is tested first, since a granted segment has both bits.
 segment_state segment_directory::state(segment_index i) const {
     const std::uint32_t index = to_underlying(i);
     if (index >= size_) {
@@ -133,6 +140,8 @@ std::uint32_t segment_directory::count(segment_state state) const {
     return 0;
 }
 
+// Compares word by word with the tree, whose bits past the end must be 0, as the directory's must. A word is checked
+// first for states that are impossible, then against the tree; the counts come last.
 absl::Status segment_directory::validate(const or_tree& tree) const {
     if (tree.size() != size_) {
         return absl::InternalError(

@@ -15,8 +15,9 @@
 
 namespace orchard {
 
-/// The state of a segment. A granted segment may belong to a chunk or a slab, or lie in a segment cache; only the
-/// device knows.
+/// The state of a segment, as the service knows it. A granted segment may belong to a chunk or a slab, lie in the
+/// device's segment cache, or belong to the host (`segment_service::take_for_host`). The directory does not distinguish
+/// these.
 enum class segment_state : std::uint8_t {
     uncommitted,  ///< has no physical memory
     free,         ///< committed, in the OR-tree
@@ -27,7 +28,9 @@ enum class segment_state : std::uint8_t {
 /// The kinds of change.
 enum class segment_change : std::uint8_t { commit, grant, give_back, decommit };
 
-/// The result of a change: success, or the segment that prevented it. Eight bytes, returned in a register.
+/// The result of a change: success, or the segment that prevented it. Eight bytes, returned in a register. It is not a
+/// `Status`, because the service makes a change for each request and tests only `ok()`; `to_status` makes the text for
+/// a caller that wants it.
 struct [[nodiscard]] segment_verdict {
     segment_index offender = no_segment;               ///< the first segment that was in a wrong state
     segment_state found = segment_state::uncommitted;  ///< the state of the offender
@@ -36,16 +39,25 @@ struct [[nodiscard]] segment_verdict {
 };
 
 /// Returns `OkStatus`; `OutOfRangeError` if the offender is outside; otherwise `FailedPreconditionError`. The message
-/// gives the segment, its state, the change asked for, and what that means.
+/// gives the segment, its state, the change asked for, what that means and what to do instead. Cost: allocates the
+/// text.
 [[nodiscard]] absl::Status to_status(const segment_verdict& verdict);
 
-/// The state of every segment, two bits each. Only the service uses it; not thread-safe.
+/// The state of every segment, two bits each. It distinguishes a right return from a second one, and from a return of
+/// memory that was never granted. The OR-tree alone could not, because it knows only free and not free.
 ///
 ///     uncommitted --commit--> free --grant--> granted
 ///                 <-decommit-      <-give_back-
 ///
+///     committed  granted     state
+///         0         0        uncommitted
+///         1         0        free: exactly these segments are 1 in the OR-tree
+///         1         1        granted
+///         0         1        impossible
+///
 /// A change is checked for every segment of its run first, and then made for all or none. An empty run always succeeds.
-/// Cost of a change: one word for 64 segments; for a single segment, one load and one store.
+/// Only the service uses it; not thread-safe. Cost of a change: one word for 64 segments; for a single segment, one
+/// load and one store.
 class segment_directory {
 public:
     /// Creates a directory of uncommitted segments. `segments` is at most `max_segments`; a greater number is reduced
@@ -83,13 +95,16 @@ private:
         std::uint64_t granted = 0;
     };
 
-    // Returns the segments of `mask` whose state forbids the change.
+    // Returns the segments of `mask` whose state forbids the change: for a commit those that are committed, for a
+    // return those that are not granted, and for a grant or a decommit all but the free ones.
     template <segment_change Change>
     static std::uint64_t wrong(const states& s, std::uint64_t mask) {
         return Change == segment_change::commit      ? mask & s.committed
                : Change == segment_change::give_back ? mask & ~s.granted
                                                      : mask & (~s.committed | s.granted);
     }
+    // Makes the change for the segments of `mask`, in which `wrong` has found none. Each change flips one of the two
+    // bits.
     template <segment_change Change>
     static void apply(states& s, std::uint64_t mask) {
         if constexpr (Change == segment_change::commit || Change == segment_change::decommit) {
@@ -98,6 +113,7 @@ private:
             s.granted ^= mask;
         }
     }
+    // Adds to or subtracts from the count that the change concerns. 0u - n wraps around, so that adding it subtracts n.
     template <segment_change Change>
     void account(std::uint32_t segments) {
         if constexpr (Change == segment_change::commit || Change == segment_change::decommit) {
@@ -106,6 +122,7 @@ private:
             granted_ += Change == segment_change::grant ? segments : 0u - segments;
         }
     }
+    // The frequent case, one segment inside, is inlined into the request path; everything else is `change_many`.
     template <segment_change Change>
     segment_verdict change(segment_run run) {
         const std::uint32_t index = to_underlying(run.first);

@@ -2,6 +2,20 @@
 // Copyright the Orchard authors.
 
 /// The requests of one shard; see segment_service.hpp. segment_service_parking.cpp has the requests that wait.
+///
+///     poll_once()
+///       heartbeat
+///       retry_parked()                parked requests, after `take_up_growth`; or else only
+///       take_up_growth()              committed extents -> directory, OR-tree, extent map
+///       handle()                      up to 256 requests, in the order of the ring
+///         handle_grant()
+///           try_grant()               find_place() -> take_segments() for segments, the last of them for a tail
+///                                                  -> place_tail() for a tail alone
+///           handle_refill()           segments for the device's segment cache; any number will do
+///           park() or reject_grant()  if there is no place
+///         handle_give_back()          take_back() or take_back_portion() -> note_room()
+///       flush                         sends the responses
+///       keep_ahead()                  asks growth for more before it is needed
 
 #include "host/segment_service.hpp"
 
@@ -25,6 +39,7 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
       directory_{line_.range.count},
       extents_{line_.range.count},
       portions_{{line_.range.count, settings.policy}} {
+    // At most one request for each slot is in flight, so that `parked_` never grows beyond this.
     parked_.reserve(server_.shape().slots);
     take_up_growth();
     publish_counts();
@@ -33,6 +48,7 @@ segment_service::segment_service(mailbox_server server, growth& grower, std::siz
 std::uint32_t segment_service::poll_once() {
     counters_.polls.add(1);
     server_.heartbeat();
+    // The blocked commit has ended: device threads may ask again. While it lasts, this costs two loads a turn.
     if (server_.shown_blocked() != 0 && !grower_.is_blocked(settings_.patience_ns)) {
         server_.show_blocked(0);
     }
@@ -42,6 +58,7 @@ std::uint32_t segment_service::poll_once() {
         take_up_growth();
     }
     std::uint32_t handled = 0;
+    // Bounded, so that the heartbeat, growth and the responses of this batch are not delayed by endless traffic.
     for (mailbox::request p; handled < batch && server_.next(&p); ++handled) {
         handle(p);
     }
@@ -54,6 +71,7 @@ std::uint32_t segment_service::poll_once() {
     return handled;
 }
 
+/// Handles one request. An unknown kind is answered like a ping: every request must be answered, or its slot is lost.
 void segment_service::handle(const mailbox::request& p) {
     switch (p.kind) {
         case mailbox::request_kind::grant: handle_grant(p); break;
@@ -64,12 +82,15 @@ void segment_service::handle(const mailbox::request& p) {
     }
 }
 
+/// Answers a grant. `first` is local. `count` is what the response carries: the length granted to a refill, the first
+/// leaf of a tail alone, and otherwise 0 (uvm/geometry/mailbox.hpp).
 void segment_service::respond(const parked_request& p, segment_index first, std::uint32_t count) {
     counters_.grants.add(1);
     server_.respond({response_status::granted, p.slot, p.tag, {first + first_, count}});
 }
 
-/// Takes a run of free segments, which are granted from then on. Returns its first, or nothing.
+/// Takes a run of free segments, which are granted from then on. Returns its first, local; nothing if no run is that
+/// long.
 std::optional<segment_index> segment_service::take_segments(std::uint32_t count) {
     const auto found = count == 1 ? tree_.take_lowest() : tree_.take_run(count);
     if (found) {
@@ -79,6 +100,7 @@ std::optional<segment_index> segment_service::take_segments(std::uint32_t count)
 }
 
 /// Takes a place for a tail without segments: in a VA block that has portions, else in a free segment that becomes one.
+/// Returns nothing if there is neither. Blocks in use come first, so that tails occupy as few segments as possible.
 std::optional<portion> segment_service::place_tail(leaf_count leaves) {
     if (const auto found = portions_.take(leaves)) {
         return found;
@@ -91,7 +113,11 @@ std::optional<portion> segment_service::place_tail(leaf_count leaves) {
 }
 
 /// Takes a place for segments with a tail, granted from then on. Returns where the segments begin; for a tail alone,
-/// its block and first leaf.
+/// its block and first leaf; nothing if there is no place. The chunk must be one range, so that the tail begins right
+/// behind the segments: a request for k segments and a tail takes k + 1 segments in one piece.
+///
+///     3 segments and 5 leaves   | segment | segment | segment | 5 leaves . . . |     the rest of the last one is room
+///                                                                                    for other portions
 std::optional<portion> segment_service::find_place(std::uint32_t count, leaf_count leaves) {
     if (count == 0) {
         return place_tail(leaves);
@@ -103,11 +129,13 @@ std::optional<portion> segment_service::find_place(std::uint32_t count, leaf_cou
     }
     if (tail != 0) {
         // The last segment becomes a block of portions, and the tail its leftmost portion.
+        // Cannot fail: a granted segment is in no other use, and the caller has checked the number of leaves.
         (void)portions_.take_leftmost(*found + count, leaves);
     }
     return portion{*found, leaf_index{0}, leaves};
 }
 
+/// Grants a request if there is a place, and answers it. Returns false, and changes nothing, if there is none.
 bool segment_service::try_grant(const parked_request& p) {
     const auto place = find_place(p.count, p.leaves);
     if (place) {
@@ -117,6 +145,7 @@ bool segment_service::try_grant(const parked_request& p) {
 }
 
 std::optional<mailbox::grant> segment_service::take_for_host(std::uint32_t count, leaf_count leaves) {
+    // As for a grant to the device, the memory kept ahead is filled up, and the counts are published.
     const auto place = is_closing() ? std::nullopt : find_place(count, leaves);
     keep_ahead();
     publish_counts();
@@ -137,13 +166,16 @@ void segment_service::give_back_from_host(const mailbox::grant& g) {
     publish_counts();
 }
 
-/// Grants segments to the segment cache: one run, of at most the length asked for.
+/// Grants segments to the segment cache: one run, of at most the length asked for. No group waits for the response, so
+/// that the request is never parked; it gets free segments that are there, or is rejected.
 void segment_service::handle_refill(const mailbox::request& p) {
-    // A refill may be shorter than asked for, so that no refill is too large to serve.
+    // A refill may be shorter than asked for, so that no refill is too large to serve. A response carries at most
+    // `max_refill`.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
     // If memory is scarce or a request waits for it, the segment cache gets nothing; a group that needs segments asks
-    // for them. The services share the budgets: what other shards have taken becomes visible when the budgets are
-    // spent.
+    // for them. Scarce means that at most an eighth of the memory that may be committed is free or still to come. The
+    // services share the budgets: the memory that other shards have taken becomes visible here only when the budgets
+    // are spent.
     const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
     const std::uint64_t left = tree_.free_count() + to_come;
     const bool scarce = left * 8 <= line_.most || !parked_.empty();
@@ -156,6 +188,10 @@ void segment_service::handle_refill(const mailbox::request& p) {
     }
 }
 
+/// Answers a request for memory, or parks it. The checks come in this order: a tail that no portion can hold (an error
+/// of the device code), a request that can never be served, a refill, and then the search for a place. If there is
+/// none, the request waits, unless waiting is of no use: every address of the shard is committed, the budgets are
+/// spent, or a commit is blocked.
 void segment_service::handle_grant(const mailbox::request& p) {
     const parked_request request{p.slot, p.tag, p.run.count, p.leaves};
     if (portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
@@ -177,7 +213,8 @@ void segment_service::handle_grant(const mailbox::request& p) {
 }
 
 /// Takes granted segments back: they are free again. Returns false, and changes nothing, if some were not granted or
-/// hold portions.
+/// hold portions. A block of portions is granted, too, but belongs to several owners; it is freed by
+/// `take_back_portion` alone. Cost: a load for each segment, two words for 64 segments.
 bool segment_service::take_back(segment_run local) {
     for (std::uint32_t i = 0; i < local.count; ++i) {
         if (portions_.contains(local.first + i)) {
@@ -195,8 +232,9 @@ bool segment_service::take_back(segment_run local) {
     return true;
 }
 
-/// Gives up segments that were returned, except those to be kept ahead. A segment stays if too many decommits are under
-/// way.
+/// Gives up segments that were returned, except those to be kept ahead, for a backing that wants that
+/// (`growth::releases_at_once`): the driver then need not write their contents back. A segment stays if too many
+/// decommits are under way, or if memory is awaited.
 void segment_service::release_at_once(segment_run local) {
     for (std::uint32_t i = 0; i < local.count && !is_awaited() && tree_.free_count() > ahead(); ++i) {
         if (!release({{local.first + i, 1}, memory_tier::device})) {
@@ -206,7 +244,7 @@ void segment_service::release_at_once(segment_run local) {
 }
 
 /// Takes a portion back. If it was the last of its VA block, the block is free again as well. Returns false if there is
-/// no such portion.
+/// no such portion. Its length is not part of the request; the portion tree knows it.
 bool segment_service::take_back_portion(segment_index block, leaf_index first) {
     const auto p = portions_.portion_at(block, first);
     if (!p) {
@@ -220,6 +258,8 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
     return true;
 }
 
+/// Answers a return. A return that is not right, such as a second one of the same segments, is counted and refused; it
+/// changes nothing. The subtraction wraps around for a segment below the shard's range, which is then outside.
 void segment_service::handle_give_back(const mailbox::request& p) {
     counters_.returns.add(1);
     const segment_index block{to_underlying(p.run.first) - first_};
@@ -231,6 +271,9 @@ void segment_service::handle_give_back(const mailbox::request& p) {
         {ok ? response_status::acknowledged : response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
+/// Takes over the extents that growth has committed: they are free from now on. `pop` acquires what the growth thread
+/// did, so that the mapping and the metadata exist before any response names the memory. The segments of an extent that
+/// could not be decommitted come the same way.
 void segment_service::take_up_growth() {
     bool any = false;
     while (const auto e = line_.ready.pop()) {
@@ -250,11 +293,14 @@ void segment_service::take_up_growth() {
     publish_counts();
 }
 
-/// Returns the value of the counter of all segments ever committed at which `segments` are committed now.
+/// Returns the value of the counter of all segments ever committed at which `segments` are committed now: that many,
+/// and all that were given up before. At most all addresses of the shard.
 std::uint64_t segment_service::ever(std::uint64_t segments) const {
     return released_ + std::min<std::uint64_t>(line_.range.count, segments);
 }
 
+/// `longest` is kept until the last call has ended, even if the calls differ: a run that is longer than needed does no
+/// harm.
 std::uint64_t segment_service::begin_want(std::uint32_t segments, std::uint32_t longest) {
     ++host_wants_;
     host_longest_ = std::max(host_longest_, longest);
@@ -283,6 +329,8 @@ std::uint32_t segment_service::ahead() const {
     return std::max(settings_.ahead, quarter - std::min(quarter, settings_.cached));
 }
 
+/// Asks growth for memory before it is needed, so that requests seldom wait for a commit. Called after each turn with
+/// traffic.
 void segment_service::keep_ahead() {
     const std::uint32_t wanted = ahead();
     // Asks only when half of the amount is missing, so that one call commits enough to be worthwhile. After a failed
@@ -295,6 +343,8 @@ void segment_service::keep_ahead() {
     }
 }
 
+/// Gives up one extent, so that growth decommits it. Returns false, and changes nothing, if a segment of it is not free
+/// or if too many decommits are under way. It leaves the OR-tree first, so that no request can get it any more.
 bool segment_service::release(const extent& e) {
     if (!tree_.take(e.run)) {
         return false;
@@ -312,6 +362,8 @@ bool segment_service::release(const extent& e) {
 }
 
 bool segment_service::decay() {
+    // A decommit has failed since the last call: ends as if all was given up. The acquire pairs with the release in
+    // `growth::decommit_released`.
     const std::uint64_t refused = line_.taken_again.load<simt::order::acquire>();
     if (refused != refused_) {
         refused_ = refused;
@@ -332,6 +384,8 @@ std::uint32_t segment_service::release_unused(std::uint32_t keep) {
     }
     want_no_more();
     for (const memory_tier tier : {memory_tier::host, memory_tier::device}) {
+        // From the highest extent to the lowest: each result bounds the next search. An extent that is in use, or
+        // larger than what may go, is passed over.
         std::uint32_t end = line_.range.count;
         while (!line_.released.is_full() && extents_.segments(tier) != 0 && tree_.free_count() > keep) {
             const auto e = extents_.last_before(end, tier);
@@ -348,6 +402,7 @@ std::uint32_t segment_service::release_unused(std::uint32_t keep) {
     return released;
 }
 
+/// Stores the levels for other threads. Called at the end of each turn that may have changed them. Cost: a few stores.
 void segment_service::publish_counts() {
     const std::uint32_t granted = directory_.count(segment_state::granted);
     counters_.segments_granted.set(granted);
@@ -360,6 +415,8 @@ void segment_service::publish_counts() {
     counters_.peak_segments_committed.raise_to(committed_);
 }
 
+/// Checks the OR-tree first, then the directory against it, then the portions against the directory. Uncommitted and
+/// committed segments together must be all segments of the shard.
 absl::Status segment_service::validate() const {
     if (auto s = tree_.validate(); !s.ok()) {
         return s;

@@ -19,7 +19,10 @@
 
 namespace orchard {
 
-/// A number with one writer thread, which other threads may read at any time.
+/// A number with one writer thread, which other threads may read at any time. Relaxed, and without a read-modify-write:
+/// with one writer, a load and a store lose no update, and cost far less than a locked instruction in the request path.
+/// A reader gets some recent value; values of several counters need not be of the same moment.
+/// `service_thread::publish` and `service_thread::run` order them for readers that need that.
 class single_writer_counter {
 public:
     void add(std::uint64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
@@ -35,7 +38,8 @@ private:
     std::atomic<std::uint64_t> value_{0};
 };
 
-/// The counters of a service.
+/// The counters of a service. The events count since the heap was created; the levels (`segments_free` and the like)
+/// are as of the end of the service's last turn that did any work.
 struct service_counters {
     single_writer_counter polls;
     single_writer_counter busy_polls;  ///< polls that found a request
@@ -73,46 +77,74 @@ struct service_settings {
 ///
 /// One thread, the service thread, calls its functions, except those marked otherwise. Any thread may read the
 /// counters.
+///
+///     a grant:   arrives --a place is found-----------------> granted
+///                  |
+///                  +--no place, no commit can help----------> rejected, with the reason
+///                  +--no place, but a commit may help-------> parked --a place is found later--------> granted
+///                                                               +--a commit failed, is blocked, ...--> rejected
+///
+/// Parked requests do not hold up later ones: a later request that finds a place is granted at once.
+///
+/// Segments are numbered in two ways: from the first segment of the heap in requests, responses and the functions for
+/// other threads, and from the first of the shard's range (*local*) in all structures of the service. `first_` is the
+/// difference.
 class segment_service {
 public:
+    /// Creates a service for shard `shard` of `grower`, and takes over the memory that is committed already. Allocates
+    /// all memory that the service will ever need. `grower` must outlive it.
     segment_service(mailbox_server server, growth& grower, std::size_t shard, const service_settings& settings = {});
 
-    /// Takes over what growth has committed, and then serves at most `batch` requests. Returns the number of requests
-    /// served.
+    /// One turn of the service: raises the heartbeat, takes over the memory that growth has committed, tries parked
+    /// requests again, then serves at most `batch` requests and sends the responses. Returns the number of requests
+    /// served; 0 tells the thread that it may back off. Cost without traffic: a few loads and stores, one of them to
+    /// host-visible memory.
     std::uint32_t poll_once();
 
     /// Gives up committed memory that is not granted, so that growth decommits it. Returns the number of segments.
-    /// Whole extents are given up, those on the host first, then the highest, as long as `keep` free segments remain.
-    /// Gives up nothing while a request waits for memory, and less than possible if many decommits are under way.
+    /// Whole extents are given up, those on the host first, since kernels reach them over the bus only, then the
+    /// highest, as long as `keep` free segments remain. Withdraws growth ahead of demand first, which would otherwise
+    /// commit the same memory again. Gives up nothing while a request waits for memory, and less than possible if many
+    /// decommits are under way. Cost: a walk over the extents, a few stores for each one given up; the decommits
+    /// themselves are the growth thread's work.
     std::uint32_t release_unused(std::uint32_t keep);
-    /// Gives up unused memory, except the least amount that is kept ahead. Returns whether there is nothing more to
-    /// give up.
+    /// Gives up unused memory, except the least amount that is kept ahead (`service_settings::ahead`). Returns true if
+    /// there is nothing more to give up; false means that the caller should call it again later, because some was given
+    /// up just now, or decommits or a commit are under way. The service thread calls it after a time without requests.
     bool decay();
-    /// Returns the number of segments to be kept committed and free.
+    /// Returns the number of segments to be kept committed and free: the setting, or a quarter of the granted segments
+    /// if that is more. Segments in the device's segment cache count as granted here although they are free for
+    /// kernels, so that the cache's target is subtracted. An example with ahead = 64 and cached = 64: with 1,000
+    /// segments granted, 250 - 64 = 186.
     [[nodiscard]] std::uint32_t ahead() const;
-    /// Asks growth to commit `segments` segments for the host, `longest` of the missing ones in one piece. They are
-    /// committed once `growth_line::committed` reaches the returned value. Until the matching `end_want`, nothing is
-    /// given up.
+    /// Asks growth to commit until `segments` segments are committed, `longest` of the missing ones in one piece, for a
+    /// thread of the host that waits. They are committed once `growth_line::committed` reaches the returned value.
+    /// Until the matching `end_want`, nothing is given up: otherwise `decay`, or another thread that trims, could take
+    /// the memory away before the waiting thread sees it. Calls may overlap; they are counted.
     std::uint64_t begin_want(std::uint32_t segments, std::uint32_t longest = 0);
+    /// Ends a `begin_want`, whether or not the memory has come.
     void end_want();
-    /// Withdraws growth that is only ahead of demand: no more is committed than requests wait for.
+    /// Withdraws growth that is only ahead of demand: no more is committed than requests wait for. Does nothing while a
+    /// request or the host waits.
     void want_no_more();
 
-    /// Takes `count` segments with a tail of `leaves` for the host, as a grant to the device would. Returns nothing if
-    /// there is no such place.
+    /// Takes `count` segments with a tail of `leaves` for the host, as a grant to the device would, and returns the
+    /// place, counted in the whole heap. Returns nothing if there is no such place, or if the service is closing. It
+    /// does not wait for memory; the caller asks for more by `begin_want` and tries again.
     std::optional<mailbox::grant> take_for_host(std::uint32_t count, leaf_count leaves);
-    /// Takes back what `take_for_host` returned.
+    /// Takes back a grant that `take_for_host` returned, and in which no block is in use.
     void give_back_from_host(const mailbox::grant& g);
 
-    /// Closes the service: every later grant, the parked ones first, is answered `closing`. Returns are still accepted.
-    /// Any thread may call it.
+    /// Closes the service: every later grant, the parked ones first, is answered `closing`. Returns are still accepted,
+    /// since kernels may free until they end. Any thread may call it, several times; the service sees it in its next
+    /// turn.
     void close() { closing_.store<simt::order::release>(1); }
 
-    /// Checks the OR-tree, the directory and the counts against each other. The service thread calls it, or any thread
-    /// while that does not run.
+    /// Checks the OR-tree, the directory, the portions and the counts against each other. Returns OK, or Internal with
+    /// the first fault. The service thread calls it, or any thread while that does not run. Cost: O(segments).
     [[nodiscard]] absl::Status validate() const;
 
-    /// Returns whether this service has granted segment `i`, counted in the whole heap. Called as `validate`.
+    /// Returns true if this service has granted segment `i`, counted in the whole heap. Called as `validate`.
     [[nodiscard]] bool is_granted(segment_index i) const;
     /// Calls `f(portion)` for each granted portion, with its block counted in the whole heap. Called as `validate`.
     template <class F>
@@ -124,43 +156,51 @@ public:
     }
     /// Returns the segments that this service owns.
     [[nodiscard]] segment_run range() const { return line_.range; }
-    /// Returns whether at least `segments` of all segments ever given up have been decommitted, or could not be. Any
-    /// thread may call it.
+    /// Returns true if at least `segments` of all segments ever given up have been decommitted, or could not be. Any
+    /// thread may call it. Both counts are totals, so that a thread can wait for the decommits that it has asked for,
+    /// whatever is given up later.
     [[nodiscard]] bool has_released(std::uint64_t segments) const {
         // The acquires pair with the releases in `growth::decommit_released`.
         return line_.decommitted.load<simt::order::acquire>() + line_.taken_again.load<simt::order::acquire>() >=
                segments;
     }
+    /// Returns true if no decommit is under way. As `has_released`.
     [[nodiscard]] bool has_released_all() const { return has_released(counters_.segments_released.get()); }
     [[nodiscard]] const service_counters& counters() const { return counters_; }
     /// Returns the length of the longest run of free segments. Called as `validate`.
     [[nodiscard]] std::uint32_t longest_free_run() const { return tree_.longest_run(); }
-    /// Stores the length of the longest free run in the counters. Cost: up to 10 ns for each word of the tree that has
-    /// changed. Also done after memory was committed and when a grant is rejected.
+    /// Stores the length of the longest free run in the counters. It is the one counter that takes time to compute, so
+    /// that it is not part of every turn. Cost: up to 10 ns for each word of the tree that has changed. Also done after
+    /// memory was committed and when a grant is rejected.
     void publish_longest_run() { counters_.longest_free_run.set(longest_free_run()); }
 
     /// The most requests served in one poll, so that growth and the heartbeat are served, too.
     static constexpr std::uint32_t batch = 256;
 
 private:
+    /// A grant that waits, without its word in the ring: the slot and its tag are enough to answer it.
     struct parked_request {
         std::uint32_t slot;
         std::uint32_t tag;
         std::uint32_t count;
         leaf_count leaves;  ///< leaves of the tail
-        /// Returns the number of free segments that suffices for the request in any case.
+        /// Returns the number of free segments in one piece that suffices for the request in any case: a tail may need
+        /// a segment of its own, or fit into a block that already holds portions.
         [[nodiscard]] std::uint32_t most_segments() const { return count + (to_underlying(leaves) != 0 ? 1 : 0); }
     };
-    /// Returns the number of leaves that the request takes, as far as it is known before a place is found.
+    /// Returns the number of leaves that the request takes, as far as it is known before a place is found. Their sum
+    /// over all parked requests is the memory that growth is asked for: 32 tails of one leaf need one segment, not 32.
     [[nodiscard]] std::uint64_t leaves_of(const parked_request& p) const {
         const leaf_count tail =
             to_underlying(p.leaves) != 0 ? reserved_for(portions_.shape().policy, p.leaves) : p.leaves;
         return std::uint64_t{p.count} * leaves_per_segment + to_underlying(tail);
     }
-    /// Returns whether the device or the host waits for memory to be committed.
+    /// Returns true if the device or the host waits for memory to be committed.
     [[nodiscard]] bool is_awaited() const { return !parked_.empty() || host_wants_ != 0; }
 
+    /// The acquire pairs with the release in `close`.
     [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
+    // The handling of each kind of request, and the steps that they share. Each is described at its definition.
     void handle(const mailbox::request& p);
     void handle_grant(const mailbox::request& p);
     void handle_refill(const mailbox::request& p);
@@ -173,11 +213,11 @@ private:
     std::optional<portion> place_tail(leaf_count leaves);
     void respond(const parked_request& p, segment_index first, std::uint32_t count);
     void reject_grant(const parked_request& p);
-    /// Notes that memory became free: parked requests are tried again, and device threads may ask again even if a
-    /// commit is blocked.
+    /// Notes that memory became free: parked requests are tried again in the next turn, and device threads may ask
+    /// again even if a commit is blocked.
     void note_room();
     /// Called before a request is rejected that could not be granted: if a commit is blocked, tells device threads not
-    /// to ask for as much.
+    /// to ask for as much, by the smallest request that was rejected for it.
     void note_blocked(const parked_request& p);
     void park(const parked_request& p);
     void want_for_parked();
@@ -195,6 +235,8 @@ private:
     growth_line& line_;
     std::uint32_t first_;
     service_settings settings_;
+    // taken_up_ = released_ + committed_. The totals are compared with `growth_line`'s; `committed_` is the current
+    // amount.
     std::uint64_t taken_up_ = 0;   ///< segments committed so far, in total, as taken over from growth
     std::uint64_t refused_ = 0;    ///< `line_.taken_again` as `decay` last saw it
     std::uint64_t released_ = 0;   ///< those of them given up so far

@@ -2,6 +2,10 @@
 // Copyright the Orchard authors.
 
 /// Parked requests: requests that wait for memory to be committed, and the end of their wait by a grant or a rejection.
+///
+/// Parked requests do not wait for ever: once no commit can help, each of them is granted or rejected. A group that
+/// gives up before leaves its slot unattended. Its request stays parked, is answered like the others, and the poller
+/// puts a late grant into the segment cache.
 
 #include <algorithm>
 
@@ -11,32 +15,44 @@ namespace orchard {
 
 using mailbox::response_status;
 
+/// Lets a request wait, and asks growth for the memory. Cost: allocates nothing, as `parked_` was reserved.
 void segment_service::park(const parked_request& p) {
     counters_.parked.add(1);
     parked_.push_back(p);
     parked_leaves_ += leaves_of(p);
     longest_ = std::max(longest_, p.most_segments());
-    // A commit that failed is tried again, since memory may have become free elsewhere.
+    // A commit that failed before is tried again, since memory may have become free elsewhere: in another shard, in
+    // another heap, or in another process.
     want_for_parked();
 }
 
-/// Asks growth for the sum of what all parked requests need, so that growth need not be asked again for each.
+/// Asks growth for the sum of what all parked requests need, so that growth need not be asked again for each, and
+/// commits large extents. Free segments are not subtracted: they did not serve these requests, and may not do so after
+/// a commit.
+///
+///     committed 100, parked: 3 segments, and 2 x (1 segment and 5 leaves)      96 + 37 + 37 = 170 leaves
+///     170 / 32, rounded up, is 6: 106 segments are to be committed at the same time
 void segment_service::want_for_parked() {
     line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
     grower_.want(shard_, ever(committed_ + (parked_leaves_ + leaves_per_segment - 1) / leaves_per_segment));
 }
 
+/// Tries all parked requests, in the order of their arrival, and rejects those without a place if no memory can come
+/// any more. Called in each turn while requests are parked; a turn in which nothing has changed ends at the first
+/// return. Otherwise the cost is one search a request.
 void segment_service::retry_parked() {
-    // Read before the committed memory is taken over: a failure then implies that no more memory came after what is
-    // taken over.
+    // Read before the committed memory is taken over: `has_failed` acquires the failure, and the extents that were
+    // committed before it. A failure then implies that no more memory came after the memory that is taken over here.
+    // The other way round, an extent could arrive between the two, and requests would be rejected although it holds
+    // them.
     const bool failed = grower_.has_failed(shard_);
     if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
         take_up_growth();
     }
     const bool hopeless =
         is_closing() || committed_ == line_.range.count || failed || grower_.is_blocked(settings_.patience_ns);
-    // Returns whether memory is still being committed. It may not be enough: other requests may have taken what was
-    // committed for these. And after a failure, memory given up since may suffice.
+    // Returns true if memory is still being committed. It may not be enough: other requests may have taken the memory
+    // that was committed for these. And after a failure, memory given up since may suffice.
     const auto is_under_way = [&] {
         return line_.failed.load<simt::order::acquire>() == 0 && line_.wanted.load<simt::order::relaxed>() > taken_up_;
     };
@@ -58,7 +74,7 @@ void segment_service::retry_parked() {
     if (parked_.empty()) {
         longest_ = 0;
     } else if (!is_under_way() && !grower_.has_failed(shard_)) {
-        want_for_parked();  // what is under way would not suffice
+        want_for_parked();  // all memory asked for has come, and did not suffice
     }
     keep_ahead();
     publish_counts();
@@ -67,6 +83,7 @@ void segment_service::retry_parked() {
     }
 }
 
+/// The word in host-visible memory is written only if a commit was shown as blocked.
 void segment_service::note_room() {
     may_fit_ = true;
     server_.show_blocked(0);
@@ -80,6 +97,17 @@ void segment_service::note_blocked(const parked_request& p) {
     }
 }
 
+/// Answers a request that cannot be granted with the reason, the most specific one first, and with the number of free
+/// segments. From that number the device derives for which smaller requests the heap is exhausted, too.
+///
+///     closing            the heap is being closed
+///     too_large          more than the shard has, or nothing at all
+///     commit_blocked     a commit is under way for too long: the memory may come later
+///     commit_failed      the machine gave no memory although the budgets allow it
+///     fragmented         enough segments are free, but not in one piece
+///     out_of_host_budget both budgets are spent
+///     out_of_range       all addresses have memory; the budgets would allow more
+///     out_of_memory      otherwise: the device's budget is spent
 void segment_service::reject_grant(const parked_request& p) {
     // Acquire: pairs with the release in `growth::note_failure`.
     const auto failed = static_cast<failure_reason>(line_.failed.load<simt::order::acquire>());

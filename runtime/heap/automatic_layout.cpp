@@ -9,6 +9,8 @@ bool memory_moves(const options& made_with) {
     return made_with.backing == backing_option::managed && made_with.advice != managed_advice::cpu_resident;
 }
 
+/// The table has a row for each pattern. Whether memory fits the GPU is not known when a heap is created; the
+/// permission to oversubscribe stands for it.
 const recommended_layout& recommended_for(const options& made_with) {
     const recommendation& of = recommended_layouts[static_cast<std::size_t>(made_with.access_pattern)];
     return made_with.allow_oversubscription ? of.oversubscribed : of.fits;

@@ -19,6 +19,7 @@ using device::heap_view;
 using device::segment_kind;
 using simt::order;
 
+/// Returns the place of a chunk, for messages.
 std::string name_of(chunk_id c) {
     const std::uint32_t segment = device::first_segment(c);
     return device::is_portion(c)
@@ -26,6 +27,8 @@ std::string name_of(chunk_id c) {
                : absl::StrFormat("chunk at segment %d", segment);
 }
 
+/// Walks over all chunks, and notes the segments in which a block begins. A segment that says it belongs to a chunk
+/// must be one of these, since only the lanes whose blocks begin in a segment write its descriptor.
 class chunk_checker {
 public:
     chunk_checker(const heap_view& view, backing& memory, const std::vector<std::uint64_t>& descriptors,
@@ -40,6 +43,7 @@ public:
             return status;
         }
         for (std::uint32_t i = 0; i < view_.segments; ++i) {
+            // The first segment of a chunk names itself, and was visited as such.
             if (kind(i) == segment_kind::chunk && descriptor::extent(descriptors_[i]) != i && !has_block_[i]) {
                 return absl::InternalError(
                     absl::StrFormat("segment %d says it belongs to the chunk at %d, which has no block there", i,
@@ -50,8 +54,10 @@ public:
     }
 
 private:
+    /// Returns what the descriptor of segment `i` says.
     [[nodiscard]] segment_kind kind(std::uint32_t i) const { return descriptor::kind(descriptors_[i]); }
 
+    /// Enters the memory of one chunk into the ownership, its segments and its tail, and checks its blocks.
     absl::Status check_chunk(chunk_id c, const chunk_blocks& blocks) {
         if (device::is_portion(c)) {
             owners_.take_portion(device::first_leaf(c), blocks.leaves(), "a chunk");
@@ -69,6 +75,9 @@ private:
         return check_blocks(c, blocks);
     }
 
+    /// Checks the record of a chunk: 1 to 32 lanes; at least one live bit, and none beyond the lanes; blocks in
+    /// ascending order, none of them empty; and an end inside the chunk, whose rest is less than a segment, as no
+    /// request is rounded up by more.
     absl::Status check_blocks(chunk_id c, const chunk_blocks& blocks) {
         constexpr int shift = segment_shift - device::chunk_unit_shift;
         const std::uint32_t lanes = blocks.lanes();
@@ -86,6 +95,7 @@ private:
             if (blocks.offset(i) > blocks.offset(i + 1) || (blocks.offset(i) == blocks.offset(i + 1) && !may_be_same)) {
                 return absl::InternalError(absl::StrFormat("%s: block %d is empty", name_of(c), i));
             }
+            // The leaf in which the block begins: an offset is in units of 256 B, and a leaf has 2^16 bytes.
             const std::uint32_t at = device::first_leaf(c) + (blocks.offset(i) >> (16 - device::chunk_unit_shift));
             if (absl::Status s = check_owner(c, blocks, i, at); !s.ok()) {
                 return s;
@@ -94,7 +104,8 @@ private:
         return absl::OkStatus();
     }
 
-    /// Checks that the segment or the leaf in which a block begins names the right owner.
+    /// Checks that the segment or the leaf in which a block begins names the right owner: `free` finds the chunk of an
+    /// address only by this word. In the tail it is the leaf's owner, elsewhere the segment's descriptor.
     absl::Status check_owner(chunk_id c, const chunk_blocks& blocks, std::uint32_t block, std::uint32_t leaf) {
         const std::uint32_t segment = leaf / leaves_per_segment;
         bool says_so = segment < view_.segments;

@@ -13,9 +13,9 @@
 namespace orchard {
 
 /// Checks the chunks of a heap, including those that are portions: their records, their descriptors, and the owner of
-/// each leaf. Enters the memory that they own into the ownership. No call may be in progress.
+/// each leaf. Enters the memory that they own into the ownership. No call may be in progress. Errors: Internal names
+/// the first fault; the device's own. Cost: copies all records, those of one segment at a time.
 /// @param descriptors  of all segments
-/// Errors: Internal names the first fault; the device's own. Cost: copies all records, those of one segment at a time.
 absl::Status validate_chunks(const device::heap_view& view, backing& memory,
                              const std::vector<std::uint64_t>& descriptors, ownership& owners);
 

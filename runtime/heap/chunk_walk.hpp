@@ -15,9 +15,14 @@
 namespace orchard {
 
 /// Calls `visit(chunk_id, const chunk_blocks&)`, which returns an `absl::Status`, for each chunk that has a lane's
-/// block which is not freed, in the order of addresses. Ends at the first error.
+/// block which is not freed, in the order of addresses. Ends at the first error. Exact if no kernel runs. Errors: those
+/// of `visit`; the device's own. Cost: copies the records, those of one segment at a time.
+///
+/// A chunk with whole segments has its record at its first segment, whose descriptor names that segment. A chunk that
+/// is one portion has its record at its first leaf. Where no chunk of this heap ever began, the record of a leaf holds
+/// arbitrary words, and no stamp of this heap.
+///
 /// @param descriptors  of all segments
-/// Errors: those of `visit`; the device's own. Cost: copies the records, those of one segment at a time.
 template <class Visit>
 absl::Status for_each_chunk(const device::heap_view& view, backing& memory,
                             const std::vector<std::uint64_t>& descriptors, Visit visit) {

@@ -10,7 +10,8 @@
 namespace orchard::detail {
 namespace {
 
-/// One warp for each class: retires the empty slabs of the class.
+/// One warp for each class: retires the empty slabs of the class. The class is the number of the block, and each block
+/// has one warp, so that all lanes are in the mask.
 struct retire_kernel {
     device::heap_view heap;
 
@@ -19,7 +20,8 @@ struct retire_kernel {
     }
 };
 
-/// One warp: drains the segment cache (if requested) and delivers responses until no request is outstanding.
+/// One warp: frees the blocks that the host has queued, drains the segment cache (if requested) and delivers responses
+/// until no request is outstanding.
 struct settle_kernel {
     device::heap_view heap;
     bool drain;
@@ -37,6 +39,8 @@ absl::Status preload_own_kernels(const simt::executor& on) {
     return status;
 }
 
+/// The kernels follow each other on the heap's stream: a retired slab is a segment in the segment cache, which the
+/// second kernel returns to the host.
 absl::Status run_trim(const simt::executor& on, const device::heap_view& view) {
     absl::Status status = to_status(simt::launch(on, simt::grid{class_count, simt::warp_size}, retire_kernel{view}));
     status.Update(to_status(simt::launch(on, one_warp, settle_kernel{view, true})));

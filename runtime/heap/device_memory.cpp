@@ -21,6 +21,7 @@ namespace orchard {
 
 namespace {
 
+/// The alignment that `allocate_device_memory` promises; `cudaMalloc` gives more.
 constexpr std::align_val_t alignment{64};
 
 bool is_emulated(const simt::executor& on) { return on.kind == simt::device_kind::emulated; }
@@ -29,6 +30,8 @@ bool is_emulated(const simt::executor& on) { return on.kind == simt::device_kind
 
 cudaStream_t stream_of(const simt::executor& on) { return static_cast<cudaStream_t>(on.stream); }
 
+/// Returns OK, or an error with the call, the size and the runtime's text: ResourceExhausted for a lack of memory,
+/// Internal otherwise.
 absl::Status status_of(cudaError_t error, const char* call, std::uint64_t bytes) {
     if (error == cudaSuccess) {
         return absl::OkStatus();
@@ -37,6 +40,7 @@ absl::Status status_of(cudaError_t error, const char* call, std::uint64_t bytes)
     return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
 }
 
+/// Waits for the stream if the call before has queued its work; returns the first error of the two.
 absl::Status finish(const simt::executor& on, cudaError_t error, const char* call, std::uint64_t bytes) {
     return status_of(error == cudaSuccess ? cudaStreamSynchronize(stream_of(on)) : error, call, bytes);
 }
@@ -64,6 +68,7 @@ absl::Status cuda_copy(const simt::executor& on, void* to, const void* from, std
 
 #else
 
+// The same functions in a build without CUDA, where an executor for CUDA may still be named.
 absl::Status no_cuda() { return absl::UnimplementedError("this build has no CUDA support; use the emulated device"); }
 absl::StatusOr<void*> cuda_allocate(const simt::executor&, std::uint64_t) { return no_cuda(); }
 void cuda_free(void*) {}
@@ -72,6 +77,8 @@ absl::Status cuda_copy(const simt::executor&, void*, const void*, std::uint64_t,
 
 #endif
 
+/// Copies in either direction. The emulated device reaches the host's memory: a kernel has ended when its launch
+/// returns, so that a plain copy is ordered behind it.
 absl::Status copy(const simt::executor& on, void* to, const void* from, std::uint64_t bytes, bool to_device) {
     if (bytes == 0) {
         return absl::OkStatus();

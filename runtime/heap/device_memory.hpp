@@ -21,22 +21,25 @@
 
 namespace orchard {
 
-/// Returns `bytes` of device memory, aligned to 64 B, with unspecified content; null for 0 bytes.
+/// Returns `bytes` of device memory, aligned to 64 B, with unspecified content; null for 0 bytes. Cost on CUDA: a
+/// `cudaMalloc`, which may wait for running kernels.
 absl::StatusOr<void*> allocate_device_memory(const simt::executor& on, std::uint64_t bytes);
 
-/// Frees memory from `allocate_device_memory`; does nothing for null.
+/// Frees memory from `allocate_device_memory` of an executor of the same kind; does nothing for null.
 void free_device_memory(const simt::executor& on, void* memory);
 
 /// Sets `bytes` at `device` to zero.
 absl::Status zero_device_memory(const simt::executor& on, void* device, std::uint64_t bytes);
 
-/// Copies `bytes` from host memory to device memory. `device` may lie in a heap.
+/// Copies `bytes` from host memory to device memory. `device` may lie in a heap. The copy is ordered on the executor's
+/// stream, behind kernels that were launched there before.
 absl::Status copy_to_device(const simt::executor& on, void* device, const void* host, std::uint64_t bytes);
 
 /// Copies `bytes` from device memory to host memory. `device` may lie in a heap.
 absl::Status copy_to_host(const simt::executor& on, void* host, const void* device, std::uint64_t bytes);
 
 /// Owns an array in device memory. `T` is copied as bytes: it is trivially copyable, and zero bytes are a valid value.
+/// Move-only; one thread at a time. The executor must be that of the kernels which use the array.
 template <class T>
 class device_array {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -45,7 +48,7 @@ public:
     /// An empty array.
     device_array() = default;
 
-    /// Returns an array of `count` elements, all zero bytes.
+    /// Returns an array of `count` elements, all zero bytes. Errors: those of `resize`.
     static absl::StatusOr<device_array> create(const simt::executor& on, std::uint64_t count) {
         device_array result;
         result.on_ = on;
@@ -63,6 +66,8 @@ public:
     ~device_array() { free_device_memory(on_, data_); }
 
     /// Replaces the array by one of `count` elements, all zero bytes; the old elements are lost. Unchanged on error.
+    /// Both arrays exist for a moment. Errors: ResourceExhausted, also if the size in bytes would overflow; those of
+    /// the copy.
     absl::Status resize(std::uint64_t count) {
         if (count > ~std::uint64_t{0} / sizeof(T)) {
             return absl::ResourceExhaustedError("a device array of more than 2^64 bytes");
@@ -101,6 +106,7 @@ public:
 
     /// Returns the address for kernels; null if the array is empty.
     [[nodiscard]] T* data() const { return data_; }
+    /// Returns the number of elements.
     [[nodiscard]] std::uint64_t size() const { return size_; }
 
 private:
@@ -109,6 +115,7 @@ private:
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);
     }
+    /// Returns OK if the elements [first, first + count) exist. The sum is not computed, since it could overflow.
     [[nodiscard]] absl::Status check(std::uint64_t first, std::uint64_t count) const {
         return first <= size_ && count <= size_ - first
                    ? absl::OkStatus()

@@ -11,13 +11,15 @@
 namespace orchard {
 namespace {
 
+/// The texts of one reason, in the order in which a message has them.
 struct entry {
     std::string_view name;
     std::string_view meaning;
     std::string_view remedy;
 };
 
-// Indexed by failure_reason.
+// Indexed by failure_reason. A text has neither a capital letter at its beginning nor a stop at its end, since
+// `to_text` joins them into one line.
 constexpr std::array<entry, failure_reasons> reason_entries{{
     {"none", "nothing failed", ""},
     {"out_of_memory_device_budget", "all memory that the heap may commit is granted",
@@ -48,13 +50,18 @@ static_assert(!reason_entries.back().name.empty(), "every reason has an entry");
 constexpr entry unknown{"unknown", "this reason is not known to this build",
                         "build device code and host code from the same version"};
 
+/// Returns the entry of a reason; `unknown` for a number that this build does not know, which another version of the
+/// device code may have written.
 constexpr const entry& lookup(failure_reason reason) {
     const auto index = static_cast<std::uint32_t>(reason);
     return index < failure_reasons ? reason_entries[index] : unknown;
 }
 
+/// Returns the text as Abseil's own type, which may differ from the standard one.
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
 
+/// The parts of a line: the size class, the memory levels (nothing if they are not known), and the number of failures
+/// (nothing if this is the only one).
 std::string describe_class(const failure& what) {
     return what.size_class >= chunk_class ? std::string("beyond the page classes")
                                           : absl::StrFormat("size class %d", what.size_class);
@@ -88,6 +95,8 @@ std::string_view name_of(failure_reason reason) { return lookup(reason).name; }
 std::string_view explain(failure_reason reason) { return lookup(reason).meaning; }
 std::string_view remedy(failure_reason reason) { return lookup(reason).remedy; }
 
+/// The order of the line: the request, its thread and time, the reason and its meaning, other failures, the memory
+/// levels, the remedy.
 std::string to_text(const failure& what) {
     const entry& reason = lookup(what.reason);
     if (what.reason == failure_reason::none) {

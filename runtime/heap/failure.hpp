@@ -14,7 +14,7 @@
 namespace orchard {
 
 /// The memory that a heap holds, in bytes, at the time of the host's query. The services report these numbers after
-/// each turn in which they did any work.
+/// each turn in which they did any work. All zero means that the levels are not known.
 struct memory_levels {
     std::uint64_t in_use =
         0;  ///< whole segments handed to the device, including those of slabs and of the segment cache
@@ -29,7 +29,7 @@ struct memory_levels {
     friend constexpr bool operator==(const memory_levels&, const memory_levels&) = default;
 };
 
-/// A failed request. `reason` is `none` if no request has failed.
+/// A failed request. `reason` is `none` if no request has failed. `to_text` makes a line of it for people.
 struct failure {
     failure_reason reason = failure_reason::none;
     std::uint64_t bytes = 0;                 ///< size that the thread requested

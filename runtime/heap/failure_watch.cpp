@@ -12,14 +12,17 @@
 namespace orchard {
 namespace {
 
+/// A look reads a few words of host memory, so that 5 ms cost little; a user may print each report, hence at most one a
+/// second for each reason.
 constexpr absl::Duration between_looks = absl::Milliseconds(5);
 constexpr absl::Duration between_reports = absl::Seconds(1);
 
-/// The reports so far for one reason.
+/// The reports so far for one reason: the number of the newest failure reported, 0 at first.
 struct reported {
     std::uint64_t number = 0;
     absl::Time again = absl::InfinitePast();  ///< the earliest time of the next report
 
+    /// Returns true if failures up to number `newest` are to be reported now.
     [[nodiscard]] bool is_due(std::uint64_t newest) const { return newest > number && absl::Now() >= again; }
 };
 
@@ -32,6 +35,7 @@ failure_watch::failure_watch(const device::failure_board& board, look now, callb
 
 void failure_watch::watch(const std::stop_token& stop) const {
     std::array<reported, failure_reasons> all;
+    // The position in the array is the reason.
     const auto is_due = [&](const reported& r) {
         const auto found = board_.newest_of(static_cast<failure_reason>(&r - all.data()));
         return found && r.is_due(found->number);
@@ -40,6 +44,8 @@ void failure_watch::watch(const std::stop_token& stop) const {
         if (std::none_of(all.begin(), all.end(), is_due)) {
             continue;
         }
+        // `now_` may take a second, and each report as long as it wants. The reports of this round are made one after
+        // the other, and end early if the heap ends.
         for (const numbered_failure& f : now_()) {
             reported& r = all[static_cast<std::uint32_t>(f.what.reason)];
             if (!stop.stop_requested() && r.is_due(f.number)) {

@@ -8,7 +8,9 @@
 
 namespace orchard {
 
-/// Returns the total of one of the device's counters.
+/// Returns the total of one of the device's counters, from a copy of the state. The device keeps 32 copies of each
+/// counter, so that warps seldom compete for one. The sum may wrap around below 0 for a moment if a counter decreases
+/// as well, since the copies are read one by one.
 inline std::uint64_t sum_of(const device::heap_state& state, device::counter c) {
     std::uint64_t total = 0;
     for (const auto& counts : state.counts) {
@@ -25,6 +27,12 @@ struct class_requests {
     std::uint64_t multi_lane_groups = 0;
 };
 
+/// Returns the requests to one page class, summed over the copies. The device counts groups by their number of lanes,
+/// with one atomic for each group; lanes follow from that:
+///
+///     groups[0] = 5, groups[31] = 10     5 groups of one lane and 10 of 32: 15 groups, 10 of several lanes, 325 lanes
+///
+/// A lane that got null was counted in its group and once more in `nulls`.
 inline class_requests count_class_requests(const device::heap_state& state, std::uint32_t page_class) {
     class_requests r;
     for (const auto& shard : state.pages) {
@@ -51,6 +59,8 @@ struct request_counts {
     std::uint64_t frees = 0;
 };
 
+/// Returns the sum over all classes, and of chunks. Frees of pages are not counted on the device, so that `free` needs
+/// one atomic less; they are the pages handed out less those in use.
 /// @param pages_in_use  pages that are allocated now; all other pages that were handed out have been freed
 inline request_counts count_requests(const device::heap_state& state, std::uint64_t pages_in_use) {
     using device::counter;
@@ -66,7 +76,8 @@ inline request_counts count_requests(const device::heap_state& state, std::uint6
         pages += of_class.lanes;
     }
     r.allocations += pages;
-    // Pages in use exceed those handed out only because of claims by a running kernel.
+    // Pages in use exceed those handed out only because of claims by a running kernel, which sets bits before it
+    // counts.
     r.frees += pages > pages_in_use ? pages - pages_in_use : 0;
     return r;
 }

@@ -2,6 +2,13 @@
 // Copyright the Orchard authors.
 
 /// The functions of a heap that report failed requests and invalid frees.
+///
+///     failure_board, in host memory      the requests that failed; read without a call of CUDA
+///     failure_counts, in device memory   their number; read by a copy, which running kernels may hold up
+///     levels()                           the memory that the heap holds; asked of the services, for a second at most
+///
+/// A caller that asks why requests fail must get an answer even if the device, a service or both are held up. The last
+/// two therefore have a substitute: the numbers on the board, and the services' last report.
 
 #include <algorithm>
 #include <array>
@@ -14,6 +21,8 @@
 
 namespace orchard {
 
+/// Returns a copy of the heap's state, in memory of its own, since it has half a megabyte. Kernels may change the words
+/// meanwhile; each is right for some time during the call. Errors: the device's own.
 absl::StatusOr<std::unique_ptr<device::heap_state>> heap::impl::read_state() {
     auto state = std::make_unique<device::heap_state>();
     absl::Status status = memory_->read(static_cast<void*>(state.get()), view.state, sizeof(device::heap_state));
@@ -23,6 +32,8 @@ absl::StatusOr<std::unique_ptr<device::heap_state>> heap::impl::read_state() {
     return state;
 }
 
+/// Returns how many requests have failed so far, by reason. It never fails: after an error of the copy the counts are
+/// those of the newest records, which may be less than the truth, since not every failure is recorded.
 std::array<std::uint64_t, failure_reasons> heap::impl::count_failures() {
     std::array<std::uint64_t, failure_reasons> counts{};
     device::failure_counts found;
@@ -30,7 +41,8 @@ std::array<std::uint64_t, failure_reasons> heap::impl::count_failures() {
         std::transform(std::begin(found.of_reason), std::end(found.of_reason), counts.begin(),
                        [](const auto& n) { return n.template load<simt::order::relaxed>(); });
     }
-    // If the device no longer responds, the failure board is read instead.
+    // The newest record of a reason has its number. It exceeds the count if the device no longer responds, or if a
+    // request has failed since the copy.
     for (std::uint32_t i = 0; i < failure_reasons; ++i) {
         if (const auto newest = view.failures->newest_of(static_cast<failure_reason>(i))) {
             counts[i] = std::max(counts[i], newest->number);
@@ -39,6 +51,9 @@ std::array<std::uint64_t, failure_reasons> heap::impl::count_failures() {
     return counts;
 }
 
+/// Returns the records as users see them: with the counts and the memory levels of this moment, the same ones for all.
+/// Any host thread calls it; the thread of `failure_watch` does so beside the application's. Cost: none without
+/// records.
 std::vector<numbered_failure> heap::impl::explain_failures(const std::vector<device::recorded_failure>& recorded) {
     std::vector<numbered_failure> all;
     if (recorded.empty()) {
@@ -48,6 +63,7 @@ std::vector<numbered_failure> heap::impl::explain_failures(const std::vector<dev
     const std::uint64_t count = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     const memory_levels now = levels();
     for (const device::recorded_failure& r : recorded) {
+        // Larger numbers stand for requests that no page class serves.
         const std::uint32_t page_class = r.page_class < class_count ? r.page_class : chunk_class;
         const std::uint64_t of_reason = counts[static_cast<std::uint32_t>(r.reason)];
         all.push_back(
@@ -56,6 +72,7 @@ std::vector<numbered_failure> heap::impl::explain_failures(const std::vector<dev
     return all;
 }
 
+/// Returns the newest record of each reason, in the order of the enumeration. Cost: reads host memory alone.
 std::vector<device::recorded_failure> heap::impl::newest_failures() const {
     std::vector<device::recorded_failure> all;
     for (std::uint32_t i = 0; i < failure_reasons; ++i) {
@@ -76,6 +93,7 @@ std::vector<failure> heap::impl::failures() {
 
 std::optional<failure> heap::impl::last_failure() {
     const std::vector<device::recorded_failure> all = newest_failures();
+    // By the time on the device's clock, which all reasons share; the numbers count each reason by itself.
     const auto last =
         std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
     return last == all.end() ? std::nullopt : std::optional(explain_failures({*last}).front().what);
@@ -86,6 +104,8 @@ std::optional<failure> heap::impl::first_failure() {
     return first ? std::optional(explain_failures({*first}).front().what) : std::nullopt;
 }
 
+/// Ends the reports of an earlier function before it starts new ones: two threads would report each failure twice. The
+/// application's exceptions end here, because the thread of the heap would otherwise end the process.
 absl::Status heap::impl::on_failure(failure_watch::callback report) {
     watch_.reset();
     if (!report) {
@@ -118,6 +138,8 @@ std::uintptr_t heap::impl::first_invalid_free() {
     return state.ok() ? (*state)->failure.first_invalid_free.load<simt::order::relaxed>() : 0;
 }
 
+/// Returns the memory levels, summed over the services; the largest free piece is the largest of any service. All
+/// services together have one deadline, so that several that do not respond cost no more than one.
 memory_levels heap::impl::levels() {
     // A service that is delayed or has stopped must not delay a caller that queries failures.
     constexpr absl::Duration patience = absl::Seconds(1);
@@ -125,6 +147,7 @@ memory_levels heap::impl::levels() {
     std::uint64_t largest = 0;
     const absl::Time end = absl::Now() + patience;
     for (shard& s : shards_) {
+        // The other numbers of a service that does not respond in time are those of its last turn.
         now.is_late |= !s.thread->publish(end);
         const service_counters& c = s.service->counters();
         now.in_use += c.segments_granted.get() << segment_shift;
@@ -133,6 +156,7 @@ memory_levels heap::impl::levels() {
     }
     now.largest_free = largest << segment_shift;
     now.device_budget = values.capacity;
+    // Only an elastic heap has a host budget.
     now.host_budget = values.backing == backing_option::elastic ? values.host_budget : 0;
     return now;
 }

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The functions of a heap that commit memory ahead of demand and release it.
+/// The functions of a heap that commit memory ahead of demand and release it. They run on the caller's thread; the
+/// service threads change the structures (`service_thread::run`), the growth thread makes the calls, and the caller
+/// waits for both by polling their counters, always with a deadline.
+///
+///     reserve            for each shard: begin_want, wait for the commits, take_turns, end_want
+///     trim               host_blocks::give_up, settle, kernels that retire slabs and empty the segment cache, then
+///       release_unused   for each shard: want_no_more, wait for the commit under way, release_unused again and again
 
 #include <algorithm>
 
@@ -13,7 +19,8 @@
 namespace orchard {
 namespace {
 
-/// Checks repeatedly whether `done` is true; returns false at the deadline.
+/// Calls `done` every 20 us until it returns true, and then returns true; returns false at the deadline. It sleeps,
+/// since the threads that it waits for may share its core.
 template <class Done>
 bool wait_until(absl::Duration timeout, Done done) {
     const absl::Time deadline = absl::Now() + timeout;
@@ -29,8 +36,9 @@ bool wait_until(absl::Duration timeout, Done done) {
 }  // namespace
 
 /// Lets a shard's service commit until it has `target` segments, with `longest` of the new ones contiguous, or until it
-/// cannot. `failed` is set if a commit failed. The caller must call the service's `end_want` afterwards, whatever the
-/// result.
+/// cannot. Returns OK if the wait is over, and sets `*failed` if a commit failed meanwhile; DeadlineExceeded after
+/// `request_timeout`. The caller must call the service's `end_want` afterwards, whatever the result: until then the
+/// memory stays committed, so that the caller can take it.
 absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t longest, bool* failed) {
     shard& s = shards_[i];
     const growth_line& line = growth_->line(i);
@@ -39,6 +47,7 @@ absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t
     const std::uint32_t failures = line.failures.load<simt::order::acquire>();
     std::uint64_t goal = 0;
     s.thread->run([&] { goal = s.service->begin_want(target, longest); });
+    // The acquires pair with releases of the growth thread, in `growth::note_failure` and `growth::commit_wanted`.
     const bool done = wait_until(values.request_timeout, [&] {
         *failed = line.failures.load<simt::order::acquire>() != failures;
         return *failed || line.committed.load<simt::order::acquire>() >= goal;
@@ -53,13 +62,20 @@ absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t
     return absl::OkStatus();
 }
 
-/// Lets a service take over the memory that was committed.
+/// Lets a service take over the memory that was committed, and waits for it. A job runs between two turns of the
+/// service, and `service_thread::run` waits for its job; after the second job, one whole turn lies behind that began
+/// after this call.
 void heap::impl::take_turns(shard& s) {
     for (int turn = 0; turn < 2; ++turn) {
         s.thread->run([] {});  // one turn of the service takes place between two calls
     }
 }
 
+/// Distributes the missing segments over the shards, an equal part each, and goes round again while that makes
+/// progress: the budgets are shared, so that a shard may get less than its part, or commit more than its part for
+/// requests.
+///
+///     4 segments missing, 3 shards: parts of 2, 1 and 1, each computed from the number missing at its turn
 absl::Status heap::impl::reserve(std::uint64_t bytes) {
     const std::uint64_t wanted = bytes / segment_bytes + (bytes % segment_bytes != 0 ? 1 : 0);
     if (wanted > view.max_slabs) {
@@ -68,6 +84,7 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
             "option capacity or host_budget",
             bytes, values.capacity, values.backing == backing_option::elastic ? values.host_budget : 0));
     }
+    // The services' counters, which `grow` brings up to date by two turns of the service.
     const auto committed = [&] {
         std::uint64_t sum = 0;
         for (const shard& s : shards_) {
@@ -87,6 +104,7 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
             const std::uint64_t part = (missing + shards_.size() - i - 1) / (shards_.size() - i);
             const auto target =
                 static_cast<std::uint32_t>(std::min<std::uint64_t>(own + part, s.service->range().count));
+            // `end_want` follows in any case, or the shard would never give memory up again.
             const absl::Status grown = grow(i, target, 0, &failed);
             s.thread->run([&] { s.service->end_want(); });
             if (!grown.ok()) {
@@ -97,6 +115,7 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
     return committed() >= wanted || !failed ? absl::OkStatus() : growth_->last_error();
 }
 
+/// The subtraction wraps around for an address below the heap, which is then beyond its end.
 absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
     const auto offset = static_cast<std::uint64_t>(static_cast<char*>(at) - view.base);
     const std::uint64_t all = std::uint64_t{view.segments} << segment_shift;
@@ -107,7 +126,9 @@ absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to)
     return bytes == 0 ? absl::OkStatus() : memory_->prefetch(at, bytes, to);
 }
 
-/// Releases all extents without an owner, and waits until they are released.
+/// Releases all extents without an owner, and waits until they are released. Errors: DeadlineExceeded after
+/// `request_timeout` for one step; the backing's own error if an extent could not be decommitted. Kernels may run, and
+/// may take the memory again, so that the rounds are bounded: no more is released than was committed at the beginning.
 absl::Status heap::impl::release_unused() {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         shard& s = shards_[i];
@@ -115,7 +136,10 @@ absl::Status heap::impl::release_unused() {
         const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
         // The commit in progress completes first. No other follows, except for a waiting request.
         s.thread->run([&] { s.service->want_no_more(); });
+        // Pairs with the releases in `growth::commit_wanted`: a commit that was announced before is waited for below,
+        // so that its memory is released, too.
         const std::uint64_t begun = line.begun.load<simt::order::acquire>();
+        // The second condition: the commit brought less than it began with, and is over as well.
         bool over = wait_until(values.request_timeout, [&] {
             return line.committed.load<simt::order::acquire>() >= begun ||
                    line.begun.load<simt::order::acquire>() < begun;
@@ -145,6 +169,10 @@ absl::Status heap::impl::release_unused() {
     return absl::OkStatus();
 }
 
+/// Blocks that the host holds in reserve go first, then the queue of its frees: only then are their chunks free. The
+/// counts of requests are read before the kernels are launched, and compared afterwards: every request that was posted
+/// before must have been answered and delivered. Requests that kernels of the application post meanwhile are not waited
+/// for.
 absl::Status heap::impl::trim() {
     absl::Status status = host_blocks_->give_up();
     if (status.ok()) {

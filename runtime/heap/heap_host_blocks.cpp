@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The functions of a heap for blocks that the host allocates and frees.
+/// The functions of a heap for blocks that the host allocates and frees. `host_blocks` cuts and queues; these functions
+/// get memory from the services and check arguments.
 
 #include "absl/strings/str_format.h"
 #include "device/large/chunk_path.cuh"
@@ -10,6 +11,8 @@
 
 namespace orchard {
 
+/// Called when the growth thread and the services exist. The two functions run jobs on the services' threads, since
+/// only these may change the services' structures; a grant goes back to the service that owns its first segment.
 void heap::impl::make_host_blocks() {
     host_blocks_ = std::make_unique<host_blocks>(
         view, *memory_, [this](std::uint32_t segments, leaf_count leaves) { return take_for_host(segments, leaves); },
@@ -19,9 +22,13 @@ void heap::impl::make_host_blocks() {
         });
 }
 
-/// Takes a place from a service that has one, otherwise from the first service that can commit one.
+/// Returns a place for `segments` segments and a tail, from a service that has one, otherwise from the first service
+/// that can commit one. Errors: ResourceExhausted, with the numbers, if none can; DeadlineExceeded after
+/// `request_timeout` for a commit. Several threads may call it at the same time. Cost: one job on a service's thread if
+/// memory is free.
 absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments, leaf_count leaves) {
     const std::uint32_t most = segments + (to_underlying(leaves) != 0 ? 1 : 0);
+    // First memory that is there already, in any shard: nothing is committed as long as a free place exists.
     std::optional<mailbox::grant> got;
     for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
         shard& s = shards_[i];
@@ -29,6 +36,8 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
     }
     for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
         shard& s = shards_[i];
+        // Then memory that must be committed, one shard after the other. A shard is tried again as long as its commits
+        // succeed.
         const auto committed = [&] {
             return static_cast<std::uint32_t>(s.service->counters().segments_committed.get());
         };
@@ -37,6 +46,7 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
         bool failed = false;
         for (bool grows = true; !got && grows && !failed;) {
             const std::uint32_t have = committed();
+            // As much more as the request needs in one piece, as long as the shard has addresses for it.
             grows = have + most <= s.service->range().count;
             const absl::Status grown = grows ? grow(i, have + most, most, &failed) : absl::OkStatus();
             s.thread->run([&] {
@@ -53,6 +63,7 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
     if (got) {
         return *got;
     }
+    // The numbers may differ from those at the time of the attempts; they tell the user which limit is near.
     const memory_levels now = levels();
     return absl::ResourceExhaustedError(absl::StrFormat(
         "no %d segments of 2 MiB and %d leaves of 64 KiB in one piece: %d bytes are in use of %d committed, the "
@@ -63,6 +74,7 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
         now.host_budget));
 }
 
+/// Returns OK, or FailedPrecondition if a published algorithm serves the heap: such a heap has no blocks of the host.
 absl::Status heap::impl::check_host_blocks(const char* what) const {
     return walk_.algorithm == device::page_policy::default_walk
                ? absl::OkStatus()
@@ -71,6 +83,7 @@ absl::Status heap::impl::check_host_blocks(const char* what) const {
                                      what, std::string(device::name_of(walk_.algorithm))));
 }
 
+/// `is_closed_` is relaxed: a call that comes at the same time as `close` may still succeed, and the service decides.
 absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     if (absl::Status s = check_host_blocks("allocate"); !s.ok()) {
         return s;
@@ -81,6 +94,7 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     if (bytes == 0) {
         return nullptr;
     }
+    // Checked here, so that a size that can never be served gets InvalidArgument and no wait for memory.
     const std::uint64_t most = std::uint64_t{std::min(view.max_slabs, view.segments_per_shard)} << segment_shift;
     if (bytes > most || bytes > device::max_chunk_bytes) {
         return absl::InvalidArgumentError(absl::StrFormat(
@@ -96,7 +110,9 @@ absl::Status heap::impl::free_on_host(void* p) {
     return !s.ok() || p == nullptr ? s : host_blocks_->free(p);
 }
 
-/// Waits until no request is outstanding and every block that the host has queued is freed.
+/// Waits until no request is outstanding and every block that the host has queued is freed. The ring may be too short
+/// for the queue, so that flushing and the kernel that takes frees alternate until the queue is empty. Errors: the
+/// device's own.
 absl::Status heap::impl::settle() {
     for (;;) {
         const auto waiting = host_blocks_->flush();

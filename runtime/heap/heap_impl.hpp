@@ -19,10 +19,21 @@
 
 namespace orchard {
 
-/// The implementation of a heap. Members are destroyed in reverse order: threads first, memory last.
+/// The implementation of a heap. `heap` is a thin handle over it; its functions are documented there.
+///
+///     heap.cpp               creation, and all that is not in one of the other files
+///     heap_growth.cpp        reserve, prefetch, trim
+///     heap_host_blocks.cpp   allocate_on_host, free_on_host
+///     heap_failure.cpp       failures, on_failure, first_invalid_free
+///     heap_warnings.cpp      warnings
+///
+/// Members are destroyed in reverse order: threads first, memory last. A pointer to this object stays valid when the
+/// `heap` is moved, so that threads and callbacks may hold it.
 class heap::impl {
 public:
-    /// Does all work of `create` after the options were checked.
+    /// Does all work of `create` after the options were checked. `memory` is that of `create_in`, or empty. `driver`
+    /// replaces the elastic heap's own driver, for tests. Errors: those of `heap::create`; exceptions for a lack of
+    /// threads or memory become errors here.
     static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory,
                                                       std::unique_ptr<memory_driver> driver = nullptr,
                                                       const published_settings& walk = {});
@@ -48,6 +59,7 @@ public:
     [[nodiscard]] bool loads_kernels_eagerly() const;
     [[nodiscard]] std::vector<std::string> warnings() const;
 
+    // The options with the values that the heap chose; the device; the view for kernels. Constant after `make`.
     options values;
     simt::executor executor;
     device::heap_view view;
@@ -56,29 +68,36 @@ public:
 
 private:
     friend struct heap_service_peer;
+    /// As `make`, but throws if a thread cannot be started or the process is out of memory.
     static absl::StatusOr<std::unique_ptr<impl>> make_or_throw(const options& values, const supplied_memory& memory,
                                                                std::unique_ptr<memory_driver> driver,
                                                                const published_settings& walk);
     /// Returns the error that a thread `of` the heap could not be started.
     static absl::Status no_thread(const char* of, const std::system_error& error);
     static std::uint16_t next_stamp();
+    /// The steps of `make`. `lay_out_metadata` computes the numbers of the view and gets memory for each array that it
+    /// points to. `start_shards` makes the mailboxes and services, copies the views to device memory (`write_views`),
+    /// and starts the threads.
     absl::Status lay_out_metadata();
     absl::Status write_views();
     absl::Status write_closing(device::heap_state* state);
     absl::Status start_shards();
-    /// The counts of one mailbox.
+    /// The counts of one mailbox: requests posted, and responses delivered, the latter modulo 2^40.
     struct mailbox_counts {
         std::uint64_t posted = 0;
         std::uint64_t delivered = 0;
     };
-    /// One mailbox with its service and thread.
+    /// One mailbox with its service and thread. The thread is destroyed first: it uses the service.
     struct shard {
         mailbox::device_part* device = nullptr;
         std::unique_ptr<segment_service> service;
         std::unique_ptr<service_thread> thread;
     };
+    /// Returns the counts of each mailbox. `check_settled` returns OK if all requests of such counts have been answered
+    /// since.
     absl::StatusOr<std::vector<mailbox_counts>> count_posted();
     absl::Status check_settled(const std::vector<mailbox_counts>& before);
+    // The functions below are described at their definitions.
     absl::Status grow(std::size_t shard, std::uint32_t target, std::uint32_t longest, bool* failed);
     absl::Status release_unused();
     void make_host_blocks();
@@ -91,6 +110,7 @@ private:
     std::vector<numbered_failure> explain_failures(const std::vector<device::recorded_failure>& recorded);
     [[nodiscard]] simt::executor own_executor() const;
 
+    /// Returns a copy of an array in device memory. Errors: the device's own.
     template <class T>
     absl::StatusOr<std::vector<T>> read_array(const T* from, std::size_t count) {
         std::vector<T> result(count);
@@ -105,15 +125,20 @@ private:
 
     backing_option asked_backing_ = backing_option::automatic;  ///< the option as requested; `values` hold the backing
                                                                 ///< that was chosen
+    // The process that created the heap. Its threads do not exist in a forked one (`check_process`).
     const pid_t process_ = ::getpid();
+    // The published algorithm that serves the heap, if any.
     published_settings walk_;
     std::unique_ptr<backing> memory_;
     device::heap_view* view_in_memory_ = nullptr;      ///< copy of `view` for kernels
     device::heap_view* refusing_in_memory_ = nullptr;  ///< copy of `refusing` for kernels
     partial_metadata partial_;
+    // In the order of their creation. The services use `growth_`, their threads the services, and `host_blocks_` and
+    // `watch_` both.
     std::unique_ptr<growth> growth_;
     std::vector<shard> shards_;
     std::unique_ptr<host_blocks> host_blocks_;
+    // Relaxed: set by `close`, read by `allocate_on_host`; the services decide.
     std::atomic<bool> is_closed_{false};
     std::atomic<std::uint64_t> callback_exceptions_{0};
     std::unique_ptr<failure_watch> watch_;

@@ -10,10 +10,11 @@
 namespace orchard {
 namespace {
 
+/// The defaults for `capacity` on the emulated device, 1 GiB, and for the least `range` on a GPU, 1 TiB.
 constexpr std::uint64_t emulated_capacity = std::uint64_t{1} << 30;
 constexpr std::uint64_t least_range = std::uint64_t{1} << 40;
 
-/// Returns `amount` rounded to whole segments, within the limits of a heap.
+/// Returns `amount` rounded down to whole segments, within the limits of a heap.
 std::uint64_t rounded(std::uint64_t amount) {
     return std::min(amount, std::uint64_t{max_segments - 1} << segment_shift) / segment_bytes * segment_bytes;
 }
@@ -24,6 +25,7 @@ std::uint64_t range_for(const options& values, std::uint64_t wanted) {
     return rounded(std::max(wanted, budgets));
 }
 
+/// Returns an elastic backing over `driver`.
 absl::StatusOr<std::unique_ptr<backing>> make_elastic(options& values, std::unique_ptr<memory_driver> driver,
                                                       std::uint64_t default_range) {
     if (values.range == 0) {
@@ -33,6 +35,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_elastic(options& values, std::uniq
     return make_elastic_backing(std::move(driver), {values.range, values.capacity, values.host_budget});
 }
 
+/// Returns a managed backing; `driver` serves metadata, mailbox and copies. Replaces the options that have no meaning
+/// for it: a managed heap has one capacity and no second tier.
 absl::StatusOr<std::unique_ptr<backing>> make_managed(options& values, std::unique_ptr<memory_driver> driver,
                                                       std::unique_ptr<managed_memory> memory) {
     values.range = values.capacity = rounded(values.capacity);
@@ -45,6 +49,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed(options& values, std::uniq
         {values.capacity, values.advice, values.prefetch, values.discard, values.allow_oversubscription});
 }
 
+/// Returns a managed backing on the current GPU. If neither part can be made, the error of the managed memory is
+/// reported.
 absl::StatusOr<std::unique_ptr<backing>> make_cuda_managed(options& values) {
     auto driver = make_cuda_driver();
     auto managed = make_cuda_managed_memory();
@@ -54,7 +60,11 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda_managed(options& values) {
     return make_managed(values, *std::move(driver), *std::move(managed));
 }
 
+/// Returns the backing on the current GPU. `automatic` becomes fixed only if the driver cannot map memory
+/// (FailedPrecondition); any other error, such as a lack of memory, is reported and not hidden behind another backing.
 absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values, std::unique_ptr<memory_driver> own) {
+    // Read before the heap takes anything: the metadata and the mailbox come out of the rest that `capacity_share`
+    // leaves.
     const auto memory = cuda_device_memory();
     if (!memory.ok()) {
         return memory.status();
@@ -71,6 +81,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values, std::unique_
         if (driver.ok()) {
             return make_elastic(values, *std::move(driver), default_cuda_range(values, memory->total));
         }
+        // The user has asked for elastic, or the driver could map memory and something else is wrong.
         if (values.backing == backing_option::elastic || !absl::IsFailedPrecondition(driver.status())) {
             return driver.status();
         }
@@ -95,6 +106,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::dev
     if (kind == simt::device_kind::cuda) {
         return make_cuda(values, std::move(driver));
     }
+    // The emulated device: every choice is possible, and `automatic` is the simplest one.
     if (values.capacity == 0) {
         values.capacity = emulated_capacity;
     }
@@ -120,6 +132,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& 
     }
     auto made = make_fixed_backing(*std::move(driver), memory.at, memory.bytes);
     if (made.ok()) {
+        // The whole segments in the memory are the capacity; the options that the caller gave for these are ignored.
         values.backing = backing_option::fixed;
         values.capacity = values.range = std::uint64_t{(*made)->segments()} << segment_shift;
         values.host_budget = 0;
@@ -127,6 +140,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& 
     return made;
 }
 
+// The host budget is memory of an elastic heap alone.
 most_memory most_segments(const options& values, const backing& memory) {
     const std::uint64_t budget =
         values.backing == backing_option::elastic ? values.capacity + values.host_budget : values.capacity;
@@ -136,6 +150,7 @@ most_memory most_segments(const options& values, const backing& memory) {
 }
 
 absl::Status partial_metadata::prepare(backing& memory, segment_run run) {
+    // The lines [first, end) that the run touches. An array that is shorter than all lines ends at its own end.
     const std::uint64_t first = to_underlying(run.first) / device::segments_a_line;
     const std::uint64_t end =
         (to_underlying(run.first) + run.count + device::segments_a_line - 1) / device::segments_a_line;

@@ -26,6 +26,15 @@ using simt::order;
 using word64 = simt::device_word<std::uint64_t>;
 using word32 = simt::device_word<std::uint32_t>;
 
+/// The checks, in this order. Those that find owners enter them into `owners_`, which finds memory with two owners at
+/// once, and is compared at the end with the memory that the host has handed out: nothing may be lost.
+///
+///     check_tables      slabs: tables, descriptors and records name each other         enters slabs
+///     check_chunks      chunks (chunk_validator.hpp)                                   enters segments and portions
+///     check_cache       the segment cache: segments                                    enters segments
+///     check_portions    the segment cache: portions of each length                     enters portions
+///     check_bitmaps     bits that stand for no page are 0
+///     check_slots       no request is under way
 class checker {
 public:
     checker(const heap_view& view, backing& memory) : view_{view}, memory_{memory}, owners_{view.segments} {}
@@ -48,8 +57,9 @@ public:
     }
 
 private:
-    // Checks that every slab is in its class's table at the index in its descriptor, and that the table has no other
-    // entries.
+    // Checks that every slab is in its class's table at the index in its record, that its descriptor has the class and
+    // the factor for its pages, and that the tables have no other entries. As many entries as slabs, and each of them a
+    // slab: then no slab is missing in the tables.
     absl::Status check_tables() {
         auto state = copy_of(memory_, view_.state, 1);
         if (!state.ok()) {
@@ -71,6 +81,8 @@ private:
                 if (entry == 0) {
                     continue;
                 }
+                // Entries that are empty stay from retired slabs. A reserved one would keep the groups waiting that
+                // come to it.
                 if (entry == device::growing_entry) {
                     return absl::InternalError(
                         absl::StrFormat("class %d: table entry %d is reserved for a slab that no group creates", c, i));
@@ -79,6 +91,7 @@ private:
                 if (absl::Status s = owners_.take(entry - 1, "slab"); !s.ok()) {
                     return s;
                 }
+                // An entry is a segment + 1, so that 0 means empty. `take` has checked that the segment exists.
                 const std::uint64_t d = descriptors_[entry - 1];
                 const auto record = copy_of(memory_, &view_.records[entry - 1], 1);
                 if (!record.ok()) {
@@ -108,6 +121,7 @@ private:
             return owners_.take(segment, "segment in the segment cache");
         });
     }
+    /// A portion in the segment cache is known by its first leaf; its length is that of the bitmap in which it is.
     absl::Status check_portions() {
         for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
             absl::Status s =
@@ -124,7 +138,7 @@ private:
     }
 
     /// Treats the copied words of portions as zero if no thread has cleared them yet, because such words hold arbitrary
-    /// values.
+    /// values. A line is cleared as a whole, for all lengths.
     absl::Status blank_raw_lines() {
         constexpr std::size_t words = std::size_t{leaves_per_segment - 1} * heap_view::words_a_line;
         const auto lines = copy_of(memory_, view_.cleared_lines, view_.portion_lines());
@@ -142,7 +156,7 @@ private:
     }
 
     /// Returns the words of one bitmap of the segment cache. The words of portions of all lengths are interleaved line
-    /// by line, and are copied once.
+    /// by line, and are copied once, at the first call.
     absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::cache_bitmap& from) {
         const word64* begin = from.leaves != 0 ? view_.portions : from.words;
         std::vector<word64>& all = from.leaves != 0 ? portions_ : segments_;
@@ -169,7 +183,8 @@ private:
     }
 
     /// Checks words, summary and level of one bitmap of the segment cache; calls `each(place)` for each bit that is
-    /// set.
+    /// set. A summary bit may be 1 for an empty word, and must be 1 for a word with a bit: a search would not find it
+    /// otherwise. The level is the number of bits.
     absl::Status check_cache_bitmap(const device::cache_bitmap& from, const std::string& name,
                                     const std::function<absl::Status(std::uint32_t)>& each) {
         auto words = words_of(from);
@@ -198,7 +213,11 @@ private:
                              : absl::InternalError(absl::StrFormat("the %s holds %d and says %d", name, total, says));
     }
 
+    /// Checks the part of each bitmap that was ever cleared: a slab has bits for its pages alone, any other segment has
+    /// none, since the next slab there relies on zeros.
     absl::Status check_bitmaps() {
+        // Words that were never cleared may hold anything; a heap whose metadata is zero from the start has no such
+        // words.
         std::vector<std::uint64_t> cleared(view_.segments, device::bitmap_words);
         if (view_.clears_metadata) {
             const auto words = copy_of(memory_, view_.cleared_words, view_.segments);
@@ -226,6 +245,7 @@ private:
             });
     }
 
+    /// Checks that each slot is idle. A slot that is never freed again would be one request less that can be under way.
     absl::Status check_slots() {
         for (std::uint32_t s = 0; s < view_.shards; ++s) {
             const device::mailbox_client& box = view_.mailboxes[s];

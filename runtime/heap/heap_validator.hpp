@@ -12,9 +12,11 @@
 namespace orchard {
 
 /// Checks the device side of a heap on a copy. Descriptors, slab tables, bitmaps, chunk records, segment cache and
-/// slots are checked against each other and against the memory that the host handed out. No call may be in progress.
+/// slots are checked against each other and against the memory that the host handed out. No call may be in progress:
+/// the copies are made one after the other, and would contradict each other otherwise.
 ///
 /// Errors: Internal names the first fault; the device's own. Cost: copies all metadata, a few segments at a time.
+/// @param granted  the memory that the services have handed out, collected while they were paused
 absl::Status validate_device_side(const device::heap_view& view, backing& memory, const granted_memory& granted);
 
 }  // namespace orchard

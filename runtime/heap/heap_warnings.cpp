@@ -13,7 +13,8 @@ namespace orchard {
 namespace detail {
 namespace {
 
-/// Returns true if handing out or returning a segment of a managed heap issues an operation on a stream.
+/// Returns true if handing out or returning a segment of a managed heap issues an operation on a stream. Such an
+/// operation may wait behind the first launch of a kernel that was not loaded.
 bool moves_memory(const options& values) {
     return values.discard || (values.prefetch && values.advice != managed_advice::cpu_resident);
 }
@@ -50,6 +51,7 @@ bool heap::impl::loads_kernels_eagerly() const {
     return executor.kind == simt::device_kind::emulated || cuda_loads_kernels_eagerly();
 }
 
+/// The warnings that follow from the options, then those that the backing has found on this machine.
 std::vector<std::string> heap::impl::warnings() const {
     std::vector<std::string> all =
         detail::warnings_of({executor.kind, asked_backing_, loads_kernels_eagerly()}, values);

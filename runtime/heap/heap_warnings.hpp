@@ -10,7 +10,8 @@
 
 namespace orchard::detail {
 
-/// The circumstances that `warnings_of` evaluates.
+/// The circumstances that `warnings_of` evaluates. They are arguments, so that tests can ask for machines that are not
+/// there.
 struct heap_circumstances {
     simt::device_kind device = simt::device_kind::emulated;
     backing_option asked = backing_option::automatic;  ///< `options::backing` as the caller gave it

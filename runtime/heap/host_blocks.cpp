@@ -29,6 +29,8 @@ absl::Status host_free_queue::push(std::uint64_t offset) {
     return flush();
 }
 
+/// The position of the next entry is `posted_` modulo the capacity. `taken` is read only if the ring seems full: a
+/// value that is too low makes the room look smaller than it is, and never larger.
 absl::Status host_free_queue::flush() {
     constexpr std::uint64_t capacity = device::host_free_ring::capacity;
     while (!waiting_.empty()) {
@@ -56,6 +58,10 @@ absl::Status host_free_queue::flush() {
     return absl::OkStatus();
 }
 
+/// Copies the next `count` frees to the ring, then raises `posted`, which device threads acquire: the two copies are
+/// made one after the other, so that a thread which sees the count finds the entries. `posted_` moves only if both
+/// copies succeeded. After an error the same frees are written to the same entries again, with a count at least as
+/// high. A copy that takes effect late therefore changes nothing, and no block is freed twice.
 absl::Status host_free_queue::write_some(std::uint64_t count) {
     std::vector<std::uint64_t> offsets(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
     auto& ring = *view_.host_frees;
@@ -73,8 +79,14 @@ absl::Status host_free_queue::write_some(std::uint64_t count) {
     return s;
 }
 
-/// Returns a chunk with as few leaves as keep the waste small. Block sizes are those of page classes, so that few
-/// chunks are open at a time.
+/// Returns how a chunk for blocks of `bytes` is cut: with as few leaves as keep the waste at an eighth of the chunk at
+/// most. Block sizes are those of page classes, so that few chunks are open at a time.
+///
+///     bytes        one block       chunk
+///         100        2,048 B       1 leaf,    32 blocks
+///      10,000       10,240 B       1 leaf,     6 blocks, 4 KiB left
+///      40,000       40,960 B       2 leaves,   3 blocks, 8 KiB left; 1 leaf would hold one block and waste 24 KiB
+///     3 MiB         3 MiB          1 segment and 16 leaves, 1 block
 host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
     cut c;
     if (bytes > max_shared) {
@@ -83,6 +95,7 @@ host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
         c.segments = static_cast<std::uint32_t>(c.bytes >> segment_shift);
         const leaf_count left = leaves_for(c.bytes % segment_bytes);
         c.leaves = portion_leaves(view_.portions_by, left);
+        // A tail that no portion can hold takes a whole segment more.
         c.segments += to_underlying(left) != 0 && to_underlying(c.leaves) == 0 ? 1 : 0;
         return c;
     }
@@ -102,8 +115,9 @@ host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
     return c;
 }
 
-/// Sets the descriptor of a segment. Owners of other portions of the segment may write at the same time; they write the
-/// same word.
+/// Sets the descriptor of a segment, by a copy to the host and one back. Nothing else may change the word in between.
+/// For a whole segment that holds, since the host owns it. A segment of portions has several owners: they may write at
+/// the same time, and write the same word, because all of them start from the same generation.
 absl::Status host_blocks::change_descriptor(std::uint32_t segment, segment_kind kind, std::uint32_t extent) {
     device::device_word<std::uint64_t> word{0};
     auto* const d = &view_.descriptors[segment];
@@ -115,12 +129,17 @@ absl::Status host_blocks::change_descriptor(std::uint32_t segment, segment_kind 
     return write(d, device::device_word<std::uint64_t>(descriptor::next(old, kind, 0, extent)));
 }
 
+/// Describes a chunk that is one portion, in the order in which a warp does it (`describe` in
+/// device/large/chunk_path.cuh): record, owners of the leaves, descriptor, and the mask of live blocks last. Each copy
+/// is complete before the next one begins, which takes the place of the release. Errors: the device's own; no block is
+/// live then.
 absl::Status host_blocks::describe_portion(const cut& c, const mailbox::grant& g) {
     const std::uint32_t segment = to_underlying(g.tail_block());
     const std::uint32_t first = segment * leaves_per_segment + to_underlying(g.leaf);
     const auto units = static_cast<std::uint32_t>(c.bytes >> device::chunk_unit_shift);
     device::portion_record record{};
     record.shape.set(device::portion_record::shape_of(view_.stamp, c.blocks, to_underlying(c.leaves)));
+    // Two offsets a word; the last one is the end of the last block.
     for (std::uint32_t i = 0; i <= c.blocks; i += 2) {
         record.offsets[i / 2].set((i + 1) * units << 16 | i * units);
     }
@@ -138,9 +157,12 @@ absl::Status host_blocks::describe_portion(const cut& c, const mailbox::grant& g
     return s.ok() ? write(&view_.portion_records[first].live, simt::device_word<std::uint32_t>(all)) : s;
 }
 
+/// Describes a chunk of whole segments with one block, as `describe_portion`. The descriptor is set for the first
+/// segment alone: a block is freed by its address, which lies there.
 absl::Status host_blocks::describe_segments(const cut& c, const mailbox::grant& g) {
     const std::uint32_t segment = to_underlying(g.first);
     device::chunk_record record{};
+    // One lane, and one block from offset 0 to the end of its bytes.
     record.lanes.set(1);
     record.segments.set(c.segments);
     record.leaves.set(to_underlying(c.leaves));
@@ -153,7 +175,8 @@ absl::Status host_blocks::describe_segments(const cut& c, const mailbox::grant& 
     return s.ok() ? write(&view_.records[segment].live, simt::device_word<std::uint32_t>(1)) : s;
 }
 
-/// Extends the search range of the segment cache on the device to include this grant.
+/// Extends the search range of the segment cache on the device to include this grant, whose segments come there when
+/// their blocks are freed. Called before any block can be freed. Cost: a copy if the end rises.
 absl::Status host_blocks::note_grant(const mailbox::grant& g) {
     const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + 1;
     if (end <= end_) {
@@ -171,6 +194,7 @@ absl::Status host_blocks::describe(const cut& c, const mailbox::grant& g) {
     return c.segments == 0 ? describe_portion(c, g) : describe_segments(c, g);
 }
 
+/// Takes a place from the services and describes a chunk there. Returns all of its blocks as not handed out.
 absl::StatusOr<host_blocks::remainder> host_blocks::take_chunk(const cut& c) {
     const auto place = from_(c.segments, c.leaves);
     if (!place.ok()) {
@@ -180,6 +204,7 @@ absl::StatusOr<host_blocks::remainder> host_blocks::take_chunk(const cut& c) {
         if (absl::IsDeadlineExceeded(s)) {
             late_.push_back(*place);  // the delayed write may still happen, so the place must not be reused
         } else {
+            // Nothing is written late: the place may be given to another owner at once.
             to_(*place);
         }
         return s;
@@ -190,14 +215,19 @@ absl::StatusOr<host_blocks::remainder> host_blocks::take_chunk(const cut& c) {
     }
     late_.clear();
     ++counts_.chunks;
+    // The chunk's first leaf, counted from the heap's first: a chunk with segments begins at leaf 0 of its first
+    // segment.
     const std::uint64_t leaf = to_underlying(place->first) * std::uint64_t{leaves_per_segment} +
                                (c.segments == 0 ? to_underlying(place->leaf) : 0);
     return remainder{leaf * big_page_bytes, c.blocks};
 }
 
+/// The next block of the open chunk of this size, or the first one of a new chunk. An entry of `open_` exists only
+/// while blocks are left in it, or during this call.
 absl::StatusOr<void*> host_blocks::allocate(std::uint64_t bytes) {
     const std::scoped_lock lock(mutex_);
     const cut c = cut_for(bytes);
+    // Blocks of one size share a chunk, whatever sizes were asked for.
     remainder& left = open_[c.bytes];
     if (left.blocks == 0) {
         const auto taken = take_chunk(c);
@@ -217,6 +247,7 @@ absl::StatusOr<void*> host_blocks::allocate(std::uint64_t bytes) {
     return p;
 }
 
+/// The subtraction wraps around for an address below the heap, which is then outside.
 absl::Status host_blocks::free(void* p) {
     const auto offset = static_cast<std::uint64_t>(static_cast<char*>(p) - view_.base);
     if (!view_.owns_offset(offset)) {
@@ -228,6 +259,7 @@ absl::Status host_blocks::free(void* p) {
     return frees_.push(offset);
 }
 
+/// The blocks are counted as handed out and freed, since the device counts each free.
 absl::Status host_blocks::give_up() {
     const std::scoped_lock lock(mutex_);
     absl::Status status;

@@ -23,7 +23,8 @@ absl::Status heap::load(std::span<const void* const> kernels) { return detail::l
 namespace orchard::detail {
 namespace {
 
-/// Returns the error for the kernel at `index`, with the runtime's text and the remedy.
+/// Returns the error for the kernel at `index`, with the runtime's text and, if the function is no kernel for this GPU,
+/// the remedy. Positions are counted from 1, as the caller wrote them.
 absl::Status explain(cudaError_t error, std::size_t index, std::size_t count) {
     const std::string what = absl::StrFormat("preload: kernel %d of %d: CUDA: cudaFuncGetAttributes: %s: %s", index + 1,
                                              count, cudaGetErrorName(error), cudaGetErrorString(error));
@@ -44,6 +45,7 @@ absl::Status load_kernels(const simt::executor& on, std::span<const void* const>
     }
     const simt::current_device here(on.device);
     for (std::size_t i = 0; i < kernels.size(); ++i) {
+        // To ask for a kernel's attributes loads it, and launches nothing.
         cudaFuncAttributes attributes{};
         if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernels[i]); error != cudaSuccess) {
             (void)cudaGetLastError();  // the error is reported here and must not be reported again by the next call

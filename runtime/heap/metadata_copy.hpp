@@ -17,7 +17,8 @@
 
 namespace orchard {
 
-/// Returns a copy of `count` values of device memory.
+/// Returns a copy of `count` values of device memory. Kernels may change them meanwhile; each word of 32 or 64 bits is
+/// right for some time during the call.
 template <class T>
 absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint64_t count) {
     std::vector<T> result(count);
@@ -27,12 +28,14 @@ absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint
     return result;
 }
 
-/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap. Skips a bitmap if that number
-/// is 0 or the bitmap is not committed.
+/// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, in the order of segments, until
+/// a call returns an error. Skips a bitmap if that number is 0 or the bitmap is not committed. `wanted` is called
+/// several times for a segment and must return the same each time.
 inline absl::Status for_each_bitmap(
     const device::heap_view& view, backing& memory, const std::function<std::uint64_t(std::uint32_t)>& wanted,
     const std::function<absl::Status(std::uint32_t, std::span<const device::device_word<std::uint64_t>>)>& visit) {
-    // Several bitmaps are copied at once, because each copy costs about 10 us whatever its size.
+    // Several bitmaps are copied at once, because each copy costs about 10 us whatever its size. Bitmaps of
+    // neighbouring segments are adjacent. A skipped bitmap ends the copy, and the loop goes on behind it.
     constexpr std::uint32_t max_at_once = 64;
     const auto is_wanted = [&](std::uint32_t i) { return wanted(i) != 0 && memory.has_metadata(view.bitmap(i)); };
     for (std::uint32_t first = 0, count = 0; first < view.segments; first += std::max(count, 1u)) {

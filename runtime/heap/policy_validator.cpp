@@ -14,7 +14,7 @@ namespace {
 using device::heap_view;
 using simt::order;
 
-/// Returns the words at `from` as numbers.
+/// Returns a copy of the words at `from`, as numbers. Errors: the device's own.
 template <class T>
 absl::StatusOr<std::vector<T>> words_of(backing& memory, const simt::device_word<T>* from, std::uint64_t count) {
     std::vector<simt::device_word<T>> words(count);
@@ -29,6 +29,7 @@ absl::StatusOr<std::vector<T>> words_of(backing& memory, const simt::device_word
     return result;
 }
 
+/// Checks that no lock is held: a lane that ends without unlocking would keep all others out of the word.
 absl::Status check_locks(const heap_view& view, backing& memory) {
     auto locks = words_of(memory, view.published.locks, std::uint64_t{view.segments} * device::lock_words);
     if (!locks.ok()) {
@@ -44,13 +45,18 @@ absl::Status check_locks(const heap_view& view, backing& memory) {
     return absl::OkStatus();
 }
 
-/// The three bitmaps of one segment.
+/// The three bitmaps of one segment: units taken, and units at which a block begins or ends.
+///
+///     used       . 1 1 1 1 1 . . 1
+///     begins     . 1 . . 1 . . . 1      blocks [1, 4), [4, 6) and [8, 9)
+///     ends       . . . 1 . 1 . . 1
 struct unit_words {
     std::vector<std::uint64_t> used;
     std::vector<std::uint64_t> begins;
     std::vector<std::uint64_t> ends;
 
-    /// Checks that the taken units are those of whole blocks.
+    /// Checks that the taken units are those of whole blocks: walks over the units and keeps whether it is inside a
+    /// block. No block begins inside another one, exactly the units inside are taken, and none ends outside.
     [[nodiscard]] absl::Status check(std::uint32_t segment) const {
         bool inside = false;
         for (std::size_t unit = 0; unit < used.size() * 64; ++unit) {
@@ -71,6 +77,7 @@ struct unit_words {
     }
 };
 
+/// Checks each segment by itself; a block never crosses the border of a slab.
 absl::Status check_units(const heap_view& view, backing& memory) {
     const std::uint64_t count = class_words(view.published.unit_class);
     for (std::uint32_t i = 0; i < view.segments; ++i) {

@@ -17,7 +17,8 @@ namespace orchard {
 /// Errors: Internal names the first fault; the device's own. Cost: copies those bitmaps.
 absl::Status validate_policy_side(const device::heap_view& view, backing& memory);
 
-/// Returns the number of blocks that are allocated under `rw_malloc`. Cost: copies one bitmap of each slab.
+/// Returns the number of blocks that are allocated under `rw_malloc`: one begin bit each. Cost: copies one bitmap of
+/// each slab. Errors: the device's own.
 absl::StatusOr<std::uint64_t> blocks_in_use(const device::heap_view& view, backing& memory);
 
 }  // namespace orchard

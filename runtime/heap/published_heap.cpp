@@ -13,14 +13,19 @@ namespace orchard {
 
 namespace {
 
-/// The walks number the bitmap words of all segments by 32 bits.
+/// The walks number the bitmap words of all segments by 32 bits: 2,048 words a segment, so that 2^20 segments are 2^31
+/// words.
 constexpr std::uint64_t max_range = std::uint64_t{2} << 40;
 
+/// Returns OK if the published algorithm can serve a heap with these options; otherwise InvalidArgument with the
+/// option's name and the remedy.
 absl::Status check(const options& values, const published_settings& walk) {
     if (!std::has_single_bit(walk.unit) || walk.unit < 16 || walk.unit > 8192) {
         return absl::InvalidArgumentError(
             absl::StrFormat("unit: %d is not possible; give a power of two from 16 B to 8 KiB", walk.unit));
     }
+    // Without a capacity the range would be that of an elastic heap, at least 1 TiB, and all of its metadata would be
+    // made now.
     if (values.backing == backing_option::elastic && values.range == 0 && values.capacity == 0) {
         return absl::InvalidArgumentError(
             "capacity: an elastic heap of a published algorithm has all metadata at once, so that its size must be "
@@ -35,6 +40,8 @@ absl::Status check(const options& values, const published_settings& walk) {
     return absl::OkStatus();
 }
 
+/// Returns the options with the defaults of such a heap. All of its metadata is made at once, so that the range is no
+/// larger than the memory that may be used.
 options adapted(options values) {
     if (values.backing == backing_option::automatic) {
         values.backing = backing_option::fixed;

@@ -22,6 +22,7 @@ struct published_settings {
     std::uint64_t unit = 64;
 };
 
+/// The functions that create such heaps. A struct, because `heap` names it as a friend.
 struct published_heaps {
     /// Returns a heap as `heap::create` does, served by `walk.algorithm`. All of its metadata is made at once.
     /// Therefore the backing `automatic` is the fixed one, and `range` 0 means the budgets.

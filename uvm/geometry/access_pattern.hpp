@@ -27,6 +27,7 @@ enum class access_pattern : std::uint8_t {
 inline constexpr std::array<std::string_view, 7> access_pattern_names{
     "unknown", "same-index", "random", "sequential", "strided", "growth", "graph-walk"};
 
+/// Returns the pattern's name in text; `p` must be an enumerator.
 constexpr std::string_view name_of(access_pattern p) { return access_pattern_names[static_cast<std::size_t>(p)]; }
 
 }  // namespace orchard

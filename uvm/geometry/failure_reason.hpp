@@ -9,6 +9,11 @@
 namespace orchard {
 
 /// The reason why a request failed. The values are stored in shared memory and keep their numbers.
+///
+/// The service gives most reasons in its response (`segment_service::reject_grant`), where the device turns a status
+/// into a reason (`reason_of` in device/host_rpc/request_segments.cuh). The device finds `commit_blocked` and
+/// `service_not_responding` itself if a response does not come: the heartbeat distinguishes the two. It also finds
+/// `invalid_alignment`.
 enum class failure_reason : std::uint32_t {
     none = 0,                         ///< the request did not fail
     out_of_memory_device_budget = 1,  ///< all memory that the heap may commit on the device is in use

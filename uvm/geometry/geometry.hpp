@@ -19,10 +19,12 @@ inline constexpr std::uint64_t big_page_bytes = 64ull << 10;
 inline constexpr std::uint64_t segment_bytes = 2ull << 20;
 /// log2 of `segment_bytes`.
 inline constexpr int segment_shift = 21;
-/// The most segments that one heap can own: an index must fit the mailbox's 24-bit field (32 TiB).
+/// The most segments that one heap can own: an index must fit the mailbox's 24-bit field (2^24 segments of 2 MiB, 32
+/// TiB). A heap uses one less, so that the number of all its segments fits the field, too.
 inline constexpr std::uint32_t max_segments = 1u << 24;
 
-/// Index of a segment in its super chunk: (pointer - base) >> 21.
+/// Index of a segment in its super chunk: (pointer - base) >> 21. A type of its own, so that an index and a count of
+/// segments cannot be swapped in a call.
 enum class segment_index : std::uint32_t {};
 /// The index that means "no segment".
 inline constexpr segment_index no_segment{0xffffffffu};
@@ -35,14 +37,15 @@ ORCHARD_FN constexpr segment_index operator+(segment_index i, std::uint32_t n) {
     return segment_index{static_cast<std::uint32_t>(i) + n};
 }
 
-/// A run of consecutive segments: [first, first + count).
+/// A run of consecutive segments: [first, first + count). The default is an empty run at `no_segment`.
 struct segment_run {
     segment_index first = no_segment;
     std::uint32_t count = 0;
     friend constexpr bool operator==(const segment_run&, const segment_run&) = default;
 };
 
-/// Returns the number of segments needed for `n` bytes.
+/// Returns the number of segments needed for `n` bytes: 0 for 0, 1 for 1 and for 2 MiB, 2 for one byte more. Rounded up
+/// without a sum that could overflow for the largest `n`.
 ORCHARD_FN constexpr std::uint64_t segments_for(std::uint64_t n) {
     return (n >> segment_shift) + ((n & (segment_bytes - 1)) != 0 ? 1 : 0);
 }

@@ -33,6 +33,8 @@ enum class lane_order : std::uint8_t {
 };
 
 /// Returns the position of `lane` < `width` among `width` lanes. Cost: a few operations, no memory.
+///
+///     W = 8: lanes 0, 1, 2 at 0, 1, 2; `even` = 4; lanes 3 and 4 at 2 * 2 = 4 and 2 * 3 = 6; lane 5 at 2 * 1 + 1 = 3
 ORCHARD_FN constexpr std::uint32_t position_of(lane_order order, std::uint32_t width, std::uint32_t lane) {
     if (order == lane_order::ascending || lane < 3) {
         return lane;
@@ -43,7 +45,7 @@ ORCHARD_FN constexpr std::uint32_t position_of(lane_order order, std::uint32_t w
     return lane <= even ? 2 * (lane - 1) : 2 * (lane - even) + 1;
 }
 
-/// Returns the lane at `position` < `width`: the inverse of `position_of`.
+/// Returns the lane at `position` < `width`: the inverse of `position_of`. Cost: as that.
 ORCHARD_FN constexpr std::uint32_t lane_at(lane_order order, std::uint32_t width, std::uint32_t position) {
     if (order == lane_order::ascending || position < 3) {
         return position;

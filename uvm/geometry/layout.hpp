@@ -88,6 +88,9 @@ inline constexpr std::uint32_t max_lanes = simt::warp_size;
 
 /// Returns the offset, from the chunk's beginning, of byte `offset` of the lane at `position` < `width`; all rows have
 /// tile `t`. Cost: a shift, two ANDs, two multiplications, two additions.
+///
+///     tile of 64 KiB, W = 4, position 2, byte 70,000: byte 4,464 of the lane's tile 1
+///     offset: (1 * 4 + 2) * 65,536 + 4,464 = 397,680
 ORCHARD_INLINE constexpr std::uint64_t interleaved_offset(tile t, std::uint32_t width, std::uint32_t position,
                                                           std::uint64_t offset) {
     const std::uint64_t g = bytes_of(t);
@@ -132,6 +135,11 @@ inline constexpr std::uint64_t lane_alignment = 16;
 /// With tail rows, the tile of byte o follows from its OS page u = o / 4 KiB and from the U pages of a lane. The
 /// highest bit k in which u and U differ is set in U and not in u. Therefore u lies in the row for bit k of U, whose
 /// tile has 2^k pages. If that is more than 64 KiB, u lies in one of the full rows.
+///
+///     84 KiB a lane: U = 21 = 0b10101, so rows of 16, 4 and 1 pages
+///     u =  3 = 0b00011    differs first in bit 4    a tile of 64 KiB
+///     u = 17 = 0b10001    differs first in bit 2    a tile of 16 KiB
+///     u = 20 = 0b10100    differs first in bit 0    a tile of 4 KiB
 struct lane_map {
     std::uint32_t pages = 0;       ///< OS pages of a lane if the last rows are tail rows; 0: all rows have the same
                                    ///< tile
@@ -192,7 +200,9 @@ struct lane_map {
     /// Returns the size and alignment for lanes of `lane_bytes` each. With tail rows, `lane_bytes` must be the size for
     /// which the map was made.
     ///
-    /// The chunk is aligned to a whole row if `lane_ptr` can use the map (`pointable`), otherwise to a tile.
+    /// The chunk is aligned to a whole row if `lane_ptr` can use the map (`pointable`), otherwise to a tile. With the
+    /// alignment to a row, the position of a lane is a field of the address, so that a pointer needs no other word to
+    /// find the next tile.
     [[nodiscard]] ORCHARD_FN constexpr chunk_size size(std::uint64_t lane_bytes) const {
         if (width == 1) {
             return {(lane_bytes + lane_alignment - 1) / lane_alignment * lane_alignment, lane_alignment};

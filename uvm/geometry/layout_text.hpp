@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Layouts and lane orders as text, for options and messages. Host only.
+/// Layouts and lane orders as text, for options and messages. Host only. Each `text_of` has an inverse, which tries the
+/// possible values one by one: they are few, and text and value then cannot differ.
 
 #include <cstdint>
 #include <optional>
@@ -14,13 +15,13 @@
 
 namespace orchard {
 
-/// Returns "4", "512", "1K", "64K": bytes, or KiB.
+/// Returns the size of a tile: "4", "512", "1K", "64K": bytes, or KiB.
 inline std::string text_of(tile t) {
     const std::uint64_t bytes = bytes_of(t);
     return bytes < 1024 ? std::to_string(bytes) : std::to_string(bytes / 1024) + "K";
 }
 
-/// Returns "automatic", "linear", or "interleaved:" and the tile.
+/// Returns "automatic", "linear", or "interleaved:" and the tile, such as "interleaved:4K".
 inline std::string text_of(layout l) {
     switch (l.which) {
         case layout::choice::automatic: return "automatic";

@@ -70,25 +70,34 @@ inline constexpr auto max_response_status = static_cast<std::uint64_t>(response_
 inline constexpr std::uint32_t max_slots = 16384;
 inline constexpr int max_tag_bits = 8;
 
-/// A field of a 64-bit word.
+/// A field of a 64-bit word: bits [Low, Low + Bits). Every word of the mailbox is made of such fields and not of C++
+/// bit-fields, whose order compilers choose: host and device must agree on every bit.
 template <int Low, int Bits>
 struct field {
     static constexpr std::uint64_t mask = (std::uint64_t{1} << Bits) - 1;
     static_assert(Low >= 0 && Bits > 0 && Low + Bits <= 64);
     /// Returns true if the field can hold all values up to `max_value`.
     static ORCHARD_FN constexpr bool holds(std::uint64_t max_value) { return max_value <= mask; }
+    /// Returns a word in which only this field is set; higher bits of `value` are cut off. The words of several fields
+    /// are combined by OR.
     static ORCHARD_FN constexpr std::uint64_t put(std::uint64_t value) { return (value & mask) << Low; }
+    /// Returns the field's value, of which the lowest 32 bits. Wider fields are read by a mask instead
+    /// (`poller_word::cursor`).
     static ORCHARD_FN constexpr std::uint32_t get(std::uint64_t word) {
         return static_cast<std::uint32_t>((word >> Low) & mask);
     }
 };
 
-/// A request:
+/// A request: one word of the request ring. It names the slot in which its response is to arrive, and the slot's tag,
+/// which the response repeats.
 ///
 ///     63          32 31      24 23    10 9    8 7       0
 ///     |   payload   | slot tag |  slot  | kind | lap tag |
 ///                     grant:     count 24, or_fewer 1, leaves 5
 ///                     give_back: first 24, count 8: number of segments, or `portion_at` + the first leaf of a portion
+///
+///     give_back of segments 70 to 72        first 70, count 3
+///     give_back of a portion at leaf 4      first = its block, count = 224 + 4 = 228
 struct request {
     using lap_field = field<0, 8>;
     using kind_field = field<8, 2>;
@@ -99,7 +108,8 @@ struct request {
     using wide_count_field = field<32, 24>;  // grant
     using or_fewer_field = field<56, 1>;     // grant
     using leaves_field = field<57, 5>;       // grant
-    /// A give_back with a count from here on returns a portion, whose length the service knows.
+    /// A give_back with a count from here on (224) returns a portion, whose length the service knows. The count of
+    /// segments ends below it (`max_give_back`), so that one field holds either.
     static constexpr std::uint32_t portion_at = 256 - leaves_per_segment;
 
     request_kind kind = request_kind::ping;
@@ -109,7 +119,8 @@ struct request {
     bool or_fewer = false;                 ///< grant: a shorter run suffices
     leaf_count leaves{0};                  ///< grant: leaves of the tail
 
-    /// Returns, for a grant, the fewest leaves that can satisfy it.
+    /// Returns, for a grant, the fewest leaves that can satisfy it. A group compares them with a noted failure: a
+    /// request that is known to fail is not made. 0 for a request that a shorter run satisfies.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t least_leaves() const {
         return or_fewer ? 0 : std::uint64_t{run.count} * leaves_per_segment + to_underlying(leaves);
     }
@@ -120,6 +131,8 @@ struct request {
     static ORCHARD_FN constexpr request return_of(segment_index block, leaf_index first) {
         return {request_kind::give_back, 0, 0, {block, portion_at + to_underlying(first)}};
     }
+    /// Returns the request's word for a lap of the ring. `unpack` is its inverse, apart from the lap tag, which the
+    /// reader has compared before. `kind` decides how the payload is read.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t pack(std::uint32_t lap) const {
         const std::uint64_t head = lap_field::put(lap) | kind_field::put(static_cast<std::uint64_t>(kind)) |
                                    slot_field::put(slot) | tag_field::put(tag);
@@ -150,12 +163,12 @@ static_assert(request::kind_field::holds(max_request_kind) && request::slot_fiel
               request::leaves_field::holds(leaves_per_segment - 1) &&
               request::count_field::holds(request::portion_at + leaves_per_segment - 1));
 
-/// The most segments that one give_back request carries.
+/// The most segments that one give_back request carries: 223. The device returns at most 64 at once, those of one word.
 inline constexpr std::uint32_t max_give_back = request::portion_at - 1;
-/// The most segments that one `or_fewer` grant requests.
+/// The most segments that one `or_fewer` grant requests: the response carries the number granted in 6 bits.
 inline constexpr std::uint32_t max_refill = 63;
 
-/// A response:
+/// A response: one word of a response ring. A poller copies it, except for slot and lap tag, into the slot's word.
 ///
 ///     63   58 57     34 33      26 25    12 11     8 7       0
 ///     | count |  first | slot tag |  slot  | status | lap tag |
@@ -184,6 +197,7 @@ struct response {
     /// Returns, for a rejection, the number of segments that were free.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t free_segments() const { return to_underlying(run.first); }
 
+    /// Returns the response's word for a lap of its ring; `unpack` is the inverse, apart from the lap tag.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t pack(std::uint32_t lap) const {
         return lap_field::put(lap) | status_field::put(static_cast<std::uint64_t>(status)) | slot_field::put(slot) |
                tag_field::put(tag) | first_field::put(to_underlying(run.first)) | count_field::put(run.count);
@@ -210,7 +224,11 @@ struct grant : segment_run {
     [[nodiscard]] ORCHARD_FN constexpr segment_index tail_block() const { return first + count; }
 };
 
-/// Returns the memory that `a` grants to a request for `segments` segments and `leaves` leaves.
+/// Returns the memory that `a` grants to a request for `segments` segments and `leaves` leaves. Three cases:
+///
+///     no tail                   `segments` segments from `first` on, or as many as `count` says (`or_fewer`)
+///     segments and a tail       the tail begins at leaf 0 behind the segments
+///     a tail alone              the tail begins at leaf `count` of segment `first`
 ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments, std::uint32_t leaves) {
     if (leaves == 0) {
         return {{a.run.first, a.run.count != 0 ? a.run.count : segments}, leaf_index{0}, leaf_count{0}};
@@ -224,7 +242,19 @@ ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments,
 ///     |    0    | count | first * | status |  0  | unattended | answered | pending | tag |
 ///
 /// (*: while unattended, the requested count of segments; `count` is then the leaves of the tail.) Setting `pending`
-/// claims a slot. One fetch_or therefore claims it, returns its tag and prepares it for the response.
+/// claims a slot. One fetch_or therefore claims it, returns its tag and prepares it for the response. A group whose
+/// fetch_or finds `pending` set has changed nothing and tries another slot.
+///
+///     state        bits set              left by
+///     idle         none                  a fetch_or to pending; a compare-and-swap to unattended if no group will wait
+///     pending      pending               a compare-and-swap: of the poller to answered, of its own group to unattended
+///     answered     pending, answered     a store of the group that waits, to idle with the next tag
+///     unattended   pending, unattended   a compare-and-swap of the poller, to idle with the next tag
+///
+/// A group that is the poller itself and finds its own response goes from pending to idle directly.
+///
+/// `pending` stays set until the slot is idle again: no other group can claim the slot before. Every compare-and-swap
+/// expects a whole word with its tag, so that an action that comes too late finds another word and does nothing.
 struct slot_word {
     using tag_field = field<0, 8>;
     using status_field = field<16, 4>;
@@ -234,17 +264,21 @@ struct slot_word {
     static constexpr std::uint64_t answered = 1u << 9;
     static constexpr std::uint64_t unattended = 1u << 10;
 
+    /// Return the word of a slot that is idle, and of one whose group waits.
     static ORCHARD_FN constexpr std::uint64_t idle(std::uint32_t tag) { return tag_field::put(tag); }
     static ORCHARD_FN constexpr std::uint64_t waiting(std::uint32_t tag) { return tag_field::put(tag) | pending; }
-    /// Returns the word of a slot for whose request, of `count` segments and a tail, no group waits. The poller that
-    /// delivers the response reads the requested size here, because responses to exact requests do not carry it.
+    /// Returns the word of a slot for whose request, of `count` segments and a tail, no group waits: the state
+    /// unattended. The poller that delivers the response reads the requested size here, because responses to exact
+    /// requests do not carry it.
     static ORCHARD_FN constexpr std::uint64_t forsaken(std::uint32_t tag, std::uint32_t count,
                                                        std::uint32_t leaves = 0) {
         return waiting(tag) | unattended | first_field::put(count) | count_field::put(leaves);
     }
+    /// Returns true if the slot is unattended under this tag, whatever size it holds.
     static ORCHARD_FN constexpr bool is_forsaken(std::uint64_t word, std::uint32_t tag) {
         return (word & (tag_field::mask | pending | answered | unattended)) == (waiting(tag) | unattended);
     }
+    /// Returns the word in which a poller delivers response `a` to a group that waits.
     static ORCHARD_FN constexpr std::uint64_t delivered(const response& a) {
         return waiting(a.tag) | answered | status_field::put(static_cast<std::uint64_t>(a.status)) |
                first_field::put(to_underlying(a.run.first)) | count_field::put(a.run.count);
@@ -270,44 +304,61 @@ static_assert(slot_word::tag_field::holds((1u << max_tag_bits) - 1) &&
 /// `cursor` counts the delivered responses. `epoch` counts the turns, so that a poller that lost its lease because it
 /// took too long cannot overwrite its successor's word. Taking a free lease only sets `held`. Releasing a lease, or
 /// taking it over from a poller that stopped, begins a new epoch.
+///
+///     free, epoch e --fetch_or--> held, epoch e --compare-and-swap: cursor moved--> held, epoch e
+///                                    |    |
+///                                    |    +--compare-and-swap: released--> free, epoch e + 1
+///                                    +--compare-and-swap by another group: taken over--> held, epoch e + 1
 struct poller_word {
     using cursor_field = field<0, 40>;
     using epoch_field = field<40, 23>;
     static constexpr std::uint64_t held = std::uint64_t{1} << 63;
 
+    /// Returns the number of delivered responses, modulo 2^40.
     static ORCHARD_FN constexpr std::uint64_t cursor(std::uint64_t word) { return word & cursor_field::mask; }
+    /// Returns the word of a group that takes the lease over: held, the next epoch, the same cursor.
     static ORCHARD_FN constexpr std::uint64_t succeeded(std::uint64_t word) {
         return held | epoch_field::put(epoch_field::get(word) + 1) | cursor(word);
     }
-    /// Returns the number of `posted` requests that are not `done` yet. Cursors are modulo 2^40. A value that was read
-    /// late may be ahead.
+    /// Returns the number of `posted` requests that are not `done` yet. Cursors are modulo 2^40. The two are read one
+    /// after the other, so that `done` may be ahead of a value of `posted` that was read before; the difference is then
+    /// 0, and not nearly 2^40.
     static ORCHARD_FN constexpr std::uint64_t flying(std::uint64_t posted, std::uint64_t done) {
         const std::uint64_t n = (posted - done) & cursor_field::mask;
         return n > cursor_field::mask / 2 ? 0 : n;
     }
+    /// Return `word` with another cursor, and `word` as its poller leaves it: free, in the next epoch.
     static ORCHARD_FN constexpr std::uint64_t moved_to(std::uint64_t word, std::uint64_t new_cursor) {
         return (word & ~cursor_field::mask) | (new_cursor & cursor_field::mask);
     }
     static ORCHARD_FN constexpr std::uint64_t released(std::uint64_t word) { return succeeded(word) & ~held; }
 };
 
-/// The most pollers of one mailbox. With this number, their reads of host memory delay commits only little.
+/// The most pollers of one mailbox. With this number, their reads of host memory delay commits only little: 43 us for
+/// four of them (docs/limits.md).
 inline constexpr std::uint32_t max_pollers = 4;
 
 /// The number of slots and the width of the tags. The request ring has as many words as there are slots; the response
-/// rings together have twice as many.
+/// rings together have twice as many. Words are numbered from 0 on and never reset; position and lap tag follow from
+/// the number.
+///
+///     4 slots    number          0  1  2  3  4  5  6  7  8 ...
+///                position        0  1  2  3  0  1  2  3  0
+///                lap tag         1  1  1  1  2  2  2  2  3         a reader that expects number 5 and finds tag 1 at
+///                                                                  position 1 sees the old word: nothing new yet
 struct shape {
     std::uint32_t slots = max_slots;        ///< a power of two, 4 to `max_slots`
     std::uint32_t tag_bits = max_tag_bits;  ///< 2 to `max_tag_bits`; narrower tags only to test that they suffice
     std::uint32_t pollers = 1;              ///< response rings: 1, 2 or 4; at most a quarter of the slots, or 1
 
+    /// Returns the mask of a tag. Tags of slots and laps wrap around at `tag_bits` bits.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t tag_mask() const { return (1u << tag_bits) - 1; }
     /// Returns the index of word number `number` in the request ring.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t position(std::uint64_t number) const {
         return static_cast<std::uint32_t>(number) & (slots - 1);
     }
     /// Returns the tag of word number `number` of the request ring. It differs from the tag of the word that is
-    /// overwritten; the tag of the first lap is not 0.
+    /// overwritten; the tag of the first lap is not 0, since the memory is 0 at first.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t lap_tag(std::uint64_t number) const {
         return lap(number, slots) & tag_mask();
     }
@@ -328,7 +379,8 @@ struct shape {
         return ring * response_slots() + (static_cast<std::uint32_t>(number) & (response_slots() - 1));
     }
     /// Returns how often a ring of `words` words (a power of two up to 2^15) was begun before word number `number`,
-    /// modulo 2^17. Computed in 32 bits, so that the device needs few registers.
+    /// that word's lap included, modulo 2^17. Computed in 32 bits, so that the device needs few registers; a tag has 8
+    /// bits at most.
     [[nodiscard]] static ORCHARD_FN constexpr std::uint32_t lap(std::uint64_t number, std::uint32_t words) {
         return static_cast<std::uint32_t>(number) / words + 1;
     }
@@ -339,10 +391,15 @@ struct shape {
 };
 
 /// Returns the number of pollers for a mailbox of `slots` slots: one for small mailboxes, so that each ring still fills
-/// a warp.
+/// a warp. A poller reads up to 128 words at once.
 constexpr std::uint32_t pollers_for(std::uint32_t slots) { return slots >= 1024 ? max_pollers : 1; }
 
 /// The part in host-visible memory, initially zero. Its arrays share no cache line.
+///
+///     | requests [slots] | responses [2 * slots] | heartbeat, blocked |    each part begins at a multiple of 128 B
+///
+/// The device only loads and stores these words. It makes no read-modify-write, since over PCIe that is not atomic in
+/// relation to the host's accesses (docs/limits.md: host native atomics).
 struct host_part {
     simt::host_word<std::uint64_t>* requests = nullptr;   ///< [slots]
     simt::host_word<std::uint64_t>* responses = nullptr;  ///< [2 * slots]
@@ -353,9 +410,11 @@ struct host_part {
     simt::host_word<std::uint64_t>* blocked = nullptr;
 
     static constexpr std::size_t line_words = 16;  ///< words in 128 bytes, the distance that separates neighbours
+    /// Returns `words` rounded up to whole lines.
     static constexpr std::size_t padded(std::size_t words) {
         return (words + line_words - 1) / line_words * line_words;
     }
+    /// Returns the size of the part in bytes.
     static constexpr std::size_t bytes(shape s) {
         return sizeof(std::uint64_t) * (padded(s.slots) + padded(2 * std::size_t{s.slots}) + line_words);
     }
@@ -368,15 +427,22 @@ struct host_part {
     }
 };
 
-/// The part in device memory, initially zero.
+/// The part in device memory, initially zero. Each word that many groups change lies on a cache line of its own. Host
+/// threads write only the flag `closing`, and read the counters in order to see that a mailbox has settled.
 struct device_part {
+    /// A word that shares its line with no other one.
     struct alignas(128) counter {
         simt::device_word<std::uint64_t> word;
     };
     counter ticket;               ///< requests written so far
     counter poller[max_pollers];  ///< see `poller_word`; one for each response ring
     counter posted[max_pollers];  ///< requests whose responses go to that ring; a hint for its poller
-    /// The reason why requests may fail at once, and the time, in ns, of its last comparison with the host's words.
+    /// The reason why requests may fail at once, and the time, in ns, of its last comparison with the host's words. A
+    /// group that waits in vain notes the reason here, so that later groups need not wait, too (docs/protocol.md,
+    /// "Known refusals").
+    ///
+    ///     flags   63              3    2        1         0
+    ///             |     value      | blocked | silent | closing |      value: leaves (blocked) or a heartbeat (silent)
     struct alignas(128) refusal {
         simt::device_word<std::uint64_t> flags;  ///< `closing`, and `silent_at` or `blocked_from`
         simt::device_word<std::uint64_t> compared_at;
@@ -395,7 +461,9 @@ struct device_part {
     static ORCHARD_FN constexpr std::uint64_t blocked_from(std::uint64_t leaves) { return leaves << 3 | blocked; }
     /// Returns the value stored with `silent` or `blocked`.
     static ORCHARD_FN constexpr std::uint64_t noted(std::uint64_t flags) { return flags >> 3; }
+    /// Returns the size of the part in bytes, with its slots.
     static constexpr std::size_t bytes(shape s) { return sizeof(device_part) + sizeof(std::uint64_t) * s.slots; }
+    /// Returns the words of the slots, which follow this object in memory.
     [[nodiscard]] ORCHARD_FN simt::device_word<std::uint64_t>* slots() {
         return reinterpret_cast<simt::device_word<std::uint64_t>*>(this + 1);
     }

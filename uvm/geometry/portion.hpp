@@ -28,7 +28,8 @@ enum class leaf_count : std::uint32_t {};
 ORCHARD_FN constexpr std::uint32_t to_underlying(leaf_index i) { return static_cast<std::uint32_t>(i); }
 ORCHARD_FN constexpr std::uint32_t to_underlying(leaf_count n) { return static_cast<std::uint32_t>(n); }
 
-/// Leaves [first, first + leaves) of VA block `block`; they belong to one owner.
+/// Leaves [first, first + leaves) of VA block `block`; they belong to one owner. A block's number is its segment's
+/// index.
 struct portion {
     segment_index block = no_segment;
     leaf_index first{0};
@@ -48,7 +49,7 @@ enum class portion_policy : std::uint8_t {
              ///< memory
 };
 
-/// Returns the leaves needed for `n` bytes, of which at most 2 MiB count: 0 to 32.
+/// Returns the leaves needed for `n` bytes, of which at most 2 MiB count: 0 to 32. 100,000 bytes need 2.
 ORCHARD_FN constexpr leaf_count leaves_for(std::uint64_t n) {
     const std::uint64_t most = n < segment_bytes ? n : segment_bytes;
     return leaf_count{static_cast<std::uint32_t>((most + big_page_bytes - 1) / big_page_bytes)};
@@ -58,6 +59,10 @@ ORCHARD_FN constexpr leaf_count leaves_for(std::uint64_t n) {
 /// of two (padded, the warptree of Algorithm 2). Returns 0 if no portion has that size. This is so for 0 leaves, for a
 /// whole VA block of `block_leaves` (a power of two) and, if padded, for more than half of it. A tail of such a size
 /// takes a whole segment.
+///
+///     asked     0   1   2   3   5  16  17  31  32
+///     packed    0   1   2   3   5  16  17  31   0
+///     padded    0   1   2   4   8  16   0   0   0      a portion of 16 reserves all 32 leaves
 ORCHARD_FN constexpr leaf_count portion_leaves(portion_policy policy, leaf_count asked,
                                                std::uint32_t block_leaves = leaves_per_segment) {
     const std::uint32_t leaves = to_underlying(asked);

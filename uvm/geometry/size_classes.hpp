@@ -28,6 +28,13 @@ inline constexpr std::uint64_t largest_page_bytes = 512ull << 10;
 inline constexpr std::uint32_t chunk_class = class_count;
 
 /// Returns the class of the smallest pages that hold `n` bytes; 1 <= n <= `largest_page_bytes`. Cost: a few shifts.
+///
+/// Above 64 B, the classes of one doubling (2^e, 2^(e+1)] are told apart by the two bits below the highest one of
+/// n - 1:
+///
+///     n = 100    n - 1 = 99 = 0b1100011    highest bit 6, the next two 10    class 4 + (6 - 6) * 4 + 2 = 6: 112 B
+///     n = 112    n - 1 = 111 = 0b1101111   the same bits                     class 6
+///     n = 113    n - 1 = 112 = 0b1110000   the next two 11                   class 7: 128 B
 ORCHARD_FN constexpr std::uint32_t class_of(std::uint32_t n) {
     if (n <= 64) {
         return (n + 15) / 16 - 1;
@@ -44,20 +51,22 @@ ORCHARD_FN constexpr std::uint32_t class_of(std::uint32_t n) {
     return 4 + (exponent - 6) * 4 + ((last >> (exponent - 2)) & 3);
 }
 
-/// Returns the bytes of a page of class `c` < `class_count`.
+/// Returns the bytes of a page of class `c` < `class_count`: 5, 6, 7 or 8 times a power of two above 64 B.
 ORCHARD_FN constexpr std::uint32_t class_bytes(std::uint32_t c) {
     return c < 4 ? (c + 1) * 16 : (5 + (c & 3)) << (c / 4 + 3);
 }
 
-/// Returns the pages in a slab of class `c`: 131,072 down to 4.
+/// Returns the pages in a slab of class `c`: 131,072 down to 4. The bytes behind the last page are not used: 32 B of a
+/// slab of 26,214 pages of 80 B.
 ORCHARD_FN constexpr std::uint32_t class_pages(std::uint32_t c) {
     return static_cast<std::uint32_t>(segment_bytes) / class_bytes(c);
 }
 
-/// Returns the 64-bit words of the bitmap of a slab of class `c`: 2,048 down to 1.
+/// Returns the 64-bit words of the bitmap of a slab of class `c`: 2,048 down to 1. The last one may be used in part.
 ORCHARD_FN constexpr std::uint32_t class_words(std::uint32_t c) { return (class_pages(c) + 63) / 64; }
 
-/// Returns the bits of word `word`, of a slab of class `c`, that belong to pages.
+/// Returns the bits of word `word` < `class_words(c)`, of a slab of class `c`, that belong to pages: all, except in the
+/// last word. Only these bits may ever be set.
 ORCHARD_FN constexpr std::uint64_t class_word_mask(std::uint32_t c, std::uint32_t word) {
     const std::uint32_t left = class_pages(c) - word * 64;
     return left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
@@ -66,8 +75,9 @@ ORCHARD_FN constexpr std::uint64_t class_word_mask(std::uint32_t c, std::uint32_
 /// The arrangement of the pages of a class in a slab, for paths that cannot afford a division.
 ///
 /// A page has `factor` << `shift` bytes with 5 <= `factor` <= 8, so a division by its size is a shift and one
-/// multiplication.
+/// multiplication. A GPU has no instruction for an integer division.
 struct class_shape {
+    /// The factor of the pages whose size is a power of two.
     static constexpr std::uint32_t max_factor = 8;
 
     std::uint32_t factor;
@@ -75,18 +85,21 @@ struct class_shape {
     std::uint32_t reciprocal;  ///< 2^32 / factor, rounded up
 
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t bytes() const { return factor << shift; }
-    /// Returns `n` / `factor`, for n < 2^28.
+    /// Returns `n` / `factor`, for n < 2^28. The reciprocal exceeds 2^32 / factor by less than 1, so that the product
+    /// exceeds n / factor * 2^32 by less than n. The quotient is right as long as this is less than 2^32 / factor.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t divide(std::uint32_t n) const {
         return static_cast<std::uint32_t>(std::uint64_t{n} * reciprocal >> 32);
     }
-    /// Returns the page in which byte `offset` of a slab lies.
+    /// Returns the page in which byte `offset` of a slab lies. `offset` <= `segment_bytes`.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t page_at(std::uint32_t offset) const {
         return divide(offset >> shift);
     }
+    /// Returns the pages of a slab: the number of whole pages before the slab's end.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t pages() const {
         return page_at(static_cast<std::uint32_t>(segment_bytes));
     }
-    /// Returns a k with 2^k >= `pages()` and 2^k <= 2 * `pages()`.
+    /// Returns a k with 2^k >= `pages()` and 2^k <= 2 * `pages()`. Pages of factor 8 fill the slab in a power of two;
+    /// those of factor 5 to 7 are smaller, so that a slab has up to 8 / 5 as many of them.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_pages() const {
         return (factor == max_factor ? log_least_pages() : log_least_pages() + 1);
     }
@@ -96,7 +109,8 @@ struct class_shape {
     }
 };
 
-/// Returns the shape of class `c` < `class_count`.
+/// Returns the shape of class `c` < `class_count`. The four smallest classes are 8 << 1, 8 << 2, 6 << 3 and 8 << 3
+/// bytes, so that they have factors from 5 to 8, too.
 ORCHARD_FN constexpr class_shape shape_of(std::uint32_t c) {
     class_shape s{5 + (c & 3), c / 4 + 3, 0};
     if (c < 4) {
@@ -106,7 +120,8 @@ ORCHARD_FN constexpr class_shape shape_of(std::uint32_t c) {
     return s;
 }
 
-/// Returns the factor for `find_page_at`: 2^32 / (16-byte units of a page), rounded up, less 1.
+/// Returns the factor for `find_page_at`: 2^32 / (16-byte units of a page), rounded up, less 1. It is stored in a
+/// slab's descriptor, so that `free` reads one word to turn an address into a page.
 ORCHARD_FN constexpr std::uint32_t page_reciprocal(std::uint32_t c) {
     const std::uint64_t units = class_bytes(c) / 16;
     return static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + units - 1) / units - 1);
@@ -117,9 +132,19 @@ struct page_at_offset {
     std::uint32_t page;
     bool exact;  ///< true if the page begins there; false if it begins before
 };
-/// Returns the page at byte `offset` of a slab, by one multiplication.
+/// Returns the page at byte `offset` of a slab, and whether it begins there, by one multiplication. `free` needs both:
+/// the page to clear its bit, and the beginning to refuse a pointer into the middle of a block.
+///
 /// @param reciprocal  of the slab's class. With n = offset / 16 and d units in a page, (n + 1) * reciprocal is
 ///     floor(n / d) * 2^32 plus a rest. The rest is at most `reciprocal` if d divides n, and otherwise more.
+///
+/// The reason: let q = n / d rounded down, and r the remainder. d * reciprocal is less than 2^32 by some e,
+/// 1 <= e <= d. The product is therefore q * 2^32 plus (r + 1) * reciprocal - q * e. A slab of at most 2^17 units makes
+/// q * e less than `reciprocal` for pages of up to 512 KiB, so that the rest lies in [0, reciprocal] exactly for r = 0.
+///
+///     pages of 80 B: d = 5, reciprocal = 858,993,459
+///     offset 160: n = 10, the product is 2 * 2^32 +   858,993,457: page 2, which begins there
+///     offset 176: n = 11, the product is 2 * 2^32 + 1,717,986,916: page 2, which begins before
 ORCHARD_FN constexpr page_at_offset find_page_at(std::uint32_t offset, std::uint32_t reciprocal) {
     const std::uint64_t product = std::uint64_t{offset / 16 + 1} * reciprocal;
     return {static_cast<std::uint32_t>(product >> 32),

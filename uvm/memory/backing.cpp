@@ -7,6 +7,7 @@
 
 namespace orchard {
 
+// The defaults of backings that keep all memory, and in which no memory moves.
 absl::Status backing::decommit(segment_run run) {
     return absl::FailedPreconditionError(
         absl::StrFormat("cannot decommit segments [%d, +%d): this backing cannot take memory back",

@@ -2,7 +2,13 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The sources of a heap's memory.
+/// The sources of a heap's memory. docs/backings.md compares them.
+///
+///                   memory of the super chunk                               commit, decommit
+///     elastic       addresses; physical memory mapped extent by extent      map and unmap
+///     fixed         one cudaMalloc, or memory of the caller                 nothing to do
+///     managed       one cudaMallocManaged                                   move to the GPU, discard the contents
+///     emulated      one mmap of the host                                    make accessible, inaccessible
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +25,8 @@
 
 namespace orchard {
 
-/// The result of a commit.
+/// The result of a commit. The reason is not part of the status, because the growth thread hands it on to requests as a
+/// `failure_reason`, while the status is text for the user.
 struct [[nodiscard]] commit_outcome {
     absl::Status status;
     memory_tier tier = memory_tier::device;     ///< if it succeeded: the tier of the memory
@@ -28,7 +35,8 @@ struct [[nodiscard]] commit_outcome {
     [[nodiscard]] bool ok() const { return status.ok(); }
 };
 
-/// The memory that a backing has taken from the machine, and its limits.
+/// The memory that a backing has taken from the machine, and its limits. The numbers are read one by one while other
+/// threads commit, so that they need not be of the same moment.
 struct memory_use {
     std::uint64_t device_bytes = 0;  ///< committed bytes of the device's memory
     std::uint64_t host_bytes = 0;    ///< committed bytes of the spill tier
@@ -37,10 +45,13 @@ struct memory_use {
     std::uint64_t host_budget = 0;
 };
 
-/// Owns one super chunk and its metadata. Its destruction releases all memory that it handed out.
+/// Owns one super chunk and its metadata. Its destruction releases all memory that it handed out, so that it comes
+/// after the end of every thread and kernel that uses the heap.
 ///
 /// Threads: one thread (after creation the growth thread) calls `commit`, `decommit` and `commit_metadata`. Any thread
-/// may call `use` at any time. Any thread may call each other function, one at a time.
+/// may call `use` at any time, and `read` and `write` also while others do: the thread that reports failures and
+/// threads that allocate on the host call them beside the application's thread. Any thread may call each other
+/// function, one at a time.
 class backing {
 public:
     backing() = default;
@@ -55,12 +66,16 @@ public:
     /// Returns the number n of segments that are committed from the start: [0, n).
     [[nodiscard]] virtual std::uint32_t committed_at_start() const = 0;
 
-    /// Commits physical memory for a run of segments. May be slow. Errors: the system's own text, with the size.
+    /// Commits physical memory for a run of segments, none of which is committed. May be slow, and may be held up by
+    /// other CUDA calls of the process (`growth::is_blocked`). Errors: the system's own text, with the size;
+    /// ResourceExhausted if memory is short, in which case a smaller run may succeed. Nothing is committed after an
+    /// error.
     virtual commit_outcome commit(segment_run run) = 0;
-    /// Returns true if `decommit` releases memory.
+    /// Returns true if `decommit` releases memory. Constant while the backing lives.
     [[nodiscard]] virtual bool can_decommit() const { return false; }
     /// Releases the physical memory of a run, which must be one that a single call committed; it must not be in use.
-    /// May be slow. Errors: FailedPrecondition if no single call committed this run, or if the backing cannot decommit.
+    /// The addresses remain the backing's, and may be committed again. May be slow. Errors: FailedPrecondition if no
+    /// single call committed this run, or if the backing cannot decommit; the run is still committed after an error.
     virtual absl::Status decommit(segment_run run);
     /// Returns true if unused memory should be decommitted at once, because the driver would otherwise move its
     /// contents for nothing. Extents are single segments then.
@@ -70,34 +85,46 @@ public:
     virtual absl::Status prefetch(void* at, std::size_t bytes, memory_tier to);
 
     /// Returns the free bytes of the device's memory, which all processes share; the largest number if that is not
-    /// known. Called by the thread that commits. Cost: a call of the driver, about 50 us.
+    /// known. Called by the thread that commits, which takes no more than a part of it ahead of demand. Cost: a call of
+    /// the driver, about 50 us.
     virtual std::uint64_t free_device_bytes() { return ~std::uint64_t{0}; }
     /// Returns the memory taken from the machine. Any thread, at any time.
     [[nodiscard]] virtual memory_use use() const = 0;
     /// Returns the known problems on this machine: one line each, with the remedy.
     [[nodiscard]] virtual std::vector<std::string> warnings() const { return {}; }
 
-    /// Returns device memory for metadata: zero-filled, aligned to 256 B. Errors: ResourceExhausted with the size.
+    /// Returns device memory for metadata: zero-filled, aligned to 256 B; freed with the backing. Called while a heap
+    /// is being created, since clearing may have to wait for running kernels. Errors: ResourceExhausted with the size.
     virtual absl::StatusOr<void*> allocate_metadata(std::size_t bytes) = 0;
     /// Returns addresses for metadata of which a part suffices for long: as `allocate_metadata`, but no access is
-    /// allowed before `commit_metadata`. After it the content is arbitrary unless `zeroes_all`.
+    /// allowed before `commit_metadata`. After it the content is arbitrary unless `zeroes_all`: to clear it would take
+    /// a copy or a kernel, which could wait for the very kernel that waits for the memory. The default, for backings
+    /// that commit everything at once, allocates it.
     virtual absl::StatusOr<void*> reserve_metadata(std::size_t bytes) { return allocate_metadata(bytes); }
+    /// Returns true if metadata from `reserve_metadata` is zero once it is committed. If not, the device clears a part
+    /// of it before the first use (`heap_view::clears_metadata`).
     [[nodiscard]] virtual bool zeroes_all() const { return true; }
-    /// Returns true if the metadata at a reserved address is committed.
+    /// Returns true if the metadata at a reserved address is committed. The host asks before it copies metadata of
+    /// segments that may never have been committed. Any thread.
     [[nodiscard]] virtual bool has_metadata(const void* /*at*/) { return true; }
-    /// Commits the reserved bytes [at, at + bytes), except those that are already committed. They remain committed.
-    /// `read` returns zeros for memory that is not committed.
+    /// Commits the reserved bytes [at, at + bytes), except those that are already committed. They remain committed,
+    /// also after the decommit of the segments that they describe: device threads may still read the metadata of a
+    /// segment that they have lost. `read` returns zeros for memory that is not committed.
     virtual absl::Status commit_metadata(void* /*at*/, std::size_t /*bytes*/) { return absl::OkStatus(); }
-    /// Returns memory that host and device read and write while kernels run: zero-filled, aligned to 4 KiB.
+    /// Returns memory that host and device read and write while kernels run: zero-filled, aligned to 4 KiB; freed with
+    /// the backing. The mailbox's rings and the records of failures lie there.
     virtual absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) = 0;
 
-    /// Returns the stream (a `cudaStream_t`) for work that must not wait for the application's; null on the emulated
-    /// device.
+    /// Returns the stream (a `cudaStream_t`) for work that must not wait for the application's, such as the kernels of
+    /// `heap::trim`; null on the emulated device.
     [[nodiscard]] virtual void* stream() const = 0;
 
-    /// Copies from device memory while kernels may run. Cost on CUDA: a copy on a stream of the backing's own.
+    /// Copies from device memory while kernels may run. Returns when the bytes are there. The words of a copy are those
+    /// of some time between call and return, each by itself: kernels may change them meanwhile. Cost on CUDA: a copy on
+    /// a stream of the backing's own.
     virtual absl::Status read(void* to, const void* from, std::size_t bytes) = 0;
-    /// Writes up to 4 KiB to device memory while kernels may run.
+    /// Writes up to 1 MiB to device memory while kernels may run (on CUDA `cuda_memory::staging_bytes`). Returns when
+    /// the bytes are there, so that of two calls, the first one's bytes are visible first.
     virtual absl::Status write(void* to, const void* from, std::size_t bytes) = 0;
 };
 

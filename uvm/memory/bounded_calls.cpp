@@ -22,6 +22,8 @@ bounded_calls::~bounded_calls() {
     thread_.join();
 }
 
+// A call that has been handed over is made even if the object is ending: `ends_` counts only while there is none. The
+// mutex is not held during the call, so that `is_idle` and `run` of others return at once.
 void bounded_calls::serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -44,6 +46,8 @@ absl::Status bounded_calls::still_busy(const std::string& what) const {
                         absl::FormatDuration(patience_), remedy_));
 }
 
+// The result is stored before `call_` becomes empty, both with the mutex held. A call that ends after its deadline
+// stores a result, too; the next call overwrites it before its own `run` returns.
 absl::Status bounded_calls::run(const std::string& what, call made) {
     std::unique_lock lock(mutex_);
     if (call_ != nullptr) {
@@ -51,10 +55,12 @@ absl::Status bounded_calls::run(const std::string& what, call made) {
     }
     call_ = std::move(made);
     changed_.notify_all();
+    // The wait releases the mutex, so that the thread can take the call, and takes it again at the end.
     if (!changed_.wait_for(lock, absl::ToChronoNanoseconds(patience_), [this] { return call_ == nullptr; })) {
         return absl::DeadlineExceededError(
             absl::StrFormat("%s did not end within %s; %s", what, absl::FormatDuration(patience_), remedy_));
     }
+    // Leaves OK behind, so that no text of an old error is kept.
     return std::exchange(result_, absl::OkStatus());
 }
 

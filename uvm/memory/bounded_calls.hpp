@@ -16,7 +16,11 @@
 namespace orchard::detail {
 
 /// Owns one thread that makes the calls. A deadline for the stream alone would not suffice: a CUDA call that only
-/// queues work can also block, if another thread is in a call that waits for a kernel.
+/// queues work can also block, if another thread is in a call that waits for a kernel. A thread that blocks in CUDA
+/// cannot be interrupted, so that the caller must be another thread.
+///
+///     `call_`    empty --run--> set: the thread makes the call --the call ends--> empty, and `result_` set
+///     `run`      waits for that, at most for `patience`; then returns DeadlineExceeded while the call goes on
 ///
 /// Threads: one thread at a time calls `run` and `check_idle`, any thread calls `is_idle`. Cost of a call: two switches
 /// of threads.
@@ -27,7 +31,7 @@ public:
     /// @param patience  the time that `run` waits, at most a day
     /// @param remedy    advice to the user, for the text of DeadlineExceeded
     bounded_calls(absl::Duration patience, std::string remedy);
-    /// Waits until the current call has ended.
+    /// Waits until the current call has ended, for however long that takes: its memory may be freed afterwards.
     ~bounded_calls();
     bounded_calls(const bounded_calls&) = delete;
     bounded_calls& operator=(const bounded_calls&) = delete;
@@ -38,20 +42,25 @@ public:
     absl::Status run(const std::string& what, call made);
     /// Returns OK if `run` would make a call now, otherwise the error that it would return.
     [[nodiscard]] absl::Status check_idle(const std::string& what) const;
-    /// Returns false while a call that exceeded its deadline is still running.
+    /// Returns false while a call is under way; outside `run`, that is one which exceeded its deadline. Makes no CUDA
+    /// call.
     [[nodiscard]] bool is_idle() const;
 
 private:
+    /// The thread's loop: makes the calls, one after the other, until the destructor.
     void serve();
+    /// Returns the error for a call that was not begun, since an earlier one has not ended.
     [[nodiscard]] absl::Status still_busy(const std::string& what) const;
 
     absl::Duration patience_;
     std::string remedy_;
+    // `mutex_` protects `call_`, `result_` and `ends_`; `changed_` tells of each change of `call_` and `ends_`.
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     call call_;  ///< the call that waits for the thread or runs; empty: none
     absl::Status result_;
     bool ends_ = false;
+    // Started last, when all that it uses exists.
     std::thread thread_;
 };
 

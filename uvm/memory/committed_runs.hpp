@@ -2,7 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The committed runs of a super chunk; each is the run of one commit call.
+/// The committed runs of a super chunk; each is the run of one commit call. A backing checks its caller with it: a
+/// commit of memory that is committed, or a decommit of another run than was committed, is an error and not a
+/// corruption.
 
 #include <cstdint>
 #include <iterator>
@@ -16,13 +18,17 @@
 
 namespace orchard::detail {
 
-/// Disjoint runs, each with a `Record` of its commit.
+/// Disjoint runs, each with a `Record` of its commit: whatever the backing needs to undo it. Not thread-safe: the
+/// thread that commits uses it, and the destructor of the backing. Cost of each function: logarithmic in the number of
+/// runs.
 template <class Record>
 class committed_runs {
 public:
+    /// Creates an empty set for a super chunk of `segments` segments.
     explicit committed_runs(std::uint32_t segments) : segments_{segments} {}
 
-    /// Checks that `run` may be committed. Errors: OutOfRange; FailedPrecondition if a part is already committed.
+    /// Returns OK if `run` may be committed. Errors: OutOfRange for an empty run or one that is not inside the super
+    /// chunk; FailedPrecondition if a part is already committed, with the run that has it.
     [[nodiscard]] absl::Status check_free(segment_run run) const {
         const std::uint32_t first = to_underlying(run.first);
         if (run.count == 0 || std::uint64_t{first} + run.count > segments_) {
@@ -41,11 +47,13 @@ public:
                                                  first, run.count, other, kept.count));
     }
 
+    /// Adds a run, for which `check_free` has returned OK.
     void add(segment_run run, Record record) {
         runs_.emplace(to_underlying(run.first), entry{run.count, std::move(record)});
     }
 
-    /// Returns the record of exactly this run. Errors: FailedPrecondition if no single commit had these segments.
+    /// Returns the record of exactly this run. Errors: FailedPrecondition if no single commit had these segments, even
+    /// if all of them are committed.
     [[nodiscard]] absl::StatusOr<Record> find(segment_run run) const {
         const auto found = runs_.find(to_underlying(run.first));
         if (found == runs_.end() || found->second.count != run.count) {
@@ -56,8 +64,10 @@ public:
         return found->second.record;
     }
 
+    /// Removes a run, for which `find` has returned a record.
     void remove(segment_run run) { runs_.erase(to_underlying(run.first)); }
 
+    /// Calls `f(record)` for each run, in the order of addresses.
     template <class F>
     void for_each(F&& f) const {
         for (const auto& [first, kept] : runs_) {

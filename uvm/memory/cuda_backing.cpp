@@ -11,10 +11,14 @@
 namespace orchard {
 namespace {
 
+/// The fixed backing on a GPU: one `cudaMalloc`, all of it committed from the start. It needs nothing of the driver but
+/// the runtime's oldest calls, so that it works where virtual memory cannot be mapped. Its end waits for running
+/// kernels, as `cudaFree` does.
 class cuda_backing final : public backing {
 public:
     explicit cuda_backing(std::uint32_t segments) : segments_{segments} {}
 
+    /// Allocates the memory; call it first. Errors: those of `make_cuda_backing`.
     absl::Status initialize() {
         if (auto s = memory_.initialize(); !s.ok()) {
             return s;
@@ -24,6 +28,7 @@ public:
             return staging.status();
         }
         memory_.set_staging(*staging);
+        // One segment more, so that the first byte can be aligned to a segment: `cudaMalloc` promises only 256 bytes.
         const std::uint64_t bytes = (std::uint64_t{segments_} + 1) << segment_shift;
         auto memory = memory_.allocate(bytes, "the super chunk");
         if (!memory.ok()) {
@@ -37,6 +42,7 @@ public:
     [[nodiscard]] char* base() const override { return base_; }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
+    // Never called: no segment is uncommitted.
     commit_outcome commit(segment_run) override { return {}; }
     [[nodiscard]] memory_use use() const override {
         memory_use now;

@@ -17,7 +17,8 @@
 
 namespace orchard::detail {
 
-/// The driver's calls, looked up at run time, so that the program starts without a driver.
+/// The driver's calls, looked up at run time, so that the program starts without a driver. Only the runtime is linked;
+/// it finds the driver's functions by name. `find_all` must succeed before any of them is called.
 struct driver_calls {
     decltype(cuDeviceGet)* device_get = nullptr;
     decltype(cuDeviceGetAttribute)* attribute = nullptr;
@@ -32,6 +33,8 @@ struct driver_calls {
     decltype(cuMemUnmap)* unmap = nullptr;
     decltype(cuMemSetAccess)* set_access = nullptr;
 
+    /// Sets `call` to the driver's function of this name, in the version whose signature the type has. Returns
+    /// FailedPrecondition, and sets null, if this driver has no such function.
     template <class Function>
     static absl::Status find(const char* name, Function*& call) {
         constexpr unsigned version = 12000;  // the signatures since CUDA 12.0
@@ -43,6 +46,7 @@ struct driver_calls {
                                : absl::FailedPreconditionError(absl::StrFormat("the CUDA driver has no %s", name));
     }
 
+    /// Looks up all functions. Returns the error of the first one that is missing.
     absl::Status find_all() {
         absl::Status status;  // error of the first call that is missing
         status.Update(find("cuDeviceGet", device_get));
@@ -76,6 +80,7 @@ struct driver_calls {
         return result == CUDA_ERROR_OUT_OF_MEMORY ? absl::ResourceExhaustedError(message)
                                                   : absl::InternalError(message);
     }
+    /// The same, with the size in the text. The text is made only if there is an error.
     [[nodiscard]] absl::Status check(CUresult result, const char* call, std::size_t bytes) const {
         return result == CUDA_SUCCESS ? absl::OkStatus()
                                       : check(result, absl::StrFormat("%s of %d bytes", call, bytes));

@@ -24,14 +24,33 @@
 namespace orchard {
 namespace {
 
+// Returns an address as the driver's calls take it. Host and device share one range of addresses.
 CUdeviceptr as_device(const char* at) { return reinterpret_cast<CUdeviceptr>(at); }
 
+/// The driver of a heap on a GPU: CUDA's virtual-memory calls, and `cuda_memory` for streams and copies.
+///
+/// Every function makes the heap's GPU current for its calls and restores the caller's, since the thread may belong to
+/// the application. The calls of a growing heap are `create`, `map`, `set_access`, `unmap` and `destroy`; none of them
+/// uses a stream.
+///
+/// Two properties of a machine are found by trying (`initialize`), because attributes do not tell them:
+///
+///     has_host_tier_       the driver creates host memory that can be mapped into reserved addresses
+///     host_shares_tier_    and lets the host read and write such a mapping: mailbox and staging memory can lie there.
+///                          If not, they are from `cudaHostAlloc`, and `warnings` says what that means
+///
+/// Members are destroyed in reverse order, after the destructor's own steps: no copy is under way, and the pieces are
+/// released, before `memory_` ends.
 class cuda_driver final : public memory_driver {
 public:
+    // A late copy may still use the pieces, hence the order.
     ~cuda_driver() override {
         memory_.finish();
         pieces_.release();
     }
+    /// Finds the functions and properties of the machine, and allocates the staging memory. Call it first. Errors:
+    /// those of `make_cuda_driver`. After an error the object may only be given to `end_driver`, since a call may still
+    /// be under way.
     absl::Status initialize(absl::Duration patience);
 
     [[nodiscard]] std::size_t granularity() const override { return granularity_; }
@@ -52,6 +71,7 @@ public:
     absl::Status set_access(char* at, std::size_t bytes) override;
     absl::Status unmap(char* at, std::size_t bytes) override;
 
+    // No `cudaMalloc`: `cudaFree` would wait for running kernels when the heap ends.
     absl::StatusOr<void*> allocate(std::size_t bytes) override { return pieces_.take(memory_tier::device, bytes); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
         return host_shares_tier_ ? pieces_.take(memory_tier::host, bytes) : memory_.allocate_host_visible(bytes);
@@ -70,24 +90,29 @@ public:
     absl::Status write(void* to, const void* from, std::size_t n) override { return memory_.write(to, from, n); }
 
 private:
+    /// Returns where memory of a tier lies: on the GPU, or on the host's NUMA node next to it.
     [[nodiscard]] CUmemLocation location(memory_tier tier) const {
         CUmemLocation where{};
         where.type = tier == memory_tier::device ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
         where.id = tier == memory_tier::device ? memory_.device() : host_node_;
         return where;
     }
+    /// Returns the properties with which memory of a tier is created.
     [[nodiscard]] CUmemAllocationProp properties(memory_tier tier) const {
         CUmemAllocationProp result{};
         result.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         result.location = location(tier);
         return result;
     }
+    /// Lets the GPU (`device`) or the host (`host`) read and write mapped memory.
     [[nodiscard]] CUresult give_access(char* at, std::size_t bytes, memory_tier to) const {
+        // CUDA keeps the access of each location by itself: access for the host does not end that of the GPU.
         CUmemAccessDesc access{};
         access.location = location(to);
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         return calls_.set_access(as_device(at), bytes, &access, 1);
     }
+    // Steps of `initialize`, and the preparation of pieces; described at their definitions.
     absl::Status prepare(char* at, std::size_t bytes, memory_tier tier);
     absl::Status find_granularity(CUdevice device);
     [[nodiscard]] bool find_host_tier(CUdevice device, std::size_t* granularity);
@@ -99,7 +124,8 @@ private:
     bool host_shares_tier_ = false;  ///< the host may read and write memory of the host tier
     int host_node_ = 0;
 
-    // Protects the set of memory on the host, to which the host also gets access.
+    // Protects the handles of host memory, and the addresses at which it is mapped. `set_access` gets an address alone,
+    // and must know whether the memory there is the host's, to which the host gets access, too.
     std::mutex host_mutex_;
     std::set<memory_handle> host_memory_;
     std::set<char*> host_mapped_;
@@ -128,6 +154,8 @@ absl::Status cuda_driver::initialize(absl::Duration patience) {
     if (auto s = find_granularity(device); !s.ok()) {
         return s;
     }
+    // The staging memory is the first piece on the host. If the host cannot be given access to it, all memory that host
+    // and device share comes from `cudaHostAlloc` from now on.
     host_shares_tier_ = has_host_tier_;
     auto staging = allocate_host_visible(detail::cuda_memory::staging_bytes);
     if (!staging.ok() && host_shares_tier_) {
@@ -141,7 +169,8 @@ absl::Status cuda_driver::initialize(absl::Duration patience) {
     return absl::OkStatus();
 }
 
-/// Prepares memory for `allocate` and `allocate_host_visible`, which lives as long as this object.
+/// Prepares memory for `allocate` and `allocate_host_visible`, which lives as long as this object: clears it. Device
+/// memory is cleared on a stream, within the deadline. Host memory is cleared by this thread, which needs access first.
 absl::Status cuda_driver::prepare(char* at, std::size_t bytes, memory_tier tier) {
     if (tier == memory_tier::device) {
         return memory_.zero(at, bytes);
@@ -155,6 +184,8 @@ absl::Status cuda_driver::prepare(char* at, std::size_t bytes, memory_tier tier)
     return absl::OkStatus();
 }
 
+/// Finds the unit of sizes and addresses, and whether there is a host tier. Errors: FailedPrecondition if a segment is
+/// not a multiple of the unit of either tier; then no extent could be mapped exactly.
 absl::Status cuda_driver::find_granularity(CUdevice device) {
     const CUmemAllocationProp wanted = properties(memory_tier::device);
     if (auto s = calls_.check(calls_.granularity(&granularity_, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
@@ -164,6 +195,7 @@ absl::Status cuda_driver::find_granularity(CUdevice device) {
     }
     std::size_t on_host = 1;
     has_host_tier_ = find_host_tier(device, &on_host);
+    // Without a host tier, `on_host` is 1, which divides everything.
     for (const std::size_t each : {granularity_, on_host}) {
         if (each == 0 || segment_bytes % each != 0) {
             return absl::FailedPreconditionError(absl::StrFormat(
@@ -175,6 +207,8 @@ absl::Status cuda_driver::find_granularity(CUdevice device) {
     return absl::OkStatus();
 }
 
+/// Returns true if the driver creates host memory for mappings, and sets `*granularity` to its unit; finds the NUMA
+/// node next to the GPU. Creates and releases one unit.
 bool cuda_driver::find_host_tier(CUdevice device, std::size_t* granularity) {
     // Without NUMA the driver reports -1; node 0 then means all host memory (cuMemCreate's documentation).
     if (calls_.attribute(&host_node_, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS || host_node_ < 0) {
@@ -195,6 +229,7 @@ bool cuda_driver::find_host_tier(CUdevice device, std::size_t* granularity) {
     return true;
 }
 
+/// Addresses anywhere (no wish, no flags). Cost: 11 us for 1 TB (docs/limits.md).
 absl::StatusOr<char*> cuda_driver::reserve(std::size_t bytes, std::size_t alignment) {
     const detail::current_device here(memory_.device());
     CUdeviceptr at = 0;
@@ -205,6 +240,8 @@ absl::StatusOr<char*> cuda_driver::reserve(std::size_t bytes, std::size_t alignm
     return reinterpret_cast<char*>(at);
 }
 
+/// Out of memory is an expected result, after which the backing tries less memory or the other tier. The message
+/// therefore has the free bytes of the tier, which cost a second call only in this case.
 absl::StatusOr<memory_handle> cuda_driver::create(std::size_t bytes, memory_tier tier) {
     if (tier == memory_tier::host && !has_host_tier_) {
         return absl::FailedPreconditionError("this GPU's driver maps no host memory into reserved addresses");
@@ -232,6 +269,7 @@ absl::StatusOr<memory_handle> cuda_driver::create(std::size_t bytes, memory_tier
     return memory;
 }
 
+/// The driver frees the memory once it is not mapped any more.
 void cuda_driver::destroy(memory_handle memory, std::size_t) {
     const detail::current_device here(memory_.device());
     {
@@ -241,6 +279,7 @@ void cuda_driver::destroy(memory_handle memory, std::size_t) {
     calls_.release(static_cast<CUmemGenericAllocationHandle>(memory));
 }
 
+/// Maps the whole memory from its first byte on. Host memory is noted for `set_access`.
 absl::Status cuda_driver::map(char* at, std::size_t bytes, memory_handle memory) {
     const detail::current_device here(memory_.device());
     const CUresult result = calls_.map(as_device(at), bytes, 0, static_cast<CUmemGenericAllocationHandle>(memory), 0);
@@ -253,6 +292,7 @@ absl::Status cuda_driver::map(char* at, std::size_t bytes, memory_handle memory)
     return calls_.check(result, "cuMemMap", bytes);
 }
 
+/// Gives access to the GPU and, if the memory is the host's, to the host.
 absl::Status cuda_driver::set_access(char* at, std::size_t bytes) {
     const detail::current_device here(memory_.device());
     const CUresult result = give_access(at, bytes, memory_tier::device);
@@ -270,6 +310,7 @@ absl::Status cuda_driver::set_access(char* at, std::size_t bytes) {
     return absl::OkStatus();
 }
 
+/// Forgets the address only if the call has succeeded: after an error the memory is still mapped there.
 absl::Status cuda_driver::unmap(char* at, std::size_t bytes) {
     const detail::current_device here(memory_.device());
     const CUresult result = calls_.unmap(as_device(at), bytes);
@@ -282,6 +323,7 @@ absl::Status cuda_driver::unmap(char* at, std::size_t bytes) {
 
 }  // namespace
 
+// Documented in memory_driver.hpp, like the functions below.
 absl::StatusOr<memory_driver::amounts> cuda_device_memory() {
     std::size_t free_bytes = 0;
     std::size_t total = 0;
@@ -299,9 +341,11 @@ bool cuda_loads_kernels_eagerly() {
 }
 
 absl::StatusOr<std::unique_ptr<memory_driver>> make_cuda_driver(absl::Duration patience) {
+    // Heaps that ended while a copy was held up may have left memory behind, which this heap could use.
     detail::release_ended_drivers();
     auto result = std::make_unique<cuda_driver>();
     if (auto s = result->initialize(patience); !s.ok()) {
+        // Not destroyed here: if creating the streams exceeded the deadline, the destructor would wait for it.
         detail::end_driver(std::move(result));
         return s;
     }

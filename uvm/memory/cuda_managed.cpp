@@ -14,6 +14,8 @@ namespace {
 
 using detail::to_status;
 
+/// One `cudaMallocManaged`, and the operations by which the UVM driver moves it. The operations are queued on a stream
+/// of its own and waited for, so that memory has no owner while it is being moved.
 class cuda_managed_memory final : public managed_memory {
 public:
     /// Managed memory has no counterpart of the virtual-memory calls, so `cudaFree` waits for running kernels.
@@ -24,10 +26,13 @@ public:
         }
     }
 
+    /// Checks the GPU and takes the stream; call it first. Errors: those of `make_cuda_managed_memory`.
     absl::Status initialize() {
         if (auto s = to_status(cudaGetDevice(&device_), "cudaGetDevice"); !s.ok()) {
             return s;
         }
+        // Without concurrent access the host must not touch any managed memory while a kernel runs, and nothing moves
+        // on demand.
         for (const auto& [attribute, what] :
              {std::pair{cudaDevAttrManagedMemory, "has no managed memory"},
               std::pair{cudaDevAttrConcurrentManagedAccess, "and the host cannot use managed memory at one time"}}) {
@@ -65,6 +70,8 @@ public:
             return absl::OkStatus();
         }
         const detail::current_device here(device_);
+        // cpu_resident is two pieces of advice: the memory stays on the host, and the GPU maps it, so that no access
+        // faults.
         const bool on_host = what == managed_advice::cpu_resident;
         auto s = call_advise(at, bytes, cudaMemAdviseSetPreferredLocation, on_host);
         if (s.ok() && on_host) {
@@ -73,6 +80,7 @@ public:
         return s;
     }
 
+    // CUDA 13 names the destination by a location, earlier versions by the number of a device.
     absl::Status prefetch(char* at, std::size_t bytes, memory_tier to) override {
         const detail::current_device here(device_);
         const bool on_host = to == memory_tier::host;
@@ -85,6 +93,7 @@ public:
     }
 
 #if CUDART_VERSION >= 13000
+    // Discarding exists from CUDA 13 on. Before, contents are written back when the memory is evicted.
     [[nodiscard]] bool can_discard() const override { return true; }
     absl::Status discard(char* at, std::size_t bytes) override {
         const detail::current_device here(device_);
@@ -98,6 +107,7 @@ public:
 
 private:
 #if CUDART_VERSION >= 13000
+    /// Returns the host or the GPU as a location.
     [[nodiscard]] cudaMemLocation location(bool on_host) const {
         cudaMemLocation where{};
         where.type = on_host ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice;
@@ -105,6 +115,7 @@ private:
         return where;
     }
 #endif
+    /// Gives one piece of advice about [at, at + bytes).
     [[nodiscard]] absl::Status call_advise(char* at, std::size_t bytes, cudaMemoryAdvise what, bool on_host) const {
 #if CUDART_VERSION >= 13000
         return to_status(cudaMemAdvise(at, bytes, what, location(on_host)), "cudaMemAdvise");

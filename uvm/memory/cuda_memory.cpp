@@ -13,6 +13,7 @@
 namespace orchard::detail {
 namespace {
 
+/// The text of every DeadlineExceeded: the cause of the delay, and the remedy.
 constexpr const char* remedy =
     "a kernel is running, and a CUDA call of another thread that waits for it (cudaFree, cudaHostAlloc, ...), or the "
     "first launch of a kernel that was not loaded, holds up all other work on this GPU until it ends; create heaps "
@@ -28,11 +29,13 @@ absl::Status to_status(cudaError_t error, const char* call) {
         absl::StrFormat("CUDA: %s: %s: %s", call, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
+// The order matters: a late call may still write to the memory, so that it must end before the memory is freed.
 cuda_memory::~cuda_memory() {
     finish();
     if (device_memory_.empty() && host_memory_.empty()) {
         return;
     }
+    // Freed on the GPU that it was allocated on, whichever the calling thread uses.
     const current_device here(device_);
     for (void* p : device_memory_) {
         cudaFree(p);
@@ -47,6 +50,7 @@ absl::Status cuda_memory::initialize(absl::Duration patience) {
         return s;
     }
     calls_.emplace(patience, remedy);
+    // Creating a stream can be held up like work on one. The streams are taken on the thread that will use them.
     return calls_->run("creating the streams of a heap", [this] {
         auto s = to_status(cudaSetDevice(device_), "cudaSetDevice");  // for all later calls of this thread
         if (s.ok()) {
@@ -88,6 +92,7 @@ absl::StatusOr<void*> cuda_memory::allocate_zeroed(std::uint64_t bytes, const ch
     return memory;
 }
 
+/// The call uses device memory alone. The owner of that memory must not free it before `is_idle`.
 absl::Status cuda_memory::zero(void* at, std::size_t bytes) {
     const std::scoped_lock lock(calls_mutex_);
     return calls_->run(absl::StrFormat("clearing %d bytes of device memory", bytes), [this, at, bytes] {
@@ -103,6 +108,7 @@ absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
         !s.ok()) {
         return s;
     }
+    // Pinned memory is not cleared by CUDA, and a mailbox must be zero at first.
     std::memset(p, 0, bytes);
     const std::scoped_lock lock(owned_mutex_);
     host_memory_.push_back(p);
@@ -112,6 +118,7 @@ absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
 absl::Status cuda_memory::read(void* to, const void* from, std::size_t bytes) {
     const std::scoped_lock lock(calls_mutex_);
     for (std::size_t done = 0; done < bytes;) {
+        // The mutex is held for the whole read: the staging memory holds a part of it between the two copies.
         const std::size_t n = std::min(bytes - done, staging_bytes);
         if (auto s = copy(staging_, static_cast<const char*>(from) + done, n); !s.ok()) {
             return s;
@@ -122,6 +129,7 @@ absl::Status cuda_memory::read(void* to, const void* from, std::size_t bytes) {
     return absl::OkStatus();
 }
 
+/// Without the test for an idle thread, the `memcpy` could change bytes that a late copy is still reading.
 absl::Status cuda_memory::write(void* to, const void* from, std::size_t bytes) {
     if (bytes > staging_bytes) {
         return absl::InvalidArgumentError(
@@ -136,7 +144,8 @@ absl::Status cuda_memory::write(void* to, const void* from, std::size_t bytes) {
     return copy(to, staging_, bytes);
 }
 
-/// One of the two is the staging memory, so no memory of a caller is accessed after the deadline.
+/// One of the two is the staging memory, so no memory of a caller is accessed after the deadline. `cudaMemcpyDefault`:
+/// the addresses tell the direction, also for memory that was mapped by the driver's calls.
 absl::Status cuda_memory::copy(void* to, const void* from, std::size_t bytes) {
     return calls_->run(absl::StrFormat("a copy of %d bytes", bytes), [this, to, from, bytes] {
         auto s = to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copies_.get()), "cudaMemcpyAsync");

@@ -25,7 +25,7 @@ namespace orchard::detail {
 
 using simt::current_device;
 
-/// Returns an error with the runtime's own text.
+/// Returns OK for `cudaSuccess`; otherwise Internal with the call's name and the runtime's own text.
 absl::Status to_status(cudaError_t error, const char* call);
 
 /// Owns memory on one GPU and pinned host memory, and frees it on destruction. Any thread.
@@ -33,11 +33,18 @@ absl::Status to_status(cudaError_t error, const char* call);
 /// Work on any stream may have to wait for running kernels. This happens if another thread is in a call that waits for
 /// one of them (`cudaFree`, `cudaHostAlloc`), or if a kernel is launched that was not loaded. Therefore one thread does
 /// all stream work of this class, and callers wait for it until a deadline.
+///
+///     caller                                                  thread of `calls_`
+///     write: memcpy to the staging memory  ----run---->       copy on `copies_`: staging memory to device memory
+///            returns at the end, or at the deadline           waits for the stream
+///
+/// The staging memory makes this safe: after the deadline the caller's own memory is not read or written any more.
 class cuda_memory {
 public:
     /// The time for which `initialize`, `zero`, `read` and `write` wait.
     static constexpr absl::Duration default_patience = absl::Seconds(10);
-    /// Bytes of pinned memory through which `read` and `write` copy.
+    /// Bytes of pinned memory through which `read` and `write` copy. A copy of memory that is not pinned may wait for
+    /// running kernels.
     static constexpr std::size_t staging_bytes = 1 << 20;
 
     cuda_memory() = default;
@@ -47,43 +54,52 @@ public:
     cuda_memory(const cuda_memory&) = delete;
     cuda_memory& operator=(const cuda_memory&) = delete;
 
-    /// Initializes this object for the calling thread's current GPU; call it first. Errors: the runtime's own;
-    /// DeadlineExceeded, with the remedy, after `patience`, in which case `is_idle` is false.
+    /// Initializes this object for the calling thread's current GPU; call it first, and once. Takes two streams.
+    /// Errors: the runtime's own; DeadlineExceeded, with the remedy, after `patience`, in which case `is_idle` is
+    /// false.
     absl::Status initialize(absl::Duration patience = default_patience);
     /// Sets the memory for copies, which must outlive this object. Without it, `read` and `write` fail.
     void set_staging(void* memory) { staging_ = memory; }
 
-    /// Waits for a call that exceeded its deadline. Afterwards only the destructor may be called.
+    /// Waits for a call that exceeded its deadline, however long it takes. Afterwards only the destructor may be
+    /// called. The owner of memory that such a call may use calls it before it releases that memory.
     void finish() { calls_.reset(); }
 
     /// Returns false while a call that exceeded its deadline may still access memory.
     [[nodiscard]] bool is_idle() const { return !calls_ || calls_->is_idle(); }
+    /// Returns the number of the GPU.
     [[nodiscard]] int device() const { return device_; }
     /// Returns the stream for kernels, on which only the caller's own work runs.
     [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
-    /// Returns memory of one `cudaMalloc`. @param what purpose of the memory, for the error's text
+    /// Returns memory of one `cudaMalloc`, with arbitrary content. Errors: ResourceExhausted, with the free bytes; the
+    /// runtime's own. Not bounded by the deadline.
+    /// @param what  purpose of the memory, for the error's text
     absl::StatusOr<void*> allocate(std::uint64_t bytes, const char* what);
     /// Returns zero-filled memory of one `cudaMalloc`. Errors: those of `allocate` and `zero`.
     absl::StatusOr<void*> allocate_zeroed(std::uint64_t bytes, const char* what);
-    /// Returns pinned memory, zero-filled.
+    /// Returns pinned memory, zero-filled, which kernels of every GPU can access. Errors: the runtime's own.
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes);
 
     /// Fills device memory with zeros, and waits for it; only for the creation of a heap. Errors: the runtime's own;
     /// DeadlineExceeded, with the remedy. After that error the memory may be cleared at any time until `is_idle`, and
     /// until then all of these calls fail at once.
     absl::Status zero(void* at, std::size_t bytes);
-    /// Copy through pinned memory, so that neither waits for running kernels. Errors: those of `zero`. A `write` that
-    /// ended at its deadline may still take effect later. Cost: one copy for each MiB, and two switches of threads.
+    /// Copy through pinned memory, so that neither waits for running kernels unless another call holds up all streams.
+    /// Errors: those of `zero`; InvalidArgument for a `write` of more than `staging_bytes`. A `write` that ended at its
+    /// deadline may still take effect later. One copy at a time: threads wait for each other. Cost: one copy for each
+    /// MiB, and two switches of threads.
     absl::Status read(void* to, const void* from, std::size_t bytes);
     absl::Status write(void* to, const void* from, std::size_t bytes);
 
 private:
+    /// Makes one copy on `copies_` and waits for it, with `calls_mutex_` held.
     absl::Status copy(void* to, const void* from, std::size_t bytes);
 
     int device_ = 0;
     kept_stream stream_;  ///< for kernels
     kept_stream copies_;  ///< does not wait for kernels
+    // `owned_mutex_` protects the two lists; it is not held during a call of CUDA.
     std::mutex owned_mutex_;
     std::vector<void*> device_memory_;
     std::vector<void*> host_memory_;

@@ -15,6 +15,7 @@
 namespace orchard::detail {
 namespace {
 
+/// The unused streams of the process, by context. The mutex is held for the list alone, and for no call of CUDA.
 struct free_streams {
     std::mutex mutex;
     std::map<unsigned long long, std::vector<cudaStream_t>> of_context;

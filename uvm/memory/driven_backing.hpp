@@ -14,12 +14,17 @@
 
 namespace orchard::detail {
 
-/// A backing that uses a memory driver for metadata, mailbox and copies.
+/// A backing that uses a memory driver for metadata, mailbox and copies: elastic, managed and fixed memory of the
+/// caller. It says nothing about the memory of the super chunk, which each derived class gets in its own way.
 class driven_backing : public backing {
 public:
+    /// Owns the driver from here on.
     explicit driven_backing(std::unique_ptr<memory_driver> driver) : driver_{std::move(driver)} {}
+    /// Ends the driver, unless a derived class has already done so by `end`. If a copy that exceeded its deadline is
+    /// still under way, the driver lives on in a list of the process (`end_driver`).
     ~driven_backing() override { end_driver(std::move(driver_)); }
 
+    // Both count the bytes for the statistic `metadata_bytes`.
     absl::StatusOr<void*> allocate_metadata(std::size_t bytes) override {
         return metadata_use_.add(driver_->allocate(bytes), bytes);
     }
@@ -44,8 +49,9 @@ public:
 protected:
     [[nodiscard]] memory_driver& driver() const { return *driver_; }
     /// For destructors: calls `release` with the driver and destroys the driver, once no call accesses its memory.
+    /// `release` may run after this object has ended, so that it must own all that it needs.
     void end(driver_release release) { end_driver(std::move(driver_), std::move(release)); }
-    /// Bytes of metadata, counted.
+    /// Bytes of metadata, counted. A derived class adds what it commits itself.
     metadata_count metadata_use_;
 
 private:

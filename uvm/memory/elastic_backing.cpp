@@ -17,6 +17,19 @@
 namespace orchard {
 namespace {
 
+/// Addresses that are reserved once, and memory that is mapped into them extent by extent, on the device first and then
+/// on the host. docs/backings.md has the behaviour as a user sees it.
+///
+/// A commit takes the first tier whose budget has room for the run: creates memory, maps it, makes it accessible,
+/// records the run. If the device has no memory although its budget has room:
+///
+///     the host could take the run, > 1 segment    ResourceExhausted: the growth thread halves the run and tries again,
+///                                                 since the device may have a smaller piece
+///     the host could take the run of 1 segment    the device is short: this run and the next ones go to the host
+///     the host could not take it                  ResourceExhausted, with the numbers (`spent`)
+///
+/// Threads: see `backing`. The runs and `device_is_short_` belong to the growth thread; the counts are atomic; the
+/// record of the metadata has a mutex, since the host reads metadata while the growth thread commits more.
 class elastic_backing final : public detail::driven_backing {
 public:
     elastic_backing(std::unique_ptr<memory_driver> driver, const elastic_shape& shape, char* base)
@@ -43,6 +56,7 @@ public:
     absl::StatusOr<void*> reserve_metadata(std::size_t bytes) override;
     [[nodiscard]] bool zeroes_all() const override { return false; }
     absl::Status commit_metadata(void* at, std::size_t bytes) override;
+    // Metadata outside every range is from `allocate_metadata` and always there.
     [[nodiscard]] bool has_metadata(const void* at) override {
         const std::scoped_lock lock(metadata_mutex_);
         const auto* p = static_cast<const char*>(at);
@@ -67,16 +81,19 @@ private:
         std::vector<bool> present;
     };
 
+    /// Returns where the memory of a run is to be mapped; without memory and tier yet.
     [[nodiscard]] piece piece_for(segment_run run) const {
         return {base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift),
                 std::size_t{run.count} << segment_shift};
     }
+    // The steps of a commit, described at their definitions.
     [[nodiscard]] bool allows(memory_tier tier, std::uint64_t bytes) const;
     [[nodiscard]] commit_outcome spent(std::uint64_t bytes, const absl::Status& refusal);
     [[nodiscard]] absl::Status join(const piece& p);
     static absl::Status take_back(memory_driver& driver, const piece& p);
     absl::Status commit_granules(metadata_range& range, std::size_t first, std::size_t count);
     [[nodiscard]] metadata_range* range_of(const char* at, std::size_t bytes);
+    /// Returns the count of committed bytes of a tier.
     std::atomic<std::uint64_t>& committed(memory_tier tier) {
         return tier == memory_tier::device ? device_bytes_ : host_bytes_;
     }
@@ -85,7 +102,7 @@ private:
     std::uint32_t segments_;
     char* base_;
     detail::committed_runs<piece> runs_;
-    bool device_is_short_ = false;  ///< the device could not provide even one segment, although the budget allows it
+    bool device_is_short_ = false;  ///< the device could not provide one segment, although the budget allows it
 
     // One thread may reserve while another commits.
     std::mutex metadata_mutex_;
@@ -97,6 +114,8 @@ private:
     std::atomic<std::uint64_t> host_bytes_{0};
 };
 
+// Collects all that must be undone, and hands it to the driver together with its end: unmapping and releasing memory
+// wait for no kernel, so that this heap can end beside kernels of another one.
 elastic_backing::~elastic_backing() {
     std::vector<piece> mapped = std::move(metadata_pieces_);
     runs_.for_each([&](const piece& p) { mapped.push_back(p); });
@@ -116,6 +135,7 @@ elastic_backing::~elastic_backing() {
     });
 }
 
+// Relaxed: each number by itself is right, and no other access depends on them.
 memory_use elastic_backing::use() const {
     memory_use now;
     now.device_bytes = device_bytes_.load(std::memory_order_relaxed);
@@ -126,12 +146,16 @@ memory_use elastic_backing::use() const {
     return now;
 }
 
+/// Returns true if the budget of a tier has room for `bytes` more, and the tier exists. No lock: only the growth
+/// thread, which asks, raises the counts.
 bool elastic_backing::allows(memory_tier tier, std::uint64_t bytes) const {
     const memory_use now = use();
     return tier == memory_tier::device ? now.device_bytes + bytes <= now.device_budget
                                        : driver().has_host_tier() && now.host_bytes + bytes <= now.host_budget;
 }
 
+/// Returns the outcome of a commit for which no tier has memory, with all numbers in the text. `refusal` is the
+/// driver's last error for lack of memory; OK if only the budgets were in the way.
 commit_outcome elastic_backing::spent(std::uint64_t bytes, const absl::Status& refusal) {
     const memory_use now = use();
     std::string text = absl::StrFormat(
@@ -161,12 +185,14 @@ absl::Status elastic_backing::join(const piece& p) {
         if (status.ok()) {
             return status;
         }
+        // The memory could not be made accessible, so that no kernel has seen it.
         (void)driver().unmap(p.at, p.bytes);  // the first error is the one to report
     }
     driver().destroy(p.memory, p.bytes);
     return status;
 }
 
+/// Unmaps and destroys a piece. Memory that cannot be unmapped is not destroyed: it is still in use by the mapping.
 absl::Status elastic_backing::take_back(memory_driver& driver, const piece& p) {
     if (auto s = driver.unmap(p.at, p.bytes); !s.ok()) {
         return s;
@@ -175,6 +201,8 @@ absl::Status elastic_backing::take_back(memory_driver& driver, const piece& p) {
     return absl::OkStatus();
 }
 
+/// See the drawing above. The device is skipped while it is known to be short, since each attempt costs a call of the
+/// driver. It is tried again after a decommit on the device, or after a commit that neither tier could serve.
 commit_outcome elastic_backing::commit(segment_run run) {
     if (auto s = runs_.check_free(run); !s.ok()) {
         return {s, memory_tier::device, failure_reason::commit_failed};
@@ -182,6 +210,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
     piece p = piece_for(run);
     absl::Status refusal;
     for (const memory_tier tier : {memory_tier::device, memory_tier::host}) {
+        // True if the host could take this run instead of the device.
         const bool spills = tier == memory_tier::device && allows(memory_tier::host, p.bytes);
         if (!allows(tier, p.bytes) || (spills && device_is_short_)) {
             continue;
@@ -213,6 +242,8 @@ commit_outcome elastic_backing::commit(segment_run run) {
     return spent(p.bytes, refusal);
 }
 
+/// Unmaps first: the record and the count change only once the memory is gone, so that a failed decommit changes
+/// nothing.
 absl::Status elastic_backing::decommit(segment_run run) {
     const auto p = runs_.find(run);
     if (!p.ok()) {
@@ -227,6 +258,8 @@ absl::Status elastic_backing::decommit(segment_run run) {
     return absl::OkStatus();
 }
 
+/// Reserves addresses in whole granules, at least one, and notes that none of them has memory. Called by the thread
+/// that creates the heap.
 absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes) {
     const std::size_t granule = driver().granularity();
     const std::size_t granules = std::max<std::size_t>(1, bytes / granule + (bytes % granule != 0 ? 1 : 0));
@@ -239,7 +272,8 @@ absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes) {
     return *at;
 }
 
-/// Returns the range of metadata that contains all of [at, at + bytes); null if there is none.
+/// Returns the range of metadata that contains all of [at, at + bytes); null if there is none. The caller holds the
+/// mutex. Cost: a walk over the ranges, one for each array of metadata.
 elastic_backing::metadata_range* elastic_backing::range_of(const char* at, std::size_t bytes) {
     const auto found = std::find_if(metadata_.begin(), metadata_.end(), [&](const metadata_range& r) {
         return at >= r.at && at <= r.at + r.bytes && bytes <= static_cast<std::size_t>(r.at + r.bytes - at);
@@ -247,7 +281,9 @@ elastic_backing::metadata_range* elastic_backing::range_of(const char* at, std::
     return found != metadata_.end() ? &*found : nullptr;
 }
 
-/// Metadata that was never committed reads as zero, so that a reader of all metadata need not know which part exists.
+/// Copies a reserved range of metadata granule by granule, and any other memory in one piece. Metadata that was never
+/// committed reads as zero, so that a reader of all metadata need not know which part exists. The mutex is held only
+/// for the look-up, not for the copy: memory that is present remains so.
 absl::Status elastic_backing::read(void* to, const void* from, std::size_t bytes) {
     const std::size_t granule = driver().granularity();
     while (bytes != 0) {
@@ -273,8 +309,11 @@ absl::Status elastic_backing::read(void* to, const void* from, std::size_t bytes
     return absl::OkStatus();
 }
 
-// Only this thread changes `present`, so it may read it without the lock. It does not hold the lock while the driver
-// works, so that other threads do not wait.
+// Commits the granules that have no memory yet, each sequence of them in one piece. Only this thread changes `present`,
+// so it may read it without the lock. It does not hold the lock while the driver works, so that other threads do not
+// wait. The pointer to the range stays valid, since the deque's elements do not move.
+//
+//     granules   present   .   .   present   .          [1, 3) and then [4, 5) are committed
 absl::Status elastic_backing::commit_metadata(void* at, std::size_t bytes) {
     char* first = static_cast<char*>(at);
     metadata_range* range = nullptr;
@@ -304,6 +343,8 @@ absl::Status elastic_backing::commit_metadata(void* at, std::size_t bytes) {
     return absl::OkStatus();
 }
 
+/// Commits `count` granules of a range from `first` on, always on the device and outside the budgets. `present` is set
+/// last: `read` then never touches memory that is not accessible yet.
 absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t first, std::size_t count) {
     const std::size_t granule = driver().granularity();
     piece p{range.at + first * granule, count * granule};
@@ -326,6 +367,7 @@ absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t
 
 absl::StatusOr<std::unique_ptr<backing>> make_elastic_backing(std::unique_ptr<memory_driver> driver,
                                                               const elastic_shape& shape) {
+    // Whole segments only; the rest of the range is not reserved.
     elastic_shape whole = shape;
     whole.range = shape.range / segment_bytes * segment_bytes;
     if (whole.range == 0 || whole.range / segment_bytes > max_segments) {

@@ -13,8 +13,13 @@
 namespace orchard {
 namespace {
 
+/// Addresses of ordinary memory in which extents are made accessible: the default backing of the emulated device. It
+/// stands on no driver; `elastic` on the emulated device runs the code of the CUDA heap instead.
+///
+/// Threads: see `backing`. The runs belong to the thread that commits; the counts are atomic.
 class emulated_backing final : public backing {
 public:
+    /// `range` has one segment more than is used, so that the first byte can be aligned to a segment.
     emulated_backing(detail::mapping range, std::uint32_t segments)
         : range_{std::move(range)}, segments_{segments}, runs_{segments} {
         const auto address = reinterpret_cast<std::uintptr_t>(range_.data());
@@ -24,6 +29,7 @@ public:
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return 0; }
 
+    /// Cost: one system call. Memory that was never touched, or was decommitted, is zero.
     commit_outcome commit(segment_run run) override {
         absl::Status status = runs_.check_free(run);
         if (status.ok()) {
@@ -37,6 +43,7 @@ public:
         return {};
     }
     [[nodiscard]] bool can_decommit() const override { return true; }
+    /// Cost: one system call, which gives the pages back to the machine.
     absl::Status decommit(segment_run run) override {
         if (const auto found = runs_.find(run); !found.ok()) {
             return found.status();
@@ -63,6 +70,7 @@ public:
         return metadata_.add(pieces_.allocate(bytes), bytes);
     }
     [[nodiscard]] void* stream() const override { return nullptr; }
+    // Kernels run on host threads and may change the words meanwhile, hence no plain copy.
     absl::Status read(void* to, const void* from, std::size_t bytes) override {
         detail::copy_words(to, from, bytes);
         return absl::OkStatus();
@@ -73,6 +81,7 @@ public:
     }
 
 private:
+    /// Return the first byte and the size of a run.
     [[nodiscard]] char* address_of(segment_run run) const {
         return base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift);
     }

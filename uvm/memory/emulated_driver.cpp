@@ -15,10 +15,18 @@
 namespace orchard {
 namespace {
 
+/// The most bytes of a mapping that are filled with a pattern (`set_access`).
 constexpr std::size_t max_rubbish = 4 << 20;
 
-/// Physical memory exists only as a number; pages get memory when they are touched. Arguments are checked as a GPU's
-/// driver checks them, so that tests without a GPU find wrong calls.
+/// The driver of the emulated device, over ordinary memory. Physical memory exists only as a number; pages get memory
+/// when they are touched. Arguments are checked as a GPU's driver checks them, so that tests without a GPU find wrong
+/// calls.
+///
+///     reserved_    addresses      [base, +range) [metadata, +bytes) ...
+///     created_     handles        1: 64 MiB, mapped    2: 2 MiB, not mapped ...
+///     mapped_      mappings       [base + 2 MiB, +64 MiB): handle 1 ...
+///
+/// A mutex protects all three, since the growth thread and the host call the driver at the same time.
 class emulated_driver final : public memory_driver {
 public:
     ~emulated_driver() override {
@@ -27,8 +35,10 @@ public:
         }
     }
 
+    // As coarse as a GPU's may be, so that tests meet the rounding of the callers.
     [[nodiscard]] std::size_t granularity() const override { return segment_bytes; }
     [[nodiscard]] bool has_host_tier() const override { return true; }
+    // The host's memory takes the place of the GPU's.
     absl::StatusOr<amounts> device_memory() override {
         const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
         return amounts{static_cast<std::uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * page,
@@ -56,15 +66,19 @@ public:
     }
 
 private:
+    /// Created memory: its size, and whether it is mapped.
     struct physical {
         std::size_t bytes = 0;
         bool mapped = false;
     };
+    /// A mapping: its size and its memory.
     struct joined {
         std::size_t bytes = 0;
         memory_handle memory{};
     };
 
+    /// Returns OK if a call's address and size are multiples of the granularity, and the size is not 0; otherwise
+    /// InvalidArgument.
     [[nodiscard]] absl::Status check_sizes(const char* call, const char* at, std::size_t bytes) const {
         return bytes != 0 && bytes % granularity() == 0 && reinterpret_cast<std::uintptr_t>(at) % granularity() == 0
                    ? absl::OkStatus()
@@ -78,6 +92,8 @@ private:
         auto after = entries.lower_bound(end);
         return after == entries.begin() ? entries.end() : std::prev(after);
     }
+    /// Returns OK if every byte of [at, at + bytes) is mapped, by one mapping or by several. The caller holds the
+    /// mutex.
     [[nodiscard]] absl::Status check_mapped(const char* call, char* at, std::size_t bytes);
 
     std::mutex mutex_;
@@ -88,6 +104,11 @@ private:
     detail::owned_pieces pieces_;
 };
 
+/// Maps more than is asked for and unmaps both ends, because `mmap` aligns to OS pages only:
+///
+///     mmap         |......................................|     bytes + alignment
+///     reserved          |............................|          at a multiple of `alignment`
+///     unmapped     |....|                            |....|     `before`, and alignment - before
 absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t alignment) {
     if (alignment < granularity()) {
         alignment = granularity();
@@ -95,6 +116,7 @@ absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t al
     if (auto s = check_sizes("reserve", nullptr, bytes); !s.ok()) {
         return s;
     }
+    // The sum overflows: as if `mmap` had refused it.
     if (bytes + alignment < bytes) {
         errno = ENOMEM;
         return detail::exhausted("reserve", bytes);
@@ -114,6 +136,7 @@ absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t al
     return at;
 }
 
+/// Addresses that were not reserved so are left alone: this function has no way to report an error.
 void emulated_driver::unreserve(char* at, std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
     const auto found = reserved_.find(at);
@@ -123,6 +146,7 @@ void emulated_driver::unreserve(char* at, std::size_t bytes) {
     }
 }
 
+/// Never short of memory: the tests' fake driver refuses memory in its place (tests/support/fake_driver.hpp).
 absl::StatusOr<memory_handle> emulated_driver::create(std::size_t bytes, memory_tier) {
     if (auto s = check_sizes("create", nullptr, bytes); !s.ok()) {
         return s;
@@ -138,6 +162,8 @@ void emulated_driver::destroy(memory_handle memory, std::size_t) {
     created_.erase(memory);
 }
 
+/// Checks that the addresses lie in one reservation, that nothing is mapped there, and that the memory exists, has this
+/// size and is mapped nowhere else. No page changes: as on a GPU, there is no access before `set_access`.
 absl::Status emulated_driver::map(char* at, std::size_t bytes, memory_handle memory) {
     if (auto s = check_sizes("map", at, bytes); !s.ok()) {
         return s;
@@ -159,11 +185,14 @@ absl::Status emulated_driver::map(char* at, std::size_t bytes, memory_handle mem
             absl::StrFormat("map of %d bytes at %p: memory %d is not that large, mapped elsewhere or not created",
                             bytes, at, static_cast<std::uint64_t>(memory)));
     }
+    // Memory is mapped as a whole and once, so that one flag suffices.
     source->second.mapped = true;
     mapped_.emplace(at, joined{bytes, memory});
     return absl::OkStatus();
 }
 
+/// Goes from the end of the range downwards. The last mapping that begins before `end` must reach `end`; the rest of
+/// the range lies before it.
 absl::Status emulated_driver::check_mapped(const char* call, char* at, std::size_t bytes) {
     for (char* end = at + bytes; end > at;) {
         const auto last = last_before(mapped_, end);
@@ -176,6 +205,7 @@ absl::Status emulated_driver::check_mapped(const char* call, char* at, std::size
     return absl::OkStatus();
 }
 
+/// Makes the pages accessible, and fills the beginning with a pattern.
 absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
     if (auto s = check_sizes("set_access", at, bytes); !s.ok()) {
         return s;
@@ -193,6 +223,8 @@ absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
     return absl::OkStatus();
 }
 
+/// Undoes exactly one `map`. The pages' contents are lost; a GPU would keep them in the physical memory, but no caller
+/// maps the same memory twice.
 absl::Status emulated_driver::unmap(char* at, std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
     const auto found = mapped_.find(at);

@@ -8,9 +8,12 @@
 namespace orchard {
 namespace {
 
+/// Managed memory of the emulated device: one `mmap`, all of it accessible from the start. There is no driver to
+/// advise, and one processor alone, so that moving memory does nothing.
 class emulated_managed_memory final : public managed_memory {
 public:
     absl::StatusOr<char*> allocate(std::size_t bytes) override {
+        // One segment more, so that the range can be aligned to a segment.
         range_ = detail::mapping(bytes + segment_bytes, PROT_READ | PROT_WRITE);
         if (!range_.ok()) {
             return detail::exhausted("reserve", bytes);
@@ -21,6 +24,7 @@ public:
     absl::Status advise(char*, std::size_t, managed_advice) override { return absl::OkStatus(); }
     absl::Status prefetch(char*, std::size_t, memory_tier) override { return absl::OkStatus(); }
     [[nodiscard]] bool can_discard() const override { return true; }
+    /// Gives the pages back; the next access finds zeros. A GPU's driver leaves the contents undefined.
     absl::Status discard(char* at, std::size_t bytes) override {
         return madvise(at, bytes, MADV_DONTNEED) == 0 ? absl::OkStatus() : detail::exhausted("discard", bytes);
     }

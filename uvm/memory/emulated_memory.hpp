@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Ordinary memory from `mmap` that serves as device memory on the host.
+/// Ordinary memory from `mmap` that serves as device memory on the host. Memory that is not committed is inaccessible,
+/// so that an access of a kernel to it ends the test by a signal, as it would end a kernel on a GPU.
 
 #include <sys/mman.h>
 
@@ -21,10 +22,12 @@
 
 namespace orchard::detail {
 
-/// Anonymous zero pages, which get physical memory when they are touched.
+/// Owns anonymous zero pages, which get physical memory when they are touched. Move-only.
 class mapping {
 public:
     mapping() = default;
+    /// Maps `bytes` bytes with the protection of `mmap`; `ok` says whether that succeeded, and `errno` why not.
+    /// NORESERVE: no swap space is set aside for a large range of which little is used.
     mapping(std::size_t bytes, int protection)
         : bytes_{bytes},
           address_{mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)} {}
@@ -39,7 +42,9 @@ public:
             munmap(address_, bytes_);
         }
     }
+    /// Returns true if there is memory.
     [[nodiscard]] bool ok() const { return address_ != MAP_FAILED; }
+    /// Returns the first byte.
     [[nodiscard]] char* data() const { return static_cast<char*>(address_); }
     /// Returns the address, and leaves unmapping to the caller.
     char* release() { return static_cast<char*>(std::exchange(address_, MAP_FAILED)); }
@@ -49,7 +54,8 @@ private:
     void* address_ = MAP_FAILED;
 };
 
-/// Returns an error with the text for `errno`, after a call for memory has failed.
+/// Returns ResourceExhausted with the text for `errno`, after a call for memory has failed. Call it at once: `errno`
+/// may change with any other call.
 inline absl::Status exhausted(const char* what, std::uint64_t bytes) {
     const int error = errno;
     return absl::ResourceExhaustedError(
@@ -58,18 +64,22 @@ inline absl::Status exhausted(const char* what, std::uint64_t bytes) {
                         what, bytes, std::strerror(error)));
 }
 
-/// Makes the pages of a mapping readable and writable.
+/// Makes the pages of a mapping readable and writable. Returns OK, or ResourceExhausted. Their content is zero if they
+/// were never accessible, or were made inaccessible since.
 inline absl::Status make_accessible(char* at, std::size_t bytes) {
     return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0 ? absl::OkStatus() : exhausted("commit", bytes);
 }
 
-/// Discards the contents of pages and makes them inaccessible; their addresses remain reserved.
+/// Discards the contents of pages and makes them inaccessible; their addresses remain reserved. Returns OK, or
+/// ResourceExhausted. A new mapping over the old one does both in one call, and gives the physical memory back.
 inline absl::Status make_inaccessible(char* at, std::size_t bytes) {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     return mmap(at, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED ? absl::OkStatus() : exhausted("take back", bytes);
 }
 
-/// Copies word by word, because lanes and services may read and write the same words at the same time.
+/// Copies word by word, because lanes and services may read and write the same words at the same time: a `memcpy` would
+/// be a data race, and could tear a word. 64-bit words as long as both addresses are aligned, then 32-bit words; fewer
+/// bytes at the end, or unaligned ones, are copied plainly, as no shared word is that small.
 inline void copy_words(void* to, const void* from, std::size_t bytes) {
     auto* t = static_cast<char*>(to);
     auto* f = static_cast<const char*>(from);
@@ -90,17 +100,18 @@ inline void copy_words(void* to, const void* from, std::size_t bytes) {
     }
 }
 
-/// Fills whole words, as a GPU clears memory. It is called before a mapping is handed on, so it does not count as an
-/// access of a lane.
+/// Fills whole words, as a GPU clears memory; `bytes` is rounded up to words. It is called before a mapping is handed
+/// on, so it does not count as an access of a lane.
 inline void fill_words(char* at, std::size_t bytes, std::uint64_t word) {
     for (std::size_t done = 0; done < bytes; done += sizeof(word)) {
         std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at + done)).store(word, std::memory_order_relaxed);
     }
 }
 
-/// Owns zero-filled pieces of memory. Any thread.
+/// Owns zero-filled pieces of memory: metadata and host-visible memory of the emulated device. Any thread.
 class owned_pieces {
 public:
+    /// Returns zero-filled memory, aligned to an OS page, which is freed with this object. Errors: ResourceExhausted.
     absl::StatusOr<void*> allocate(std::size_t bytes) {
         mapping m(bytes, PROT_READ | PROT_WRITE);
         if (!m.ok()) {

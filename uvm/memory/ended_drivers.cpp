@@ -12,17 +12,20 @@
 namespace orchard::detail {
 namespace {
 
+/// A driver whose user has ended, and the release that is still to be made.
 struct ended_driver {
     std::unique_ptr<memory_driver> driver;
     driver_release release;
 };
 
+/// Releases the memory, then destroys the driver. Called without the mutex, because both may take long.
 void finish(ended_driver e) {
     if (e.release) {
         e.release(*e.driver);
     }
 }
 
+/// The drivers that were not idle when their users ended.
 struct kept_drivers {
     std::mutex mutex;
     std::vector<ended_driver> all;
@@ -38,6 +41,7 @@ kept_drivers& kept() {
 }  // namespace
 
 void end_driver(std::unique_ptr<memory_driver> driver, driver_release release) {
+    // Drivers that were kept earlier may have become idle since.
     release_ended_drivers();
     if (driver == nullptr) {
         return;
@@ -52,6 +56,7 @@ void end_driver(std::unique_ptr<memory_driver> driver, driver_release release) {
 }
 
 std::size_t release_ended_drivers() {
+    // The idle ones leave the list with the mutex held, and are finished without it.
     std::vector<ended_driver> idle;
     std::size_t busy = 0;
     {

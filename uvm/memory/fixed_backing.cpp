@@ -10,7 +10,8 @@
 namespace orchard {
 namespace {
 
-/// Memory that the caller owns and that is committed from the start.
+/// Memory that the caller owns and that is committed from the start (`heap::create_in`). Nothing is committed,
+/// decommitted or freed; the driver serves metadata, mailbox and copies alone.
 class fixed_backing final : public detail::driven_backing {
 public:
     fixed_backing(std::unique_ptr<memory_driver> driver, char* base, std::uint32_t segments)
@@ -19,6 +20,7 @@ public:
     [[nodiscard]] char* base() const override { return base_; }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
+    // Never called: no segment is uncommitted.
     commit_outcome commit(segment_run) override { return {}; }
     [[nodiscard]] memory_use use() const override {
         memory_use now;
@@ -37,6 +39,9 @@ private:
 absl::StatusOr<std::unique_ptr<backing>> make_fixed_backing(std::unique_ptr<memory_driver> driver, void* memory,
                                                             std::uint64_t bytes) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    // Only whole segments, aligned to a segment, are used:
+    //
+    //     memory     |..|======|======|======|...|      `gap` bytes before the first, the rest behind the last
     const std::uint64_t gap = (segment_bytes - address % segment_bytes) % segment_bytes;
     const std::uint64_t segments = bytes > gap ? (bytes - gap) >> segment_shift : 0;
     if (memory == nullptr || segments == 0) {
@@ -45,6 +50,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_fixed_backing(std::unique_ptr<memo
                             "bytes, aligned so",
                             bytes, memory, segment_bytes, segment_bytes));
     }
+    // A heap has at most one segment less than an index can name.
     const auto used = static_cast<std::uint32_t>(std::min<std::uint64_t>(segments, max_segments - 1));
     return std::make_unique<fixed_backing>(std::move(driver), static_cast<char*>(memory) + gap, used);
 }

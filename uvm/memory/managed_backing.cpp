@@ -13,6 +13,9 @@ namespace {
 
 /// Managed memory, all of which exists from the start. Committing a run moves it to the GPU; decommitting discards its
 /// contents. Both are complete when they return, so no owner has a segment that is being moved or discarded.
+///
+/// Committed therefore means "handed out, or moved and ready to be", and not that physical memory was created: the UVM
+/// driver decides that. Threads: see `backing`. The runs belong to the thread that commits.
 class managed_backing final : public detail::driven_backing {
 public:
     managed_backing(std::unique_ptr<memory_driver> driver, std::unique_ptr<managed_memory> memory,
@@ -28,6 +31,8 @@ public:
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return 0; }
 
+    /// Without the prefetch, only notes the run: its pages come when they are touched. Errors: commit_failed, with the
+    /// driver's own error. Cost: the move of the memory, an operation on a stream that a running kernel may hold up.
     commit_outcome commit(segment_run run) override {
         absl::Status status = runs_.check_free(run);
         if (status.ok() && shape_.prefetch) {
@@ -40,8 +45,12 @@ public:
         committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count; it orders no other access
         return {};
     }
+    // Without discarding, a decommit would do nothing for the machine, so that memory is never given up. With it,
+    // memory is given up as soon as it is free: the driver would otherwise write contents back that no program needs.
     [[nodiscard]] bool can_decommit() const override { return discards(); }
     [[nodiscard]] bool decommits_at_once() const override { return discards(); }
+    /// Discards the contents of a run. The run is still committed after an error. Cost: an operation on a stream, and
+    /// the wait for it.
     absl::Status decommit(segment_run run) override {
         absl::Status status = runs_.find(run).status();
         if (status.ok()) {
@@ -53,11 +62,13 @@ public:
         }
         return status;
     }
+    /// For `heap::prefetch`; moves any part of the memory, whether committed or not.
     absl::Status prefetch(void* at, std::size_t bytes, memory_tier to) override {
         return memory_->prefetch(static_cast<char*>(at), bytes, to);
     }
     [[nodiscard]] memory_use use() const override {
         memory_use now;
+        // Counted as if all committed memory were on the GPU; where it really is, only the driver knows.
         now.device_bytes = committed_.load(std::memory_order_relaxed);  // independent counts
         now.metadata_bytes = metadata_use_.get();
         now.device_budget = shape_.bytes;
@@ -65,7 +76,9 @@ public:
     }
 
 private:
+    /// Returns true if decommitting discards contents: if the option and the version of CUDA allow it.
     [[nodiscard]] bool discards() const { return shape_.discard && memory_->can_discard(); }
+    /// Return the first byte and the size of a run.
     [[nodiscard]] char* address_of(segment_run run) const {
         return base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift);
     }
@@ -75,6 +88,7 @@ private:
     managed_shape shape_;
     std::uint32_t segments_;
     char* base_;
+    // A run's place is all that is needed to undo its commit.
     struct nothing_more {};
     detail::committed_runs<nothing_more> runs_;
     std::atomic<std::uint64_t> committed_{0};
@@ -93,6 +107,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed_backing(std::unique_ptr<me
                             "to %d",
                             shape.bytes, segment_bytes, max_segments * segment_bytes));
     }
+    // The driver evicts memory of every program on this GPU if more is used than it has, hence the explicit permission.
     if (!shape.allow_oversubscription) {
         const auto now = driver->device_memory();
         if (!now.ok()) {
@@ -105,6 +120,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed_backing(std::unique_ptr<me
                 whole.bytes, now->free, now->total));
         }
     }
+    // The advice covers the whole range and is given once: a border inside a VA block would truncate the block
+    // (docs/uvm.md, section 4).
     const auto base = memory->allocate(whole.bytes);
     if (!base.ok()) {
         return base.status();

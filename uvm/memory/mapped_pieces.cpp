@@ -9,6 +9,7 @@
 namespace orchard::detail {
 namespace {
 
+// Returns `n` rounded up to a multiple of `to`.
 constexpr std::size_t rounded_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
@@ -31,7 +32,9 @@ absl::StatusOr<void*> mapped_pieces::take(memory_tier tier, std::size_t bytes) {
     return found->at + (found->used - wanted);
 }
 
-/// Adds a piece that is ready for use. On an error, adds no piece, or one from which no memory is taken.
+/// Adds a piece that is ready for use: addresses, memory, mapping, preparation. On an error, undoes the steps that
+/// succeeded, in reverse order, and adds no piece. There is one exception: if the preparation exceeded its deadline, it
+/// may still write to the memory later. The piece is then kept mapped, with nothing free in it, until `release`.
 absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
     const auto at = driver_.reserve(bytes, driver_.granularity());
     if (!at.ok()) {
@@ -50,6 +53,7 @@ absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
             pieces_.push_back(made);
             return status;
         }
+        // From here on no memory is taken from the piece, whichever way it ends.
         made.used = made.bytes;
         if (!driver_.is_idle() || !driver_.unmap(made.at, made.bytes).ok()) {
             pieces_.push_back(made);  // its preparation may still write to it
@@ -61,7 +65,7 @@ absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
     return status;
 }
 
-/// Maps a piece and makes it accessible; on an error the piece is unmapped.
+/// Maps a piece and makes it accessible; on an error the piece is not mapped.
 absl::Status mapped_pieces::map(const piece& p) {
     if (absl::Status s = driver_.map(p.at, p.bytes, p.memory); !s.ok()) {
         return s;
@@ -73,6 +77,7 @@ absl::Status mapped_pieces::map(const piece& p) {
     return status;
 }
 
+/// A piece that cannot be unmapped is left as it is: `destroy` and `unreserve` require that nothing is mapped.
 void mapped_pieces::release() {
     const std::scoped_lock lock(mutex_);
     for (const piece& p : pieces_) {

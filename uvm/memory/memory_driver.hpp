@@ -3,6 +3,12 @@
 #pragma once
 
 /// The machine as an elastic backing uses it: address ranges, physical memory, and mappings between the two.
+///
+///     reserve       |. . . . . . . . . . . . . . . .|     addresses, once for the whole range
+///     create         [####]                               physical memory, not at any address
+///     map           |. . [####] . . . . . . . . . . |     both joined; no access yet
+///     set_access    |. . [####] . . . . . . . . . . |     kernels may use the memory
+///     unmap, destroy, unreserve                           undo these in reverse order
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +28,7 @@ enum class memory_tier : std::uint8_t {
     host,    ///< the host's memory, which kernels reach over the bus: the spill tier
 };
 
-/// Physical memory that a driver has created.
+/// Physical memory that a driver has created. Only the driver that created it understands the number.
 enum class memory_handle : std::uint64_t {};
 
 /// The calls for virtual memory, and the other calls that a heap needs. Sizes and addresses are multiples of
@@ -46,11 +52,13 @@ public:
     [[nodiscard]] virtual std::size_t granularity() const = 0;
     /// Returns true if there is a host tier.
     [[nodiscard]] virtual bool has_host_tier() const = 0;
-    /// The free and total bytes of the device's memory at the time of the call.
+    /// The free and total bytes of the device's memory at the time of the call. Other processes may change the amount
+    /// at once.
     struct amounts {
         std::uint64_t free = 0;
         std::uint64_t total = 0;
     };
+    /// Returns these amounts. Errors: the driver's own. Cost: a call of the driver.
     virtual absl::StatusOr<amounts> device_memory() = 0;
     /// Returns the known problems on this machine: one line each, with the remedy.
     [[nodiscard]] virtual std::vector<std::string> warnings() const { return {}; }
@@ -58,17 +66,25 @@ public:
     /// Returns addresses without memory, aligned to `alignment` (a power of two). Errors: ResourceExhausted with the
     /// size.
     virtual absl::StatusOr<char*> reserve(std::size_t bytes, std::size_t alignment) = 0;
-    /// Releases addresses exactly as they were reserved; no memory may be mapped there.
+    /// Releases addresses exactly as they were reserved; no memory may be mapped there. It cannot report an error:
+    /// addresses that are not released are lost until the process ends.
     virtual void unreserve(char* at, std::size_t bytes) = 0;
 
-    /// Returns physical memory. Errors: ResourceExhausted if the tier has no more; Internal with the driver's text.
+    /// Returns physical memory of a tier, with arbitrary content. Errors: ResourceExhausted if the tier has no more,
+    /// which is the one error after which the caller tries less or the other tier; FailedPrecondition if there is no
+    /// such tier; Internal with the driver's text.
     virtual absl::StatusOr<memory_handle> create(std::size_t bytes, memory_tier tier) = 0;
+    /// Gives physical memory back to the machine. It must not be mapped any more. `bytes` is the size of its creation.
     virtual void destroy(memory_handle memory, std::size_t bytes) = 0;
-    /// Maps all of `memory` at the addresses; no access is allowed before `set_access`.
+    /// Maps all of `memory` at the addresses; no access is allowed before `set_access`. The addresses must be reserved
+    /// and not mapped. Errors: the driver's own; nothing is mapped then.
     virtual absl::Status map(char* at, std::size_t bytes, memory_handle memory) = 0;
-    /// Lets device code read and write the memory that is mapped at [at, at + bytes).
+    /// Lets device code read and write the memory that is mapped at [at, at + bytes). On CUDA this is the costly part
+    /// of a commit: it waits until the GPU's outstanding reads of host memory have ended (docs/limits.md). That is why
+    /// waiting groups poll device memory. Errors: the driver's own.
     virtual absl::Status set_access(char* at, std::size_t bytes) = 0;
-    /// Undoes a `map`, with the same addresses; they must not be in use.
+    /// Undoes a `map`, with the same addresses and size; they must not be in use. Errors: the driver's own; the memory
+    /// is still mapped then, and must not be destroyed.
     virtual absl::Status unmap(char* at, std::size_t bytes) = 0;
 
     /// Returns true if no call accesses this driver's memory any more. Returns false after an `allocate`, `read` or
@@ -81,7 +97,8 @@ public:
     virtual absl::StatusOr<void*> allocate(std::size_t bytes) = 0;
     /// As `backing::allocate_host_visible`, `stream`, `read` and `write`. Errors of `read` and `write`:
     /// DeadlineExceeded, with the remedy, if running kernels delay them. Such a `write` may still take effect until
-    /// `is_idle`.
+    /// `is_idle`. A caller that wants to use the memory for something else must therefore wait for a later call that
+    /// succeeds: calls take effect in order.
     virtual absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) = 0;
     [[nodiscard]] virtual void* stream() const = 0;
     virtual absl::Status read(void* to, const void* from, std::size_t bytes) = 0;
