@@ -111,7 +111,7 @@ enum class counter : int {
     abandoned,
     late_responses,
     searches,      // groups of small requests that found no page at their hint for some lane
-    probes,        // steps of these searches
+    probes,        // stages of these searches
     reservations,  // reservations of fresh pages
     scans,         // scans of all words of a class
     invalid_frees,

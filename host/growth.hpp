@@ -132,7 +132,8 @@ public:
     /// call it. Relaxed: the time alone is of interest. Cost: two loads, and a clock read while a call is under way.
     [[nodiscard]] bool is_blocked(std::uint64_t patience_ns) const {
         const std::uint64_t since = busy_since_.load<simt::order::relaxed>();
-        return since != 0 && simt::clock_ns() - since > patience_ns;
+        const std::uint64_t now = simt::clock_ns();
+        return since != 0 && now > since && now - since > patience_ns;  // `since` may lie 1 ns ahead: `begin_call`
     }
     /// Returns true if the backing can decommit memory. If not, the services never give any up.
     [[nodiscard]] bool can_release() const { return memory_.can_decommit(); }

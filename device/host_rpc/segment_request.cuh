@@ -47,6 +47,9 @@ inline ORCHARD_NOINLINE void keep_late_tail(const heap_view& h, const mailbox::g
     const std::uint32_t leaf = to_underlying(g.tail_block()) * leaves_per_segment + to_underlying(g.leaf);
     portion_record& record = h.portion_records[leaf];
     record.shape.set(portion_record::shape_of(h.stamp, 0, to_underlying(g.leaves)));
+    if (!simt::mutation::is(fault::late_tail)) {
+        record.live.store<order::relaxed>(0);  // a record that was never used may hold anything there
+    }
     auto& first = h.state->late_tails.word;
     std::uint64_t next = first.load<order::relaxed>();
     do {

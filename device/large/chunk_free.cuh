@@ -194,7 +194,9 @@ inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
     // Releases this lane's writes to the block; the last lane acquires those of all lanes.
     simt::mutation::weaken_next(fault::live_order);
     const std::uint32_t before = live_of(s).fetch_and<order::acq_rel>(~bit);
-    return (before & bit) == 0 && !simt::mutation::is(fault::racing_free) ? freed_block::wrong : before == bit ? freed_block::last : freed_block::right;
+    return (before & bit) == 0 && !simt::mutation::is(fault::racing_free) ? freed_block::wrong
+           : before == bit                                                ? freed_block::last
+                                                                          : freed_block::right;
 }
 
 /// Clears the descriptor of segment `first + i` of a chunk that has ended. No read-modify-write is needed, since this

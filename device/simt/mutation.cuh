@@ -46,8 +46,8 @@ namespace orchard::simt::mutation {
     X(exhausted_size, "a group relies on a note of exhaustion for a greater request than its own")                     \
     X(record_fence, "a failure is recorded without a fence after its first word")                                      \
     X(record_turn, "two failures are recorded in the same record at the same time")                                    \
-    X(record_sync, "lanes write a chunk's record before they are ordered after the lane that got the memory")         \
-    X(return_sync, "a leader returns drained segments before it is ordered after the lanes that drained them")        \
+    X(record_sync, "lanes write a chunk's record before they are ordered after the lane that got the memory")          \
+    X(return_sync, "a leader returns drained segments before it is ordered after the lanes that drained them")         \
     X(spare_claim, "a group claims a page more than it has lanes")                                                     \
     X(dismissed_poller, "a poller whose lease was taken over delivers further batches")                                \
     X(lost_lease, "a group that acts as poller repeatedly never takes over the lease of a stopped poller")             \
@@ -57,7 +57,8 @@ namespace orchard::simt::mutation {
     X(note_age, "a note of a rejection counts as compared before it was compared")                                     \
     X(racing_free, "the second of two racing frees of a chunk's block succeeds")                                       \
     X(run_across, "the segments of a run beyond its first word are not put back")                                      \
-    X(reserved_index, "an index stays reserved if there is no segment for a slab ahead of need")
+    X(reserved_index, "an index stays reserved if there is no segment for a slab ahead of need")                       \
+    X(late_tail, "the record of a tail that came too late keeps what it held")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

@@ -296,12 +296,9 @@ inline ORCHARD_FN bool slab_retire(const heap_view& h, lane_mask mask, std::uint
 struct found_page {
     static constexpr std::uint32_t none = 0xffffffffu;
 
-    /// The slab's segment. If there is no page: after `try_hint`, where the hint led (`hint_claim::segment`); in a
-    /// result of `no_page`, the `failure_reason`.
+    /// The slab's segment. If there is no page: where the hint led (`hint_claim::segment`).
     std::uint32_t segment = 0;
     std::uint32_t page = none;  ///< number of the page in the slab
 };
-
-ORCHARD_INLINE found_page no_page(failure_reason why) { return {static_cast<std::uint32_t>(why), found_page::none}; }
 
 }  // namespace orchard::device

@@ -95,8 +95,8 @@ struct slab_opening {
     bool made = false;        ///< this group created the slab
     failure_reason why = failure_reason::none;  ///< the result: why there is no slab
     std::uint32_t rejections = 0;               ///< count of failures of the class when this group began to wait
-    std::uint64_t started = 0;   ///< time when this group began to wait, or last saw progress, in ns
-    std::uint64_t progress = 0;  ///< responses that all mailboxes had delivered then
+    std::uint64_t started = 0;                  ///< time when this group began to wait, or last saw progress, in ns
+    std::uint64_t progress = 0;                 ///< responses that all mailboxes had delivered then
     mailbox::grant got;                         ///< the segment that `acquire` got
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: no scan has failed yet
 

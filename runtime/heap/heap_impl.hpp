@@ -110,16 +110,6 @@ private:
     std::vector<numbered_failure> explain_failures(const std::vector<device::recorded_failure>& recorded);
     [[nodiscard]] simt::executor own_executor() const;
 
-    /// Returns a copy of an array in device memory. Errors: the device's own.
-    template <class T>
-    absl::StatusOr<std::vector<T>> read_array(const T* from, std::size_t count) {
-        std::vector<T> result(count);
-        absl::Status status = memory_->read(result.data(), from, count * sizeof(T));
-        if (!status.ok()) {
-            return status;
-        }
-        return result;
-    }
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
     static void take_turns(shard& s);
 

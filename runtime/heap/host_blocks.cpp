@@ -178,7 +178,7 @@ absl::Status host_blocks::describe_segments(const cut& c, const mailbox::grant& 
 /// Extends the search range of the segment cache on the device to include this grant, whose segments come there when
 /// their blocks are freed. Called before any block can be freed. Cost: a copy if the end rises.
 absl::Status host_blocks::note_grant(const mailbox::grant& g) {
-    const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + 1;
+    const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + (to_underlying(g.leaves) != 0 ? 1 : 0);
     if (end <= end_) {
         return absl::OkStatus();
     }

@@ -33,8 +33,9 @@ void* map(std::size_t bytes) {
 
 std::size_t metadata_bytes(const heap_setup& u) {
     constexpr std::size_t margin = 4096;
-    std::size_t bytes = margin + sizeof(device::failure_board) + mailbox::host_part::bytes(u.shape) +
-                        mailbox::device_part::bytes(u.shape);
+    std::size_t bytes =
+        margin + sizeof(device::failure_board) +
+        u.shards * (mailbox::host_part::bytes(u.shape) + mailbox::device_part::bytes(u.shape) + std::size_t{256});
     device::heap_view v;
     v.segments = u.segments;
     v.max_slabs = u.segments;
@@ -48,7 +49,8 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     v.base = user;
     v.segments = u.segments;
     v.max_slabs = u.segments;
-    v.segments_per_shard = u.segments;
+    v.shards = u.shards;
+    v.segments_per_shard = u.segments / u.shards;
     v.cache_target = u.cache_target;
     v.cache_max = 2 * u.cache_target;
     v.refill_batch = u.refill_batch;
@@ -58,10 +60,6 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
         array = metadata.place<std::remove_reference_t<decltype(*array)>>(count);
     });
     v.failures = metadata.place<device::failure_board>(1);
-    auto& box = v.mailboxes[0];
-    box.shape = u.shape;
-    box.timeout_ns = u.timeout_ns;
-    box.lost_after_ns = u.lost_after_ns;
     v.clears_metadata = u.unzeroed;
     v.stamp = 0x5eed;
     if (u.unzeroed) {
@@ -71,9 +69,37 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
             }
         });
     }
-    box.device = reinterpret_cast<mailbox::device_part*>(metadata.place<char>(mailbox::device_part::bytes(u.shape)));
-    box.host = mailbox::host_part::in(metadata.place<char>(mailbox::host_part::bytes(u.shape)), u.shape);
+    for (std::uint32_t shard = 0; shard < u.shards; ++shard) {
+        auto& box = v.mailboxes[shard];
+        box.shape = u.shape;
+        box.timeout_ns = u.timeout_ns;
+        box.lost_after_ns = u.lost_after_ns;
+        box.device =
+            reinterpret_cast<mailbox::device_part*>(metadata.place<char>(mailbox::device_part::bytes(u.shape)));
+        box.host = mailbox::host_part::in(metadata.place<char>(mailbox::host_part::bytes(u.shape)), u.shape);
+    }
     return v;
+}
+
+/// Returns the shards' ranges of segments.
+std::vector<segment_run> ranges(const heap_setup& u) {
+    std::vector<segment_run> all;
+    const std::uint32_t each = u.segments / u.shards;
+    for (std::uint32_t shard = 0; shard < u.shards; ++shard) {
+        all.push_back({segment_index{shard * each}, each});
+    }
+    return all;
+}
+
+/// Returns the shards' services.
+std::vector<std::unique_ptr<segment_service>> make_services(const device::heap_view& v, growth& grower,
+                                                            const heap_setup& u) {
+    std::vector<std::unique_ptr<segment_service>> all;
+    for (std::uint32_t shard = 0; shard < u.shards; ++shard) {
+        all.push_back(std::make_unique<segment_service>(mailbox_server(v.mailboxes[shard].host, u.shape), grower, shard,
+                                                        service_settings{u.ahead, 0, u.portions_by, u.timeout_ns}));
+    }
+    return all;
 }
 
 /// Names for the trace, general ones first.
@@ -188,9 +214,9 @@ heap_world::heap_world(world& w, const heap_setup& u)
                    u)},
       ref{view},
       memory{view.base, u.segments, u.committed_at_start},
-      grower{memory, {{segment_index{0}, u.segments}}, u.extent},
-      service{mailbox_server(view.mailboxes[0].host, u.shape), grower, 0,
-              service_settings{u.ahead, 0, u.portions_by, u.timeout_ns}} {
+      grower{memory, ranges(u), u.extent},
+      services{make_services(view, grower, u)},
+      service{*services.front()} {
     view.self = &view;
     ref = heap_ref(view);
     name_words(s, view);
@@ -198,18 +224,23 @@ heap_world::heap_world(world& w, const heap_setup& u)
     s.name_words(&grower.line(0).wanted, 8, "growth.wanted");
     s.name_words(&grower.line(0).failed, 4, "growth.failed");
     if (u.service_lives) {
-        service_actor = s.add_daemon("service", [this] {
-            for (;;) {
-                if (service.poll_once() == 0) {
-                    simt::pause(500);
-                }
-                if (setup.gives_back && s.pick(8) == 0) {
-                    service.release_unused(s.pick(3));
-                }
-            }
-        });
+        service_actor = s.add_daemon("service", [this] { poll_for_ever(service); });
+        for (std::uint32_t shard = 1; shard < u.shards; ++shard) {
+            s.add_daemon(absl::StrCat("service ", shard), [this, shard] { poll_for_ever(*services[shard]); });
+        }
     }
     growth_actor = s.add_daemon("growth", [this] { grower.run(); });
+}
+
+void heap_world::poll_for_ever(segment_service& of) {
+    for (;;) {
+        if (of.poll_once() == 0) {
+            simt::pause(500);
+        }
+        if (setup.gives_back && s.pick(8) == 0) {
+            of.release_unused(s.pick(3));
+        }
+    }
 }
 
 void heap_world::mark(void* p, std::uint64_t bytes) {
@@ -271,9 +302,11 @@ bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
 
 void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused, std::uint64_t expect_invalid) {
     const auto expect_ok = [this](const absl::Status& status) { s.check(status.ok(), std::string(status.message())); };
-    expect_ok(service.validate());
     granted_memory granted(setup.segments);
-    granted.add(service);
+    for (const auto& each : services) {
+        expect_ok(each->validate());
+        granted.add(*each);
+    }
     const auto count = static_cast<std::uint32_t>(std::ranges::count(granted.segments, true));
     expect_ok(validate_device_side(view, memory, granted));
     s.check(count == expect_granted,
@@ -282,9 +315,8 @@ void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_
     s.check(sum(device::counter::invalid_frees) == expect_invalid,
             absl::StrFormat("%d frees were counted as invalid where %d were", sum(device::counter::invalid_frees),
                             expect_invalid));
-    s.check(service.counters().refused.get() == expect_refused,
-            absl::StrFormat("the service refused %d requests where %d made no sense", service.counters().refused.get(),
-                            expect_refused));
+    s.check(refused() == expect_refused,
+            absl::StrFormat("the service refused %d requests where %d made no sense", refused(), expect_refused));
     s.check(view.state->refill_in_flight.word.load<simt::order::relaxed>() == 0,
             "a refill is said to be under way although nothing is");
 }
@@ -292,9 +324,39 @@ void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_
 void heap_world::check_empty() {
     check_clean(0);
     s.check(s.owned() == 0, "a block is still owned");
+    if (s.result().ok() && !device::is_closing(view) && s.pick(4) == 0) {
+        take_everything();
+    }
+}
+
+/// Takes single segments until there are none, and returns them. No segment may be lost, or be had twice.
+void heap_world::take_everything() {
+    for (std::uint32_t shard = 0; shard < setup.shards; ++shard) {
+        view.mailboxes[shard].timeout_ns = 1'000'000'000;
+    }
+    memory.commit_ns = 1'000;
+    s.add_kernel({{1}}, [this](simt::thread_position) {
+        std::vector<segment_run> held;
+        segment_run run;
+        failure_reason why = take_run(1, 1, &run);
+        for (; why == failure_reason::none; why = take_run(1, 1, &run)) {
+            held.push_back(run);
+        }
+        s.check(held.size() == setup.segments, absl::StrFormat("of %d segments %d can be had: reason %d",
+                                                               setup.segments, held.size(), static_cast<int>(why)));
+        for (const segment_run& one : held) {
+            give_run(1, one);
+        }
+    });
+    (void)s.run();
 }
 
 std::uint64_t heap_world::sum(device::counter c) const { return sum_of(*view.state, c); }
+
+std::uint64_t heap_world::refused() const {
+    return std::accumulate(services.begin(), services.end(), std::uint64_t{0},
+                           [](std::uint64_t n, const auto& each) { return n + each->counters().refused.get(); });
+}
 
 request_counts heap_world::requests() {
     const auto usage = usage_of_classes(view, memory);
@@ -321,9 +383,11 @@ failure_reason heap_world::first_failure() const {
 
 std::uint32_t heap_world::slots_claimed() const {
     std::uint32_t n = 0;
-    for (std::uint32_t i = 0; i < setup.shape.slots; ++i) {
-        const std::uint64_t word = view.mailboxes[0].device->slots()[i].load<simt::order::relaxed>();
-        n += (word & mailbox::slot_word::pending) != 0 ? 1 : 0;
+    for (std::uint32_t shard = 0; shard < setup.shards; ++shard) {
+        for (std::uint32_t i = 0; i < setup.shape.slots; ++i) {
+            const std::uint64_t word = view.mailboxes[shard].device->slots()[i].load<simt::order::relaxed>();
+            n += (word & mailbox::slot_word::pending) != 0 ? 1 : 0;
+        }
     }
     return n;
 }

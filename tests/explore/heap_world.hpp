@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A whole heap inside a simulation: device state, mailbox, a service and a growth thread as actors.
+/// A whole heap inside a simulation: device state, mailboxes, services and a growth thread as actors.
 
 #include <cstddef>
 #include <cstdint>
@@ -83,6 +83,7 @@ private:
 /// The parameters of a heap in a simulation.
 struct heap_setup {
     std::uint32_t segments = 16;
+    std::uint32_t shards = 1;  ///< if several, each has a multiple of 64 segments: `heap_view::segments_per_shard`
     std::uint32_t committed_at_start = 4;
     std::uint32_t extent = 2;        ///< segments a commit
     std::uint32_t ahead = 1;         ///< segments kept committed and free
@@ -130,7 +131,8 @@ public:
     /// @param expect_refused requests that the service could not carry out
     /// @param expect_invalid frees of addresses that were not allocated
     void check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused = 0, std::uint64_t expect_invalid = 0);
-    /// Checks the same for a heap without blocks.
+    /// Checks the same for a heap without blocks; in some runs then that all memory can be had again, which relies on
+    /// no validator.
     void check_empty();
 
     /// Allocations that failed, and the reason of the first one.
@@ -139,6 +141,8 @@ public:
     [[nodiscard]] failure_reason first_failure() const;
 
     [[nodiscard]] std::uint64_t sum(device::counter c) const;
+    /// Returns the number of requests that the services could not carry out.
+    [[nodiscard]] std::uint64_t refused() const;
     /// Returns the heap's counts of requests; call it while no kernel runs.
     [[nodiscard]] request_counts requests();
     [[nodiscard]] std::uint32_t slots_claimed() const;
@@ -147,6 +151,9 @@ public:
     heap_setup setup;
 
 private:
+    void poll_for_ever(segment_service& of);
+    void take_everything();
+
     arena user_;
     arena metadata_;
 
@@ -155,8 +162,9 @@ public:
     heap_ref ref;
     slow_backing memory;
     growth grower;
-    segment_service service;
-    simt::explore::actor_id service_actor = 0;
+    std::vector<std::unique_ptr<segment_service>> services;  ///< one for each shard
+    segment_service& service;                                ///< of the first shard
+    simt::explore::actor_id service_actor = 0;               ///< of the first shard
     simt::explore::actor_id growth_actor = 0;
 };
 

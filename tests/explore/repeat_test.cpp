@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// A seed gives the same run on every machine and at any time. Seeds that once failed are run again by this test.
+/// A seed gives the same run on every machine and at any time.
 
 #include <gtest/gtest.h>
 
@@ -57,28 +57,6 @@ TEST_P(repeat, keeping_the_trace_changes_nothing) {
 
 INSTANTIATE_TEST_SUITE_P(all, repeat, testing::ValuesIn(testing_support::real_scenarios()),
                          [](const auto& at) { return at.param.name; });
-
-struct found_seed {
-    const char* scenario;
-    std::uint64_t seed;
-    strategy how;
-    const char* what;
-};
-const std::vector<found_seed> found_seeds = {
-#define ORCHARD_FOUND_SEED(scenario, seed, how, what) {#scenario, seed, strategy::how, what},
-#include "tests/explore/found_seeds.def"
-#undef ORCHARD_FOUND_SEED
-};
-
-TEST(found_seeds, stay_repaired) {
-    for (const found_seed& f : found_seeds) {
-        const scenario* const s = find_scenario(f.scenario);
-        ASSERT_NE(s, nullptr) << f.scenario;
-        const auto choices = simt::explore::choices_of(f.how, f.seed);
-        EXPECT_EQ(run_once(*s, s->size, *choices).violation, "") << f.what << "\n"
-                                                                 << replay_command({s, s->size}, f.seed, f.how);
-    }
-}
 
 }  // namespace
 }  // namespace orchard::explore

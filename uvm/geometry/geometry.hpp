@@ -29,9 +29,6 @@ enum class segment_index : std::uint32_t {};
 /// The index that means "no segment".
 inline constexpr segment_index no_segment{0xffffffffu};
 
-/// The same as a number.
-inline constexpr std::uint32_t no_segment_index = 0xffffffffu;
-
 ORCHARD_FN constexpr std::uint32_t to_underlying(segment_index i) { return static_cast<std::uint32_t>(i); }
 ORCHARD_FN constexpr segment_index operator+(segment_index i, std::uint32_t n) {
     return segment_index{static_cast<std::uint32_t>(i) + n};

@@ -40,7 +40,10 @@ struct driver_calls {
         constexpr unsigned version = 12000;  // the signatures since CUDA 12.0
         void* address = nullptr;
         cudaDriverEntryPointQueryResult found{};
-        cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault, &found);
+        if (cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault, &found) != cudaSuccess) {
+            address = nullptr;
+            (void)cudaGetLastError();  // otherwise the program's next query would return this error
+        }
         call = reinterpret_cast<Function*>(address);
         return call != nullptr ? absl::OkStatus()
                                : absl::FailedPreconditionError(absl::StrFormat("the CUDA driver has no %s", name));

@@ -135,6 +135,9 @@ absl::Status cuda_memory::write(void* to, const void* from, std::size_t bytes) {
         return absl::InvalidArgumentError(
             absl::StrFormat("write of %d bytes; at most %d at once", bytes, staging_bytes));
     }
+    if (staging_ == nullptr) {
+        return absl::FailedPreconditionError("this memory has no staging memory for a write");
+    }
     const std::scoped_lock lock(calls_mutex_);
     // An earlier call may still copy to or from the staging memory.
     if (auto s = calls_->check_idle(absl::StrFormat("a write of %d bytes", bytes)); !s.ok()) {

