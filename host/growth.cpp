@@ -210,9 +210,6 @@ segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     piece& p = pieces_[shard];
     const std::uint32_t longest = lines_[shard].longest.load<simt::order::relaxed>();
     auto at = all.end();
-    if (longest <= 1) {
-        p.missing = 0;  // the request for a run is served or rejected; a later run begins anew
-    }
     if (longest > 1 && p.missing != 0) {
         at = all.find(p.next);
     } else if (longest > 1) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -40,13 +41,11 @@ public:
     checker(const heap_view& view, backing& memory) : view_{view}, memory_{memory}, owners_{view.segments} {}
 
     absl::Status run(const granted_memory& granted) {
-        auto descriptors = copy_of(memory_, view_.descriptors, view_.segments);
+        auto descriptors = copy_of_descriptors(view_, memory_);
         if (!descriptors.ok()) {
             return descriptors.status();
         }
-        for (const word64& d : *descriptors) {
-            descriptors_.push_back(d.load<order::relaxed>());
-        }
+        descriptors_ = *std::move(descriptors);
         for (auto step : {&checker::check_tables, &checker::check_chunks, &checker::check_cache,
                           &checker::check_portions, &checker::check_bitmaps, &checker::check_slots}) {
             if (absl::Status s = (this->*step)(); !s.ok()) {

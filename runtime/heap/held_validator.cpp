@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -64,13 +65,11 @@ public:
 
 private:
     absl::Status read_metadata() {
-        const auto descriptors = copy_of(memory_, view_.descriptors, view_.segments);
+        auto descriptors = copy_of_descriptors(view_, memory_);
         if (!descriptors.ok()) {
             return descriptors.status();
         }
-        for (const auto& d : *descriptors) {
-            descriptors_.push_back(d.load<order::relaxed>());
-        }
+        descriptors_ = *std::move(descriptors);
         return for_each_chunk(view_, memory_, descriptors_,
                               [this](device::chunk_id c, const device::chunk_blocks& blocks) {
                                   note_blocks(c, blocks);

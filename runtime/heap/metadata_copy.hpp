@@ -28,6 +28,20 @@ absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint
     return result;
 }
 
+/// Returns the descriptor words of all segments.
+inline absl::StatusOr<std::vector<std::uint64_t>> copy_of_descriptors(const device::heap_view& view, backing& memory) {
+    const auto words = copy_of(memory, view.descriptors, view.segments);
+    if (!words.ok()) {
+        return words.status();
+    }
+    std::vector<std::uint64_t> result;
+    result.reserve(words->size());
+    for (const auto& word : *words) {
+        result.push_back(word.load<simt::order::relaxed>());
+    }
+    return result;
+}
+
 /// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, in the order of segments, until
 /// a call returns an error. Skips a bitmap if that number is 0 or the bitmap is not committed. `wanted` is called
 /// several times for a segment and must return the same each time.

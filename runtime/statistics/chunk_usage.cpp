@@ -38,17 +38,13 @@ void add(const device::chunk_blocks& blocks, chunk_usage& sum) {
 }  // namespace
 
 absl::StatusOr<chunk_usage> usage_of_chunks(const device::heap_view& view, backing& memory) {
-    const auto words = copy_of(memory, view.descriptors, view.segments);
-    if (!words.ok()) {
-        return words.status();
-    }
-    std::vector<std::uint64_t> descriptors;
-    for (const auto& word : *words) {
-        descriptors.push_back(word.load<simt::order::relaxed>());
+    const auto descriptors = copy_of_descriptors(view, memory);
+    if (!descriptors.ok()) {
+        return descriptors.status();
     }
     chunk_usage sum;
     absl::Status status =
-        for_each_chunk(view, memory, descriptors, [&](device::chunk_id, const device::chunk_blocks& blocks) {
+        for_each_chunk(view, memory, *descriptors, [&](device::chunk_id, const device::chunk_blocks& blocks) {
             if (blocks.lanes() == 0 || blocks.lanes() > simt::warp_size) {
                 return absl::OkStatus();  // a kernel is writing the record
             }

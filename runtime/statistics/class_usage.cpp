@@ -13,13 +13,13 @@
 namespace orchard {
 
 absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_view& view, backing& memory) {
-    auto descriptors = copy_of(memory, view.descriptors, view.segments);
+    const auto descriptors = copy_of_descriptors(view, memory);
     if (!descriptors.ok()) {
         return descriptors.status();
     }
     // Returns the class of a slab; `class_count` if the segment is no slab.
     const auto class_at = [&](std::uint32_t i) {
-        const std::uint64_t d = (*descriptors)[i].load<simt::order::relaxed>();
+        const std::uint64_t d = (*descriptors)[i];
         return device::descriptor::kind(d) == device::segment_kind::slab ? device::descriptor::page_class(d)
                                                                          : class_count;
     };
