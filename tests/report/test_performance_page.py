@@ -107,13 +107,16 @@ class PerformancePage(unittest.TestCase):
                 self.assertEqual(shown, f"{chosen(values) * factor:,.{digits}f}")
 
     def test_the_readme_shows_the_same_results(self):
-        readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Try it")[0]
+        whole = (ROOT / "README.md").read_text(encoding="utf-8")
+        readme = whole.partition("## Try it")[0]
         for words, name, where, key in README_ROWS:
             with self.subTest(row=words, result=name):
                 row, = rows_of(name, where)
                 self.assertIn(f"| {words} | {row[key]:,.0f} us |", readme)
         row, = rows_of("pages", {"what": "churn", "bytes": 64})
         self.assertIn(f"million pairs a second | {round(row['pairs_per_us'], -2):,.0f} |", readme)
+        row, = rows_of("shortage", MIXED_NULLS)
+        self.assertIn(f"null after {row['latest_us'] / 1000:.0f} ms in the first launch", whole)
 
     def test_commits_and_dates_are_those_of_the_results(self):
         runs = RUN.findall(self.text)
