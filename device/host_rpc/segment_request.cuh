@@ -162,6 +162,7 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint32_t retired = 0;               ///< number of slabs retired
     std::uint32_t emptied = 0;               ///< number of runs and portions taken from the segment cache
     std::uint32_t kept = 0;                  ///< number of these that were put back because no slot was free
+    std::uint64_t pending;                   ///< classes to be retired, or bitmaps to be drained: a bit for each
     std::uint64_t returned_at;               ///< time of the last pass that returned something
     std::uint64_t bits;                      ///< the word of the segment cache that this lane has taken
     std::uint64_t left;                      ///< bits not returned yet of the word at `left_word`

@@ -5,7 +5,8 @@
 /// Returns the whole segment cache to the host: first the segments, then the portions of each length, word by word.
 ///
 ///     drain
-///       begin_drain               for each of the 32 bitmaps: segments, portions of 1 to 31 leaves
+///       find_bitmaps              of the 32: segments, portions of 1 to 31 leaves
+///       begin_drain               for each of these
 ///         next_drained            the next run of segments, or the next portion
 ///           skip_empty_words      by the summary
 ///           drain_words           each lane takes a whole word, by one atomic
@@ -86,13 +87,26 @@ inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
     return true;
 }
 
-/// Begins to drain the bitmap `d.drained`. Returns false if its level says that it is empty; the level of segments is
-/// not consulted. All lanes of the group call it.
-inline ORCHARD_NOINLINE bool begin_drain(segment_request& d) {
+/// Sets `d.pending`, the bitmaps to be drained: bit n for portions of n leaves, if their level is not 0; bit 0, for
+/// segments, always. All lanes of the group call it. Cost of a full warp: one load, since each lane looks at a length.
+inline ORCHARD_NOINLINE void find_bitmaps(segment_request& d) {
+    const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
+    d.pending = 1;
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t first = 1; first < leaves_per_segment; first += width) {
+        const std::uint32_t own = first + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+        const bool some = own < leaves_per_segment && level_of(cached_portions(d.h, own)) != 0;
+        d.pending |= simt::reduce_or(d.mask, some ? 1u << own : 0);
+    }
+}
+
+/// Begins to drain the next bitmap, `d.drained`. Each lane calls it for itself.
+inline ORCHARD_FN void begin_drain(segment_request& d) {
+    d.drained = static_cast<std::uint32_t>(simt::lowest_bit(d.pending));
+    d.pending &= d.pending - 1;
     d.cursor = 0;
     d.left = 0;
     d.holders = 0;
-    return d.drained == 0 || from_leader(d.mask, level_of(cached_portions(d.h, d.drained))) != 0;
 }
 
 /// Returns the whole segment cache to the host. `d.emptied` counts what was taken out, `d.kept` what no slot was free
@@ -100,11 +114,10 @@ inline ORCHARD_NOINLINE bool begin_drain(segment_request& d) {
 /// meanwhile stay. Cost: reads the summaries; an atomic for each nonempty word; a request for each run and each
 /// portion.
 inline ORCHARD_FN void drain(segment_request& d) {
+    find_bitmaps(d);
     ORCHARD_NO_UNROLL
-    for (d.drained = 0; d.drained < leaves_per_segment; ++d.drained) {
-        if (!begin_drain(d)) {
-            continue;
-        }
+    while (d.pending != 0) {
+        begin_drain(d);
         ORCHARD_NO_UNROLL
         while (next_drained(d)) {
             ++d.emptied;

@@ -6,11 +6,12 @@
 /// segment cache is empty, a few of some other class. Without the latter, a class would keep segments that only other
 /// classes need.
 ///
-///     on shortage, and in a trim                    a class has grown, the segment cache is empty
-///     retire_class                                  collect_empty_slabs
-///       next_empty_slab                               choose_empty_class    a class whose last slab looks empty
-///         choose_entry, scan_entries                  scan_entries          one batch of its entries
-///       retire_slab, put_retired                      choose_entry, looks_empty, retire_slab, put_retired
+///     on shortage; in a trim class by class         a class has grown, the segment cache is empty
+///     retire_classes                                collect_empty_slabs
+///       retire_class                                  choose_empty_class    a class whose last slab looks empty
+///         next_empty_slab                             scan_entries          one batch of its entries
+///           choose_entry, scan_entries                choose_entry, looks_empty, retire_slab, put_retired
+///         retire_slab, put_retired
 ///
 /// No count of used pages is kept for a slab: it would cost an atomic for each free. Emptiness is found by reading
 /// instead. A word that reads 0 is a hint; `slab_retire` decides.
@@ -104,8 +105,54 @@ inline ORCHARD_FN void retire_class(segment_request& d) {
     }
 }
 
-/// The same for callers without a segment request; returns the number of slabs retired. All lanes of a converged group
-/// call it. Cost: reads one word of each slab; two atomics for each word of an empty one. The kernel behind
+/// Returns whether the class may have a slab without a page in use: it has many slabs, or the first bitmap word of one
+/// of its few slabs is 0. One lane calls it alone. Relaxed, as `scan_entries`. Cost: three dependent memory accesses.
+inline ORCHARD_NOINLINE bool may_have_empty(const heap_view& h, std::uint32_t page_class) {
+    constexpr std::uint32_t few = 4;
+    const std::uint32_t count = h.state->slabs[page_class].count.load<order::relaxed>();
+    std::uint32_t entries[few];
+    ORCHARD_UNROLL
+    for (std::uint32_t i = 0; i < few; ++i) {
+        entries[i] = i < count ? h.table(page_class)[i].load<order::relaxed>() : 0;
+    }
+    bool maybe = count > few;
+    ORCHARD_UNROLL
+    for (const std::uint32_t entry : entries) {
+        maybe = maybe || (is_slab_entry(entry) && h.bitmap(entry - 1)[0].load<order::relaxed>() == 0);
+    }
+    return maybe;
+}
+
+/// Sets `d.pending`: bit c for each class c that may have an empty slab. All lanes of the group call it. Cost of a full
+/// warp: two looks, since each lane looks at a class of its own.
+inline ORCHARD_NOINLINE void find_classes(segment_request& d) {
+    const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
+    d.pending = 0;
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t first = 0; first < class_count; first += width) {
+        const std::uint32_t own = first + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+        const bool maybe = own < class_count && may_have_empty(d.h, own);
+        const std::uint64_t bit = maybe ? std::uint64_t{1} << own : 0;
+        d.pending |= simt::reduce_or(d.mask, static_cast<std::uint32_t>(bit));
+        d.pending |= std::uint64_t{simt::reduce_or(d.mask, static_cast<std::uint32_t>(bit >> 32))} << 32;
+    }
+}
+
+/// Retires the empty slabs of all classes, as `retire_class`. All lanes of the group call it. Most classes have few
+/// slabs and no empty one; `find_classes` leaves these out. Cost: `find_classes`, and `retire_class` for each class
+/// that may have an empty slab.
+inline ORCHARD_FN void retire_classes(segment_request& d) {
+    find_classes(d);
+    ORCHARD_NO_UNROLL
+    while (d.pending != 0) {
+        d.page_class = static_cast<std::uint32_t>(simt::lowest_bit(d.pending));
+        d.pending &= d.pending - 1;
+        retire_class(d);
+    }
+}
+
+/// `retire_class` for callers without a segment request; returns the number of slabs retired. All lanes of a converged
+/// group call it. Cost: reads one word of each slab; two atomics for each word of an empty one. The kernel behind
 /// `heap::trim` calls it with one warp for each class.
 inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
     segment_request d(h, mask);

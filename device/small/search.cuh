@@ -64,15 +64,19 @@ inline ORCHARD_FN void page_search::advance_reserved() {
 }
 
 /// Goes on to the group's next parts, cyclically, unless the step gave a lane a page: there may be more pages at the
-/// same position, since a lane keeps only one of the four words that it read. Each lane calls it for itself.
-inline ORCHARD_FN void page_search::advance_scan() {
+/// same position, since a lane keeps only one of the words that it read. Each lane calls it for itself.
+/// @param saw  a lane of the group saw free pages in the last step. While none does, steps get longer, since a slab
+/// with
+///     a free page seems to be far away.
+inline ORCHARD_FN void page_search::advance_scan(bool saw) {
     if (!served) {
-        const auto width = static_cast<std::uint32_t>(simt::popcount(s.group));
+        const std::uint32_t done = static_cast<std::uint32_t>(simt::popcount(s.group)) * parts_in_step;
         const std::uint32_t total = entries * parts();
-        const std::uint32_t next = static_cast<std::uint32_t>(position) + width;
+        const std::uint32_t next = static_cast<std::uint32_t>(position) + (done < left ? done : left);
         position = next < total ? next : next - total;
-        left -= width < left ? width : left;
+        left -= done < left ? done : left;
     }
+    parts_in_step = saw ? 1 : parts_in_step * 2 < max_parts_in_step ? parts_in_step * 2 : max_parts_in_step;
 }
 
 /// Goes on to the next position of the stage, and ends the search of a group in which each lane has a page.
@@ -90,7 +94,7 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
             }
             break;
         case search_stage::reserving: advance_reserved(); break;
-        case search_stage::scanning: advance_scan(); break;
+        case search_stage::scanning: advance_scan(saw); break;
         case search_stage::ended: break;
     }
     if (s.without() == 0) {
@@ -259,6 +263,7 @@ inline ORCHARD_FN void page_search::begin_scan() {
     position = std::uint64_t{own} * left >> 32;
     contested = false;
     hole = no_index;
+    parts_in_step = 1;
 }
 
 /// Chooses where a group asks for a slab after a scan that saw no free page: at an empty index that it saw, else at the

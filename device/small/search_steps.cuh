@@ -38,6 +38,9 @@ inline constexpr std::uint32_t no_index = 0xffffffffu;
 
 /// Bitmap words that a lane of a scan reads at once, with its loads in flight together. They are one *part* of a slab.
 inline constexpr std::uint32_t scanned_at_once = 4;
+/// Parts that a lane of a scan reads in one step, at most. A step takes several times as long as a load, mostly for its
+/// votes among the lanes. A scan that finds nothing therefore makes longer and longer steps.
+inline constexpr std::uint32_t max_parts_in_step = 16;
 
 /// If a slab has at least this many bitmap words, a search first probes other words of the slab at the lanes' hint.
 inline constexpr std::uint32_t least_words_nearby = 4;
@@ -55,6 +58,7 @@ struct page_search {
     std::uint32_t spread = 0;                   ///< indices that a probe chooses from: all slabs lie below
     std::uint32_t left = 0;                     ///< probes, positions or parts left in the stage
     std::uint64_t position = 0;                 ///< reserving: the next reserved position; scan: the next part
+    std::uint32_t parts_in_step = 1;            ///< scan: parts that each lane reads in the next step
     std::uint32_t steps = 0;                    ///< stages begun so far
     std::uint32_t started = 0;      ///< the time at which the clock was first read, in `is_late`'s unit; 0: not yet
     bool missing = false;           ///< no slab exists yet at the next reserved index
@@ -97,11 +101,12 @@ struct page_search {
     ORCHARD_FN void probe_two_words();
     ORCHARD_FN void add_to_sample(std::uint64_t in_first, std::uint64_t in_second);
     ORCHARD_FN void look_at_reserved();
-    ORCHARD_FN void scan_four_words(bool& growing);
+    ORCHARD_FN std::uint32_t scan_entry(std::uint32_t index, bool& growing);
+    ORCHARD_FN void scan_parts(bool& growing);
     ORCHARD_FN std::uint32_t reach() const;
     ORCHARD_FN void advance(bool saw);
     ORCHARD_FN void advance_reserved();
-    ORCHARD_FN void advance_scan();
+    ORCHARD_FN void advance_scan(bool saw);
     ORCHARD_FN bool plan();
     ORCHARD_FN search_stage next_stage(std::uint32_t known);
     ORCHARD_FN bool is_late();
@@ -183,40 +188,49 @@ inline ORCHARD_FN void page_search::look_at_reserved() {
     s.seen = {entry - 1, page / 64, ones << page % 64};
 }
 
-/// Reads four words of a slab, and keeps the one with most free pages; the lanes of a group read consecutive parts.
-/// `growing` is set if a slab is being created there. One lane calls it alone. Cost: a load of the table, then four
-/// loads in flight together.
-///
-/// Part p of a scan lies at index p / parts() of the table, and begins at word 4 * (p % parts()) of its slab. A request
-/// may fail after a scan without a free page. The scan must therefore not overlook a slab that was published before: an
-/// entry that reads as 0 may be an old value, and is read once more by a read-modify-write.
-inline ORCHARD_FN void page_search::scan_four_words(bool& growing) {
-    const auto rank = static_cast<std::uint32_t>(simt::rank_in(s.group));
-    if (rank >= left) {
-        return;
-    }
-    const std::uint32_t total = entries * parts();
-    const std::uint32_t next = static_cast<std::uint32_t>(position) + rank;
-    const std::uint32_t at = next < total ? next : next - total;
-    auto& there = s.slabs.table[at / parts()];
+/// Returns the slab table's entry at an index; sets `growing` if a slab is being created there, and `hole` if the index
+/// is empty. One lane calls it alone. A request may fail after a scan without a free page. The scan must therefore not
+/// overlook a slab that was published before: an entry that reads as 0 may be an old value, and is read once more by a
+/// read-modify-write.
+inline ORCHARD_FN std::uint32_t page_search::scan_entry(std::uint32_t index, bool& growing) {
+    auto& there = s.slabs.table[index];
     std::uint32_t entry = there.load<order::relaxed>();
     if (entry == 0) {
         // Reads the newest value. Acquire: pairs with `slab_publish`.
         entry = there.fetch_or<order::acquire>(0);
     }
-    growing = entry == growing_entry;
-    if (!is_slab_entry(entry)) {
-        hole = growing ? hole : at / parts();
-        return;
-    }
-    s.seen.segment = entry - 1;
-    ORCHARD_UNROLL
-    for (std::uint32_t i = 0; i < scanned_at_once; ++i) {
-        const std::uint32_t word = at % parts() * scanned_at_once + i;
-        const std::uint64_t bits = word < s.words() ? s.free_in(entry - 1, word) : 0;
-        if (simt::popcount(bits) > simt::popcount(s.seen.bits)) {
-            s.seen.word = word;
-            s.seen.bits = bits;
+    growing = growing || entry == growing_entry;
+    hole = entry == 0 ? index : hole;
+    return entry;
+}
+
+/// Reads `parts_in_step` parts, up to the first with a free page, and keeps the word with most; the lanes of a group
+/// read consecutive parts. `growing` is set if a slab is being created there. One lane calls it alone. Cost: for each
+/// part four loads in flight together; for each slab a load of the table.
+///
+/// Part p of a scan lies at index p / parts() of the table, and begins at word 4 * (p % parts()) of its slab.
+inline ORCHARD_FN void page_search::scan_parts(bool& growing) {
+    const std::uint32_t total = entries * parts();
+    const std::uint32_t first = static_cast<std::uint32_t>(simt::rank_in(s.group)) * parts_in_step;
+    std::uint32_t entry = 0;
+    ORCHARD_NO_UNROLL
+    for (std::uint32_t i = first; i < first + parts_in_step && i < left && s.seen.bits == 0; ++i) {
+        const std::uint32_t next = static_cast<std::uint32_t>(position) + i;
+        const std::uint32_t at = next < total ? next : next - total;
+        const std::uint32_t part = at % parts();
+        if (i == first || part == 0) {
+            entry = scan_entry(at / parts(), growing);
+        }
+        if (!is_slab_entry(entry)) {
+            continue;
+        }
+        ORCHARD_UNROLL
+        for (std::uint32_t w = 0; w < scanned_at_once; ++w) {
+            const std::uint32_t word = part * scanned_at_once + w;
+            const std::uint64_t bits = word < s.words() ? s.free_in(entry - 1, word) : 0;
+            if (simt::popcount(bits) > simt::popcount(s.seen.bits)) {
+                s.seen = {entry - 1, word, bits};
+            }
         }
     }
 }
@@ -236,7 +250,7 @@ inline ORCHARD_NOINLINE bool page_search::look() {
                 look_at_reserved();
             }
             break;
-        case search_stage::scanning: scan_four_words(growing); break;
+        case search_stage::scanning: scan_parts(growing); break;
         case search_stage::ended: break;
     }
     // A slab that is being created counts as a free page that was seen: the scan is repeated instead of failing.

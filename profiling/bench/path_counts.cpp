@@ -33,6 +33,7 @@ absl::Status path_counts::add_to(nlohmann::ordered_json& row, heap& h) {
     }
     const auto add = [&](const char* name, std::uint64_t all) { row[name] = all - std::exchange(before_[name], all); };
     add("groups", stats->groups);
+    add("reclaims", device::reclaim_count::number(state->reclaims.word.load<simt::order::relaxed>()) / 2);
     for (const auto& [name, which] : counted) {
         add(name, sum_of(*state, which));
     }
