@@ -50,8 +50,9 @@ public:
         if (bytes == 0) {
             return nullptr;
         }
+        const std::uint32_t spare = simt::mutation::is(simt::mutation::fault::page_alignment) ? 1 : 0;
         const std::uint32_t page_class =
-            bytes <= largest_page_bytes ? class_of(static_cast<std::uint32_t>(bytes)) : chunk_class;
+            bytes <= largest_page_bytes ? class_of(static_cast<std::uint32_t>(bytes) + spare) : chunk_class;
         return allocate(bytes, page_class, 16);
     }
 

@@ -53,6 +53,12 @@ ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_
     return p;
 }
 
+/// Returns how many bytes a block of `have` bytes keeps when it moves to one of `bytes` bytes.
+ORCHARD_INLINE std::uint64_t bytes_to_keep(std::uint64_t have, std::uint64_t bytes) {
+    const std::uint64_t both = bytes < have || simt::mutation::is(fault::copy_beyond) ? bytes : have;
+    return both + (simt::mutation::is(fault::copy_spare) ? 1 : 0) - (simt::mutation::is(fault::copy_short) ? 1 : 0);
+}
+
 /// Resizes the block `p` of `heap`; implements `heap_ref::realloc` for every type with that interface. Returns the
 /// block's address, or null as `heap_ref::realloc` says. Any lanes call it, in any divergence.
 ///
@@ -86,7 +92,7 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
         // `malloc` has recorded the failure in either case.
         return bytes <= have ? p : nullptr;
     }
-    copy_block(moved, p, bytes < have ? bytes : have);
+    copy_block(moved, p, bytes_to_keep(have, bytes));
     heap.free(p);
     heap.view().add(counter::reallocs_moved, 1);
     return moved;
@@ -100,7 +106,7 @@ inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::u
         return chunk_class;
     }
     std::uint32_t page_class = class_of(static_cast<std::uint32_t>(bytes > alignment ? bytes : alignment));
-    while (class_bytes(page_class) % alignment != 0) {
+    while (class_bytes(page_class) % alignment != 0 && !simt::mutation::is(fault::class_alignment)) {
         ++page_class;  // ends at the next power of two
     }
     return page_class;

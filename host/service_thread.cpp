@@ -9,8 +9,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 
 namespace orchard {
@@ -46,8 +49,8 @@ void service_thread::loop() {
     int polls = 0;
     bool is_decayed = false;
     while (!stopping_.load(std::memory_order_acquire)) {
-        if (has_job_.load(std::memory_order_acquire)) {
-            do_job();
+        // Relaxed: says that a look is worthwhile. The mutex orders the jobs.
+        if (has_job_.load(std::memory_order_relaxed) && do_job()) {
             busy_at = absl::Now();  // the effect of the job, such as a reserve, must not be undone at once
             is_decayed = false;
         }
@@ -82,10 +85,12 @@ void service_thread::loop() {
     }
     service_.publish_longest_run();
     published_.store(ever, std::memory_order_release);  // pairs with the acquire in `publish`
-    // Of this store and the load of `job_`, and the two of `run` the other way round, one load sees the other's store:
-    // a job that comes now is not left. All four are sequentially consistent for that.
-    has_ended_.store(true);
-    do_job();
+    {
+        const std::scoped_lock lock(mutex_);
+        has_ended_ = true;  // a job that is queued from now on is run by its caller
+    }
+    while (do_job()) {
+    }
 }
 
 void service_thread::publish_if_asked() {
@@ -109,23 +114,55 @@ bool service_thread::publish(absl::Time end) {
     return true;
 }
 
-void service_thread::do_job() {
-    if (const std::function<void()>* const job = job_.exchange(nullptr); job != nullptr) {
-        (*job)();
-        has_job_.store(false, std::memory_order_release);
-        has_job_.notify_one();
+/// Runs the first job, and returns true; returns false if there is none, or if another thread runs one: that thread
+/// then calls this function again. The service's thread calls it once in each turn, so that a turn lies between two
+/// jobs of one caller (`heap::impl::take_turns`). After its end, callers do.
+bool service_thread::do_job() {
+    std::unique_lock lock(mutex_);
+    if (jobs_.empty() || is_working_) {
+        return false;
+    }
+    const std::shared_ptr<queued_job> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    has_job_.store(!jobs_.empty(), std::memory_order_relaxed);
+    is_working_ = true;
+    lock.unlock();
+    job->work();
+    lock.lock();
+    is_working_ = false;
+    job->is_done = true;
+    changed_.notify_all();
+    return true;
+}
+
+void service_thread::add(std::shared_ptr<queued_job> job) {
+    std::unique_lock lock(mutex_);
+    jobs_.push_back(std::move(job));
+    has_job_.store(true, std::memory_order_relaxed);
+    const bool by_caller = has_ended_;
+    lock.unlock();
+    while (by_caller && do_job()) {
     }
 }
 
-void service_thread::run(const std::function<void()>& job) {
-    const std::scoped_lock lock(caller_mutex_);
-    // `job_` carries the job to the thread that runs it, the flag its effects back: stores release, loads acquire.
-    has_job_.store(true, std::memory_order_release);
-    job_.store(&job);
-    if (has_ended_.load()) {
-        do_job();
+void service_thread::post(std::function<void()> job) { add(std::make_shared<queued_job>(std::move(job))); }
+
+absl::Status service_thread::run(std::string_view call, absl::Duration limit, std::function<void()> job) {
+    const auto mine = std::make_shared<queued_job>(std::move(job));
+    const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(limit);
+    add(mine);
+    std::unique_lock lock(mutex_);
+    const auto is_done = [&] { return mine->is_done; };
+    if (!changed_.wait_until(lock, end, is_done)) {
+        if (std::erase(jobs_, mine) != 0) {
+            return absl::DeadlineExceededError(absl::StrFormat(
+                "%s: the service's thread did not turn to it within %s; give the thread a core of its own (option "
+                "service_core), or raise the option request_timeout",
+                absl::string_view(call.data(), call.size()), absl::FormatDuration(limit)));
+        }
+        changed_.wait(lock, is_done);
     }
-    has_job_.wait(true, std::memory_order_acquire);
+    return absl::OkStatus();
 }
 
 }  // namespace orchard

@@ -5,10 +5,15 @@
 /// The thread that runs a service.
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "host/heap_thread.hpp"
 #include "host/segment_service.hpp"
@@ -16,8 +21,8 @@
 namespace orchard {
 
 /// The thread that runs one segment service. It spins while there is traffic and sleeps if there is none (20 us,
-/// doubling up to 1 ms, so that an idle service takes less than 1 % of a core). Between two polls, it runs jobs of
-/// other threads.
+/// doubling up to 1 ms, so that an idle service takes less than 1 % of a core). Between two polls, it runs a job of
+/// another thread.
 class service_thread {
 public:
     /// @param core   the core to pin the thread to; -1: none. A core that the machine does not have is ignored here;
@@ -34,9 +39,17 @@ public:
     /// Stops the thread. No request is answered afterwards.
     void stop() { thread_.stop(); }
 
-    /// Runs `job` on the service's thread, between two polls, and waits for it. If the thread has ended, by `stop`
-    /// or at the exit of the process, the caller runs it.
-    void run(const std::function<void()>& job);
+    /// Runs `job` on the service's thread, between two polls, and waits for it; returns OK. If the thread has ended, by
+    /// `stop` or at the exit of the process, the caller runs it.
+    ///
+    /// Errors: DeadlineExceeded, with the name `call`, if the thread has not begun the job within `limit`; the job is
+    /// then not run at all. A job that has begun is waited for, since it uses what is the caller's: a job accesses
+    /// memory alone, as the service does, and waits for nothing.
+    absl::Status run(std::string_view call, absl::Duration limit, std::function<void()> job);
+
+    /// Has the service's thread run `job`, after the jobs of earlier calls, and does not wait for it. For changes that
+    /// must take place, however late. `job` must own all that it uses, but for the service.
+    void post(std::function<void()> job);
 
     /// Has the service update counters that take it time (`segment_service::publish_longest_run`), and waits for it
     /// until `end`. Returns false if the time has passed. Returns true once the thread has been stopped, since the
@@ -47,8 +60,15 @@ public:
     [[nodiscard]] std::uint64_t sleeps() const { return sleeps_.get(); }
 
 private:
+    /// A job, in `jobs_` until it begins.
+    struct queued_job {
+        std::function<void()> work;
+        bool is_done = false;  ///< guarded by `mutex_`
+    };
+
     void loop();
-    void do_job();
+    bool do_job();
+    void add(std::shared_ptr<queued_job> job);
     void publish_if_asked();
 
     segment_service& service_;
@@ -57,12 +77,14 @@ private:
     absl::Duration decay_;
     bool yields_;
     std::atomic<bool> stopping_{false};
-    std::atomic<bool> has_job_{false};
-    std::mutex caller_mutex_;                                 // serializes jobs
-    std::atomic<const std::function<void()>*> job_{nullptr};  // taken by the thread that runs it
-    std::atomic<bool> has_ended_{false};
-    std::atomic<std::uint64_t> asked_{0};      // number of calls of `publish`
-    std::atomic<std::uint64_t> published_{0};  // number of these that were served
+    std::mutex mutex_;
+    std::condition_variable changed_;               // a job is done
+    std::deque<std::shared_ptr<queued_job>> jobs_;  // guarded by `mutex_`, as the next two
+    bool is_working_ = false;                       // a job runs
+    bool has_ended_ = false;                        // callers run the jobs
+    std::atomic<bool> has_job_{false};              // spares the service the mutex while there is no job
+    std::atomic<std::uint64_t> asked_{0};           // number of calls of `publish`
+    std::atomic<std::uint64_t> published_{0};       // number of these that were served
     single_writer_counter sleeps_;
     heap_thread thread_;
 };

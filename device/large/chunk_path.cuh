@@ -50,7 +50,7 @@ inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
     for (lane_mask left = r.mask; left != 0; left &= left - 1) {
         const int lane = simt::lowest_bit(left);
         const std::uint64_t asked = simt::shuffle(r.mask, r.alignment, lane) >> chunk_unit_shift;
-        const std::uint64_t align = asked > 1 ? asked : 1;
+        const std::uint64_t align = asked > 1 && !simt::mutation::is(fault::block_alignment) ? asked : 1;
         r.total = (r.total + align - 1) & ~(align - 1);
         r.offset = simt::lane_id() == lane ? r.total : r.offset;
         r.total += simt::shuffle(r.mask, (r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift, lane);
@@ -82,7 +82,7 @@ inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
     }
     const lane_mask beyond = simt::ballot(r.mask, r.alignment > big_page_bytes);
     lay_side_by_side(r);
-    choose_shape(r, beyond != 0);
+    choose_shape(r, beyond != 0 && !simt::mutation::is(fault::leaf_alignment));
     return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
 }
 

@@ -58,7 +58,14 @@ namespace orchard::simt::mutation {
     X(racing_free, "the second of two racing frees of a chunk's block succeeds")                                       \
     X(run_across, "the segments of a run beyond its first word are not put back")                                      \
     X(reserved_index, "an index stays reserved if there is no segment for a slab ahead of need")                       \
-    X(late_tail, "the record of a tail that came too late keeps what it held")
+    X(late_tail, "the record of a tail that came too late keeps what it held")                                         \
+    X(copy_beyond, "a reallocation copies as many bytes as were asked for, beyond the end of the old block")           \
+    X(copy_spare, "a reallocation copies a byte more than it is to keep")                                              \
+    X(copy_short, "a reallocation copies a byte less than it is to keep")                                              \
+    X(page_alignment, "a request for a power of two gets a page of the next class")                                    \
+    X(class_alignment, "an aligned request gets a page of the first class that is large enough")                       \
+    X(block_alignment, "the blocks of a warp chunk lie side by side whatever their alignment")                         \
+    X(leaf_alignment, "a tail serves a block whose alignment is above that of a leaf")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

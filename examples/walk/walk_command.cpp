@@ -131,8 +131,10 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
     app.get_option("--capacity")
         ->description(absl::StrCat(app.get_option("--capacity")->get_description(),
                                    "; here, unless given, what the graph needs"));
-    app.callback(
-        [&app, &a] { a.capacity_given = app.count("--capacity") != 0 || std::getenv("ORCHARD_CAPACITY") != nullptr; });
+    // As `apply_environment`, a privileged program takes no variable.
+    app.callback([&app, &a] {
+        a.capacity_given = app.count("--capacity") != 0 || ::secure_getenv("ORCHARD_CAPACITY") != nullptr;
+    });
 }
 
 int run_walk_command(walk_arguments& arguments, const std::string& explanation) {

@@ -28,11 +28,14 @@ std::string folder_of(const std::string& path) {
     return parent.empty() ? "." : parent;
 }
 
+/// Returns the mode for `open`, which takes the umask's bits away.
+mode_t mode_for(readable_by who) { return who == readable_by::owner ? 0600 : 0666; }
+
 /// Makes a file with a new name beside `path`, and sets `name`. Returns its descriptor, or -1 with `errno`.
-int make_beside(const std::string& path, std::string* name) {
+int make_beside(const std::string& path, readable_by who, std::string* name) {
     *name = path + ".XXXXXX";
     const int fd = ::mkostemp(name->data(), O_CLOEXEC);
-    if (fd >= 0) {
+    if (fd >= 0 && who == readable_by::umask_says) {
         const mode_t mask = ::umask(0);
         ::umask(mask);
         ::fchmod(fd, 0666 & ~mask);  // mkostemp gives access to the owner only
@@ -42,10 +45,11 @@ int make_beside(const std::string& path, std::string* name) {
 
 }  // namespace
 
-output_file::output_file(std::string path) : path_{std::move(path)} {}
+output_file::output_file(std::string path, readable_by who) : path_{std::move(path)}, who_{who} {}
 
 output_file::output_file(output_file&& other) noexcept
     : path_{std::move(other.path_)},
+      who_{other.who_},
       temporary_{std::exchange(other.temporary_, "")},
       fd_{std::exchange(other.fd_, -1)},
       in_place_{other.in_place_} {}
@@ -59,17 +63,17 @@ output_file::~output_file() {
     }
 }
 
-absl::StatusOr<output_file> output_file::open(const std::string& path) {
+absl::StatusOr<output_file> output_file::open(const std::string& path, readable_by who) {
     struct stat itself {};
     struct stat target {};
     const bool exists = ::lstat(path.c_str(), &itself) == 0;
     if (::stat(path.c_str(), &target) == 0 && S_ISDIR(target.st_mode)) {
         return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder; name a file in it"));
     }
-    output_file made(path);
+    output_file made(path, who);
     made.in_place_ = exists && !S_ISREG(itself.st_mode);
     if (made.in_place_) {
-        made.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
+        made.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, mode_for(who));
         if (made.fd_ < 0) {
             return refusal(path, errno);
         }
@@ -79,7 +83,7 @@ absl::StatusOr<output_file> output_file::open(const std::string& path) {
         return refusal(path, errno);
     }
     const std::string folder = folder_of(path);
-    made.fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    made.fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_for(who));
     // These three say that the file system knows no files without a name.
     const bool unknown = made.fd_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL);
     if (made.fd_ < 0 && (!unknown || ::access(folder.c_str(), W_OK | X_OK) != 0)) {
@@ -125,7 +129,7 @@ absl::Status output_file::give_name() {
 
 absl::Status output_file::commit(std::string_view text) {
     if (fd_ < 0) {
-        fd_ = make_beside(path_, &temporary_);
+        fd_ = make_beside(path_, who_, &temporary_);
         if (fd_ < 0) {
             temporary_.clear();
             return failure("cannot be written");
@@ -157,8 +161,8 @@ absl::StatusOr<std::optional<output_file>> open_if_named(const std::string& path
     return std::optional<output_file>(*std::move(file));
 }
 
-absl::Status write_file(const std::string& path, std::string_view text) {
-    absl::StatusOr<output_file> file = output_file::open(path);
+absl::Status write_file(const std::string& path, std::string_view text, readable_by who) {
+    absl::StatusOr<output_file> file = output_file::open(path, who);
     return file.ok() ? file->commit(text) : file.status();
 }
 

@@ -490,10 +490,10 @@ absl::Status heap::impl::validate(std::span<const held_block> held) {
     granted_memory granted(view.segments);
     absl::Status status;
     for (shard& s : shards_) {
-        s.thread->run([&] {
+        status.Update(run_on(s, "validate", [&] {
             status.Update(s.service->validate());
             granted.add(*s.service);
-        });
+        }));
     }
     if (!status.ok()) {
         return status;

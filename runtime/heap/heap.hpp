@@ -93,8 +93,8 @@ public:
     /// @param held  blocks that the program has allocated and not freed, some or all of them. Each is compared with the
     ///     structures: it is allocated there, is as large as was asked for, and shares no byte with another.
     /// Errors: Internal with the first fault found; InvalidArgument if `held` has a block of 0 bytes or one outside the
-    /// heap; FailedPrecondition if `held` is not empty and a published algorithm serves the heap. Cost: copies all
-    /// metadata.
+    /// heap; FailedPrecondition if `held` is not empty and a published algorithm serves the heap; DeadlineExceeded if
+    /// the service does not turn to it within `request_timeout`. Cost: copies all metadata.
     absl::Status validate(std::span<const held_block> held = {});
 
     /// Releases unused memory: slabs without a page in use and the segment cache return to the host; an elastic heap
@@ -104,8 +104,9 @@ public:
     absl::Status trim();
 
     /// Commits memory until `bytes` are committed in total, so that kernels do not wait for commits. Kernels may run.
-    /// Errors: ResourceExhausted if `bytes` exceed the budgets; DeadlineExceeded after `request_timeout`; the system's
-    /// own. Cost: on a GPU about 0.1 ms for 1 GiB.
+    /// Errors: ResourceExhausted if `bytes` exceed the budgets; DeadlineExceeded if a commit, or the service, takes
+    /// longer than `request_timeout`; memory may then be committed later; the system's own. Cost: on a GPU about 0.1 ms
+    /// for 1 GiB.
     absl::Status reserve(std::uint64_t bytes);
 
     /// Returns a block of at least `bytes` bytes that the host can pass to kernels, at a multiple of 256 B; null for 0
@@ -115,10 +116,10 @@ public:
     /// The result is a device address. docs/backings.md says how the host may use it.
     ///
     /// Errors: InvalidArgument if `bytes` exceed the share of one service; ResourceExhausted, with the numbers, if no
-    /// such piece is free; FailedPrecondition if a published algorithm serves the heap, or if it was closed; the
-    /// device's own. Several threads may call this at the same time. Cost: one turn of the service and five small
-    /// copies, about 50 us, for every 32 blocks; for fewer blocks if they are 64 KiB or larger. A block occupies at
-    /// least 2 KiB.
+    /// such piece is free; FailedPrecondition if a published algorithm serves the heap, or if it was closed;
+    /// DeadlineExceeded if a commit, or the service, takes longer than `request_timeout`; the device's own. Several
+    /// threads may call this at the same time. Cost: one turn of the service and five small copies, about 50 us, for
+    /// every 32 blocks; for fewer blocks if they are 64 KiB or larger. A block occupies at least 2 KiB.
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
 
     /// Frees a block of this heap that the host or a device thread allocated; does nothing for null. Kernels may run.

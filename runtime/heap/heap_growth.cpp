@@ -10,6 +10,8 @@
 ///       release_unused   for each shard: want_no_more, wait for the commit under way, release_unused again and again
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -37,20 +39,25 @@ bool wait_until(absl::Duration timeout, Done done) {
 
 /// Lets a shard's service commit until it has `target` segments, with `longest` of the new ones contiguous, or until it
 /// cannot. Returns OK if the wait is over, and sets `*failed` if a commit failed meanwhile; DeadlineExceeded after
-/// `request_timeout`. The caller must call the service's `end_want` afterwards, whatever the result: until then the
-/// memory stays committed, so that the caller can take it.
-absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t longest, bool* failed) {
+/// `request_timeout`, with the name `call` if the service does not turn to it. The caller must post the service's
+/// `end_want` afterwards, whatever the result: until then the memory stays committed, so that the caller can take it.
+absl::Status heap::impl::grow(std::string_view call, std::size_t i, std::uint32_t target, std::uint32_t longest,
+                              bool* failed) {
     shard& s = shards_[i];
     const growth_line& line = growth_->line(i);
     // These counters never decrease, unlike the current state. Memory that is committed now may be released before this
     // thread reads it, and a failure may be cleared by another request.
     const std::uint32_t failures = line.failures.load<simt::order::acquire>();
-    std::uint64_t goal = 0;
-    s.thread->run([&] { goal = s.service->begin_want(target, longest); });
+    // Posted, as `end_want` is: both take place, in this order, however late the service is.
+    const auto goal = std::make_shared<std::uint64_t>(0);
+    s.thread->post([&service = *s.service, goal, target, longest] { *goal = service.begin_want(target, longest); });
+    if (absl::Status begun = run_on(s, call, [] {}); !begun.ok()) {
+        return begun;
+    }
     // The acquires pair with releases of the growth thread, in `growth::note_failure` and `growth::commit_wanted`.
     const bool done = wait_until(values.request_timeout, [&] {
         *failed = line.failures.load<simt::order::acquire>() != failures;
-        return *failed || line.committed.load<simt::order::acquire>() >= goal;
+        return *failed || line.committed.load<simt::order::acquire>() >= *goal;
     });
     if (!done) {
         return absl::DeadlineExceededError(
@@ -58,17 +65,24 @@ absl::Status heap::impl::grow(std::size_t i, std::uint32_t target, std::uint32_t
                             "for a kernel that runs",
                             target, absl::FormatDuration(values.request_timeout)));
     }
-    take_turns(s);
-    return absl::OkStatus();
+    return take_turns(call, s);
+}
+
+/// Runs a job on the thread of a shard's service, for the function `call` of the heap, and waits for it. Errors:
+/// DeadlineExceeded if the service has not begun it within `request_timeout`; it is then not run.
+absl::Status heap::impl::run_on(shard& s, std::string_view call, std::function<void()> job) {
+    return s.thread->run(call, values.request_timeout, std::move(job));
 }
 
 /// Lets a service take over the memory that was committed, and waits for it. A job runs between two turns of the
-/// service, and `service_thread::run` waits for its job; after the second job, one whole turn lies behind that began
-/// after this call.
-void heap::impl::take_turns(shard& s) {
-    for (int turn = 0; turn < 2; ++turn) {
-        s.thread->run([] {});  // one turn of the service takes place between two calls
+/// service, and `run_on` waits for its job; after the second job, one whole turn lies behind that began after this
+/// call. Errors: those of `run_on`.
+absl::Status heap::impl::take_turns(std::string_view call, shard& s) {
+    absl::Status status;
+    for (int turn = 0; turn < 2 && status.ok(); ++turn) {
+        status = run_on(s, call, [] {});  // one turn of the service takes place between two calls
     }
+    return status;
 }
 
 /// Distributes the missing segments over the shards, an equal part each, and goes round again while that makes
@@ -97,7 +111,7 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
     for (std::uint64_t before = ~std::uint64_t{0}; committed() < wanted && committed() != before && !failed;) {
         before = committed();
         for (std::size_t i = 0; i < shards_.size() && committed() < wanted && !failed; ++i) {
-            const shard& s = shards_[i];
+            shard& s = shards_[i];
             const std::uint64_t own = s.service->counters().segments_committed.get();
             // Services before this one may have committed more than their part.
             const std::uint64_t missing = wanted - std::min(wanted, committed());
@@ -105,8 +119,8 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
             const auto target =
                 static_cast<std::uint32_t>(std::min<std::uint64_t>(own + part, s.service->range().count));
             // `end_want` follows in any case, or the shard would never give memory up again.
-            const absl::Status grown = grow(i, target, 0, &failed);
-            s.thread->run([&] { s.service->end_want(); });
+            const absl::Status grown = grow("reserve", i, target, 0, &failed);
+            s.thread->post([&service = *s.service] { service.end_want(); });
             if (!grown.ok()) {
                 return grown;
             }
@@ -135,7 +149,7 @@ absl::Status heap::impl::release_unused() {
         const growth_line& line = growth_->line(i);
         const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
         // The commit in progress completes first. No other follows, except for a waiting request.
-        s.thread->run([&] { s.service->want_no_more(); });
+        absl::Status status = run_on(s, "trim", [&] { s.service->want_no_more(); });
         // Pairs with the releases in `growth::commit_wanted`: a commit that was announced before is waited for below,
         // so that its memory is released, too.
         const std::uint64_t begun = line.begun.load<simt::order::acquire>();
@@ -144,10 +158,13 @@ absl::Status heap::impl::release_unused() {
             return line.committed.load<simt::order::acquire>() >= begun ||
                    line.begun.load<simt::order::acquire>() < begun;
         });
-        take_turns(s);
+        status.Update(take_turns("trim", s));
         // One round releases as many extents as may be in progress at once. Running kernels may always return more.
         std::uint64_t left = s.service->counters().segments_committed.get();
         for (std::uint64_t some = 1; some != 0; left -= std::min(left, some)) {
+            if (!status.ok()) {
+                return status;
+            }
             // Read first: extents that were returned earlier may already be in release, which leaves no room for more.
             const std::uint64_t released = s.service->counters().segments_released.get();
             over = over && wait_until(values.request_timeout, [&] { return s.service->has_released(released); });
@@ -162,7 +179,7 @@ absl::Status heap::impl::release_unused() {
             }
             some = 0;
             if (left != 0) {
-                s.thread->run([&] { some = s.service->release_unused(0); });
+                status = run_on(s, "trim", [&] { some = s.service->release_unused(0); });
             }
         }
     }
@@ -183,8 +200,9 @@ absl::Status heap::impl::trim() {
     if (status.ok()) {
         status = detail::run_trim(own_executor(), view);
     }
-    for (const shard& s : shards_) {
-        s.thread->run([] {});  // after the service's current turn, which updates its counts at its end
+    for (shard& s : shards_) {
+        status.Update(
+            run_on(s, "trim", [] {}));  // after the service's current turn, which updates its counts at its end
     }
     if (status.ok()) {
         status = check_settled(*requests);

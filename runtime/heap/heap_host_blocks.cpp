@@ -12,13 +12,15 @@
 namespace orchard {
 
 /// Called when the growth thread and the services exist. The two functions run jobs on the services' threads, since
-/// only these may change the services' structures; a grant goes back to the service that owns its first segment.
+/// only these may change the services' structures; a grant goes back to the service that owns its first segment. It is
+/// posted, so that it goes back even if the service is late; the wait lets the memory be free when the call returns.
 void heap::impl::make_host_blocks() {
     host_blocks_ = std::make_unique<host_blocks>(
         view, *memory_, [this](std::uint32_t segments, leaf_count leaves) { return take_for_host(segments, leaves); },
         [this](const mailbox::grant& g) {
             shard& s = shards_[to_underlying(g.first) / view.segments_per_shard];
-            s.thread->run([&] { s.service->give_back_from_host(g); });
+            s.thread->post([&service = *s.service, g] { service.give_back_from_host(g); });
+            run_on(s, "allocate_on_host", [] {}).IgnoreError();
         });
 }
 
@@ -32,7 +34,11 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
     std::optional<mailbox::grant> got;
     for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
         shard& s = shards_[i];
-        s.thread->run([&] { got = s.service->take_for_host(segments, leaves); });
+        const absl::Status ran =
+            run_on(s, "allocate_on_host", [&] { got = s.service->take_for_host(segments, leaves); });
+        if (!ran.ok()) {
+            return ran;
+        }
     }
     for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
         shard& s = shards_[i];
@@ -48,15 +54,13 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
             const std::uint32_t have = committed();
             // As much more as the request needs in one piece, as long as the shard has addresses for it.
             grows = have + most <= s.service->range().count;
-            const absl::Status grown = grows ? grow(i, have + most, most, &failed) : absl::OkStatus();
-            s.thread->run([&] {
-                got = s.service->take_for_host(segments, leaves);
-                if (grows) {
-                    s.service->end_want();
-                }
-            });
-            if (!got && !grown.ok()) {
-                return grown;
+            absl::Status status = grows ? grow("allocate_on_host", i, have + most, most, &failed) : absl::OkStatus();
+            status.Update(run_on(s, "allocate_on_host", [&] { got = s.service->take_for_host(segments, leaves); }));
+            if (grows) {
+                s.thread->post([&service = *s.service] { service.end_want(); });
+            }
+            if (!got && !status.ok()) {
+                return status;
             }
         }
     }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/growth.hpp"
@@ -98,7 +100,9 @@ private:
     absl::StatusOr<std::vector<mailbox_counts>> count_posted();
     absl::Status check_settled(const std::vector<mailbox_counts>& before);
     // The functions below are described at their definitions.
-    absl::Status grow(std::size_t shard, std::uint32_t target, std::uint32_t longest, bool* failed);
+    absl::Status run_on(shard& s, std::string_view call, std::function<void()> job);
+    absl::Status grow(std::string_view call, std::size_t shard, std::uint32_t target, std::uint32_t longest,
+                      bool* failed);
     absl::Status release_unused();
     void make_host_blocks();
     absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);
@@ -111,7 +115,7 @@ private:
     [[nodiscard]] simt::executor own_executor() const;
 
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
-    static void take_turns(shard& s);
+    absl::Status take_turns(std::string_view call, shard& s);
 
     backing_option asked_backing_ = backing_option::automatic;  ///< the option as requested; `values` hold the backing
                                                                 ///< that was chosen

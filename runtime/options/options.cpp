@@ -2,6 +2,7 @@
 // Copyright the Orchard authors.
 #include "runtime/options/options.hpp"
 
+#include <sys/auxv.h>
 #include <unistd.h>  // environ
 
 #include <algorithm>
@@ -79,8 +80,15 @@ absl::Status set(options& values, std::string_view name, std::string_view text) 
 }
 
 absl::Status apply_environment(options& values) {
+    return detail::apply_environment(values, environ, ::getauxval(AT_SECURE) != 0);
+}
+
+absl::Status detail::apply_environment(options& values, const char* const* assignments, bool is_privileged) {
+    if (is_privileged) {
+        return absl::OkStatus();
+    }
     options changed = values;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    for (const char* const* entry = assignments; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view assignment = *entry;
         const std::size_t equals = assignment.find('=');
         if (!assignment.starts_with(prefix) || equals == std::string_view::npos) {
@@ -137,6 +145,10 @@ std::string options_markdown() {
     }
     text +=
         ".\n"
+        "\n"
+        "A program with more rights than its caller (set-user-ID, set-group-ID, file capabilities) ignores all of "
+        "these\n"
+        "variables, since its caller chooses them; options that the program sets and flags apply.\n"
         "\n"
         "| field | variable | flag | default | allowed | unit | meaning |\n"
         "|---|---|---|---|---|---|---|\n";

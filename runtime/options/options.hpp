@@ -73,7 +73,8 @@ absl::Status validate(const options& values);
 absl::Status set(options& values, std::string_view name, std::string_view text);
 
 /// Sets each field whose variable `ORCHARD_<NAME>` (upper case) is in the process's environment; unchanged on error. No
-/// other thread may change the environment during this call.
+/// other thread may change the environment during this call. In a program with more rights than its caller (AT_SECURE:
+/// set-user-ID, set-group-ID, file capabilities) it does nothing.
 ///
 /// Errors: those of `set`, naming the variable; NotFound also for any other variable that starts with `ORCHARD_`, so
 /// that a misspelt variable is reported. Some variables are ignored because build systems and the launcher use them:

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace orchard::command_line {
 namespace {
@@ -25,6 +26,11 @@ protected:
     [[nodiscard]] std::string path(const std::string& name) const { return folder_ + "/" + name; }
     [[nodiscard]] std::size_t entries() const {
         return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+    }
+    static mode_t mode_of(const std::string& file) {
+        struct stat about {};
+        EXPECT_EQ(::stat(file.c_str(), &about), 0) << file;
+        return about.st_mode & 0777u;
     }
     static std::string text_in(const std::string& file) {
         std::stringstream text;
@@ -53,13 +59,43 @@ TEST_F(output_files, are_complete_or_unchanged) {
     EXPECT_EQ(entries(), 2u) << "nothing else is left";
 }
 
-TEST_F(output_files, follow_the_umask) {
-    const mode_t before = ::umask(027);
-    EXPECT_TRUE(write_file(path("some"), "text").ok());
-    ::umask(before);
-    struct stat about {};
-    ASSERT_EQ(::stat(path("some").c_str(), &about), 0);
-    EXPECT_EQ(about.st_mode & 0777u, 0640u);
+TEST_F(output_files, follow_the_umask_or_are_the_owners) {
+    struct expectation {
+        mode_t mask;
+        readable_by who;
+        mode_t mode;
+    };
+    for (const expectation& e :
+         {expectation{027, readable_by::umask_says, 0640}, expectation{0, readable_by::umask_says, 0666},
+          expectation{0, readable_by::owner, 0600}, expectation{022, readable_by::owner, 0600}}) {
+        std::ofstream(path("old")) << "of another mode";
+        std::filesystem::permissions(path("old"), std::filesystem::perms{0644});
+        std::filesystem::remove(path("made"));
+        std::filesystem::remove(path("link"));
+        std::filesystem::create_symlink("made", path("link"));
+        const mode_t before = ::umask(e.mask);
+        for (const char* const name : {"some", "old", "link"}) {
+            EXPECT_TRUE(write_file(path(name), "text", e.who).ok());
+        }
+        ::umask(before);
+        for (const char* const name : {"some", "old", "made"}) {
+            EXPECT_EQ(mode_of(path(name)), e.mode) << name << ", umask " << e.mask;
+        }
+        std::filesystem::remove(path("some"));
+    }
+}
+
+// A file system that knows no files without a name: its file has a name while the text is written.
+TEST_F(output_files, that_had_a_name_from_the_beginning_have_the_same_modes) {
+    for (const auto& [who, mode] : {std::pair{readable_by::umask_says, 0666u}, std::pair{readable_by::owner, 0600u}}) {
+        const mode_t before = ::umask(0);
+        output_file named = output_file::open_named(path("named"), who);
+        EXPECT_TRUE(named.commit("text").ok());
+        ::umask(before);
+        EXPECT_EQ(text_in(path("named")), "text");
+        EXPECT_EQ(mode_of(path("named")), mode);
+        EXPECT_EQ(entries(), 1u);
+    }
 }
 
 TEST_F(output_files, that_are_devices_stay_devices) {

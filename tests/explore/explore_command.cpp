@@ -55,7 +55,7 @@ absl::Status write_trace(const explore_arguments& a, const std::string& timeline
         std::cout << timeline;
         return absl::OkStatus();
     }
-    return command_line::write_file(a.trace_file, timeline);
+    return command_line::write_file(a.trace_file, timeline, command_line::readable_by::owner);
 }
 
 absl::StatusOr<const scenario*> named(const std::string& name) {

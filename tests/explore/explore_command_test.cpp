@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -134,8 +135,11 @@ TEST(explore_command, writes_a_trace_that_ends_with_the_verdict) {
 }
 
 TEST_F(explore_files, a_trace_goes_to_a_file) {
+    const mode_t before = ::umask(0);
     const outcome o = run_with({"--scenario", "planted_right", "--seed", "1", "--trace", path("trace")});
+    ::umask(before);
     EXPECT_EQ(o.code, 0);
+    EXPECT_EQ(std::filesystem::status(path("trace")).permissions(), std::filesystem::perms{0600});
     EXPECT_THAT(o.out, Not(HasSubstr("fetch_add")));
     const std::string text = text_in(path("trace"));
     EXPECT_THAT(text, HasSubstr("fetch_add"));

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A service that does not run: the host still reports failures, and the report contains the right numbers.
+// A service that does not run: the host still reports failures, and the report contains the right numbers. Calls of the
+// host that need the service end with an error.
+
+#include <gmock/gmock.h>
 
 #include <future>
 #include <latch>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/default_cases.hpp"
 #include "tests/support/failure_reports.hpp"
 #include "tests/support/heap_fixture.hpp"
@@ -86,6 +90,30 @@ TEST_P(heap_failures_while_held, are_told_while_it_is_held) {
     expect_numbers(*told, segments(2), true);
     ASSERT_TRUE(h().last_failure().has_value());
     EXPECT_FALSE(h().last_failure()->now.is_late) << "it goes on";
+    free_all(kept_);
+    expect_empty();
+}
+
+TEST_P(heap_failures_while_held, leave_calls_of_the_host_with_an_error_that_names_them) {
+    const auto expect_late = [](const char* call, const absl::Status& status) {
+        EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << call << ": " << status;
+        EXPECT_THAT(
+            std::string(status.message()),
+            ::testing::StartsWith(absl::StrCat(call, ": the service's thread did not turn to it within 200ms; ")));
+    };
+    const bool is_complete = h().stats()->committed_bytes == GetParam().capacity;
+    hold([&] {
+        expect_late("validate", h().validate());
+        expect_late("allocate_on_host", h().allocate_on_host(segments(1)).status());
+        if (!is_complete) {
+            expect_late("reserve", h().reserve(GetParam().capacity));
+        }
+        EXPECT_TRUE(absl::IsDeadlineExceeded(h().trim()));
+    });
+    EXPECT_TRUE(h().validate().ok()) << "it goes on";
+    const absl::StatusOr<void*> block = h().allocate_on_host(segments(1));
+    ASSERT_TRUE(block.ok()) << block.status();
+    EXPECT_TRUE(h().free_on_host(*block).ok());
     free_all(kept_);
     expect_empty();
 }

@@ -69,6 +69,13 @@ constexpr finder finders[] = {
     {fault::run_across, "cache_refill", 500},
     {fault::reserved_index, "slab_ahead", 500},
     {fault::late_tail, "blocked_commit_unzeroed", 10000},
+    {fault::copy_beyond, "resizes", 500},
+    {fault::copy_spare, "resizes", 500},
+    {fault::copy_short, "resizes", 500},
+    {fault::page_alignment, "alignments", 500},
+    {fault::class_alignment, "alignments", 500},
+    {fault::block_alignment, "alignments", 500},
+    {fault::leaf_alignment, "alignments", 500},
 };
 
 const char* name_of(fault f) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/options/option_fields.hpp"
 #include "runtime/options/options.hpp"
 #include "tests/options/clean_environment.hpp"
 
@@ -87,6 +88,19 @@ TEST(options_environment, an_unknown_variable_is_answered_with_the_nearest) {
     EXPECT_TRUE(absl::IsNotFound(status));
     EXPECT_EQ(status.message(),
               "ORCHARD_CAPCITY: no such option; did you mean ORCHARD_CAPACITY? (`orchard options` lists all)");
+}
+
+TEST(options_environment, of_a_privileged_program_is_ignored_and_causes_no_error) {
+    for (const char* const text : {"ORCHARD_SHARDS=2", "ORCHARD_SHARDS=nonsense", "ORCHARD_NO_SUCH=1"}) {
+        const char* const assignments[] = {text, nullptr};
+        options values;
+        values.shards = 3;
+        const options before = values;
+        EXPECT_TRUE(detail::apply_environment(values, assignments, true).ok()) << text;
+        EXPECT_EQ(values, before) << text;
+        const absl::Status read = detail::apply_environment(values, assignments, false);
+        EXPECT_TRUE(!read.ok() || values.shards == 2) << text << ": without privilege, the same text must matter";
+    }
 }
 
 TEST(options_environment, names_are_upper_case) {

@@ -143,6 +143,26 @@ TEST(ServicePortions, WaitForMemoryThatIsBeingCommitted) {
     expect_tail(g, 1, 0);
 }
 
+// A request that waits for a commit is tried again once a portion that shares its segment with others is free. Nothing
+// else tells the service of that room: no segment becomes free, and the commit goes on.
+TEST(ServicePortions, TheRoomOfOneServesARequestThatWaits) {
+    service_setup s;
+    s.committed_at_start = 1;
+    chunk_desk d(s);
+    expect_tail(d.ask(0, 20), 0, 0);
+    expect_tail(d.ask(0, 12), 0, 20);
+    const auto waiting = d.client.ask_chunk(0, 9);
+    d.host.service.poll_once();
+    d.host.service.poll_once();
+    ASSERT_FALSE(d.client.take().has_value());
+    ASSERT_EQ(d.counters().parked.get(), 1u);
+    EXPECT_EQ(d.give_back_portion(0, 0), response_status::acknowledged);
+    const response served = d.answered();
+    EXPECT_EQ(rig::id_of(served), waiting);
+    ASSERT_EQ(served.status, response_status::granted);
+    expect_tail(mailbox::granted_by(served, 0, 9), 0, 0);
+}
+
 /// Random chunks are taken and returned: no leaf has two owners, and in the end all segments are free.
 class random_chunks : public ::testing::TestWithParam<portion_policy> {};
 INSTANTIATE_TEST_SUITE_P(ServicePortions, random_chunks,

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -25,6 +27,12 @@ void wait_for(Condition condition) {
     while (!condition()) {
         std::this_thread::yield();
     }
+}
+
+/// Runs a job on the service's thread, which is not held up.
+void run(service_thread& thread, const std::function<void()>& job) {
+    const absl::Status ran = thread.run("a test", absl::Hours(1), job);
+    EXPECT_TRUE(ran.ok()) << ran;
 }
 
 TEST(ServiceThread, AnswersPosts) {
@@ -66,7 +74,7 @@ TEST(ServiceThread, SaysTheLongestRunWhenItIsAskedTo) {
     wait_for([&] { return client.take().has_value(); });
     ASSERT_TRUE(thread.publish(absl::InfiniteFuture()));
     EXPECT_EQ(host.service.counters().longest_free_run.get(), all - 7);
-    thread.run([&] { EXPECT_FALSE(thread.publish(absl::InfinitePast())) << "it cannot while it does this"; });
+    run(thread, [&] { EXPECT_FALSE(thread.publish(absl::InfinitePast())) << "it cannot while it does this"; });
     client.ask(5);
     wait_for([&] { return client.take().has_value(); });
     thread.stop();
@@ -88,7 +96,7 @@ TEST(ServiceThread, RunsJobsBetweenPolls) {
     std::thread::id on;
     std::uint64_t before = 0;
     std::uint64_t after = 0;
-    thread.run([&] {
+    run(thread, [&] {
         on = std::this_thread::get_id();
         before = host.box.heartbeats();
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -107,7 +115,7 @@ TEST(ServiceThread, RunsTheJobsOfManyThreadsOneAtATime) {
     for (int i = 0; i < 4; ++i) {
         callers.emplace_back([&] {
             for (int j = 0; j < 25; ++j) {
-                thread.run([&] { ++done; });
+                run(thread, [&] { ++done; });
             }
         });
     }
@@ -115,8 +123,53 @@ TEST(ServiceThread, RunsTheJobsOfManyThreadsOneAtATime) {
         c.join();
     }
     int seen = 0;
-    thread.run([&] { seen = done; });
+    run(thread, [&] { seen = done; });
     EXPECT_EQ(seen, 100);
+}
+
+TEST(ServiceThread, AJobThatIsNotBegunInTimeIsNeverRunAndOneThatWasPostedIs) {
+    service_rig host;
+    service_thread thread(host.service, -1, absl::ZeroDuration());
+    std::latch held(1);
+    std::latch over(1);
+    std::jthread holder([&] {
+        run(thread, [&] {
+            held.count_down();
+            over.wait();
+        });
+    });
+    held.wait();
+    bool late = false;
+    const absl::Status refused = thread.run("validate", absl::Milliseconds(3), [&] { late = true; });
+    EXPECT_EQ(refused, absl::DeadlineExceededError(
+                           "validate: the service's thread did not turn to it within 3ms; give the thread a core of "
+                           "its own (option service_core), or raise the option request_timeout"));
+    bool posted = false;
+    thread.post([&] { posted = true; });
+    over.count_down();
+    holder.join();
+    bool posted_before = false;
+    run(thread, [&] { posted_before = posted; });
+    EXPECT_TRUE(posted_before);
+    EXPECT_FALSE(late);
+}
+
+TEST(ServiceThread, AJobThatHasBegunIsWaitedForBeyondTheLimit) {
+    constexpr absl::Duration limit = absl::Milliseconds(20);
+    service_rig host;
+    service_thread thread(host.service, -1, absl::ZeroDuration());
+    absl::Status ran;
+    do {  // on a busy machine, the thread may not begin in time
+        bool begun = false;
+        bool done = false;
+        ran = thread.run("a test", limit, [&] {
+            begun = true;
+            absl::SleepFor(2 * limit);
+            done = true;
+        });
+        EXPECT_EQ(begun, ran.ok());
+        EXPECT_EQ(done, ran.ok());
+    } while (!ran.ok());
 }
 
 TEST(ServiceThread, AfterStopNothingIsAnsweredAndJobsRunInTheCaller) {
@@ -130,8 +183,10 @@ TEST(ServiceThread, AfterStopNothingIsAnsweredAndJobsRunInTheCaller) {
     EXPECT_FALSE(client.take().has_value());
     EXPECT_EQ(host.box.heartbeats(), heartbeats);
     std::thread::id on;
-    thread.run([&] { on = std::this_thread::get_id(); });
+    run(thread, [&] { on = std::this_thread::get_id(); });
     EXPECT_EQ(on, std::this_thread::get_id());
+    thread.post([&] { on = {}; });
+    EXPECT_EQ(on, std::thread::id{});
     thread.stop();
     EXPECT_EQ(host.service.poll_once(), 1u) << "the service can be polled by hand now";
 }

@@ -33,10 +33,11 @@ struct heap_service_peer {
         }
         return begun;
     }
-    /// Runs `job` on a service's thread, which does no other work meanwhile; waits for it.
+    /// Runs `job` on a service's thread, which does no other work meanwhile; waits for it. Errors: a thread that does
+    /// not turn to it within an hour.
     template <class Job>
     static void run(heap& h, std::size_t service, Job job) {
-        h.impl_->shards_[service].thread->run(std::move(job));
+        h.impl_->shards_[service].thread->run("a test", absl::Hours(1), std::move(job)).IgnoreError();
     }
     /// Lets a service serve what has been posted to it. Only a job on its thread may call it.
     static void poll_once(heap& h, std::size_t service) { h.impl_->shards_[service].service->poll_once(); }

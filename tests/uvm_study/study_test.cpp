@@ -11,6 +11,7 @@
 #include <string>
 
 #include "profiling/uvm/study_report.hpp"
+#include "runtime/cli/output_file.hpp"
 #include "uvm/model/patterns.hpp"
 #include "uvm/model/trace_file.hpp"
 
@@ -129,7 +130,7 @@ TEST(uvm_study, runs_applications_and_traces) {
     const auto source = uvm_model::make_pattern(uvm_model::pattern::random, p);
     ASSERT_TRUE(source.ok()) << source.status();
     const auto recorded = uvm_model::trace::from(**source);
-    ASSERT_TRUE(recorded.ok() && recorded->save(file).ok());
+    ASSERT_TRUE(recorded.ok() && command_line::write_file(file, recorded->encoded()).ok());
     s.traces = {file};
     const auto cells = run(s);
     std::remove(file.c_str());

@@ -12,6 +12,7 @@
 #include <random>
 #include <sstream>
 
+#include "runtime/cli/output_file.hpp"
 #include "tests/uvm_trace/traces.hpp"
 #include "uvm/model/trace_file.hpp"
 
@@ -53,6 +54,10 @@ trace encode(const std::vector<steps_of_warp>& steps, std::uint64_t bytes = spac
     absl::StatusOr<trace> made = trace::from(source);
     EXPECT_TRUE(made.ok()) << made.status();
     return *std::move(made);
+}
+
+absl::Status save(const trace& t, const std::string& path) {
+    return command_line::write_file(path, t.encoded(), command_line::readable_by::owner);
 }
 
 /// Returns `bytes` with the checksum of its other bytes.
@@ -138,7 +143,7 @@ TEST(TraceFormat, AStepMayBeAskedForAgainAndTheWholeTraceToo) {
 TEST(TraceFormat, FilesAreSavedAndLoaded) {
     const std::string path = (std::filesystem::path(::testing::TempDir()) / "orchard_trace_format_test.trace").string();
     const trace t = encode(random_steps(1, 3, 40));
-    ASSERT_TRUE(t.save(path).ok());
+    ASSERT_TRUE(save(t, path).ok());
     const auto loaded = trace::load(path);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ(loaded->encoded(), t.encoded());
@@ -146,7 +151,6 @@ TEST(TraceFormat, FilesAreSavedAndLoaded) {
     const auto missing = trace::load(path);
     EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
     EXPECT_THAT(std::string(missing.status().message()), ::testing::HasSubstr(path));
-    EXPECT_FALSE(t.save("/no/such/folder/x.trace").ok());
 }
 
 TEST(TraceFormat, ReadsNoMoreThanATrace) {
@@ -154,7 +158,7 @@ TEST(TraceFormat, ReadsNoMoreThanATrace) {
     EXPECT_EQ(trace::load("/dev/zero").status().code(), absl::StatusCode::kDataLoss) << "it does not end";
     // A header that promises more than a machine has.
     const std::string path = (std::filesystem::path(::testing::TempDir()) / "orchard_trace_too_long.trace").string();
-    ASSERT_TRUE(encode(random_steps(1, 3, 40)).save(path).ok());
+    ASSERT_TRUE(save(encode(random_steps(1, 3, 40)), path).ok());
     uvm_model::trace_header h;
     {
         std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);

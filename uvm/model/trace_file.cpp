@@ -264,14 +264,6 @@ absl::StatusOr<trace> trace::from(access_source& source) {
     return parse(std::move(out).str());
 }
 
-absl::Status trace::save(const std::string& path) const {
-    errno = 0;
-    std::ofstream out(path, std::ios::binary);
-    out.write(image_->bytes.data(), static_cast<std::streamsize>(image_->bytes.size()));
-    out.close();
-    return out.good() ? absl::OkStatus() : system_error("cannot write a trace", path);
-}
-
 const trace_header& trace::header() const { return image_->header; }
 const std::string& trace::encoded() const { return image_->bytes; }
 std::unique_ptr<access_source> trace::source() const { return std::make_unique<reader>(image_); }

@@ -32,11 +32,9 @@ public:
     /// breaks its contract.
     static absl::StatusOr<trace> from(access_source& source);
 
-    /// Writes the file `path`. Errors: the system's text.
-    [[nodiscard]] absl::Status save(const std::string& path) const;
-
     [[nodiscard]] const trace_header& header() const;
-    /// Returns the contents of a file with this trace.
+    /// Returns the contents of a file with this trace. A program writes it by `command_line::write_file`, readable by
+    /// the owner alone.
     [[nodiscard]] const std::string& encoded() const;
     /// Returns a new reader that starts at the beginning; it keeps the bytes alive. In addition to the contract, it may
     /// start again: step 0 may be requested at any time. Cost: 4 to 18 ns an access; up to 1 KiB for each requested
