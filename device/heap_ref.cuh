@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "device/arrays/lane_array.cuh"
+#include "device/hardened/guarded_heap.cuh"
 #include "device/small/free_page.cuh"
 #include "device/small/small_path.cuh"
 
@@ -31,7 +32,9 @@ namespace orchard {
 ///                      allocate_chunk          large/chunk_path.cuh   its shape and its record
 ///                        acquire               reclaim/acquire.cuh    whole segments and a tail
 ///     free:          free_page                 small/free_page.cuh    one atomic for each bitmap word
-///                    slow::free_other          free_alone.cuh         a block of a chunk, or an invalid pointer
+///                    slow::free_other          free_other.cuh         a block of a chunk, or an invalid pointer
+///
+/// A heap with the option `hardened` goes through device/hardened instead.
 ///
 /// The functions of namespace `slow` are compiled once for the host build, in slow_paths.cpp. docs/walkthrough.md lists
 /// all steps of each call.
@@ -49,6 +52,9 @@ public:
     ORCHARD_INLINE void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;
+        }
+        if (view_.hardened != hardening::off) {
+            return device::guarded_malloc(view_, bytes, 16);
         }
         const std::uint32_t spare = simt::mutation::is(simt::mutation::fault::page_alignment) ? 1 : 0;
         const std::uint32_t page_class =

@@ -20,13 +20,16 @@ struct alignas(16) sixteen_bytes {
     std::uint64_t high = 0;
 };
 
-/// Copies `bytes` bytes, rounded up to a multiple of 16 B; both blocks are aligned to 16 B and extend that far. One
-/// lane calls it alone. Cost: a load and a store for each 16 B, which no other lane shares.
+/// Copies `bytes` bytes; both blocks are aligned to 16 B. One lane calls it alone. Cost: a load and a store for each 16
+/// B, which no other lane shares, and for each of up to 15 bytes at the end.
 inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t bytes) {
     auto* t = static_cast<sixteen_bytes*>(to);
     const auto* f = static_cast<const sixteen_bytes*>(from);
-    for (std::uint64_t i = 0; i < (bytes + 15) / 16; ++i) {
+    for (std::uint64_t i = 0; i < bytes / 16; ++i) {
         t[i] = f[i];
+    }
+    for (std::uint64_t i = bytes / 16 * 16; i < bytes; ++i) {
+        static_cast<char*>(to)[i] = static_cast<const char*>(from)[i];
     }
 }
 
@@ -34,8 +37,7 @@ inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t byte
 /// interface. Any lanes call it, in any divergence.
 ///
 /// Errors: too_large if the product overflows, recorded with the greatest size, since the true one does not fit 64
-/// bits; those of `malloc`. Each lane zeroes its own block, up to 15 bytes beyond `bytes`: blocks are multiples of 16
-/// B.
+/// bits; those of `malloc`. Each lane zeroes its own block.
 template <class Heap>
 ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_t size) {
     const std::uint64_t bytes = count * size;
@@ -46,8 +48,11 @@ ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_
     void* p = heap.malloc(bytes);
     if (p != nullptr) {
         auto* words = static_cast<sixteen_bytes*>(p);
-        for (std::uint64_t i = 0; i < (bytes + 15) / 16; ++i) {
+        for (std::uint64_t i = 0; i < bytes / 16; ++i) {
             words[i] = {};
+        }
+        for (std::uint64_t i = bytes / 16 * 16; i < bytes; ++i) {
+            static_cast<char*>(p)[i] = 0;
         }
     }
     return p;
@@ -98,20 +103,6 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     return moved;
 }
 
-/// Returns the smallest class whose pages hold `bytes` at a multiple of `alignment`, a power of two; `chunk_class` if
-/// no class does. A slab begins at a multiple of 2 MiB, so that all of its pages are aligned if the page size is a
-/// multiple of `alignment`. Example: 80 B aligned to 64 B try the classes of 80, 96 and 112 B, and get a page of 128 B.
-inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::uint64_t bytes) {
-    if (bytes > largest_page_bytes || alignment > largest_page_bytes) {
-        return chunk_class;
-    }
-    std::uint32_t page_class = class_of(static_cast<std::uint32_t>(bytes > alignment ? bytes : alignment));
-    while (class_bytes(page_class) % alignment != 0 && !simt::mutation::is(fault::class_alignment)) {
-        ++page_class;  // ends at the next power of two
-    }
-    return page_class;
-}
-
 /// Returns whether `alignment` is valid, a power of two up to 2 MiB; if it is not, records the failure of this request
 /// for `bytes`. Each lane calls it for itself.
 inline ORCHARD_FN bool check_alignment(const heap_view& h, std::uint64_t alignment, std::uint64_t bytes) {
@@ -148,6 +139,13 @@ ORCHARD_INLINE void heap_ref::free(void* p) const {
     if (p == nullptr) {
         return;
     }
+    if (view_.hardened != hardening::off) {
+        // Another block than `p`, which waits for its turn.
+        p = device::slow::release_guarded(*view_.self, p);
+        if (p == nullptr) {
+            return;
+        }
+    }
     const simt::lane_mask here = simt::converge();
     // An address outside the heap has no descriptor. 0 describes no slab, so that `free_page` leaves it to
     // `free_other`.
@@ -172,6 +170,9 @@ inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
     if (!owns(p)) {
         return 0;
     }
+    if (view_.hardened != hardening::off) {
+        return device::slow::guarded_bytes(*view_.self, p);
+    }
     const auto segment = static_cast<std::uint32_t>((static_cast<const char*>(p) - view_.base) >> segment_shift);
     // Acquire: pairs with the release that set the descriptor; a chunk's record was written before that.
     const std::uint64_t d = view_.descriptors[segment].load<simt::order::acquire>();
@@ -193,7 +194,8 @@ inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::ui
     if (bytes == 0 || !device::check_alignment(view_, alignment, bytes)) {
         return nullptr;
     }
-    return allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
+    return view_.hardened != hardening::off ? device::guarded_malloc(view_, bytes, alignment)
+                                            : allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
 }
 
 }  // namespace orchard

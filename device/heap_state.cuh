@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "device/failure_record.cuh"
+#include "device/hardened/block_fault_record.cuh"
 #include "device/host_rpc/client.cuh"
 #include "device/host_rpc/host_free_ring.cuh"
 #include "device/large/chunk_record.cuh"
@@ -28,6 +29,7 @@
 #include "device/simt/atomic.cuh"
 #include "uvm/geometry/failure_reason.hpp"
 #include "uvm/geometry/geometry.hpp"
+#include "uvm/geometry/hardening.hpp"
 #include "uvm/geometry/lane_order.hpp"
 #include "uvm/geometry/layout.hpp"
 #include "uvm/geometry/size_classes.hpp"
@@ -115,6 +117,7 @@ enum class counter : int {
     reservations,  // reservations of fresh pages
     scans,         // scans of all words of a class
     invalid_frees,
+    block_faults,
     count_
 };
 inline constexpr int counter_count = static_cast<int>(counter::count_);
@@ -245,6 +248,34 @@ struct heap_state {
     page_counts pages[counter_shards][class_count];
 };
 
+/// The blocks of a hardened heap that were freed and wait before their memory is used again
+/// (hardened/guarded_heap.cuh).
+struct quarantine {
+    static constexpr std::uint32_t max_slots = 4096;
+    static constexpr std::uint64_t max_block_bytes = 64 << 10;  ///< larger blocks do not wait
+
+    padded_atomic faults;                         ///< number of faults found so far
+    padded_atomic turn;                           ///< number of blocks put in so far
+    device_word<std::uint64_t> slots[max_slots];  ///< 0: none
+
+    /// A slot: the offset of a block and its bytes, both in units of 16 B. A block has at least 32 B.
+    ///
+    ///     63                          16 15                    0
+    ///     |  offset from `base` / 16   |  bytes / 16           |
+    static ORCHARD_INLINE constexpr std::uint64_t slot_of(std::uint64_t offset, std::uint64_t bytes) {
+        return offset / 16 << 16 | (bytes / 16 & 0xffff);
+    }
+    static ORCHARD_INLINE constexpr std::uint64_t offset_of(std::uint64_t slot) { return (slot >> 16) * 16; }
+    static ORCHARD_INLINE constexpr std::uint64_t bytes_of(std::uint64_t slot) { return (slot & 0xffff) * 16; }
+
+    /// Returns the number of slots in use by a heap of this many segments. Full of the largest blocks, they hold a 64th
+    /// of it.
+    static constexpr std::uint32_t slots_for(std::uint32_t segments) {
+        const std::uint64_t n = (std::uint64_t{segments} << segment_shift) / 64 / max_block_bytes;
+        return static_cast<std::uint32_t>(n < max_slots ? n : max_slots);
+    }
+};
+
 /// The view of a heap that device code works with. Its pointers and numbers do not change while the heap lives.
 struct heap_view {
     char* base = nullptr;         ///< the first byte of the super chunk, aligned to a segment
@@ -255,7 +286,7 @@ struct heap_view {
     std::uint32_t cache_target = 64;  ///< segments to keep cached; 0: every request goes to the host
     std::uint32_t cache_max = 128;    ///< segments above which some are returned to the host
     std::uint32_t refill_batch = 16;  ///< the least number of segments that a refill asks for
-    bool hardened = false;            ///< an invalid free ends the kernel
+    hardening hardened = hardening::off;
     /// Bitmaps and lines of portions may contain garbage when they are committed; the first thread that needs a part of
     /// them clears it.
     bool clears_metadata = false;
@@ -283,7 +314,10 @@ struct heap_view {
     device_word<std::uint32_t>* leaf_owners = nullptr;  ///< [segments][leaves_per_segment]: a `chunk_id`
     host_free_ring* host_frees = nullptr;               ///< blocks that the host has freed
     failure_board* failures = nullptr;                  ///< in host memory; null: failures are only counted
-    published_view published;                           ///< for a heap whose policy is not the default
+    quarantine* quarantined = nullptr;                  ///< of a hardened heap
+    block_fault_board* block_faults = nullptr;          ///< of a hardened heap; in host memory
+    std::uint32_t quarantine_slots = 0;
+    published_view published;  ///< for a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
     /// Returns the first word of a segment's bitmap. Only the words that the class of its slab needs are used.

@@ -8,6 +8,7 @@
 
 #include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
+#include "device/hardened/guarded_free.cuh"
 #include "device/large/large_path.cuh"
 #include "device/small/search.cuh"
 
@@ -16,6 +17,8 @@ namespace orchard::device::slow {
 void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     return device::allocate_large(h, bytes, alignment);
 }
+void* release_guarded(const heap_view& h, const void* p) { return device::release_guarded(h, p); }
+std::uint64_t guarded_bytes(const heap_view& h, const void* p) { return device::guarded_bytes(h, p); }
 void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
                   std::uint32_t hint_segment) {
     return device::search_page(h, here, group, page_class, bytes, hint_segment);

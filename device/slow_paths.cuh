@@ -7,11 +7,13 @@
 ///     search_page           a small request without a page at its hint         small/search.cuh
 ///     refuse_page           null for a small request, after recording it       failures.cuh
 ///     allocate_large        a request above the largest page                   large/large_path.cuh
-///     free_other            a pointer that is no page                          free_alone.cuh
+///     free_other            a pointer that is no page                          free_other.cuh
+///     release_guarded, guarded_bytes
+///                           `free`, `usable_size` of a hardened heap          hardened/guarded_free.cuh
 ///     bytes_in_chunk        `usable_size` of a block of a chunk                large/chunk_free.cuh
 ///     place_array           an interleaved array                               arrays/array_path.cuh
 ///     free_array_of_lane    its free                                           arrays/array_path.cuh
-///     record_failure, record_invalid_free                                      failures.cuh, free_alone.cuh
+///     record_failure, record_invalid_free                                      failures.cuh, free_other.cuh
 ///
 /// In the host build (the emulated device), they are ordinary functions that are compiled once, in
 /// device/slow_paths.cpp: all the code behind them takes longer to compile than most sources that call a heap. A CUDA
@@ -26,6 +28,7 @@
 #if ORCHARD_CUDA_SOURCE
 #include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
+#include "device/hardened/guarded_free.cuh"
 #include "device/large/large_path.cuh"
 #include "device/small/search.cuh"
 #endif
@@ -37,13 +40,17 @@ using device::allocate_large;
 using device::bytes_in_chunk;
 using device::free_array_of_lane;
 using device::free_other;
+using device::guarded_bytes;
 using device::place_array;
 using device::record_failure;
 using device::record_invalid_free;
 using device::refuse_page;
+using device::release_guarded;
 using device::search_page;
 #else
 void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment);
+void* release_guarded(const heap_view& h, const void* p);
+std::uint64_t guarded_bytes(const heap_view& h, const void* p);
 void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
                   std::uint32_t hint_segment);
 void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);

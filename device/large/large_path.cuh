@@ -11,6 +11,7 @@
 
 #include "device/failures.cuh"
 #include "device/free_alone.cuh"
+#include "device/hardened/guard_block.cuh"
 #include "device/large/chunk_path.cuh"
 
 namespace orchard::device {
@@ -70,6 +71,13 @@ inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
     }
 }
 
+/// Writes the guard of the lane's block in a hardened heap. Each lane calls it for itself.
+inline ORCHARD_NOINLINE void guard_large_block(const chunk_request& r) {
+    if (r.block != nullptr) {
+        guard_block(r.h, r.block, bytes_in_chunk(r.h, r.block), r.bytes);
+    }
+}
+
 /// Returns a block of a chunk for the calling lane, or null, whose reason is recorded. Any lanes call it; converged
 /// lanes share a chunk. May wait for the host, until a deadline. Cost: see `allocate_chunk`.
 ///
@@ -87,6 +95,9 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
     } while (may_ask_again(r));
     count_large_failure(r);
     free_for_host_at_times(r);
+    if (h.hardened != hardening::off) {
+        guard_large_block(r);
+    }
     return r.block;
 }
 

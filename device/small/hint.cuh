@@ -23,6 +23,20 @@
 
 namespace orchard::device {
 
+/// Returns the smallest class whose pages hold `bytes` at a multiple of `alignment`, a power of two; `chunk_class` if
+/// no class does. A slab begins at a multiple of 2 MiB, so that all of its pages are aligned if the page size is a
+/// multiple of `alignment`. Example: 80 B aligned to 64 B try the classes of 80, 96 and 112 B, and get a page of 128 B.
+inline ORCHARD_FN std::uint32_t class_of_aligned(std::uint64_t alignment, std::uint64_t bytes) {
+    if (bytes > largest_page_bytes || alignment > largest_page_bytes) {
+        return chunk_class;
+    }
+    std::uint32_t page_class = class_of(static_cast<std::uint32_t>(bytes > alignment ? bytes : alignment));
+    while (class_bytes(page_class) % alignment != 0 && !simt::mutation::is(fault::class_alignment)) {
+        ++page_class;  // ends at the next power of two
+    }
+    return page_class;
+}
+
 /// The position of a lane's hint. A unit is 32 page bits: half a bitmap word.
 struct page_hint {
     std::uint32_t index;   ///< the slab's index in the class's table

@@ -33,6 +33,7 @@
 ///
 /// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); reservations and shares are Orchard's own.
 
+#include "device/hardened/guard_block.cuh"
 #include "device/host_rpc/host_frees.cuh"
 #include "device/small/search_steps.cuh"
 
@@ -363,7 +364,11 @@ inline ORCHARD_NOINLINE void* page_search::finish() {
         opening.h.add(counter::probes, steps);
     }
     if (!s.lacks()) {
-        return opening.h.address(s.mine.segment) + std::uint64_t{s.mine.page} * class_bytes(s.page_class);
+        char* const p = opening.h.address(s.mine.segment) + std::uint64_t{s.mine.page} * class_bytes(s.page_class);
+        if (opening.h.hardened != hardening::off) {
+            guard_block(opening.h, p, class_bytes(s.page_class), bytes);
+        }
+        return p;
     }
     record_no_page(opening.h, why, bytes, s.page_class);
     return nullptr;

@@ -4,6 +4,7 @@
 #include "runtime/heap/detail_kernels.hpp"
 
 #include "device/free_alone.cuh"
+#include "device/hardened/guarded_free.cuh"
 #include "device/small/small_path.cuh"
 #include "runtime/heap/launch_status.hpp"
 
@@ -29,6 +30,13 @@ struct settle_kernel {
     ORCHARD_FN void operator()(simt::thread_position) const { device::settle(heap, 0xffffffffu, drain); }
 };
 
+/// One warp: frees the blocks in the quarantine of a hardened heap.
+struct quarantine_kernel {
+    device::heap_view heap;
+
+    ORCHARD_FN void operator()(simt::thread_position) const { device::empty_quarantine(heap, 0xffffffffu); }
+};
+
 constexpr simt::grid one_warp{1, simt::warp_size};
 
 }  // namespace
@@ -36,6 +44,7 @@ constexpr simt::grid one_warp{1, simt::warp_size};
 absl::Status preload_own_kernels(const simt::executor& on) {
     absl::Status status = to_status(simt::preload<retire_kernel>(on));
     status.Update(to_status(simt::preload<settle_kernel>(on)));
+    status.Update(to_status(simt::preload<quarantine_kernel>(on)));
     return status;
 }
 
@@ -49,6 +58,11 @@ absl::Status run_trim(const simt::executor& on, const device::heap_view& view) {
 
 absl::Status run_settle(const simt::executor& on, const device::heap_view& view) {
     return to_status(simt::launch(on, one_warp, settle_kernel{view, false}));
+}
+
+absl::Status run_empty_quarantine(const simt::executor& on, const device::heap_view& view) {
+    return view.quarantine_slots == 0 ? absl::OkStatus()
+                                      : to_status(simt::launch(on, one_warp, quarantine_kernel{view}));
 }
 
 }  // namespace orchard::detail

@@ -21,4 +21,8 @@ absl::Status run_trim(const simt::executor& on, const device::heap_view& view);
 /// delivered. Errors: the launch's own.
 absl::Status run_settle(const simt::executor& on, const device::heap_view& view);
 
+/// Frees the blocks in the quarantine of a hardened heap, which finds those that were written after they were freed.
+/// Does nothing in another heap. Errors: the launch's own.
+absl::Status run_empty_quarantine(const simt::executor& on, const device::heap_view& view);
+
 }  // namespace orchard::detail

@@ -143,6 +143,7 @@ absl::Status heap::on_failure(std::function<void(const failure&)> report) {
     return checked(*impl_, [&] { return impl_->on_failure(std::move(report)); });
 }
 std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
+std::vector<block_fault> heap::block_faults() const { return impl_->block_faults(); }
 absl::Status heap::close() {
     return checked(*impl_, [&] { return impl_->close(); });
 }
@@ -250,7 +251,11 @@ absl::Status heap::impl::lay_out_metadata() {
     view.cache_max = view.cache_target == 0 ? 0 : std::max(2 * view.cache_target, max_cached);
     // A refill that exceeds the target would occupy segments which the segment cache then returns unused.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.cache_target, 1u));
-    view.hardened = values.hardened;
+    // Blocks of a published algorithm are not guarded.
+    if (walk_.algorithm == device::page_policy::default_walk && values.hardened != hardening::off) {
+        view.hardened = values.hardened;
+        view.quarantine_slots = device::quarantine::slots_for(segments);
+    }
     view.clears_metadata = !memory_->zeroes_all();
     view.stamp = next_stamp();
     view.portions_by = values.portions;
@@ -283,6 +288,12 @@ absl::Status heap::impl::lay_out_metadata() {
     auto board = memory_->allocate_host_visible(sizeof(*view.failures));
     status.Update(board.status());
     view.failures = board.ok() ? static_cast<device::failure_board*>(*board) : nullptr;
+    if (view.hardened != hardening::off) {
+        place(view.quarantined, 1);
+        auto faults = memory_->allocate_host_visible(sizeof(*view.block_faults));
+        status.Update(faults.status());
+        view.block_faults = faults.ok() ? static_cast<device::block_fault_board*>(*faults) : nullptr;
+    }
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     if (walk_.algorithm != device::page_policy::default_walk) {
@@ -480,8 +491,10 @@ absl::Status heap::impl::validate(std::span<const held_block> held) {
         return absl::FailedPreconditionError(
             "a published algorithm serves this heap, whose blocks are not compared; call validate without blocks");
     }
-    if (absl::Status s = settle(); !s.ok()) {
-        return s;
+    absl::Status settled = settle();
+    settled.Update(settled.ok() ? detail::run_empty_quarantine(own_executor(), view) : settled);
+    if (!settled.ok()) {
+        return settled;
     }
     const auto requests = count_posted();
     if (absl::Status s = requests.ok() ? check_settled(*requests) : requests.status(); !s.ok()) {
@@ -497,6 +510,10 @@ absl::Status heap::impl::validate(std::span<const held_block> held) {
     }
     if (!status.ok()) {
         return status;
+    }
+    // What the program wrote where it must not comes first: it may be the cause of all else.
+    if (const auto faults = block_faults(); !faults.empty()) {
+        return absl::DataLossError(to_text(faults.front()));
     }
     status = validate_device_side(view, *memory_, granted);
     return status.ok() && !held.empty() ? validate_held(view, *memory_, held) : status;

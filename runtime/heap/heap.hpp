@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"
+#include "runtime/heap/block_fault.hpp"
 #include "runtime/heap/failure.hpp"
 #include "runtime/heap/held_block.hpp"
 #include "runtime/heap/launch_status.hpp"
@@ -165,6 +166,11 @@ public:
     /// another heap, or a block that was already free. Returns 0 if there was none. `statistics::invalid_frees` counts
     /// them.
     [[nodiscard]] std::uintptr_t first_invalid_free();
+
+    /// Returns the first faults that a heap with the option `hardened` has found, oldest first, at most 16; nothing for
+    /// another heap. The statistic `block_faults` counts all. Some faults are found when memory is used again, or in
+    /// `trim` and `validate`. Kernels may run. Errors: none. Cost: reads 1 KiB of host memory.
+    [[nodiscard]] std::vector<block_fault> block_faults() const;
 
     /// Closes the heap: from now on requests return null with reason `closing`, including requests that already wait.
     /// Frees still work. Kernels may run. Closing twice is allowed. Errors: the device's own.

@@ -138,6 +138,23 @@ std::uintptr_t heap::impl::first_invalid_free() {
     return state.ok() ? (*state)->failure.first_invalid_free.load<simt::order::relaxed>() : 0;
 }
 
+std::vector<block_fault> heap::impl::block_faults() const {
+    std::vector<block_fault> all;
+    if (view.block_faults == nullptr) {
+        return all;
+    }
+    const auto thread = [](std::uint64_t name) {
+        return block_fault::thread_name{static_cast<std::uint32_t>(name >> 32), static_cast<std::uint32_t>(name)};
+    };
+    for (const device::block_fault_record& r : view.block_faults->first) {
+        if (const auto found = r.read()) {
+            all.push_back({found->kind, found->address, found->bytes, thread(found->owner), thread(found->finder),
+                           found->time_ns});
+        }
+    }
+    return all;
+}
+
 /// Returns the memory levels, summed over the services; the largest free piece is the largest of any service. All
 /// services together have one deadline, so that several that do not respond cost no more than one.
 memory_levels heap::impl::levels() {

@@ -198,6 +198,9 @@ absl::Status heap::impl::trim() {
     const auto requests = count_posted();
     status.Update(requests.status());
     if (status.ok()) {
+        status = detail::run_empty_quarantine(own_executor(), view);
+    }
+    if (status.ok()) {
         status = detail::run_trim(own_executor(), view);
     }
     for (shard& s : shards_) {

@@ -98,6 +98,12 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     if (bytes == 0) {
         return nullptr;
     }
+    if (view.hardened != hardening::off) {
+        return absl::FailedPreconditionError(
+            "a heap with the option hardened gives blocks to kernels alone, since the host writes no guards; allocate "
+            "in "
+            "a kernel, or set hardened to off (ORCHARD_HARDENED, --hardened)");
+    }
     // Checked here, so that a size that can never be served gets InvalidArgument and no wait for memory.
     const std::uint64_t most = std::uint64_t{std::min(view.max_slabs, view.segments_per_shard)} << segment_shift;
     if (bytes > most || bytes > device::max_chunk_bytes) {

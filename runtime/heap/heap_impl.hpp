@@ -26,7 +26,7 @@ namespace orchard {
 ///     heap.cpp               creation, and all that is not in one of the other files
 ///     heap_growth.cpp        reserve, prefetch, trim
 ///     heap_host_blocks.cpp   allocate_on_host, free_on_host
-///     heap_failure.cpp       failures, on_failure, first_invalid_free
+///     heap_failure.cpp       failures, on_failure, first_invalid_free, block_faults
 ///     heap_warnings.cpp      warnings
 ///
 /// Members are destroyed in reverse order: threads first, memory last. A pointer to this object stays valid when the
@@ -57,6 +57,7 @@ public:
     std::vector<failure> failures();
     absl::Status on_failure(failure_watch::callback report);
     std::uintptr_t first_invalid_free();
+    [[nodiscard]] std::vector<block_fault> block_faults() const;
     absl::Status close();
     [[nodiscard]] bool loads_kernels_eagerly() const;
     [[nodiscard]] std::vector<std::string> warnings() const;

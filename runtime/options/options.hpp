@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "runtime/options/byte_size.hpp"
 #include "uvm/geometry/access_pattern.hpp"
+#include "uvm/geometry/hardening.hpp"
 #include "uvm/geometry/lane_order.hpp"
 #include "uvm/geometry/layout.hpp"
 #include "uvm/geometry/portion.hpp"
@@ -40,6 +41,7 @@ using flag = bool;
 using portions = orchard::portion_policy;
 using arrays = orchard::layout;
 using order = orchard::lane_order;
+using guards = orchard::hardening;
 using pattern = orchard::access_pattern;
 }  // namespace detail::option_type
 

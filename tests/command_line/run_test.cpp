@@ -157,9 +157,9 @@ TEST_F(command_line_run, refuses_bad_values) {
     expect_refused({"probe", "g", "--capacity", "1MiB"},
                    "orchard probe: --capacity: \"1MiB\" is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB; run "
                    "`orchard probe --help`");
-    expect_refused(
-        {"probe", "g", "--hardened=maybe"},
-        "orchard probe: --hardened: \"maybe\" is not a switch; give true or false; run `orchard probe --help`");
+    expect_refused({"probe", "g", "--allow-oversubscription=maybe"},
+                   "orchard probe: --allow-oversubscription: \"maybe\" is not a switch; give true or false; run "
+                   "`orchard probe --help`");
 }
 
 TEST_F(command_line_run, refuses_what_is_missing) {

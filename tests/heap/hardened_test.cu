@@ -1,68 +1,350 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The effect of an invalid free: it is counted with its address, or, in a hardened heap, ends the kernel. Emulated
-/// device only, because on CUDA a trap ends the process's use of the GPU.
+/// A hardened heap finds a program's faults, names block and threads, and finds none where there is none. The level
+/// `guard`, which ends the kernel, on the emulated device only: on CUDA a trap ends the process's use of the GPU.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "device/heap_ref.cuh"
-#include "runtime/heap/heap.hpp"
+#include <cstdint>
 
-namespace orchard {
+#include "device/heap_ref.cuh"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
+#include "tests/support/heap_fixture.hpp"
+
+namespace orchard::test {
 namespace {
 
-/// The first thread frees `wrong`; the other threads free a page of their own.
-struct free_wrongly {
-    heap_ref heap;
-    void* wrong;
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        void* own = heap.malloc(100);
-        heap.free(at.thread == 0 ? wrong : own);
-        if (at.thread == 0) {
-            heap.free(own);
-        }
-    }
-};
+using testing::Contains;
+using testing::Field;
+using testing::HasSubstr;
 
-heap make_heap(bool hardened) {
+options hardened_options(device_option device, hardening level) {
     options o;
-    o.device = device_option::emulated;
-    o.capacity = 64ull << 20;
-    o.hardened = hardened;
-    auto h = heap::create(o);
+    o.device = device;
+    o.capacity = segments(32);
+    o.hardened = level;
+    return o;
+}
+
+heap make_heap(device_option device, hardening level) {
+    auto h = heap::create(hardened_options(device, level));
     EXPECT_TRUE(h.ok()) << h.status();
     return *std::move(h);
 }
 
-TEST(WrongFree, IsCountedWithItsAddressAndChangesNothing) {
-    heap h = make_heap(false);
+/// What the first thread does wrong with a block of its own.
+enum class wrong : std::uint32_t {
+    nothing,
+    byte_behind,    ///< writes the first byte behind the end
+    guard_written,  ///< writes far behind the end
+    freed_twice,
+    written_after_free,
+    interior,  ///< frees an address in the middle
+    foreign,   ///< frees an address that is none of the heap's
+};
+
+/// Thread `sinner` of block 0 makes a mistake with a block of `bytes` bytes; all others use theirs as they may.
+struct misuse {
+    heap_ref heap;
+    wrong what;
+    std::uint64_t bytes;
+    void** foreign;
+
+    static constexpr std::uint32_t sinner = 5;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        auto* const p = static_cast<char*>(heap.malloc(bytes));
+        if (p == nullptr) {
+            return;
+        }
+        for (std::uint64_t i = 0; i < bytes; i += bytes - 1) {
+            p[i] = static_cast<char>(0xff);
+        }
+        const bool errs = at.block == 0 && at.thread == sinner;
+        if (errs && what == wrong::byte_behind) {
+            p[bytes] = 1;
+        }
+        if (errs && what == wrong::guard_written) {
+            for (std::uint64_t i = 0; i < 64; ++i) {
+                p[bytes + i] = 1;
+            }
+        }
+        if (errs && what == wrong::interior) {
+            heap.free(p + 16);
+        }
+        if (errs && what == wrong::foreign) {
+            heap.free(static_cast<void*>(foreign));
+        }
+        heap.free(p);
+        if (errs && what == wrong::freed_twice) {
+            heap.free(p);
+        }
+        if (errs && what == wrong::written_after_free) {
+            p[0] = 1;
+        }
+    }
+};
+
+/// Runs `misuse` in 2 x 64 threads, and empties the quarantine.
+std::vector<block_fault> faults_of(heap& h, wrong what, std::uint64_t bytes) {
+    auto foreign = device_array<void*>::create(h.executor(), 1);
+    EXPECT_TRUE(foreign.ok()) << foreign.status();
+    const auto result = simt::launch(h.executor(), simt::grid{2, 64}, misuse{h.ref(), what, bytes, foreign->data()});
+    EXPECT_TRUE(result.ok) << result.error;
+    EXPECT_TRUE(h.trim().ok());
+    return h.block_faults();
+}
+
+class heap_hardened : public testing::TestWithParam<device_option> {
+protected:
+    void SetUp() override {
+        const auto choice = choose_device(GetParam());
+        if (!choice.ok()) {
+            GTEST_SKIP() << "needs a GPU: " << choice.status().message();
+        }
+    }
+};
+
+TEST_P(heap_hardened, finds_no_fault_in_a_right_program) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    for (const std::uint64_t bytes : {2, 15, 16, 17, 64, 100, 4096, 5000, 100000, 524288, 600000}) {
+        EXPECT_TRUE(faults_of(h, wrong::nothing, bytes).empty()) << bytes;
+    }
+    EXPECT_TRUE(h.validate().ok()) << h.validate();
+}
+
+TEST_P(heap_hardened, finds_a_byte_behind_the_end) {
+    for (const std::uint64_t bytes : {2, 15, 16, 17, 64, 100, 4096, 5000, 600000}) {
+        heap h = make_heap(GetParam(), hardening::detect);
+        const auto faults = faults_of(h, wrong::byte_behind, bytes);
+        ASSERT_EQ(faults.size(), 1u) << bytes;
+        EXPECT_EQ(faults[0].kind, block_fault_kind::overflow);
+        const block_fault::thread_name sinner{0, misuse::sinner};
+        EXPECT_EQ(faults[0].found_by, sinner);
+        // Without spare bytes, the first byte behind the end is the guard's, which then names no thread.
+        if (faults[0].bytes != 0) {
+            EXPECT_EQ(faults[0].bytes, bytes);
+            EXPECT_EQ(faults[0].allocated_by, sinner);
+        }
+    }
+}
+
+TEST_P(heap_hardened, finds_a_guard_that_was_written_over_and_keeps_the_block) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    const auto faults = faults_of(h, wrong::guard_written, 40);
+    // The neighbour, which was written over as well, may have been free already.
+    EXPECT_THAT(faults, Contains(Field(&block_fault::kind, block_fault_kind::overflow)));
+    EXPECT_EQ(h.validate().code(), absl::StatusCode::kDataLoss);
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->pages_in_use, 1u);
+}
+
+TEST_P(heap_hardened, finds_a_second_free) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    const auto faults = faults_of(h, wrong::freed_twice, 100);
+    ASSERT_EQ(faults.size(), 1u);
+    EXPECT_EQ(faults[0].kind, block_fault_kind::double_free);
+    EXPECT_EQ(faults[0].bytes, 100u);
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->block_faults, 1u);
+}
+
+TEST_P(heap_hardened, finds_a_write_after_the_free) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    const auto faults = faults_of(h, wrong::written_after_free, 100);
+    ASSERT_EQ(faults.size(), 1u);
+    EXPECT_EQ(faults[0].kind, block_fault_kind::use_after_free);
+    EXPECT_EQ(faults[0].bytes, 100u);
+    const block_fault::thread_name sinner{0, misuse::sinner};
+    EXPECT_EQ(faults[0].allocated_by, sinner);
+}
+
+TEST_P(heap_hardened, finds_frees_of_what_is_no_block) {
+    for (const wrong what : {wrong::interior, wrong::foreign}) {
+        heap h = make_heap(GetParam(), hardening::detect);
+        const auto faults = faults_of(h, what, 100);
+        ASSERT_EQ(faults.size(), 1u);
+        EXPECT_EQ(faults[0].kind, block_fault_kind::invalid_free);
+        EXPECT_EQ(faults[0].address, h.first_invalid_free());
+        auto s = h.stats();
+        ASSERT_TRUE(s.ok()) << s.status();
+        EXPECT_EQ(s->invalid_frees, 1u);
+    }
+}
+
+/// All threads free the same block.
+struct free_together {
+    heap_ref heap;
+    void* const* shared;
+    ORCHARD_FN void operator()(simt::thread_position) const { heap.free(*shared); }
+};
+/// One thread allocates it.
+struct make_shared_block {
+    heap_ref heap;
+    void** shared;
+    ORCHARD_FN void operator()(simt::thread_position) const { *shared = heap.malloc(200); }
+};
+
+TEST_P(heap_hardened, lets_one_of_many_frees_of_a_block_succeed) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    auto shared = device_array<void*>::create(h.executor(), 1);
+    ASSERT_TRUE(shared.ok()) << shared.status();
+    constexpr std::uint32_t blocks = 3;
+    constexpr std::uint32_t threads = 64;
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_shared_block{h.ref(), shared->data()}).ok);
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{blocks, threads}, free_together{h.ref(), shared->data()}).ok);
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->block_faults, blocks * threads - 1);
+    for (const block_fault& f : h.block_faults()) {
+        EXPECT_EQ(f.kind, block_fault_kind::double_free) << to_text(f);
+    }
+}
+
+/// Each thread resizes a block again and again, within its bounds, and looks at its contents and at cleared memory.
+struct resize {
+    heap_ref heap;
+    simt::device_word<std::uint32_t>* bad;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto id = static_cast<std::uint32_t>(at.global_thread());
+        std::uint64_t have = 1 + id % 50;
+        auto* p = static_cast<unsigned char*>(heap.calloc(have, 1));
+        for (std::uint32_t round = 0; p != nullptr && round < 12; ++round) {
+            for (std::uint64_t i = 0; i < have; ++i) {
+                bad->fetch_add<simt::order::relaxed>(p[i] != (round == 0 ? 0 : id % 251) ? 1 : 0);
+                p[i] = static_cast<unsigned char>(id % 251);
+            }
+            bad->fetch_add<simt::order::relaxed>(heap.usable_size(p) < have ? 1 : 0);
+            const std::uint64_t want = 1 + (id * 7919u + round * 104729u) % 3000;
+            auto* const moved = static_cast<unsigned char*>(heap.realloc(p, want));
+            if (moved == nullptr) {
+                break;
+            }
+            p = moved;
+            for (std::uint64_t i = have; i < want; ++i) {
+                p[i] = static_cast<unsigned char>(id % 251);
+            }
+            have = want;
+        }
+        heap.free(p);
+    }
+};
+
+TEST_P(heap_hardened, serves_calloc_and_realloc_to_the_byte) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    auto bad = device_array<simt::device_word<std::uint32_t>>::create(h.executor(), 1);
+    ASSERT_TRUE(bad.ok()) << bad.status();
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{4, 64}, resize{h.ref(), bad->data()}).ok);
+    simt::device_word<std::uint32_t> count;
+    ASSERT_TRUE(copy_to_host(h.executor(), &count, bad->data(), sizeof(count)).ok());
+    EXPECT_EQ(count.load<simt::order::relaxed>(), 0u);
+    EXPECT_TRUE(h.trim().ok());
+    for (const block_fault& f : h.block_faults()) {
+        ADD_FAILURE() << to_text(f);
+    }
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->pages_in_use, 0u);
+    EXPECT_EQ(s->invalid_frees, 0u);
+}
+
+/// Blocks are aligned as in any heap; arrays of lanes are not guarded, but served.
+struct align {
+    heap_ref heap;
+    simt::device_word<std::uint32_t>* bad;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for (std::uint64_t a = 16; a <= segment_bytes; a *= 4) {
+            void* const p = heap.aligned_alloc(a, 24 + at.thread);
+            bad->fetch_add<simt::order::relaxed>(p == nullptr || reinterpret_cast<std::uintptr_t>(p) % a != 0 ? 1 : 0);
+            heap.free(p);
+        }
+        for (std::uint64_t n = 16; n <= largest_page_bytes; n *= 8) {
+            void* const p = heap.malloc(n);
+            bad->fetch_add<simt::order::relaxed>(p == nullptr || reinterpret_cast<std::uintptr_t>(p) % n != 0 ? 1 : 0);
+            heap.free(p);
+        }
+        auto a = heap.allocate_array<std::uint32_t>(4000 + at.thread);
+        bad->fetch_add<simt::order::relaxed>(a.size() == 0 ? 1 : 0);
+        heap.free_array(a);
+    }
+};
+
+TEST_P(heap_hardened, keeps_alignments_and_serves_arrays) {
+    options o = hardened_options(GetParam(), hardening::detect);
+    o.capacity = segments(256);
+    auto h = heap::create(o);
+    ASSERT_TRUE(h.ok()) << h.status();
+    auto bad = device_array<simt::device_word<std::uint32_t>>::create(h->executor(), 1);
+    ASSERT_TRUE(bad.ok()) << bad.status();
+    const auto result = simt::launch(h->executor(), simt::grid{1, 32}, align{h->ref(), bad->data()});
+    ASSERT_TRUE(result.ok) << result.error;
+    simt::device_word<std::uint32_t> count;
+    ASSERT_TRUE(copy_to_host(h->executor(), &count, bad->data(), sizeof(count)).ok());
+    EXPECT_EQ(count.load<simt::order::relaxed>(), 0u);
+    EXPECT_TRUE(h->validate().ok()) << h->validate();
+}
+
+TEST_P(heap_hardened, takes_blocks_that_the_host_frees) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    auto shared = device_array<void*>::create(h.executor(), 1);
+    ASSERT_TRUE(shared.ok()) << shared.status();
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_shared_block{h.ref(), shared->data()}).ok);
+    void* p = nullptr;
+    ASSERT_TRUE(copy_to_host(h.executor(), &p, shared->data(), sizeof(p)).ok());
+    ASSERT_TRUE(h.free_on_host(p).ok());
+    EXPECT_TRUE(h.validate().ok()) << h.validate();
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->pages_in_use, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, heap_hardened, testing::Values(device_option::emulated, device_option::cuda),
+                         [](const auto& i) { return i.param == device_option::cuda ? "cuda" : "emulated"; });
+
+TEST(heap_guarded, ends_the_kernel_at_the_first_fault) {
+    for (const wrong what : {wrong::byte_behind, wrong::freed_twice, wrong::foreign}) {
+        heap h = make_heap(device_option::emulated, hardening::guard);
+        const auto result = simt::launch(h.executor(), simt::grid{1, 64}, misuse{h.ref(), what, 100, nullptr});
+        if (what == wrong::foreign) {
+            EXPECT_TRUE(result.ok) << result.error;  // null is no fault
+            continue;
+        }
+        EXPECT_FALSE(result.ok);
+        EXPECT_THAT(result.error, HasSubstr("a hardened heap found a fault"));
+        EXPECT_EQ(h.block_faults().size(), 1u);
+    }
+}
+
+TEST(heap_not_hardened, counts_invalid_frees_with_their_address) {
+    heap h = make_heap(device_option::emulated, hardening::off);
     EXPECT_EQ(h.first_invalid_free(), 0u);
-    int here = 0;
-    const auto result = simt::launch(h.executor(), simt::grid{1, 64}, free_wrongly{h.ref(), &here});
+    void* here = nullptr;
+    const auto result = simt::launch(h.executor(), simt::grid{1, 64}, misuse{h.ref(), wrong::foreign, 100, &here});
     EXPECT_TRUE(result.ok) << result.error;
     EXPECT_EQ(h.first_invalid_free(), reinterpret_cast<std::uintptr_t>(&here));
     auto s = h.stats();
     ASSERT_TRUE(s.ok()) << s.status();
     EXPECT_EQ(s->invalid_frees, 1u);
-    EXPECT_EQ(s->frees, 64u);
+    EXPECT_EQ(s->block_faults, 0u);
+    EXPECT_TRUE(h.block_faults().empty());
     EXPECT_TRUE(h.validate().ok());
 }
 
-TEST(WrongFree, EndsTheKernelOfAHardenedHeap) {
-    heap h = make_heap(true);
-    int here = 0;
-    const auto result = simt::launch(h.executor(), simt::grid{1, 64}, free_wrongly{h.ref(), &here});
-    EXPECT_FALSE(result.ok);
-    EXPECT_NE(result.error.find("free of what was not allocated"), std::string::npos) << result.error;
-    EXPECT_EQ(h.first_invalid_free(), reinterpret_cast<std::uintptr_t>(&here));
-}
-
-TEST(WrongFree, OfNothingIsFineInAHardenedHeap) {
-    heap h = make_heap(true);
-    const auto result = simt::launch(h.executor(), simt::grid{1, 64}, free_wrongly{h.ref(), nullptr});
-    EXPECT_TRUE(result.ok) << result.error;
+TEST(block_fault, has_a_line_that_names_block_and_threads) {
+    const block_fault f{block_fault_kind::use_after_free, 0x7f0000001000, 64, {3, 17}, {9, 1}, 1'500'000'000};
+    EXPECT_EQ(to_text(f),
+              "use_after_free: the block of 64 bytes at 0x7f0000001000, allocated by block 3, thread 17, was written "
+              "after it was freed; found by block 9, thread 1 at device time 1.500000000 s; look for a pointer that is "
+              "kept after the free");
+    EXPECT_EQ(name_of(static_cast<block_fault_kind>(99)), "unknown");
 }
 
 }  // namespace
-}  // namespace orchard
+}  // namespace orchard::test

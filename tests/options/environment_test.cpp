@@ -32,7 +32,7 @@ TEST(options_environment, every_option_has_a_variable) {
     environment.set("ORCHARD_SERVICE_CORE", "0");
     environment.set("ORCHARD_SERVICE_SPIN", "1ms");
     environment.set("ORCHARD_EMULATED_WORKERS", "3");
-    environment.set("ORCHARD_HARDENED", "true");
+    environment.set("ORCHARD_ALLOW_OVERSUBSCRIPTION", "true");
     options expected;
     expected.device = device_option::cuda;
     expected.capacity = 512 * mib;
@@ -46,7 +46,7 @@ TEST(options_environment, every_option_has_a_variable) {
     expected.service_core = 0;
     expected.service_spin = absl::Milliseconds(1);
     expected.emulated_workers = 3;
-    expected.hardened = true;
+    expected.allow_oversubscription = true;
     EXPECT_EQ(options::from_environment().value(), expected);
 }
 

@@ -52,7 +52,7 @@ TEST_F(options_flags, every_option_has_a_flag) {
     expected.service_core = 0;
     expected.service_spin = absl::Milliseconds(1);
     expected.emulated_workers = 3;
-    expected.hardened = true;
+    expected.allow_oversubscription = true;
     EXPECT_EQ(parse({"--device",
                      "emulated",
                      "--capacity=512MiB",
@@ -76,7 +76,7 @@ TEST_F(options_flags, every_option_has_a_flag) {
                      "1ms",
                      "--emulated-workers",
                      "3",
-                     "--hardened"}),
+                     "--allow-oversubscription"}),
               expected);
 }
 
@@ -89,19 +89,21 @@ TEST_F(options_flags, a_negative_number_is_a_value) {
 
 TEST_F(options_flags, the_last_one_counts) {
     EXPECT_EQ(parse({"--shards", "2", "--shards", "3"}).shards, 3);
-    EXPECT_FALSE(parse({"--hardened", "--no-hardened"}).hardened);
-    EXPECT_TRUE(parse({"--no-hardened", "--hardened"}).hardened);
+    EXPECT_FALSE(parse({"--allow-oversubscription", "--no-allow-oversubscription"}).allow_oversubscription);
+    EXPECT_TRUE(parse({"--no-allow-oversubscription", "--allow-oversubscription"}).allow_oversubscription);
 }
 
 TEST_F(options_flags, a_switch_takes_a_value_after_an_equals_sign_only) {
-    EXPECT_TRUE(parse({"--hardened=true"}).hardened);
+    EXPECT_TRUE(parse({"--allow-oversubscription=true"}).allow_oversubscription);
     options values;
-    values.hardened = true;
-    EXPECT_FALSE(parse({"--hardened=false"}, values).hardened);
-    EXPECT_FALSE(parse({"--no-hardened"}, values).hardened);
-    EXPECT_TRUE(parse({}, values).hardened);
-    EXPECT_EQ(error_of({"--hardened=maybe"}), "--hardened: \"maybe\" is not a switch; give true or false");
-    EXPECT_EQ(error_of({"--no-hardened=maybe"}), "--hardened: \"maybe\" is not a switch; give true or false");
+    values.allow_oversubscription = true;
+    EXPECT_FALSE(parse({"--allow-oversubscription=false"}, values).allow_oversubscription);
+    EXPECT_FALSE(parse({"--no-allow-oversubscription"}, values).allow_oversubscription);
+    EXPECT_TRUE(parse({}, values).allow_oversubscription);
+    EXPECT_EQ(error_of({"--allow-oversubscription=maybe"}),
+              "--allow-oversubscription: \"maybe\" is not a switch; give true or false");
+    EXPECT_EQ(error_of({"--no-allow-oversubscription=maybe"}),
+              "--allow-oversubscription: \"maybe\" is not a switch; give true or false");
 }
 
 TEST_F(options_flags, a_flag_wins_over_the_variable_and_the_variable_over_the_default) {
@@ -137,7 +139,7 @@ TEST_F(options_flags, the_help_shows_default_and_range) {
     const std::string help = app.help();
     for (const option_info& info : option_table(values)) {
         EXPECT_THAT(help, HasSubstr(info.flag));
-        EXPECT_THAT(help, HasSubstr(info.is_switch ? "--no-hardened" : "=" + info.value));
+        EXPECT_THAT(help, HasSubstr(info.is_switch ? "--no-allow-oversubscription" : "=" + info.value));
     }
     EXPECT_THAT(help, HasSubstr("(0, or 4 MiB to 32 TiB)"));
 }

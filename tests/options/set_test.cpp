@@ -35,7 +35,7 @@ TEST(options_defaults, are_those_of_the_documentation) {
     EXPECT_EQ(o.service_core, -1);
     EXPECT_EQ(o.service_spin, absl::Milliseconds(20));
     EXPECT_EQ(o.emulated_workers, 0);
-    EXPECT_FALSE(o.hardened);
+    EXPECT_FALSE(o.allow_oversubscription);
     EXPECT_EQ(o.chunk_lanes, 32);
     EXPECT_TRUE(validate(o).ok());
 }
@@ -119,7 +119,7 @@ TEST(options_set, writes_the_field_it_names) {
     ASSERT_TRUE(set(o, "service_core", "3").ok());
     ASSERT_TRUE(set(o, "service-spin", "1.5ms").ok());
     ASSERT_TRUE(set(o, "emulated_workers", "2").ok());
-    ASSERT_TRUE(set(o, "hardened", "yes").ok());
+    ASSERT_TRUE(set(o, "allow_oversubscription", "yes").ok());
     ASSERT_TRUE(set(o, "backing", "managed").ok());
     ASSERT_TRUE(set(o, "advice", "cpu_resident").ok());
     ASSERT_TRUE(set(o, "discard", "no").ok());
@@ -139,7 +139,7 @@ TEST(options_set, writes_the_field_it_names) {
     expected.service_core = 3;
     expected.service_spin = absl::Microseconds(1500);
     expected.emulated_workers = 2;
-    expected.hardened = true;
+    expected.allow_oversubscription = true;
     EXPECT_EQ(o, expected);
     EXPECT_TRUE(validate(o).ok());
 }
@@ -149,7 +149,7 @@ TEST(options_set, text_is_read_back) {
     o.capacity = 1'500'000'001;
     o.service_spin = absl::ZeroDuration();
     o.device = device_option::cuda;
-    o.hardened = true;
+    o.allow_oversubscription = true;
     options copy;
     for (const option_info& info : option_table(o)) {
         EXPECT_TRUE(set(copy, info.name, info.value).ok()) << info.name << " = " << info.value;
@@ -167,8 +167,8 @@ TEST(options_set, reads_devices_and_switches) {
         EXPECT_EQ(o.device, value);
     }
     for (const auto& [text, value] : {std::pair{"true", true}, {"0", false}, {"1", true}, {"no", false}}) {
-        ASSERT_TRUE(set(o, "hardened", text).ok());
-        EXPECT_EQ(o.hardened, value);
+        ASSERT_TRUE(set(o, "allow_oversubscription", text).ok());
+        EXPECT_EQ(o.allow_oversubscription, value);
     }
 }
 
@@ -198,8 +198,8 @@ TEST(options_set, refuses_what_is_no_value) {
          "request_timeout: \"10\" is not a duration; write a number and a unit, such as 500ms or 10s, from 1ms to 1h"},
         {"request_timeout", "soon", "request_timeout: \"soon\" is not a duration"},
         {"service_spin", "", "service_spin: \"\" is not a duration"},
-        {"hardened", "maybe", "hardened: \"maybe\" is not a switch; give true or false"},
-        {"hardened", "", "hardened: \"\" is not a switch; give true or false"},
+        {"allow_oversubscription", "maybe", "allow_oversubscription: \"maybe\" is not a switch; give true or false"},
+        {"allow_oversubscription", "", "allow_oversubscription: \"\" is not a switch; give true or false"},
     };
     for (const auto& [name, text, message] : cases) {
         const absl::Status status = set_one(name, text);

@@ -50,6 +50,7 @@ constexpr const char* totals_of_version_1[] = {"allocations",
                                                "capacity_bytes",
                                                "metadata_bytes",
                                                "invalid_frees",
+                                               "block_faults",
                                                "service_polls",
                                                "service_sleeps"};
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Frees of pointers that are no page, by a single lane.
+///
+///     heap_ref::free --no page--> free_other --> free_from_chunk     a block of a chunk
+///                                            --> record_invalid_free anything else
+
+#include "device/large/chunk_free.cuh"
+#include "device/small/free_page.cuh"
+
+namespace orchard::device {
+
+/// Counts an invalid free, and notes the first such address. One lane calls it alone.
+/// Cost: two atomics, one of them without a used result.
+inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void* p) {
+    h.add(counter::invalid_frees, 1);
+    std::uint64_t expected = 0;
+    h.state->failure.first_invalid_free.compare_exchange<order::relaxed>(expected, reinterpret_cast<std::uintptr_t>(p));
+}
+
+/// Frees `p`, which is no page in use: a block of a chunk, or else an invalid free. One lane calls it alone. Any
+/// address may be passed, also one outside the heap. Cost: see `find_block` (large/chunk_free.cuh), one atomic.
+inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
+    block_search s(h, p);
+    if (free_from_chunk(s)) {
+        s.h.add(counter::frees, 1);
+    } else {
+        record_invalid_free(s.h, s.address());
+    }
+}
+
+}  // namespace orchard::device

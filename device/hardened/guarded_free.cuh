@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// `free` of a hardened heap, and its quarantine; guarded_heap.cuh has the whole picture.
+///
+/// The quarantine delays the reuse of memory, so that a use after free finds the bytes of a freed block and not those
+/// of its next owner. Its slots hold at most a 64th of the heap (`quarantine::slots_for`).
+
+#include "device/free_alone.cuh"
+#include "device/hardened/guarded_block.cuh"
+
+namespace orchard::device {
+
+/// Sets `c.usable`: the bytes of the page or of the block of a chunk that begins at `c.at`; 0 if none in use does. The
+/// descriptor says which of the two it can be. Any address is a valid argument. Cost: one to seven loads.
+inline ORCHARD_NOINLINE void find_block_of(guarded_call& c) {
+    c.usable = 0;
+    const auto offset = static_cast<std::uint64_t>(c.at - c.h.base);
+    if (!c.h.owns_offset(offset)) {
+        return;
+    }
+    // Acquire: pairs with the release that set the descriptor; a chunk's record was written before that.
+    const std::uint64_t d = c.h.descriptors[offset >> segment_shift].load<order::acquire>();
+    if (descriptor::kind(d) == segment_kind::slab) {
+        c.usable = page_in_use(c.h, c.at, d) ? class_bytes(descriptor::page_class(d)) : 0;
+    } else if (d != 0) {
+        c.usable = bytes_in_chunk(c.h, c.at);
+    }
+}
+
+/// Chooses where a freed block waits: swaps it with the block in the next slot of the quarantine, which leaves
+/// (`c.leaving`). A large block leaves at once, since it would hold much memory. Cost: two atomics.
+inline ORCHARD_NOINLINE void swap_in_quarantine(guarded_call& c) {
+    c.leaving = quarantine::slot_of(static_cast<std::uint64_t>(c.at - c.h.base), c.usable);
+    if (c.usable <= quarantine::max_block_bytes && c.h.quarantine_slots != 0) {
+        const std::uint64_t turn = c.h.quarantined->turn.word.fetch_add<order::relaxed>(1);
+        // Releases the bytes just written to the thread that takes this block out; acquires those of the other block.
+        c.leaving = c.h.quarantined->slots[turn % c.h.quarantine_slots].exchange<order::acq_rel>(c.leaving);
+    }
+}
+
+/// Checks the block `c.leaving`, and returns its address, for the caller to free the memory; null if there is none.
+inline ORCHARD_NOINLINE void* leave_quarantine(guarded_call& c) {
+    if (c.leaving == 0) {
+        return nullptr;
+    }
+    char* const at = c.h.base + quarantine::offset_of(c.leaving);
+    if (at != c.at) {  // else a large block, whose size is known
+        c.at = at;
+        c.usable = quarantine::bytes_of(c.leaving);
+    }
+    c.bytes = 0;
+    c.fault = block_fault_kind::none;
+    check_freed(c);
+    if (c.fault != block_fault_kind::none) {
+        record_block_fault(c);
+    }
+    return c.at;
+}
+
+/// Checks the block `p` that is freed in a hardened heap, and puts it into the quarantine. Returns the address of the
+/// block that leaves the quarantine in its place, whose memory the caller frees as in any heap; null if none does, or
+/// if `p` is no block in use. One lane calls it alone. Cost: some 20 loads, three atomics, up to 256 B read and 1 KiB
+/// written and read.
+inline ORCHARD_NOINLINE void* release_guarded(const heap_view& h, const void* p) {
+    guarded_call c(h, p);
+    find_block_of(c);
+    if (c.usable < guard_bytes) {
+        record_invalid_free(h, p);
+        c.fault = block_fault_kind::invalid_free;
+    } else {
+        mark_freed(c);
+        check_spare(c);
+    }
+    if (c.fault != block_fault_kind::none) {
+        record_block_fault(c);
+    }
+    if (!c.is_freed) {
+        return nullptr;
+    }
+    fill_freed(c);
+    swap_in_quarantine(c);
+    return leave_quarantine(c);
+}
+
+/// Returns the size that the program asked for, of a block in use; else 0. One lane calls it alone.
+inline ORCHARD_NOINLINE std::uint64_t guarded_bytes(const heap_view& h, const void* p) {
+    guarded_call c(h, p);
+    find_block_of(c);
+    if (c.usable < guard_bytes || read_guard(c) != mark_of(c.at, c.bytes, c.owner)) {
+        return 0;
+    }
+    return c.bytes;
+}
+
+/// Frees all blocks of the quarantine of a hardened heap, after checking them. All lanes of a converged group call it:
+/// a kernel of the runtime, before the host validates or trims the heap.
+inline ORCHARD_FN void empty_quarantine(const heap_view& h, lane_mask mask) {
+    const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
+    guarded_call c(h, nullptr);
+    for (auto i = static_cast<std::uint32_t>(simt::rank_in(mask)); i < h.quarantine_slots; i += width) {
+        c.leaving = h.quarantined->slots[i].exchange<order::acquire>(0);  // as in `swap_in_quarantine`
+        if (const void* const p = leave_quarantine(c); p != nullptr) {
+            free_memory(h, p);
+        }
+    }
+    simt::sync(mask);
+}
+
+}  // namespace orchard::device

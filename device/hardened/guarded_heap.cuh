@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// `malloc` of a hardened heap. It takes no fast path: its lanes have no hints. The calls of slow paths stand in the
+/// caller's own code, because each further level of calls would add to the registers of every kernel.
+///
+///     heap_ref::malloc --> guarded_malloc
+///                            search_page               a page, or
+///                            allocate_large            a block of a chunk, with room for the guard
+///                              guard_block             guard_block.cuh: each of the two at its end
+///
+///     heap_ref::free   --> release_guarded             guarded_free.cuh
+///                            mark_freed, check_spare   guarded_block.cuh: overflow? freed before?
+///                            swap_in_quarantine        the block takes the place of one that was freed long ago
+///                            leave_quarantine          was that one written since?
+///                      --> free_page, or free_other    the memory of that one, as in any heap
+
+#include "device/hardened/guarded_block.cuh"
+#include "device/slow_paths.cuh"
+#include "device/small/small_path.cuh"
+
+namespace orchard::device {
+
+/// Returns the alignment that `heap_ref::malloc` promises for a size; 16 above the largest page, where chunks have
+/// more.
+ORCHARD_INLINE std::uint64_t natural_alignment(std::uint64_t bytes) {
+    return (bytes & (bytes - 1)) == 0 && bytes > 16 && bytes <= largest_page_bytes ? bytes : 16;
+}
+
+/// Returns a page, or null after recording the reason. No lane has a hint: all search. Any lanes call it.
+inline ORCHARD_FN void* find_page(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class) {
+    const lane_mask here = simt::converge();
+    const lane_mask group = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state) + page_class);
+    if (is_leader(group)) {
+        count_group(h, group, page_class);
+    }
+    return slow::search_page(*h.self, here, group, page_class, bytes, h.segments);
+}
+
+/// Returns the class of a page for a block of `bytes` bytes and its guard; `chunk_class` if no page holds both.
+inline ORCHARD_NOINLINE std::uint32_t class_of_guarded(std::uint64_t alignment, std::uint64_t bytes) {
+    return bytes > largest_page_bytes ? chunk_class : class_of_aligned(alignment, bytes + guard_bytes);
+}
+
+/// Returns a guarded block for the calling lane, or null, whose reason is recorded. Any lanes call it. Cost: `malloc`
+/// of 24 B more, by a search, and up to 45 stores.
+///
+/// A request of nearly 2^64 bytes keeps its size, so that it fails as too large and does not wrap around.
+inline ORCHARD_FN void* guarded_malloc(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+    const std::uint64_t natural = natural_alignment(bytes);
+    alignment = alignment > natural ? alignment : natural;
+    const std::uint32_t page_class = class_of_guarded(alignment, bytes);
+    const std::uint64_t all = bytes + guard_bytes < bytes ? bytes : bytes + guard_bytes;
+    return page_class == chunk_class ? slow::allocate_large(*h.self, all, alignment) : find_page(h, all, page_class);
+}
+
+}  // namespace orchard::device
