@@ -22,7 +22,7 @@
 ///     await_reclaim
 ///       try_reclaim             over? another group's turn? or this group's
 ///       gather                  the reclaim itself
-///         retire_class          each class: empty slabs become segments in the segment cache
+///         retire_class          each class with slabs: empty slabs become segments in the segment cache
 ///         collect_responses     grants on their way reach the segment cache
 ///         drain                 the segment cache goes back to the host, where segments join into runs
 ///       end_reclaim
@@ -147,13 +147,14 @@ inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
 }
 
 /// Performs a reclaim: retires empty slabs and returns the segment cache, so that the host can serve requests that it
-/// just failed. All lanes of the group call it. Cost: reads one word of each slab of the heap.
+/// just failed. All lanes of the group call it. Cost: reads one word of each slab of the heap; four steps of a full
+/// warp if there is neither a slab nor anything in the segment cache.
 ///
 /// The drain comes last, because retired slabs and responses bring segments into the segment cache. The service reads
 /// its ring in order: it has seen all returns when it reads a request that is posted after the reclaim.
 inline ORCHARD_FN void gather(segment_request& d) {
     ORCHARD_NO_UNROLL
-    for (d.page_class = 0; d.page_class < class_count; ++d.page_class) {
+    for (d.page_class = 0; next_class_with_slabs(d); ++d.page_class) {
         retire_class(d);
     }
     d.returned_at = from_leader(d.mask, simt::clock_ns());

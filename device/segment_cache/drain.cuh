@@ -5,7 +5,8 @@
 /// Returns the whole segment cache to the host: first the segments, then the portions of each length, word by word.
 ///
 ///     drain
-///       begin_drain               for each of the 32 bitmaps: segments, portions of 1 to 31 leaves
+///       begin_drain               the next of the 32 bitmaps that holds something: segments, portions of 1 to 31
+///       leaves
 ///         next_drained            the next run of segments, or the next portion
 ///           skip_empty_words      by the summary
 ///           drain_words           each lane takes a whole word, by one atomic
@@ -86,13 +87,27 @@ inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
     return true;
 }
 
-/// Begins to drain the bitmap `d.drained`. Returns false if its level says that it is empty; the level of segments is
-/// not consulted. All lanes of the group call it.
+/// Moves `d.drained` to the next bitmap that is to be drained, from itself on, and begins it. Returns false at the end.
+/// That of segments is always drained, those of portions if their level is not 0. All lanes of the group call it, each
+/// of which looks at one level. Cost: a load and a ballot for as many bitmaps as the group has lanes; a full warp sees
+/// all in one step, where one load after the other would take it 31 times as long.
 inline ORCHARD_NOINLINE bool begin_drain(segment_request& d) {
     d.cursor = 0;
     d.left = 0;
     d.holders = 0;
-    return d.drained == 0 || from_leader(d.mask, level_of(cached_portions(d.h, d.drained))) != 0;
+    ORCHARD_NO_UNROLL
+    while (d.drained < leaves_per_segment) {
+        const std::uint32_t own = d.drained + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+        const bool full = own == 0 || (own < leaves_per_segment && level_of(cached_portions(d.h, own)) != 0);
+        const lane_mask have = simt::ballot(d.mask, full);
+        // Up to the lowest lane with a bitmap to drain, or past what all lanes have looked at.
+        const lane_mask passed = have != 0 ? d.mask & ((have & (~have + 1)) - 1) : d.mask;
+        d.drained += static_cast<std::uint32_t>(simt::popcount(passed));
+        if (have != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /// Returns the whole segment cache to the host. `d.emptied` counts what was taken out, `d.kept` what no slot was free
@@ -100,11 +115,10 @@ inline ORCHARD_NOINLINE bool begin_drain(segment_request& d) {
 /// meanwhile stay. Cost: reads the summaries; an atomic for each nonempty word; a request for each run and each
 /// portion.
 inline ORCHARD_FN void drain(segment_request& d) {
+    // Each lane looks at levels, which the leader may have raised just before (`put_late_tails`).
+    simt::sync(d.mask);
     ORCHARD_NO_UNROLL
-    for (d.drained = 0; d.drained < leaves_per_segment; ++d.drained) {
-        if (!begin_drain(d)) {
-            continue;
-        }
+    for (d.drained = 0; begin_drain(d); ++d.drained) {
         ORCHARD_NO_UNROLL
         while (next_drained(d)) {
             ++d.emptied;

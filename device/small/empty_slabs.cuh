@@ -88,6 +88,25 @@ inline ORCHARD_NOINLINE void put_retired(segment_request& d) {
     ++d.retired;
 }
 
+/// Moves `d.page_class` to the next class that has slabs, from itself on. Returns false at the end. All lanes of the
+/// group call it, converged and ordered after what the reclaim is to find. Relaxed: a slab that another group publishes
+/// meanwhile is not empty. Cost: a load and a ballot for as many classes as the group has lanes.
+inline ORCHARD_NOINLINE bool next_class_with_slabs(segment_request& d) {
+    ORCHARD_NO_UNROLL
+    while (d.page_class < class_count) {
+        const std::uint32_t own = d.page_class + static_cast<std::uint32_t>(simt::rank_in(d.mask));
+        const bool any = own < class_count && d.h.state->slabs[own].count.load<order::relaxed>() != 0;
+        const lane_mask have = simt::ballot(d.mask, any);
+        // Up to the lowest lane whose class has slabs, or past what all lanes have looked at.
+        const lane_mask passed = have != 0 ? d.mask & ((have & (~have + 1)) - 1) : d.mask;
+        d.page_class += static_cast<std::uint32_t>(simt::popcount(passed));
+        if (have != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the segment cache. All
 /// lanes of the group call it. Cost: as `retire_empty_slabs`.
 inline ORCHARD_FN void retire_class(segment_request& d) {

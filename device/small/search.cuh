@@ -65,13 +65,18 @@ inline ORCHARD_FN void page_search::advance_reserved() {
 
 /// Goes on to the group's next parts, cyclically, unless the step gave a lane a page: there may be more pages at the
 /// same position, since a lane keeps only one of the four words that it read. Each lane calls it for itself.
+///
+/// An index without a slab is left at once, or one lane would look at it up to 512 times. If a slab appears there after
+/// the look, it was published after the scan began, and the scan need not find it.
 inline ORCHARD_FN void page_search::advance_scan() {
     if (!served) {
         const auto width = static_cast<std::uint32_t>(simt::popcount(s.group));
         const std::uint32_t total = entries * parts();
-        const std::uint32_t next = static_cast<std::uint32_t>(position) + width;
+        const std::uint32_t rest = parts() - static_cast<std::uint32_t>(position) % parts();
+        const std::uint32_t done = empty && width < rest ? rest : width;
+        const std::uint64_t next = position + done;
         position = next < total ? next : next - total;
-        left -= width < left ? width : left;
+        left -= done < left ? done : left;
     }
 }
 
