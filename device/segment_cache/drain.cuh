@@ -114,6 +114,8 @@ inline ORCHARD_FN void begin_drain(segment_request& d) {
 /// meanwhile stay. Cost: reads the summaries; an atomic for each nonempty word; a request for each run and each
 /// portion.
 inline ORCHARD_FN void drain(segment_request& d) {
+    // Each lane looks at a level, which the leader may have raised just before (`put_late_tails`).
+    simt::sync(d.mask);
     find_bitmaps(d);
     ORCHARD_NO_UNROLL
     while (d.pending != 0) {

@@ -329,7 +329,8 @@ void heap_world::check_empty() {
     }
 }
 
-/// Takes single segments until there are none, and returns them. No segment may be lost, or be had twice.
+/// Takes segments until there are none, and returns them. No segment may be lost, or be had twice. In a large heap it
+/// takes runs first, as a request for each segment would exceed the operations of a run.
 void heap_world::take_everything() {
     for (std::uint32_t shard = 0; shard < setup.shards; ++shard) {
         view.mailboxes[shard].timeout_ns = 1'000'000'000;
@@ -337,13 +338,19 @@ void heap_world::take_everything() {
     memory.commit_ns = 1'000;
     s.add_kernel({{1}}, [this](simt::thread_position) {
         std::vector<segment_run> held;
-        segment_run run;
-        failure_reason why = take_run(1, 1, &run);
-        for (; why == failure_reason::none; why = take_run(1, 1, &run)) {
-            held.push_back(run);
+        std::uint32_t segments = 0;
+        failure_reason why = failure_reason::none;
+        std::uint32_t k = std::max(setup.segments / 16, 1u);
+        for (bool more = true; more; k = 1) {
+            segment_run run;
+            for (why = take_run(1, k, &run); why == failure_reason::none; why = take_run(1, k, &run)) {
+                held.push_back(run);
+                segments += k;
+            }
+            more = k != 1;
         }
-        s.check(held.size() == setup.segments, absl::StrFormat("of %d segments %d can be had: reason %d",
-                                                               setup.segments, held.size(), static_cast<int>(why)));
+        s.check(segments == setup.segments, absl::StrFormat("of %d segments %d can be had: reason %d", setup.segments,
+                                                            segments, static_cast<int>(why)));
         for (const segment_run& one : held) {
             give_run(1, one);
         }

@@ -5,6 +5,7 @@
 
 #include "device/reclaim/acquire.cuh"
 #include "tests/support/heap_fixture.hpp"
+#include "tests/support/heap_peer.hpp"
 
 namespace orchard::test {
 namespace {
@@ -161,6 +162,38 @@ TEST_P(heap_costs, the_cache_keeps_the_host_out) {
     EXPECT_EQ(settled_stats().host_requests, requests_before);
     EXPECT_EQ(cost.host_words_read, 0u);
     EXPECT_EQ(cost.host_words_written, 0u);
+}
+
+// A refusal of an exhausted heap is one reclaim and one request to the host. Neither the reclaim nor the scans look
+// again and again at what is known to be empty: classes without slabs, lengths of portions, indices without a slab.
+TEST_P(heap_costs, a_refusal_is_a_reclaim_and_a_request_in_few_steps) {
+    const std::vector<block> all = allocate(std::vector<std::uint64_t>(heap_segments(), segments(1)), 1);
+    const heap_peer peer(h());
+    const auto reclaims = [&] { return device::reclaim_count::number(peer.read(&peer.view().state->reclaims.word)); };
+    struct expectation {
+        std::uint64_t bytes;
+        simt::lane_mask mask;
+        std::uint64_t atomics;
+        std::uint64_t collectives;
+    };
+    // The first refusal finds out that nothing is left, and asks twice.
+    EXPECT_EQ(allocate_one(segments(1)).address, 0u);
+    for (const expectation& e : {expectation{16, 1u, 60, 320}, expectation{16, ~0u, 260, 220},
+                                 expectation{64, ~0u, 260, 220}, expectation{segments(1), 1u, 40, 200}}) {
+        bool few_steps = false;
+        // A wait for the service only adds to the steps.
+        for (int attempt = 0; attempt < 200 && !few_steps; ++attempt) {
+            const std::uint64_t requests_before = settled_stats().host_requests;
+            const std::uint64_t reclaims_before = reclaims();
+            const costs cost = launch({1, 32}, allocate_and_free{h().ref(), e.bytes, 1, e.mask, 0});
+            EXPECT_EQ(settled_stats().host_requests - requests_before, 1u);
+            EXPECT_EQ(reclaims() - reclaims_before, 2u) << "the word counts two for each";
+            few_steps = cost.device_atomics <= e.atomics && cost.collectives <= e.collectives;
+        }
+        EXPECT_TRUE(few_steps) << e.bytes << " B, lanes " << e.mask;
+    }
+    free_all(all);
+    expect_empty();
 }
 
 TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
