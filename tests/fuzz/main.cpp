@@ -6,8 +6,8 @@
 //
 //     fuzz_graph --seconds 5 --seed 7 tests/fuzz/corpus/graph
 //
-// An input that fails is written to a file, and the command that repeats it is printed. Exit code: 0 no fault, 2 wrong
-// arguments, otherwise as the fault ended the process.
+// An input that fails is written to a file beside the program, and the command that repeats it is printed. Exit code: 0
+// no fault, 2 wrong arguments, otherwise as the fault ended the process.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -172,8 +172,10 @@ private:
     std::mt19937_64 random_;
 };
 
-int fuzz(const std::string& program, const settings& how) {
-    failed_file = (fs::current_path() / ("fault-" + fs::path(program).filename().string())).string();
+int fuzz(const settings& how) {
+    const fs::path path = fs::read_symlink("/proc/self/exe");
+    const std::string& program = path.native();
+    failed_file = (path.parent_path() / ("fault-" + path.filename().string())).string();
     install_handlers();
     std::vector<std::string> corpus;
     for (const fs::path& file : files_of(how.corpus)) {
@@ -218,5 +220,5 @@ int main(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : 2;
     }
-    return orchard::fuzz::fuzz(argv[0], how);
+    return orchard::fuzz::fuzz(how);
 }
