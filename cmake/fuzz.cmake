@@ -51,7 +51,7 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
 endif()
 foreach(source IN LISTS fuzz_sources)
     cmake_path(GET source STEM target)
-    set(beside "") # what the target needs and no library has
+    set(beside "") # sources that no library has
     if(target STREQUAL "graph")
         orchard_sources(beside examples/graph)
     elseif(target STREQUAL "heap")

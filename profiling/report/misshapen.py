@@ -2,7 +2,7 @@
 # Copyright the Orchard authors.
 """JSON of another shape than a script expects: a field is missing, or is of another type."""
 
-# What reading such a document ends in.
+# The exceptions that reading such a document raises.
 ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, StopIteration)
 
 
