@@ -339,8 +339,14 @@ void heap_world::take_everything() {
         std::vector<segment_run> held;
         segment_run run;
         failure_reason why = take_run(1, 1, &run);
-        for (; why == failure_reason::none; why = take_run(1, 1, &run)) {
-            held.push_back(run);
+        for (int stalls = 0; why == failure_reason::none || (why == failure_reason::commit_blocked && stalls < 20);
+             why = take_run(1, 1, &run)) {
+            if (why == failure_reason::none) {
+                held.push_back(run);
+            } else {  // growth may stand still for longer than the service's patience
+                simt::pause(1'000'000);
+                ++stalls;
+            }
         }
         s.check(held.size() == setup.segments, absl::StrFormat("of %d segments %d can be had: reason %d",
                                                                setup.segments, held.size(), static_cast<int>(why)));
