@@ -76,6 +76,14 @@ if(ORCHARD_SANITIZE)
     # Everywhere: an object without would hide what the others do.
     add_compile_options(-fsanitize=${ORCHARD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${ORCHARD_SANITIZE})
+    if(ORCHARD_FUZZ)
+        if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+            message(FATAL_ERROR "ORCHARD_FUZZ needs clang, and the compiler is ${CMAKE_CXX_COMPILER}; use preset fuzz")
+        endif()
+        add_compile_options(-fsanitize=fuzzer-no-link)
+        # GCC defines it, clang 14 does not.
+        add_compile_definitions(__SANITIZE_ADDRESS__=1)
+    endif()
 else()
     # The programs run on another machine that has only a C library and a driver.
     add_link_options(-static-libstdc++ -static-libgcc)

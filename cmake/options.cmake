@@ -13,6 +13,7 @@ set(ORCHARD_SANITIZE "" CACHE STRING "Sanitizers of the host code: empty, 'addre
 set_property(CACHE ORCHARD_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
 
 option(ORCHARD_WERROR "Warnings are errors" OFF)
+option(ORCHARD_FUZZ "Build the fuzz targets for libFuzzer, which needs clang (preset fuzz)" OFF)
 option(ORCHARD_UNITE "Compile several sources at a time; a change of one then compiles its neighbours, too" ON)
 
 mark_as_advanced(CMAKE_CXX_FLAGS_CHECKED CMAKE_CUDA_FLAGS_CHECKED)

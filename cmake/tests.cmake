@@ -23,8 +23,8 @@ if(ORCHARD_SANITIZE)
     set(ORCHARD_TEST_TIMEOUT_S 600)
 endif()
 set(ORCHARD_SLOW_TEST_TIMEOUT_S 900)
-# explore and mutants are none of the many either: see below.
-set(not_gtest support package checks explore mutants)
+# explore and mutants are none of the many either: see below. The targets of fuzz: fuzz.cmake.
+set(not_gtest support package checks explore mutants fuzz)
 if(NOT rapidcheck_FOUND)
     list(APPEND not_gtest properties)
 endif()

@@ -13,6 +13,8 @@ with a colon are axes. Parts that Google Benchmark itself appends (`repeats:5`, 
 import re
 import statistics
 
+import misshapen
+
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 _OWN_PARTS = re.compile(r"(iterations|min_time|min_warmup_time|repeats|threads):.*|real_time|manual_time|process_time")
@@ -32,8 +34,15 @@ def is_google_benchmark(document):
 
 
 def to_result(document, name):
-    """The document as a result. What `--benchmark_context=KEY=VALUE` recorded of commit, command, version, title,
+    """The document as a result. Raises `Unusable`. What `--benchmark_context=KEY=VALUE` recorded of commit, command, version, title,
     expected, happened and notes is taken over; an object under the key "orchard" may hold the same and more."""
+    try:
+        return _to_result(document, name)
+    except misshapen.ERRORS as error:
+        raise Unusable(f"Google Benchmark's JSON: {misshapen.why(error)}") from None
+
+
+def _to_result(document, name):
     context = document["context"]
     rows = _rows(document["benchmarks"])
     axis_keys = _ordered_axes(rows)

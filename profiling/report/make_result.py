@@ -28,15 +28,15 @@ DESCRIBED = TEXTS + ("machine", "columns", "pivot", "split", "hide", "targets", 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
-        document = build(options)
+        # Before anything is written: text that is no Unicode is an error, too.
+        text = (json.dumps(build(options), indent=1, ensure_ascii=False) + "\n").encode("utf-8")
     except (results.BadResult, google_benchmark.Unusable, OSError, ValueError) as error:
         print(f"make_result.py: {error}", file=sys.stderr)
         return 2
-    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     if options.output == "-":
-        sys.stdout.write(text)
+        sys.stdout.write(text.decode("utf-8"))
     else:
-        Path(options.output).write_text(text, encoding="utf-8")
+        Path(options.output).write_bytes(text)
     return 0
 
 

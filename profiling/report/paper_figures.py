@@ -23,6 +23,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # the checkout stays as it is
 
+import misshapen
 import paper_pictures
 import paper_tables
 import paper_theorems
@@ -188,12 +189,15 @@ def main(arguments=None, load_pyplot=None):
             measure(options.orchard, options.data)
         data = stored(options.data)
         page = options.page.read_text(encoding="utf-8")
-        options.page.write_text(put_tables(page, paper_tables.tables(data)), encoding="utf-8")
+        options.page.write_bytes(put_tables(page, paper_tables.tables(data)).encode("utf-8"))
     except (Unusable, paper_tables.Missing) as error:
         print(f"paper_figures.py: {error}", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"paper_figures.py: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except misshapen.ERRORS as error:
+        print(f"paper_figures.py: {options.data}: {misshapen.why(error)}; --orchard makes it anew", file=sys.stderr)
         return 2
     try:
         pyplot = (load_pyplot or paper_pictures.pyplot)()

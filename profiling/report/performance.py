@@ -54,7 +54,7 @@ def main(arguments=None):
             print(f"performance.py: {options.output} is stale; run profiling/report/performance.py", file=sys.stderr)
         return 1 if difference else 0
     if present != wanted:
-        options.output.write_text(wanted, encoding="utf-8")
+        options.output.write_bytes(wanted.encode("utf-8"))
     return 0
 
 

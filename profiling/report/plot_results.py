@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # the checkout stays as it is
 
+import misshapen
 import summarise_pages
 
 TARGETS = {"average": 90, "worst": 80}  # percent of a heap
@@ -39,8 +40,12 @@ def main(arguments=None, load_pyplot=None):
     options = parser.parse_args(arguments)
     try:
         figures = figures_of([row for path in options.inputs for row in rows_of(path)])
-    except (Unusable, summarise_pages.Unusable, OSError, ValueError) as error:
+    except (Unusable, summarise_pages.Unusable, OSError) as error:
         print(f"plot_results.py: {error}", file=sys.stderr)
+        return 2
+    except misshapen.ERRORS as error:
+        inputs = ", ".join(str(path) for path in options.inputs)
+        print(f"plot_results.py: {inputs}: {misshapen.why(error)}", file=sys.stderr)
         return 2
     try:
         pyplot = (load_pyplot or _pyplot)()

@@ -18,6 +18,8 @@ import re
 import sys
 from pathlib import Path
 
+import misshapen
+
 INSTALL = "sudo apt-get install python3-matplotlib"
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "orchard", "font.size": 8}
 # What is drawn: the key of a row, its title, what it is divided by.
@@ -56,14 +58,15 @@ def main(arguments=None, load_pyplot=None):
 
 def read_rows(path):
     """The rows of a result. Raises Unusable."""
+    needed = {"source", "layout", "placement", "capacity", *(key for key, _, _ in PANELS)}
     try:
         rows = json.loads(path.read_text())["rows"]
+        complete = rows and not any(needed - row.keys() for row in rows)
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except misshapen.ERRORS:
         raise Unusable(f"{path} is no result of `orchard uvm --json`") from None
-    needed = {"source", "layout", "placement", "capacity", *(key for key, _, _ in PANELS)}
-    if not rows or any(needed - row.keys() for row in rows):
+    if not complete:
         raise Unusable(f"{path} has no rows, or rows without {', '.join(sorted(needed))}")
     return rows
 

@@ -25,6 +25,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # the checkout stays as it is
 
 import markdown
+import misshapen
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN = "<!-- table of calls: begin -->"
@@ -252,7 +253,7 @@ def update(options):
                   file=sys.stderr)
         return 1 if difference else 0
     if present != wanted:
-        options.output.write_text(wanted, encoding="utf-8")
+        options.output.write_bytes(wanted.encode("utf-8"))
     return 0
 
 
@@ -275,6 +276,10 @@ def main(arguments=None):
         return 0
     except (Unusable, OSError) as error:
         print(f"programs_table.py: {error}", file=sys.stderr)
+        return 2
+    except misshapen.ERRORS as error:
+        files = options.rows or f"{options.calls} or {options.locks}"
+        print(f"programs_table.py: {files}: {misshapen.why(error)}", file=sys.stderr)
         return 2
 
 

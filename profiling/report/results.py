@@ -49,6 +49,7 @@ def load(path):
     path = Path(path)
     try:
         document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        json.dumps(document, ensure_ascii=False).encode("utf-8")  # refuses text that is no Unicode
     except (ValueError, UnicodeDecodeError) as error:
         raise BadResult(f"{path.name}: not JSON: {error}") from None
     if not isinstance(document, dict):
@@ -84,6 +85,8 @@ def check(document, file):
     _check_hide(result, file)
     if result["split"] is not None and (result["pivot"] is not None or result["split"] not in axes(result)):
         raise BadResult(f"{file}: split must name an axis, in a result without pivot, not {result['split']!r}")
+    if not isinstance(result["targets"], list):
+        raise BadResult(f"{file}: targets must be a list, not {result['targets']!r}")
     for target in result["targets"]:
         _check_target(result, target, file)
     return result
@@ -109,7 +112,7 @@ def _check_scalars(result, file):
         value = result[field]
         if value != NOT_RECORDED and not (isinstance(value, str) and pattern.fullmatch(value)):
             raise BadResult(f"{file}: {field} {value!r} does not have the form {pattern.pattern}")
-    for field in ("title", "command", "shown", "expected", "happened", "notes"):
+    for field in ("title", "command", "picture", "shown", "expected", "happened", "notes"):
         if not isinstance(result[field], str):
             raise BadResult(f"{file}: {field} must be text, not {result[field]!r}")
     for field in ("driver", "cuda"):
@@ -142,6 +145,9 @@ def _checked_column(column, file):
         if field not in _COLUMN_FIELDS:
             raise BadResult(f"{file}: column {column['key']!r} has the unknown field {field!r}")
     column = {"title": column["key"], "unit": "", "format": "", "axis": False, **column}
+    for field in ("title", "unit"):
+        if not isinstance(column[field], str):
+            raise BadResult(f"{file}: column {column['key']!r}: {field} must be text, not {column[field]!r}")
     if not isinstance(column["format"], str) or not _FORMAT.fullmatch(column["format"]):
         raise BadResult(f"{file}: column {column['key']!r} has the format {column['format']!r}; "
                         "use for example \",d\", \".1f\" or \".3g\"")
@@ -215,6 +221,8 @@ def _check_target(result, target, file):
         raise BadResult(f"{file}: target {what!r}: bound {bound!r} is not a number")
     if target.get("key") not in [c["key"] for c in result["columns"]]:
         raise BadResult(f"{file}: target {what!r}: key {target.get('key')!r} is no column")
+    if not isinstance(target.get("where", {}), dict):
+        raise BadResult(f"{file}: target {what!r}: where must be an object, not {target['where']!r}")
     rows = target_rows(result, target)
     if not rows:
         raise BadResult(f"{file}: target {what!r}: no row has {target.get('where')!r}")

@@ -19,6 +19,8 @@ import math
 import sys
 from pathlib import Path
 
+import misshapen
+
 # Groups that a warp makes: its lanes ask for one class, or each for another.
 GROUPS_A_WARP = {"full warps": 1, "one lane": 1, "seven lanes": 1, "each its class": 32}
 LANES_OF_A_WARP = 32
@@ -40,9 +42,13 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     try:
         text = sys.stdin.read() if options.input == "-" else Path(options.input).read_text(encoding="utf-8")
-        rows = summarised(json.loads(text), [register(text) for text in options.registers])
-    except (Unusable, OSError, ValueError) as error:
+        registers = [register(text) for text in options.registers]
+        rows = summarised(json.loads(text), registers)
+    except (Unusable, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         print(f"summarise_pages.py: {error}", file=sys.stderr)
+        return 2
+    except misshapen.ERRORS as error:
+        print(f"summarise_pages.py: {options.input}: {misshapen.why(error)}", file=sys.stderr)
         return 2
     text = json.dumps(rows, indent=1) + "\n"
     if options.output == "-":

@@ -185,6 +185,11 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.start("demo", MISSING="clang-format-14", USER_ID="1000").returncode, 7)
         self.assertEqual(self.start("format", MISSING="clang-format-14", USER_ID="1000").returncode, 3)
 
+    def test_clang_is_needed_by_the_preset_fuzz_alone(self):
+        for command in (["test"], ["build", "--preset", "asan"]):
+            self.assertNotEqual(self.start(*command, MISSING="clang-14", USER_ID="1000").returncode, 3)
+        self.assertEqual(self.start("build", "--preset", "fuzz", MISSING="clang-14", USER_ID="1000").returncode, 3)
+
     def test_step_that_fails(self):
         done = self.start("demo", CONFIGURE_FAILS="1")
         self.assertEqual(done.returncode, 1)

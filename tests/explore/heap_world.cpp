@@ -341,11 +341,19 @@ void heap_world::take_everything() {
         std::uint32_t segments = 0;
         failure_reason why = failure_reason::none;
         std::uint32_t k = std::max(setup.segments / 16, 1u);
+        int stalls = 0;
         for (bool more = true; more; k = 1) {
             segment_run run;
-            for (why = take_run(1, k, &run); why == failure_reason::none; why = take_run(1, k, &run)) {
-                held.push_back(run);
-                segments += k;
+            for (why = take_run(1, k, &run);
+                 why == failure_reason::none || (why == failure_reason::commit_blocked && stalls < 20);
+                 why = take_run(1, k, &run)) {
+                if (why == failure_reason::none) {
+                    held.push_back(run);
+                    segments += k;
+                } else {  // growth may stand still for longer than the service's patience
+                    simt::pause(1'000'000);
+                    ++stalls;
+                }
             }
             more = k != 1;
         }
