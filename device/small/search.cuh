@@ -73,7 +73,8 @@ inline ORCHARD_FN void page_search::advance_scan() {
         const auto width = static_cast<std::uint32_t>(simt::popcount(s.group));
         const std::uint32_t total = entries * parts();
         const std::uint32_t rest = parts() - static_cast<std::uint32_t>(position) % parts();
-        const std::uint32_t done = empty && width < rest ? rest : width;
+        const bool leaves = empty || simt::mutation::is(fault::scan_leave);
+        const std::uint32_t done = leaves && width < rest ? rest : width;
         const std::uint64_t next = position + done;
         position = next < total ? next : next - total;
         left -= done < left ? done : left;
