@@ -65,7 +65,8 @@ namespace orchard::simt::mutation {
     X(page_alignment, "a request for a power of two gets a page of the next class")                                    \
     X(class_alignment, "an aligned request gets a page of the first class that is large enough")                       \
     X(block_alignment, "the blocks of a warp chunk lie side by side whatever their alignment")                         \
-    X(leaf_alignment, "a tail serves a block whose alignment is above that of a leaf")
+    X(leaf_alignment, "a tail serves a block whose alignment is above that of a leaf")                                 \
+    X(scan_leave, "a scan leaves an index after the first look, although there is a slab")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

@@ -66,16 +66,21 @@ inline ORCHARD_FN void page_search::advance_reserved() {
 
 /// Goes on to the group's next parts, cyclically, unless the step gave a lane a page: there may be more pages at the
 /// same position, since a lane keeps only one of the words that it read. Each lane calls it for itself.
-/// @param saw  a lane of the group saw free pages in the last step. While none does, steps get longer, since a slab
-/// with
-///     a free page seems to be far away.
+///
+/// An index without a slab is left at once, or one lane would look at it up to 512 times. If a slab appears there after
+/// the look, it was published after the scan began, and the scan need not find it. While no lane of the group sees a
+/// free page (`saw`), steps get longer, since a slab with one seems to be far away.
 inline ORCHARD_FN void page_search::advance_scan(bool saw) {
     if (!served) {
-        const std::uint32_t done = static_cast<std::uint32_t>(simt::popcount(s.group)) * parts_in_step;
+        const std::uint32_t looked = static_cast<std::uint32_t>(simt::popcount(s.group)) * parts_in_step;
+        const std::uint32_t rest = parts() - static_cast<std::uint32_t>(position) % parts();
+        const bool leaves = empty || simt::mutation::is(fault::scan_leave);
+        const std::uint32_t all = leaves && looked < rest ? rest : looked;
+        const std::uint32_t done = all < left ? all : left;
         const std::uint32_t total = entries * parts();
-        const std::uint32_t next = static_cast<std::uint32_t>(position) + (done < left ? done : left);
+        const std::uint32_t next = static_cast<std::uint32_t>(position) + done;
         position = next < total ? next : next - total;
-        left -= done < left ? done : left;
+        left -= done;
     }
     parts_in_step = saw ? 1 : parts_in_step * 2 < max_parts_in_step ? parts_in_step * 2 : max_parts_in_step;
 }

@@ -66,6 +66,7 @@ struct page_search {
     bool contested = false;         ///< a scan saw a free page, or an index at which a slab is being created
     bool scanned = false;           ///< a scan saw no free page, and no slab has been added since
     std::uint32_t hole = no_index;  ///< an empty index that this lane saw in a scan
+    bool empty = false;             ///< a scan: there is no slab at the index of the group's first part
     bool tight = false;             ///< a probe of this lane saw only words that are nearly full
     std::uint32_t again = 0;        ///< number of additional probes made because the class has room
     bool opened = false;            ///< the group has created a slab
@@ -220,6 +221,7 @@ inline ORCHARD_FN void page_search::scan_parts(bool& growing) {
         const std::uint32_t part = at % parts();
         if (i == first || part == 0) {
             entry = scan_entry(at / parts(), growing);
+            empty = empty || (i == first && entry == 0);
         }
         if (!is_slab_entry(entry)) {
             continue;
@@ -241,6 +243,7 @@ inline ORCHARD_NOINLINE bool page_search::look() {
     s.seen = {};
     s.claimed = false;
     missing = false;
+    empty = false;
     served = s.lacks();
     bool growing = false;
     switch (stage) {
@@ -256,7 +259,9 @@ inline ORCHARD_NOINLINE bool page_search::look() {
     // A slab that is being created counts as a free page that was seen: the scan is repeated instead of failing.
     const bool comes = (s.group & simt::ballot(s.here, growing)) != 0;
     contested = contested || comes;
-    missing = s.from_own_leader(missing ? 1 : 0) != 0;
+    const std::uint32_t of_leader = s.from_own_leader((missing ? 1u : 0u) | (empty ? 2u : 0u));
+    missing = (of_leader & 1) != 0;
+    empty = (of_leader & 2) != 0;
     return simt::ballot(s.here, missing) != 0;
 }
 

@@ -76,6 +76,7 @@ constexpr finder finders[] = {
     {fault::class_alignment, "alignments", 500},
     {fault::block_alignment, "alignments", 500},
     {fault::leaf_alignment, "alignments", 500},
+    {fault::scan_leave, "exact_fit_words", 500},
 };
 
 const char* name_of(fault f) {

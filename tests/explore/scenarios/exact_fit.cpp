@@ -13,8 +13,9 @@
 namespace orchard::explore {
 namespace {
 
-constexpr std::uint64_t page_bytes = 512 << 10;
-constexpr std::uint32_t pages_of_slab = class_pages(class_of(page_bytes));
+constexpr std::uint32_t large_page = 512 << 10;
+/// A slab has 292 such pages: five words of a bitmap, which a lane of a scan reads in two steps.
+constexpr std::uint32_t small_page = 7 << 10;
 
 std::uint32_t lanes_of(const scale& size) {
     std::uint32_t n = 0;
@@ -25,9 +26,9 @@ std::uint32_t lanes_of(const scale& size) {
 }
 
 /// One lane takes every page there is.
-bool take_all(world& w, heap_world& heap, std::vector<void*>& held) {
+bool take_all(world& w, heap_world& heap, std::uint32_t page_bytes, std::vector<void*>& held) {
     w.s.add_kernel({{1}}, [&](simt::thread_position) {
-        while (held.size() < heap.setup.segments * pages_of_slab) {
+        while (held.size() < heap.setup.segments * class_pages(class_of(page_bytes))) {
             held.push_back(heap.take(page_bytes));
             heap.s.check(held.back() != nullptr, "no page, although no other group asks");
         }
@@ -37,7 +38,7 @@ bool take_all(world& w, heap_world& heap, std::vector<void*>& held) {
 }
 
 /// The lanes free as many pages as there are of them, here and there.
-bool free_some(world& w, heap_world& heap, std::vector<void*>& held) {
+bool free_some(world& w, heap_world& heap, std::uint32_t page_bytes, std::vector<void*>& held) {
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         std::swap(held[heap.s.pick(static_cast<std::uint32_t>(held.size()))], held.back());
         void* const p = held.back();
@@ -47,7 +48,7 @@ bool free_some(world& w, heap_world& heap, std::vector<void*>& held) {
     return w.s.run();
 }
 
-bool all_ask(world& w, heap_world& heap, std::vector<void*>& held) {
+bool all_ask(world& w, heap_world& heap, std::uint32_t page_bytes, std::vector<void*>& held) {
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         void* const p = heap.take(page_bytes);
         heap.s.check(p != nullptr, "no page, although there is one for each lane");
@@ -56,16 +57,18 @@ bool all_ask(world& w, heap_world& heap, std::vector<void*>& held) {
     return w.s.run();
 }
 
-void run_exact_fit(world& w) {
-    const std::uint32_t segments = (lanes_of(w.size) + pages_of_slab - 1) / pages_of_slab + w.s.pick(3);
+/// @param more  segments beyond those that the lanes need: up to this many
+void run_fit(world& w, std::uint32_t page_bytes, std::uint32_t more) {
+    const std::uint32_t pages_of_slab = class_pages(class_of(page_bytes));
+    const std::uint32_t segments = (lanes_of(w.size) + pages_of_slab - 1) / pages_of_slab + w.s.pick(more + 1);
     heap_world heap(
         w, {.segments = segments, .committed_at_start = segments, .cache_target = w.s.pick(3), .refill_batch = 1});
     std::vector<void*> held;
-    if (!take_all(w, heap, held)) {
+    if (!take_all(w, heap, page_bytes, held)) {
         return;
     }
     for (int round = 0; round < w.size.operations; ++round) {
-        if (!free_some(w, heap, held) || !all_ask(w, heap, held)) {
+        if (!free_some(w, heap, page_bytes, held) || !all_ask(w, heap, page_bytes, held)) {
             return;
         }
     }
@@ -81,8 +84,15 @@ void run_exact_fit(world& w) {
     }
 }
 
+void run_exact_fit(world& w) { run_fit(w, large_page, 2); }
+void run_exact_fit_words(world& w) { run_fit(w, small_page, 1); }
+
 const registrar exact_fit{
     {"exact_fit", "As many pages are left as lanes ask, in groups.", {{{9, 4}, {5}}, 1}, run_exact_fit}};
+const registrar exact_fit_words{{"exact_fit_words",
+                                 "The same, in slabs whose bitmaps have several words.",
+                                 {{{5, 1}, {3}}, 1},
+                                 run_exact_fit_words}};
 
 }  // namespace
 }  // namespace orchard::explore
