@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include <cstdint>
 
 #include "tests/backing/elastic_fixture.hpp"
@@ -47,6 +49,26 @@ TEST(EmulatedDriver, AddressesBeyondTheMachinesAreAnErrorThatNamesThem) {
     const auto range = make_emulated_driver()->reserve(std::size_t{1} << 60, segment_bytes);
     EXPECT_EQ(range.status().code(), absl::StatusCode::kResourceExhausted);
     expect_text(range.status(), {"1152921504606846976"});
+}
+
+TEST(EmulatedDriverDeathTest, AnAccessBeyondEitherEndOfAReservationIsAFault) {
+    const auto driver = make_emulated_driver();
+    const std::size_t n = driver->granularity();
+    std::vector<char*> ranges;
+    for (int i = 0; i < 3; ++i) {
+        const auto range = driver->reserve(n, n);
+        ASSERT_TRUE(range.ok()) << range.status();
+        const auto memory = driver->create(n, memory_tier::device);
+        ASSERT_TRUE(memory.ok() && driver->map(*range, n, *memory).ok() && driver->set_access(*range, n).ok());
+        ranges.push_back(*range);
+    }
+    for (char* range : ranges) {
+        volatile char* const at = range;
+        at[0] = 1;
+        at[n - 1] = 1;
+        EXPECT_DEATH(*(at - 1) = 1, "");
+        EXPECT_DEATH(at[n] = 1, "");
+    }
 }
 
 }  // namespace

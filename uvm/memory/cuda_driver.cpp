@@ -63,7 +63,7 @@ public:
     absl::StatusOr<char*> reserve(std::size_t bytes, std::size_t alignment) override;
     void unreserve(char* at, std::size_t bytes) override {
         const detail::current_device here(memory_.device());
-        calls_.unreserve(as_device(at), bytes);
+        calls_.unreserve(as_device(at - gap), bytes + 2 * gap);
     }
     absl::StatusOr<memory_handle> create(std::size_t bytes, memory_tier tier) override;
     void destroy(memory_handle memory, std::size_t bytes) override;
@@ -90,6 +90,9 @@ public:
     absl::Status write(void* to, const void* from, std::size_t n) override { return memory_.write(to, from, n); }
 
 private:
+    /// Addresses on either side of a reservation that never get memory. `granularity` divides it.
+    static constexpr std::size_t gap = segment_bytes;
+
     /// Returns where memory of a tier lies: on the GPU, or on the host's NUMA node next to it.
     [[nodiscard]] CUmemLocation location(memory_tier tier) const {
         CUmemLocation where{};
@@ -229,15 +232,16 @@ bool cuda_driver::find_host_tier(CUdevice device, std::size_t* granularity) {
     return true;
 }
 
-/// Addresses anywhere (no wish, no flags). Cost: 11 us for 1 TB (docs/limits.md).
+/// Addresses anywhere (no wish, no flags). `alignment` divides the gap, as no backing asks for more than a
+/// segment's. Cost: 11 us for 1 TB (docs/limits.md).
 absl::StatusOr<char*> cuda_driver::reserve(std::size_t bytes, std::size_t alignment) {
     const detail::current_device here(memory_.device());
     CUdeviceptr at = 0;
-    const CUresult result = calls_.reserve(&at, bytes, alignment, 0, 0);
+    const CUresult result = calls_.reserve(&at, bytes + 2 * gap, alignment, 0, 0);
     if (auto s = calls_.check(result, "cuMemAddressReserve", bytes); !s.ok()) {
         return s;
     }
-    return reinterpret_cast<char*>(at);
+    return reinterpret_cast<char*>(at) + gap;
 }
 
 /// Out of memory is an expected result, after which the backing tries less memory or the other tier. The message

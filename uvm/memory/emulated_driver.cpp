@@ -31,7 +31,7 @@ class emulated_driver final : public memory_driver {
 public:
     ~emulated_driver() override {
         for (const auto& [at, bytes] : reserved_) {
-            munmap(at, bytes);
+            munmap(at - gap, bytes + 2 * gap);
         }
     }
 
@@ -96,6 +96,9 @@ private:
     /// mutex.
     [[nodiscard]] absl::Status check_mapped(const char* call, char* at, std::size_t bytes);
 
+    /// Addresses on either side of a reservation that never get memory.
+    static constexpr std::size_t gap = segment_bytes;
+
     std::mutex mutex_;
     std::map<char*, std::size_t> reserved_;
     std::map<memory_handle, physical> created_;
@@ -106,9 +109,10 @@ private:
 
 /// Maps more than is asked for and unmaps both ends, because `mmap` aligns to OS pages only:
 ///
-///     mmap         |......................................|     bytes + alignment
-///     reserved          |............................|          at a multiple of `alignment`
-///     unmapped     |....|                            |....|     `before`, and alignment - before
+///     mmap         |............................................|     bytes + 2 gap + alignment
+///     reserved             |..............................|           at a multiple of `alignment`
+///     gaps              |..|                              |..|
+///     unmapped     |....|                                    |.|      `before`, and alignment - before
 absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t alignment) {
     if (alignment < granularity()) {
         alignment = granularity();
@@ -117,20 +121,21 @@ absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t al
         return s;
     }
     // The sum overflows: as if `mmap` had refused it.
-    if (bytes + alignment < bytes) {
+    if (bytes + 2 * gap + alignment < bytes) {
         errno = ENOMEM;
         return detail::exhausted("reserve", bytes);
     }
-    detail::mapping more(bytes + alignment, PROT_NONE);
+    detail::mapping more(bytes + 2 * gap + alignment, PROT_NONE);
     if (!more.ok()) {
         return detail::exhausted("reserve", bytes);
     }
-    const std::size_t before = (alignment - reinterpret_cast<std::uintptr_t>(more.data()) % alignment) % alignment;
-    char* at = more.release() + before;
+    const std::uintptr_t least = reinterpret_cast<std::uintptr_t>(more.data()) + gap;
+    const std::size_t before = (alignment - least % alignment) % alignment;
+    char* at = more.release() + before + gap;
     if (before != 0) {
-        munmap(at - before, before);
+        munmap(at - gap - before, before);
     }
-    munmap(at + bytes, alignment - before);
+    munmap(at + bytes + gap, alignment - before);
     const std::scoped_lock lock(mutex_);
     reserved_.emplace(at, bytes);
     return at;
@@ -141,7 +146,7 @@ void emulated_driver::unreserve(char* at, std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
     const auto found = reserved_.find(at);
     if (found != reserved_.end() && found->second == bytes) {
-        munmap(at, bytes);
+        munmap(at - gap, bytes + 2 * gap);
         reserved_.erase(found);
     }
 }

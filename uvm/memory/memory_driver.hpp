@@ -63,8 +63,9 @@ public:
     /// Returns the known problems on this machine: one line each, with the remedy.
     [[nodiscard]] virtual std::vector<std::string> warnings() const { return {}; }
 
-    /// Returns addresses without memory, aligned to `alignment` (a power of two). Errors: ResourceExhausted with the
-    /// size.
+    /// Returns addresses without memory, aligned to `alignment` (a power of two). At least `granularity` addresses on
+    /// either side of them stay without memory as well, so that an access beyond either end is a fault and not an
+    /// access to other memory. Errors: ResourceExhausted with the size.
     virtual absl::StatusOr<char*> reserve(std::size_t bytes, std::size_t alignment) = 0;
     /// Releases addresses exactly as they were reserved; no memory may be mapped there. It cannot report an error:
     /// addresses that are not released are lost until the process ends.
