@@ -150,6 +150,9 @@ private:
                 if ((b.lanes >> lane & 1) == 0) {
                     continue;
                 }
+                if (is_hardened() && b.what == action::free_inside) {
+                    continue;  // `validate` would say so, as it must
+                }
                 r = {b.what, b.bytes_of(lane), b.alignment, ++stamps_, {}};
                 if (b.what < action::realloc) {
                     continue;
@@ -176,6 +179,7 @@ private:
         check_overlap();
     }
 
+    [[nodiscard]] bool is_hardened() const { return options_.hardened != hardening::off; }
     static bool wants_memory(const request& r) {
         return r.bytes != 0 && r.what != action::nothing && r.what != action::free && r.what != action::free_inside;
     }
@@ -196,7 +200,8 @@ private:
     /// block, and nothing is under way. False in cases that are hard to tell.
     [[nodiscard]] bool must_serve(const std::vector<request>& requests) const {
         const auto by_host = [](const block& b) { return b.origin == of_host; };
-        if (!settled_ || host_allocated_ || !arrays_.empty() || std::any_of(live_.begin(), live_.end(), by_host)) {
+        if (is_hardened() || !settled_ || host_allocated_ || !arrays_.empty() ||
+            std::any_of(live_.begin(), live_.end(), by_host)) {
             return false;
         }
         std::uint64_t lanes = 0;
@@ -356,6 +361,10 @@ private:
         const absl::StatusOr<void*> p = heap_.allocate_on_host(bytes);
         settled_ = false;
         host_allocated_ = true;
+        if (is_hardened()) {
+            expect(absl::IsFailedPrecondition(p.status()) || bytes == 0, "a block for the host in a hardened heap");
+            return;
+        }
         if (!p.ok()) {
             expect_clear(p.status());
             expect(absl::IsResourceExhausted(p.status()) || absl::IsInvalidArgument(p.status()),

@@ -59,7 +59,9 @@ public:
         static constexpr std::array<int, 3> slots{4, 64, 16384};
         orchard::options o;
         o.device = device_option::emulated;
-        o.capacity = segments[below(segments.size())] * segment_bytes;
+        const std::uint32_t size = byte();
+        o.capacity = segments[size % segments.size()] * segment_bytes;
+        o.hardened = size >= 128 ? hardening::detect : hardening::off;
         o.range = o.capacity;  // so that as much memory can be used as there are addresses
         o.cached_segments = cached[below(cached.size())];
         o.mailbox_slots = slots[below(slots.size())];
