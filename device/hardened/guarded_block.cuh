@@ -135,6 +135,17 @@ inline ORCHARD_NOINLINE void write_guard(const guarded_call& c) {
     g.mark.store<order::release>(mark_of(c.at, c.bytes, owner));
 }
 
+/// Writes spare bytes and guard of a new block of `usable` bytes, for which `wanted` bytes were asked with the guard.
+/// The paths that find the memory of a hardened heap call it last, since a caller that kept the size until they return
+/// would need more registers.
+inline ORCHARD_NOINLINE void guard_block(const heap_view& h, void* p, std::uint64_t usable, std::uint64_t wanted) {
+    guarded_call c(h, p);
+    c.usable = usable;
+    c.bytes = wanted - guard_bytes;
+    fill_spare(c);
+    write_guard(c);
+}
+
 /// Returns the mark, and sets `c.bytes` and `c.owner`; returns 0 and sets neither if the guard was written over.
 inline ORCHARD_NOINLINE std::uint64_t read_guard(guarded_call& c) {
     const block_guard& g = c.guard();

@@ -8,7 +8,7 @@
 ///     heap_ref::malloc --> guarded_malloc
 ///                            search_page               a page, or
 ///                            allocate_large            a block of a chunk, with room for the guard
-///                              guard_block             guard_block.cuh: each of the two at its end
+///                              guard_block             guarded_block.cuh: each of the two at its end
 ///
 ///     heap_ref::free   --> release_guarded             guarded_free.cuh
 ///                            mark_freed, check_spare   guarded_block.cuh: overflow? freed before?

@@ -11,7 +11,7 @@
 
 #include "device/failures.cuh"
 #include "device/free_alone.cuh"
-#include "device/hardened/guard_block.cuh"
+#include "device/hardened/guarded_block.cuh"
 #include "device/large/chunk_path.cuh"
 
 namespace orchard::device {
