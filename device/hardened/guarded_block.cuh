@@ -187,12 +187,18 @@ inline ORCHARD_NOINLINE void check_spare(guarded_call& c) {
 /// Overwrites a block that was freed.
 inline ORCHARD_NOINLINE void fill_freed(const guarded_call& c) { fill(c.at, 0, c.end_of_freed(), freed_byte); }
 
-/// Sets `c.fault` if a block that leaves the quarantine was written since it was freed.
-inline ORCHARD_NOINLINE void check_freed(guarded_call& c) {
+/// Returns whether the block that leaves the quarantine still has the mark of a freed block, so that its memory may be
+/// freed. Sets `c.fault` if it was written since it was freed, or if it has a new owner because the host freed it too.
+inline ORCHARD_NOINLINE bool check_freed(guarded_call& c) {
     const std::uint64_t mark = read_guard(c);
-    if (mark == 0 || mark == mark_of(c.at, c.bytes, c.owner) || !is_filled(c.at, 0, c.end_of_freed(), freed_byte)) {
+    if (mark != 0 && mark == mark_of(c.at, c.bytes, c.owner)) {
+        c.fault = block_fault_kind::double_free;
+        return false;
+    }
+    if (mark == 0 || !is_filled(c.at, 0, c.end_of_freed(), freed_byte)) {
         c.fault = block_fault_kind::use_after_free;
     }
+    return mark != 0;
 }
 
 }  // namespace orchard::device

@@ -40,7 +40,8 @@ inline ORCHARD_NOINLINE void swap_in_quarantine(guarded_call& c) {
     }
 }
 
-/// Checks the block `c.leaving`, and returns its address, for the caller to free the memory; null if there is none.
+/// Checks the block `c.leaving`, and returns its address, for the caller to free the memory. Returns null if there is
+/// none, or if its mark is not that of a freed block: its memory may have a new owner and stays in use.
 inline ORCHARD_NOINLINE void* leave_quarantine(guarded_call& c) {
     if (c.leaving == 0) {
         return nullptr;
@@ -52,11 +53,11 @@ inline ORCHARD_NOINLINE void* leave_quarantine(guarded_call& c) {
     }
     c.bytes = 0;
     c.fault = block_fault_kind::none;
-    check_freed(c);
+    const bool is_free = check_freed(c);
     if (c.fault != block_fault_kind::none) {
         record_block_fault(c);
     }
-    return c.at;
+    return is_free ? c.at : nullptr;
 }
 
 /// Checks the block `p` that is freed in a hardened heap, and puts it into the quarantine. Returns the address of the

@@ -308,6 +308,38 @@ TEST_P(heap_hardened, takes_blocks_that_the_host_frees) {
     EXPECT_EQ(s->pages_in_use, 0u);
 }
 
+/// A block that waits in the quarantine is freed by the host as well, and gets a new owner. The owner keeps it when the
+/// block leaves the quarantine.
+TEST_P(heap_hardened, does_not_free_the_block_of_a_new_owner) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    auto shared = device_array<void*>::create(h.executor(), 1);
+    ASSERT_TRUE(shared.ok()) << shared.status();
+    const auto allocate_one = [&] {
+        EXPECT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_shared_block{h.ref(), shared->data()}).ok);
+        void* p = nullptr;
+        EXPECT_TRUE(copy_to_host(h.executor(), &p, shared->data(), sizeof(p)).ok());
+        return p;
+    };
+    void* const first = allocate_one();
+    ASSERT_NE(first, nullptr);
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, free_together{h.ref(), shared->data()}).ok);
+    ASSERT_TRUE(h.free_on_host(first).ok());
+    std::uint64_t owned = 0;
+    for (void* p = nullptr; p != first; ++owned) {
+        ASSERT_LT(owned, 10'000u) << "the page of the block is not found again";
+        p = allocate_one();
+        ASSERT_NE(p, nullptr);
+    }
+    ASSERT_TRUE(h.trim().ok());
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->pages_in_use, owned);
+    const auto faults = h.block_faults();
+    ASSERT_EQ(faults.size(), 1u);
+    EXPECT_EQ(faults[0].kind, block_fault_kind::double_free) << to_text(faults[0]);
+    EXPECT_EQ(faults[0].address, reinterpret_cast<std::uintptr_t>(first));
+}
+
 INSTANTIATE_TEST_SUITE_P(all, heap_hardened, testing::Values(device_option::emulated, device_option::cuda),
                          [](const auto& i) { return i.param == device_option::cuda ? "cuda" : "emulated"; });
 
