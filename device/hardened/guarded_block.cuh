@@ -46,7 +46,7 @@ struct guarded_call {
     std::uint64_t owner = 0;    ///< the thread that allocated the block; known if `bytes` is
     std::uint64_t leaving = 0;  ///< the slot of a block that leaves the quarantine (`quarantine`); 0: none
     block_fault_kind fault = block_fault_kind::none;
-    bool is_freed = false;  ///< this call has freed the block
+    bool is_freed = false;  ///< this call has freed the block, or has found that it is freed
 
     ORCHARD_FN guarded_call(const heap_view& heap, const void* p)
         : h{heap}, at{const_cast<char*>(static_cast<const char*>(p))} {}
@@ -187,18 +187,22 @@ inline ORCHARD_NOINLINE void check_spare(guarded_call& c) {
 /// Overwrites a block that was freed.
 inline ORCHARD_NOINLINE void fill_freed(const guarded_call& c) { fill(c.at, 0, c.end_of_freed(), freed_byte); }
 
-/// Returns whether the block that leaves the quarantine still has the mark of a freed block, so that its memory may be
-/// freed. Sets `c.fault` if it was written since it was freed, or if it has a new owner because the host freed it too.
-inline ORCHARD_NOINLINE bool check_freed(guarded_call& c) {
+/// Sets `c.is_freed` of a block that leaves the quarantine: whether it still has the mark of a freed block. Sets
+/// `c.fault` if not: its guard was written over, or it has a new owner because the host freed it too.
+inline ORCHARD_NOINLINE void check_mark(guarded_call& c) {
     const std::uint64_t mark = read_guard(c);
-    if (mark != 0 && mark == mark_of(c.at, c.bytes, c.owner)) {
-        c.fault = block_fault_kind::double_free;
-        return false;
-    }
-    if (mark == 0 || !is_filled(c.at, 0, c.end_of_freed(), freed_byte)) {
+    const bool is_allocated = mark != 0 && mark == mark_of(c.at, c.bytes, c.owner);
+    c.is_freed = mark != 0 && !is_allocated;
+    c.fault = c.is_freed     ? block_fault_kind::none
+              : is_allocated ? block_fault_kind::double_free
+                             : block_fault_kind::use_after_free;
+}
+
+/// Sets `c.fault` if the program wrote into a freed block.
+inline ORCHARD_NOINLINE void check_freed(guarded_call& c) {
+    if (c.is_freed && !is_filled(c.at, 0, c.end_of_freed(), freed_byte)) {
         c.fault = block_fault_kind::use_after_free;
     }
-    return mark != 0;
 }
 
 }  // namespace orchard::device

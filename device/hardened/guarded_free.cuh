@@ -40,11 +40,12 @@ inline ORCHARD_NOINLINE void swap_in_quarantine(guarded_call& c) {
     }
 }
 
-/// Checks the block `c.leaving`, and returns its address, for the caller to free the memory. Returns null if there is
-/// none, or if its mark is not that of a freed block: its memory may have a new owner and stays in use.
-inline ORCHARD_NOINLINE void* leave_quarantine(guarded_call& c) {
+/// Takes the block `c.leaving` as the one of this call, and checks it. Sets `c.is_freed` if there is such a block and
+/// its memory may be freed.
+inline ORCHARD_NOINLINE void leave_quarantine(guarded_call& c) {
+    c.is_freed = false;
     if (c.leaving == 0) {
-        return nullptr;
+        return;
     }
     char* const at = c.h.base + quarantine::offset_of(c.leaving);
     if (at != c.at) {  // else a large block, whose size is known
@@ -52,12 +53,11 @@ inline ORCHARD_NOINLINE void* leave_quarantine(guarded_call& c) {
         c.usable = quarantine::bytes_of(c.leaving);
     }
     c.bytes = 0;
-    c.fault = block_fault_kind::none;
-    const bool is_free = check_freed(c);
+    check_mark(c);
+    check_freed(c);
     if (c.fault != block_fault_kind::none) {
         record_block_fault(c);
     }
-    return is_free ? c.at : nullptr;
 }
 
 /// Checks the block `p` that is freed in a hardened heap, and puts it into the quarantine. Returns the address of the
@@ -82,7 +82,8 @@ inline ORCHARD_NOINLINE void* release_guarded(const heap_view& h, const void* p)
     }
     fill_freed(c);
     swap_in_quarantine(c);
-    return leave_quarantine(c);
+    leave_quarantine(c);
+    return c.is_freed ? c.at : nullptr;
 }
 
 /// Returns the size that the program asked for, of a block in use; else 0. One lane calls it alone.
@@ -102,8 +103,9 @@ inline ORCHARD_FN void empty_quarantine(const heap_view& h, lane_mask mask) {
     guarded_call c(h, nullptr);
     for (auto i = static_cast<std::uint32_t>(simt::rank_in(mask)); i < h.quarantine_slots; i += width) {
         c.leaving = h.quarantined->slots[i].exchange<order::acquire>(0);  // as in `swap_in_quarantine`
-        if (const void* const p = leave_quarantine(c); p != nullptr) {
-            free_memory(h, p);
+        leave_quarantine(c);
+        if (c.is_freed) {
+            free_memory(h, c.at);
         }
     }
     simt::sync(mask);
