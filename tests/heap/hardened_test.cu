@@ -340,6 +340,34 @@ TEST_P(heap_hardened, does_not_free_the_block_of_a_new_owner) {
     EXPECT_EQ(faults[0].address, reinterpret_cast<std::uintptr_t>(first));
 }
 
+/// Requests are counted once, as groups of pages that have room for the guard.
+TEST_P(heap_hardened, counts_each_request_once) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    auto shared = device_array<void*>::create(h.executor(), 1);
+    ASSERT_TRUE(shared.ok()) << shared.status();
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{2, 32}, make_shared_block{h.ref(), shared->data()}).ok);
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->allocations, 64u);
+    EXPECT_EQ(s->groups, 2u);
+    EXPECT_EQ(s->failed_allocations, 0u);
+}
+
+TEST_P(heap_hardened, refuses_requests_once_it_is_closed) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    auto shared = device_array<void*>::create(h.executor(), 1);
+    ASSERT_TRUE(shared.ok()) << shared.status();
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_shared_block{h.ref(), shared->data()}).ok);
+    ASSERT_TRUE(h.close().ok());
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 32}, make_shared_block{h.ref(), shared->data()}).ok);
+    ASSERT_TRUE(h.last_failure().has_value());
+    EXPECT_EQ(h.last_failure()->reason, failure_reason::closing);
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->allocations, 1u);
+    EXPECT_EQ(s->failed_allocations, 32u);
+}
+
 INSTANTIATE_TEST_SUITE_P(all, heap_hardened, testing::Values(device_option::emulated, device_option::cuda),
                          [](const auto& i) { return i.param == device_option::cuda ? "cuda" : "emulated"; });
 
