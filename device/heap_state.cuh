@@ -215,10 +215,19 @@ struct exhaustion {
 ///
 /// If the group that reclaims does not finish in time, a waiting group begins the reclaim again and increments `owner`.
 /// The first group can then no longer end it: its compare-and-swap expects the old owner. Example, with the number 6
-/// (three reclaims are over): {0, 6} --begin--> {0, 7} --begin again--> {1, 7} --end--> {1, 8}.
+/// (three reclaims are over): {0, 6} --begin--> {0, 7} --begin again--> {1, 7} --end--> {0, 8}.
+///
+/// Each owner gets twice the time of the one before. With the same time for all, two groups would begin each other's
+/// reclaim again for ever if a reclaim takes longer than that, as it does while it waits for a lost refill.
 struct reclaim_count {
-    static constexpr std::uint64_t next_owner = std::uint64_t{1} << 40;
+    static constexpr int owner_shift = 40;
+    static constexpr std::uint64_t next_owner = std::uint64_t{1} << owner_shift;
     static ORCHARD_INLINE constexpr std::uint64_t number(std::uint64_t word) { return word & (next_owner - 1); }
+    /// Returns the time that the owner has, where the first one has `first`; at most 1,024 times as much.
+    static ORCHARD_INLINE constexpr std::uint64_t patience(std::uint64_t word, std::uint64_t first) {
+        const std::uint64_t owner = word >> owner_shift;
+        return first << (owner < 10 ? owner : 10);
+    }
 };
 
 /// The end of all segments that were ever granted. The device raises one word for its grants; the host writes the other
@@ -304,7 +313,7 @@ struct heap_view {
     std::uint8_t log_chunk_lanes = 5;                   ///< log2 of the number of lanes that may share a chunk
     layout arrays = layout::automatic();                ///< layout of arrays whose call leaves it to the heap
     lane_order order_of_lanes = lane_order::ascending;  ///< the order of lanes in rows of interleaved arrays
-    std::uint64_t reclaim_patience_ns = 100'000'000;    ///< after which a reclaim under way is waited for no longer
+    std::uint64_t reclaim_patience_ns = 100'000'000;    ///< after which a reclaim under way is begun by another group
     heap_state* state = nullptr;
     const heap_view* self = nullptr;                      ///< a copy of this view in memory that kernels read
     device_word<std::uint32_t>* slab_table = nullptr;     ///< [class_count][max_slabs]: segment + 1, 0 or growing

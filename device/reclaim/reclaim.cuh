@@ -94,8 +94,14 @@ inline ORCHARD_NOINLINE std::uint64_t next_reclaim(const heap_view& h, lane_mask
 /// The state of the reclaim that a group needs: it is over, another group reclaims, or this group has begun it.
 enum class reclaim_turn : std::uint32_t { over, other, own };
 
+/// Returns how long the owner of the reclaim under way has for it.
+ORCHARD_INLINE std::uint64_t patience_of(const heap_view& h, std::uint64_t reclaims) {
+    return simt::mutation::is(fault::reclaim_patience) ? h.reclaim_patience_ns
+                                                       : reclaim_count::patience(reclaims, h.reclaim_patience_ns);
+}
+
 /// Checks whether the reclaim `d.reclaim` is over, and begins a reclaim if none is under way. A reclaim that has been
-/// under way for longer than `reclaim_patience_ns` is begun again by the checking group. Its acquires pair with
+/// under way for longer than `patience_of` it is begun again by the checking group. Its acquires pair with
 /// `end_reclaim` and `next_reclaim`. All lanes of the group call it.
 ///
 /// The load acquires the memory that a finished reclaim has freed, for the caller's next attempt. The swap acquires the
@@ -111,7 +117,7 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
         d.reclaims = found;
         if (reclaim_count::number(found) >= d.reclaim) {
             turn = reclaim_turn::over;
-        } else if (found % 2 == 0 || now - d.since > d.h.reclaim_patience_ns) {
+        } else if (found % 2 == 0 || now - d.since > patience_of(d.h, found)) {
             // 2 n -> 2 n + 1. A reclaim that is begun again keeps its number, and gets the next owner.
             const std::uint64_t begun = found + (found % 2 == 0 ? 1 : reclaim_count::next_owner);
             if (word.compare_exchange<order::acquire>(found, begun)) {
@@ -129,7 +135,7 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
 inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
     if (is_leader(d.mask)) {
         std::uint64_t own = d.reclaims;
-        d.h.state->reclaims.word.compare_exchange<order::release>(own, own + 1);
+        d.h.state->reclaims.word.compare_exchange<order::release>(own, reclaim_count::number(own) + 1);
     }
 }
 
@@ -162,8 +168,8 @@ inline ORCHARD_FN void gather(segment_request& d) {
 
 /// Waits until the reclaim with this number is over. One group at a time reclaims, the others wait for it. All lanes of
 /// a converged group call it. The wait is bounded: a group that stands still in a reclaim is replaced after
-/// `reclaim_patience_ns`. The caller must hold nothing for which other groups wait, such as a reserved index of a slab
-/// table.
+/// `reclaim_patience_ns`, the next one after twice that. The caller must hold nothing for which other groups wait, such
+/// as a reserved index of a slab table.
 /// @param number  a result of `next_reclaim`
 inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t number) {
     segment_request d(h, mask);

@@ -42,6 +42,7 @@ namespace orchard::simt::mutation {
     X(ring_end, "a lane takes entries of the host's ring that it has not acquired")                                    \
     X(look_again, "a waiter that has just polled may poll again before it checks its deadline")                        \
     X(reclaim_age, "a rejected group relies on a reclaim that began before the rejection")                             \
+    X(reclaim_patience, "each owner of a reclaim gets as much time as the one before")                                 \
     X(refill_wait, "a reclaim does not wait for segments on their way to the segment cache")                           \
     X(exhausted_size, "a group relies on a note of exhaustion for a greater request than its own")                     \
     X(record_fence, "a failure is recorded without a fence after its first word")                                      \

@@ -51,6 +51,7 @@ constexpr finder finders[] = {
     {fault::live_look, "stale_frees", 500},
     {fault::ring_end, "host_frees", 3000},
     {fault::reclaim_age, "shortage", 500},
+    {fault::reclaim_patience, "lost_refill", 500},
     {fault::refill_wait, "refill_under_way", 20000},
     {fault::exhausted_size, "shortage", 500},
     {fault::look_again, "dead_service_whole_warp", 50},
