@@ -32,7 +32,7 @@ enum class planned : std::uint32_t {
 };
 
 /// Of a request, where waits are to end within the run. Delays of actors come on top.
-constexpr std::uint64_t any_timeout_ns = 100'000;
+constexpr std::uint64_t any_timeout_ns = 200'000;
 
 /// From a page of the smallest class to a chunk with a tail.
 constexpr std::array<std::uint64_t, 8> any_sizes{16, 48, 1'000, 70'000, 300'000, 524'288, 600'000, 5'000'000};
@@ -208,9 +208,11 @@ private:
             }
         }
         const std::uint64_t waited = simt::clock_ns() - began;
-        // As in `slab_maker_death`: deadlines of the request, and of a group of its warp that asked before.
-        heap.s.check(fault_ == planned::nothing || waited <= 8 * any_timeout_ns + heap.s.stood_still_ns(),
-                     absl::StrFormat("a request waited for %d ns, longer than eight deadlines", waited));
+        // The lanes of a warp may ask for three classes one after the other, each of them twice, with a reclaim
+        // between.
+        heap.s.check(fault_ == planned::nothing || waited <= 12 * any_timeout_ns + heap.s.stood_still_ns(),
+                     absl::StrFormat("a request of %d B waited for %d ns, longer than twenty deadlines; fault %d",
+                                     bytes, waited, static_cast<int>(fault_)));
     }
 
     void resize(held& b, std::uint64_t bytes) {
