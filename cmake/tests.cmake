@@ -35,6 +35,7 @@ if(NOT ORCHARD_HAS_CUDA)
     list(APPEND not_gtest deadlock) # calls that only CUDA has; CI compiles them in its stage build-cuda
 endif()
 if(ORCHARD_SANITIZE)
+    list(APPEND not_gtest faults) # its programs define functions that the sanitizers define, too
     # The sources of `contract` once more, under published policies, whose code random_walk and page_policy have, too.
     list(APPEND not_gtest contract_policies)
     string(
