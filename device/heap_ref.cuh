@@ -34,8 +34,7 @@ namespace orchard {
 ///     free:          free_page                 small/free_page.cuh    one atomic for each bitmap word
 ///                    slow::free_other          free_other.cuh         a block of a chunk, or an invalid pointer
 ///
-/// In a heap with the option `hardened`, no page is at a hint, and `free` clears no page; both then go on in
-/// device/hardened.
+/// A heap with the option `hardened` goes through device/hardened instead.
 ///
 /// The functions of namespace `slow` are compiled once for the host build, in slow_paths.cpp. docs/walkthrough.md lists
 /// all steps of each call.
@@ -53,6 +52,9 @@ public:
     ORCHARD_INLINE void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;
+        }
+        if (view_.hardened != hardening::off) {
+            return device::guarded_malloc(view_, bytes, 16);
         }
         const std::uint32_t spare = simt::mutation::is(simt::mutation::fault::page_alignment) ? 1 : 0;
         const std::uint32_t page_class =

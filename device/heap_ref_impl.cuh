@@ -120,19 +120,15 @@ inline ORCHARD_FN bool check_alignment(const heap_view& h, std::uint64_t alignme
 /// warp that lack a page (`r.lack`) go on together, so that their groups search in step.
 ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const {
     if (page_class == chunk_class) {
-        const std::uint64_t all = view_.hardened == hardening::off ? bytes : device::with_guard(bytes);
-        return device::slow::allocate_large(*view_.self, all, alignment);
+        return device::slow::allocate_large(*view_.self, bytes, alignment);
     }
     const device::hint_result r = simt::by_mask(
         simt::converge(), [&](simt::lane_mask here) { return device::try_hint(view_, here, page_class); });
     if (r.mine.page == device::found_page::none) {
-        if (!r.no_hints) {
-            return device::slow::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes, r.mine.segment);
-        }
         // If the heap is closing, its requests fail without a search.
-        return view_.hardened == hardening::off
-                   ? device::slow::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
-                   : device::guarded_malloc(view_, r.group, bytes, page_class, alignment);
+        return r.closing ? device::slow::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
+                         : device::slow::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes,
+                                                     r.mine.segment);
     }
     return view_.address(r.mine.segment) + std::uint64_t{r.mine.page} * class_bytes(page_class);
 }
@@ -143,25 +139,25 @@ ORCHARD_INLINE void heap_ref::free(void* p) const {
     if (p == nullptr) {
         return;
     }
-    const simt::lane_mask here = simt::converge();
-    // An address outside the heap has no descriptor. 0 describes no slab, so that `free_page` leaves it to
-    // `free_other`, and every block of a hardened heap to `release_guarded`.
-    std::uint64_t d = view_.owns_plain(p) ? device::descriptor_at(view_, p) : 0;
-    if (simt::by_mask(here, [&](simt::lane_mask mask) { return device::free_page(view_, mask, p, d); })) {
-        return;
-    }
     if (view_.hardened != hardening::off) {
         // Another block than `p`, which waits for its turn.
         p = device::slow::release_guarded(*view_.self, p);
         if (p == nullptr) {
             return;
         }
-        d = device::descriptor_at(view_, p);
-        if (device::free_page(view_, simt::lane_mask{1} << simt::lane_id(), p, d)) {
-            return;
-        }
     }
-    device::slow::free_other(*view_.self, p);
+    const simt::lane_mask here = simt::converge();
+    // An address outside the heap has no descriptor. 0 describes no slab, so that `free_page` leaves it to
+    // `free_other`.
+    std::uint64_t d = 0;
+    if (view_.owns(p)) {
+        // Relaxed: the allocation of this page acquired the descriptor, and the descriptor cannot change while the page
+        // is in use.
+        d = view_.descriptors[(static_cast<const char*>(p) - view_.base) >> segment_shift].load<simt::order::relaxed>();
+    }
+    if (!simt::by_mask(here, [&](simt::lane_mask mask) { return device::free_page(view_, mask, p, d); })) {
+        device::slow::free_other(*view_.self, p);
+    }
 }
 
 inline ORCHARD_FN void* heap_ref::calloc(std::uint64_t count, std::uint64_t size) const {
@@ -198,7 +194,8 @@ inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::ui
     if (bytes == 0 || !device::check_alignment(view_, alignment, bytes)) {
         return nullptr;
     }
-    return allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
+    return view_.hardened != hardening::off ? device::guarded_malloc(view_, bytes, alignment)
+                                            : allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
 }
 
 }  // namespace orchard

@@ -130,17 +130,9 @@ struct page_counts {
     device_word<std::uint64_t> groups[simt::warp_size];  ///< [lanes - 1]
     device_word<std::uint64_t> nulls;                    ///< lanes whose request failed
 };
-/// Copies of the flag `heap_state::no_hints`, which every group reads: with one copy, all warps would read one cache
+/// Copies of the flag `heap_state::closing`, which every group reads: with one copy, all warps would read one cache
 /// line.
 inline constexpr int flag_shards = 256;
-
-/// Whether requests for pages look at their hints. A request reads the flag in any case, so that a hardened heap costs
-/// the others nothing.
-enum class hint_flag : std::uint64_t {
-    hints = 0,
-    closing = 1,   ///< no: the host has closed the heap
-    hardened = 2,  ///< no: `malloc` goes through device/hardened
-};
 
 /// The entry of a slab table at an index that a group has reserved, while it gets a slab for it.
 inline constexpr std::uint32_t growing_entry = 0xffffffffu;
@@ -255,9 +247,9 @@ struct heap_state {
     padded_atomic refill_in_flight;
     /// Leaf + 1 of the first late tail that is not in the segment cache yet (`keep_late_tail`); 0: none.
     padded_atomic late_tails;
-    padded_atomic reclaims;               ///< a `reclaim_count`
-    padded_atomic exhausted;              ///< an `exhaustion`, until a group gets a segment again; 0: no note
-    padded_atomic no_hints[flag_shards];  ///< a `hint_flag`; each warp reads its own copy
+    padded_atomic reclaims;              ///< a `reclaim_count`
+    padded_atomic exhausted;             ///< an `exhaustion`, until a group gets a segment again; 0: no note
+    padded_atomic closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp reads its own copy
     failure_counts failure;
     struct alignas(128) counters {
         device_word<std::uint64_t> value[counter_count];
@@ -304,7 +296,6 @@ struct heap_view {
     std::uint32_t cache_max = 128;    ///< segments above which some are returned to the host
     std::uint32_t refill_batch = 16;  ///< the least number of segments that a refill asks for
     hardening hardened = hardening::off;
-    std::uint32_t plain_segments = 0;  ///< as `segments`; 0 in a hardened heap, where `free` clears no page at once
     /// Bitmaps and lines of portions may contain garbage when they are committed; the first thread that needs a part of
     /// them clears it.
     bool clears_metadata = false;
@@ -371,11 +362,6 @@ struct heap_view {
     [[nodiscard]] ORCHARD_INLINE bool owns_offset(std::uint64_t offset) const {
         return offset < std::uint64_t{segments} << segment_shift;
     }
-    /// Returns whether `p` lies in the super chunk of a heap that is not hardened. No memory access.
-    [[nodiscard]] ORCHARD_INLINE bool owns_plain(const void* p) const {
-        const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(p) - base);
-        return offset < std::uint64_t{plain_segments} << segment_shift;
-    }
     /// Returns the copy of the counters that this warp uses. Neighbouring warps use different copies.
     ORCHARD_INLINE static std::uint32_t own_shard() {
         return static_cast<std::uint32_t>(simt::position().global_warp()) % counter_shards;
@@ -432,14 +418,11 @@ ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {
     return x ^ (x >> 16);
 }
 
-/// Returns the calling warp's copy of the heap's flag. Each lane calls it for itself. Cost: one load. Relaxed: the flag
+/// Returns whether the host is closing the heap. Each lane calls it for itself. Cost: one load. Relaxed: the flag
 /// carries nothing, and a group that sees it late makes one request more, which the service refuses.
-ORCHARD_INLINE hint_flag hint_flag_of(const heap_view& h) {
+ORCHARD_INLINE bool is_closing(const heap_view& h) {
     const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % flag_shards;
-    return static_cast<hint_flag>(h.state->no_hints[shard].word.load<order::relaxed>());
+    return h.state->closing[shard].word.load<order::relaxed>() != 0;
 }
-
-/// Returns whether the host is closing the heap. Cost: as `hint_flag_of`.
-ORCHARD_INLINE bool is_closing(const heap_view& h) { return hint_flag_of(h) == hint_flag::closing; }
 
 }  // namespace orchard::device

@@ -65,12 +65,6 @@ struct guarded_call {
     }
 };
 
-/// Returns the bytes of a block with its guard. A request of nearly 2^64 bytes keeps its size, so that it fails as too
-/// large and does not wrap around.
-ORCHARD_INLINE std::uint64_t with_guard(std::uint64_t bytes) {
-    return bytes + guard_bytes < bytes ? bytes : bytes + guard_bytes;
-}
-
 /// Returns the mark of an allocated block: 64 bits of a hash, so that other values are no mark in practice. Source: the
 /// finalizer of SplitMix64, a public-domain bit mixer.
 ORCHARD_INLINE std::uint64_t mark_of(const void* p, std::uint64_t bytes, std::uint64_t owner) {

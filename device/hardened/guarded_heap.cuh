@@ -2,18 +2,15 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// `malloc` of a hardened heap. The fast paths test nothing for it: its lanes find no page at their hints, and its
-/// `free` clears no page, so that both come here from their slow paths. The calls of slow paths stand in the caller's
-/// own code, because each further level of calls would add to the registers of every kernel.
+/// `malloc` of a hardened heap. It takes no fast path: its lanes have no hints. The calls of slow paths stand in the
+/// caller's own code, because each further level of calls would add to the registers of every kernel.
 ///
-///     heap_ref::malloc --> try_hint                    no hints (`hint_flag`)
-///                      --> guarded_malloc
+///     heap_ref::malloc --> guarded_malloc
 ///                            search_page               a page, or
 ///                            allocate_large            a block of a chunk, with room for the guard
 ///                              guard_block             guarded_block.cuh: each of the two at its end
 ///
-///     heap_ref::free   --> free_page                   no page (`owns_plain`)
-///                      --> release_guarded             guarded_free.cuh
+///     heap_ref::free   --> release_guarded             guarded_free.cuh
 ///                            mark_freed, check_spare   guarded_block.cuh: overflow? freed before?
 ///                            swap_in_quarantine        the block takes the place of one that was freed long ago
 ///                            leave_quarantine          was that one written since?
@@ -46,24 +43,20 @@ inline ORCHARD_NOINLINE std::uint32_t class_of_guarded(std::uint64_t alignment, 
     return bytes > largest_page_bytes ? chunk_class : class_of_aligned(alignment, bytes + guard_bytes);
 }
 
-/// Returns a guarded block for the calling lane, or null, whose reason is recorded. All lanes of `group` call it: those
-/// that `try_hint` counted as a group that asks for pages of `page_class`, which are too small for a guard. Cost:
-/// `malloc` of 24 B more, by a search, and up to 45 stores.
-inline ORCHARD_FN void* guarded_malloc(const heap_view& h, lane_mask group, std::uint64_t bytes,
-                                       std::uint32_t page_class, std::uint64_t alignment) {
-    if (is_leader(group)) {
-        uncount_group(h, group, page_class);
-    }
+/// Returns a guarded block for the calling lane, or null, whose reason is recorded. Any lanes call it. Cost: `malloc`
+/// of 24 B more, by a search, and up to 45 stores.
+///
+/// A request of nearly 2^64 bytes keeps its size, so that it fails as too large and does not wrap around.
+inline ORCHARD_FN void* guarded_malloc(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     if (is_closing(h)) {
-        slow::record_failure(*h.self, failure_reason::closing, bytes, page_class);
+        slow::record_failure(*h.self, failure_reason::closing, bytes, chunk_class);
         return nullptr;
     }
     const std::uint64_t natural = natural_alignment(bytes);
     alignment = alignment > natural ? alignment : natural;
-    page_class = class_of_guarded(alignment, bytes);
-    bytes = with_guard(bytes);
-    return page_class == chunk_class ? slow::allocate_large(*h.self, bytes, alignment)
-                                     : find_page(h, bytes, page_class);
+    const std::uint32_t page_class = class_of_guarded(alignment, bytes);
+    const std::uint64_t all = bytes + guard_bytes < bytes ? bytes : bytes + guard_bytes;
+    return page_class == chunk_class ? slow::allocate_large(*h.self, all, alignment) : find_page(h, all, page_class);
 }
 
 }  // namespace orchard::device

@@ -75,20 +75,26 @@ struct executor {
 #if ORCHARD_CUDA_SOURCE
 namespace detail {
 
-/// Returns the most registers that a kernel may use: the number that it declares, so that more of its warps run at
-/// once, else the maximum.
 template <class Kernel>
-constexpr int max_registers() {
-    if constexpr (requires { Kernel::max_registers; }) {
-        return Kernel::max_registers;
-    } else {
-        return 255;
-    }
+__global__ void plain_entry(const __grid_constant__ Kernel kernel) {
+    kernel(position());
 }
 
 template <class Kernel>
-__global__ void __maxnreg__(max_registers<Kernel>()) entry(const __grid_constant__ Kernel kernel) {
+__global__ void __maxnreg__(Kernel::max_registers) bounded_entry(const __grid_constant__ Kernel kernel) {
     kernel(position());
+}
+
+/// Returns the function that runs a kernel, with the most registers that the kernel declares, so that more of its warps
+/// run at once. Without such a number it is compiled as programs compile theirs: with a bound, even one of 255, ptxas
+/// would no longer try for few registers (52 instead of 48 in a kernel that calls `malloc`).
+template <class Kernel>
+constexpr auto entry_of() {
+    if constexpr (requires { Kernel::max_registers; }) {
+        return &bounded_entry<Kernel>;
+    } else {
+        return &plain_entry<Kernel>;
+    }
 }
 
 /// Returns a failed result with the driver's text of the error, or a successful one.
@@ -143,7 +149,7 @@ launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kerne
     auto* stream = static_cast<cudaStream_t>(on.stream);
     const current_device here(on.device);
     event_pair events(on.timed, stream);
-    entry<Kernel><<<shape.blocks, shape.threads_per_block, 0, stream>>>(kernel);
+    entry_of<Kernel>()<<<shape.blocks, shape.threads_per_block, 0, stream>>>(kernel);
     const cudaError_t launched = cudaGetLastError();
     events.launched();
     launch_result result = to_result(launched == cudaSuccess ? cudaStreamSynchronize(stream) : launched);
@@ -188,7 +194,7 @@ launch_result preload(const executor& on) {
     if (on.kind == device_kind::cuda) {
         const current_device here(on.device);
         cudaFuncAttributes attributes{};
-        return detail::to_result(cudaFuncGetAttributes(&attributes, detail::entry<Kernel>));
+        return detail::to_result(cudaFuncGetAttributes(&attributes, detail::entry_of<Kernel>()));
     }
 #endif
     (void)on;

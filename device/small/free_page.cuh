@@ -93,12 +93,6 @@ inline ORCHARD_NOINLINE bool was_right(lane_mask here, lane_mask peers, std::uin
     return (before & bit) != 0 && simt::leader_of(same) == simt::lane_id();
 }
 
-/// Returns the descriptor word of the segment in which a block lies that is to be freed. Cost: one load. Relaxed: the
-/// allocation of the block acquired the descriptor, which cannot change while the block is in use.
-ORCHARD_INLINE std::uint64_t descriptor_at(const heap_view& h, const void* p) {
-    return h.descriptors[(static_cast<const char*>(p) - h.base) >> segment_shift].load<order::relaxed>();
-}
-
 /// Frees pages, and returns whether this lane's pointer was a page in use. `d` is the descriptor word of the pointer's
 /// segment, 0 if the pointer is not in the heap. All lanes of a converged group call it. It never waits. Cost: one
 /// atomic for each bitmap word, whose result only serves to recognise invalid frees.

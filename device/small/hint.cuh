@@ -89,9 +89,9 @@ ORCHARD_INLINE page_hint spread_hint(const page_hint& hint, std::uint32_t entrie
 /// whose bit is missing there share `spare` by rank (`try_hint`).
 struct hint_claim {
     static constexpr std::uint32_t nothing = 0xffffffffu;
-    static constexpr std::uint32_t no_hints = 0xfffffffeu;
+    static constexpr std::uint32_t closing = 0xfffffffeu;
 
-    std::uint32_t segment = nothing;  ///< the slab's segment; `no_hints` if the heap's `hint_flag` says so
+    std::uint32_t segment = nothing;  ///< the slab's segment; `closing` if the heap is being closed
     std::uint32_t unit = 0;           ///< the unit in the slab's bitmap
     std::uint32_t won = 0;            ///< claimed pages of the unit, one bit for each lane's own hint
     std::uint64_t spare = 0;          ///< further claimed pages of that word, for lanes whose own page was taken
@@ -143,20 +143,20 @@ ORCHARD_INLINE hint_claim claim_unit(const heap_view& h, std::uint32_t page_clas
     return claim;
 }
 
-/// Claims the pages `wanted` at a hint, and returns what it got; an empty claim if there is no slab at it; `no_hints`
-/// if the heap is being closed or is hardened. One lane calls it alone. Cost on a hit: three independent loads, one
-/// atomic, a load; one more load beyond the end of the sequence. `spread` is needed only there, but is read in any
-/// case: a load that waits for the entry would cost a round trip more.
+/// Claims the pages `wanted` at a hint, and returns what it got; an empty claim if there is no slab at it; `closing` if
+/// the heap is being closed. One lane calls it alone. Cost on a hit: three independent loads, one atomic, a load; one
+/// more load beyond the end of the sequence. `spread` is needed only there, but is read in any case: a load that waits
+/// for the entry would cost a round trip more.
 ORCHARD_INLINE hint_claim claim_hint(const heap_view& h, std::uint32_t page_class, const class_shape& shape,
                                      const page_hint& hint, lane_mask wanted) {
     const auto* table = h.table(page_class);
-    const bool without = hint_flag_of(h) != hint_flag::hints;
+    const bool closing = is_closing(h);
     // Relaxed, here and below: an entry is only a hint. The claim acquires, and checks the descriptor afterwards.
     const std::uint32_t entries = h.state->slabs[page_class].spread.load<order::relaxed>();
     std::uint32_t entry = hint.index < h.max_slabs ? table[hint.index].load<order::relaxed>() : 0;
-    if (without) {
+    if (closing) {
         hint_claim none;
-        none.segment = hint_claim::no_hints;
+        none.segment = hint_claim::closing;
         return none;
     }
     const std::uint32_t pages = shape.pages();

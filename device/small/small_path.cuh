@@ -15,33 +15,22 @@
 
 namespace orchard::device {
 
-/// Adds `n` to the number of groups of this size that asked for pages of a class. No round trip: the result of the
-/// atomic is not used.
-ORCHARD_INLINE void add_to_groups(const heap_view& h, lane_mask group, std::uint32_t page_class, std::uint64_t n) {
+/// Counts a group that asks for pages, as if each lane got one; `record_no_page` counts the exceptions. The group's
+/// leader calls it alone. No round trip: the result of the atomic is not used.
+ORCHARD_INLINE void count_group(const heap_view& h, lane_mask group, std::uint32_t page_class) {
     if (page_class >= class_count) {
         __builtin_unreachable();  // which compilers do not see from every call
     }
     auto& counts = h.state->pages[heap_view::own_shard()][page_class];
-    counts.groups[simt::popcount(group) - 1].fetch_add<order::relaxed>(n);
-}
-
-/// Counts a group that asks for pages, as if each lane got one; `record_no_page` counts the exceptions. The group's
-/// leader calls it alone.
-ORCHARD_INLINE void count_group(const heap_view& h, lane_mask group, std::uint32_t page_class) {
-    add_to_groups(h, group, page_class, 1);
-}
-
-/// Takes back what `count_group` has counted. The group's leader calls it alone.
-ORCHARD_INLINE void uncount_group(const heap_view& h, lane_mask group, std::uint32_t page_class) {
-    add_to_groups(h, group, page_class, ~std::uint64_t{0});
+    counts.groups[simt::popcount(group) - 1].fetch_add<order::relaxed>(1);
 }
 
 /// The result of a look at a lane's hint.
 struct hint_result {
-    found_page mine;        ///< without a page, `segment` is that of the slab at the hint, where a search may begin
-    bool no_hints = false;  ///< the heap is being closed or is hardened: no hint was looked at
-    lane_mask lack = 0;     ///< lanes of the warp that found no page
-    lane_mask group = 0;    ///< lanes of the warp that ask the same heap for the same class
+    found_page mine;       ///< without a page, `segment` is that of the slab at the hint, where a search may begin
+    bool closing = false;  ///< the heap is being closed: the request fails at once
+    lane_mask lack = 0;    ///< lanes of the warp that found no page
+    lane_mask group = 0;   ///< lanes of the warp that ask the same heap for the same class
 };
 
 /// Returns a page for the calling lane if there is one at its hint. All lanes of `here` call it, converged; they may
@@ -91,8 +80,8 @@ ORCHARD_INLINE hint_result try_hint(const heap_view& h, lane_mask here, std::uin
         found = true;
     }
     r.mine.page = found ? r.mine.page : found_page::none;
-    r.no_hints = segment == hint_claim::no_hints;
-    r.lack = simt::ballot(here, !found && !r.no_hints);
+    r.closing = segment == hint_claim::closing;
+    r.lack = simt::ballot(here, !found && !r.closing);
     return r;
 }
 

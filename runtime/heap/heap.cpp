@@ -252,9 +252,7 @@ absl::Status heap::impl::lay_out_metadata() {
     // A refill that exceeds the target would occupy segments which the segment cache then returns unused.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.cache_target, 1u));
     // Blocks of a published algorithm are not guarded.
-    view.plain_segments = segments;
     if (walk_.algorithm == device::page_policy::default_walk && values.hardened != hardening::off) {
-        view.plain_segments = 0;
         view.hardened = values.hardened;
         view.quarantine_slots = device::quarantine::slots_for(segments);
     }
@@ -310,21 +308,18 @@ absl::Status heap::impl::write_views() {
     absl::Status status = memory_->write(view_in_memory_, &view, sizeof(view));
     if (refusing.state != nullptr) {
         status.Update(memory_->write(refusing_in_memory_, &refusing, sizeof(refusing)));
-        status.Update(write_hint_flags(refusing.state, device::hint_flag::closing));
-    }
-    if (view.hardened != hardening::off) {
-        status.Update(write_hint_flags(view.state, device::hint_flag::hardened));
+        status.Update(write_closing(refusing.state));
     }
     return status;
 }
 
-/// Sets the flags in device memory that every warp reads.
-absl::Status heap::impl::write_hint_flags(device::heap_state* state, device::hint_flag value) {
+/// Sets the closing flags in device memory, where every warp reads them.
+absl::Status heap::impl::write_closing(device::heap_state* state) {
     device::padded_atomic flags[device::flag_shards]{};
     for (device::padded_atomic& f : flags) {
-        f.word.store<simt::order::relaxed>(static_cast<std::uint64_t>(value));
+        f.word.store<simt::order::relaxed>(mailbox::device_part::closing);
     }
-    return memory_->write(state->no_hints, flags, sizeof(flags));
+    return memory_->write(state->closing, flags, sizeof(flags));
 }
 
 absl::Status heap::impl::start_shards() {
@@ -386,7 +381,7 @@ absl::Status heap::impl::close() {
         s.service->close();
     }
     const std::uint64_t flag = mailbox::device_part::closing;
-    absl::Status status = write_hint_flags(view.state, device::hint_flag::closing);
+    absl::Status status = write_closing(view.state);
     for (shard& s : shards_) {
         status.Update(memory_->write(&s.device->known.flags, &flag, sizeof(flag)));
     }

@@ -83,7 +83,7 @@ private:
     /// and starts the threads.
     absl::Status lay_out_metadata();
     absl::Status write_views();
-    absl::Status write_hint_flags(device::heap_state* state, device::hint_flag value);
+    absl::Status write_closing(device::heap_state* state);
     absl::Status start_shards();
     /// The counts of one mailbox: requests posted, and responses delivered, the latter modulo 2^40.
     struct mailbox_counts {

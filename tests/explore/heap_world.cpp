@@ -38,7 +38,6 @@ std::size_t metadata_bytes(const heap_setup& u) {
         u.shards * (mailbox::host_part::bytes(u.shape) + mailbox::device_part::bytes(u.shape) + std::size_t{256});
     device::heap_view v;
     v.segments = u.segments;
-    v.plain_segments = u.segments;
     v.max_slabs = u.segments;
     device::for_each_array(
         v, [&](auto*& array, std::uint64_t count, std::uint64_t) { bytes += count * sizeof(*array) + 128; });
@@ -49,7 +48,6 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     device::heap_view v;
     v.base = user;
     v.segments = u.segments;
-    v.plain_segments = u.segments;
     v.max_slabs = u.segments;
     v.shards = u.shards;
     v.segments_per_shard = u.segments / u.shards;
@@ -116,7 +114,7 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(&v.state->refill_in_flight, 8, "refill_in_flight");
     s.name_words(&v.state->reclaims, 8, "reclaims");
     s.name_words(&v.state->exhausted, 8, "exhausted");
-    s.name_words(&v.state->no_hints, sizeof(v.state->no_hints), "no_hints");
+    s.name_words(&v.state->closing, sizeof(v.state->closing), "closing");
     s.name_words(v.slab_table, std::size_t{class_count} * v.max_slabs * 4, "slab_table", std::size_t{v.max_slabs} * 4);
     s.name_words(v.descriptors, std::size_t{v.segments} * 8, "descriptor", 8);
     s.name_words(v.cache, std::size_t{v.cache_words()} * 8, "cache", 8);

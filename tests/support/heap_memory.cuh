@@ -18,7 +18,6 @@ class heap_memory {
 public:
     explicit heap_memory(std::uint32_t segments) {
         view.segments = segments;
-        view.plain_segments = segments;
         view.max_slabs = segments;
         view.segments_per_shard = segments;
         device::for_each_array(view, [this](auto*& array, std::uint64_t count, std::uint64_t) {

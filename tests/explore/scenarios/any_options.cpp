@@ -94,8 +94,8 @@ public:
         for (const auto& each : heap.services) {
             each->close();
         }
-        for (auto& flag : heap.view.state->no_hints) {
-            flag.word.store<simt::order::relaxed>(static_cast<std::uint64_t>(device::hint_flag::closing));
+        for (auto& flag : heap.view.state->closing) {
+            flag.word.store<simt::order::relaxed>(1);
         }
         for (std::uint32_t shard = 0; shard < heap.setup.shards; ++shard) {
             heap.view.mailboxes[shard].device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);

@@ -15,8 +15,8 @@ constexpr std::uint64_t chunk_bytes = 600 << 10;
 /// As `heap::close` does.
 void close(heap_world& heap) {
     heap.service.close();
-    for (auto& flag : heap.view.state->no_hints) {
-        flag.word.store<simt::order::relaxed>(static_cast<std::uint64_t>(device::hint_flag::closing));
+    for (auto& flag : heap.view.state->closing) {
+        flag.word.store<simt::order::relaxed>(1);
     }
     heap.view.mailboxes[0].device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
 }
