@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "tests/explore/heap_world.hpp"
