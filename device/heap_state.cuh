@@ -267,14 +267,18 @@ struct quarantine {
     padded_atomic turn;                           ///< number of blocks put in so far
     device_word<std::uint64_t> slots[max_slots];  ///< 0: none
 
-    /// A slot: the offset of a block and its bytes, both in units of 16 B. A block has at least 32 B.
+    /// A slot: the offset of a block and its bytes, both in units of 16 B. Of a block that is too large to wait, the
+    /// bytes are not kept. The highest bit is set, as the rest of such a block may be 0.
     ///
-    ///     63                          16 15                    0
-    ///     |  offset from `base` / 16   |  bytes / 16           |
+    ///     63  62                       16 15                    0
+    ///     | 1 |  offset from `base` / 16 |  bytes / 16           |
+    static constexpr std::uint64_t holds_block = std::uint64_t{1} << 63;
     static ORCHARD_INLINE constexpr std::uint64_t slot_of(std::uint64_t offset, std::uint64_t bytes) {
-        return offset / 16 << 16 | (bytes / 16 & 0xffff);
+        return holds_block | offset / 16 << 16 | (bytes / 16 & 0xffff);
     }
-    static ORCHARD_INLINE constexpr std::uint64_t offset_of(std::uint64_t slot) { return (slot >> 16) * 16; }
+    static ORCHARD_INLINE constexpr std::uint64_t offset_of(std::uint64_t slot) {
+        return ((slot & ~holds_block) >> 16) * 16;
+    }
     static ORCHARD_INLINE constexpr std::uint64_t bytes_of(std::uint64_t slot) { return (slot & 0xffff) * 16; }
 
     /// Returns the number of slots in use by a heap of this many segments. Full of the largest blocks, they hold a 64th

@@ -239,7 +239,9 @@ FAILED (failures=2, errors=3, skipped=4)
     def test_target_that_does_not_exist(self):
         done = self.start("build", "orchard", "heap")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.calls, ["cmake --preset release"])
+        # It may be that of a folder that is newer than the configuration.
+        self.assertEqual([call.split("/")[0] for call in done.calls], ["cmake --preset release", "cmake "])
+        self.assertTrue(done.calls[1].endswith("/build/release"), done.calls[1])
         self.assertIn("there is no target 'heap'", done.stderr)
         self.assertIn("heap_tests orchard orchard_explore", done.stderr)
         self.assertEqual(self.start("build", "orchard", "tests/heap_tests", "all").returncode, 0)

@@ -34,7 +34,7 @@ void* map(std::size_t bytes) {
 std::size_t metadata_bytes(const heap_setup& u) {
     constexpr std::size_t margin = 4096;
     std::size_t bytes =
-        margin + sizeof(device::failure_board) +
+        margin + sizeof(device::failure_board) + sizeof(device::quarantine) + sizeof(device::block_fault_board) +
         u.shards * (mailbox::host_part::bytes(u.shape) + mailbox::device_part::bytes(u.shape) + std::size_t{256});
     device::heap_view v;
     v.segments = u.segments;
@@ -60,6 +60,12 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
         array = metadata.place<std::remove_reference_t<decltype(*array)>>(count);
     });
     v.failures = metadata.place<device::failure_board>(1);
+    if (u.hardened) {
+        v.hardened = hardening::detect;
+        v.quarantined = metadata.place<device::quarantine>(1);
+        v.block_faults = metadata.place<device::block_fault_board>(1);
+        v.quarantine_slots = 4;
+    }
     v.clears_metadata = u.unzeroed;
     v.stamp = 0x5eed;
     if (u.unzeroed) {
@@ -292,6 +298,9 @@ void heap_world::give_run(simt::lane_mask mask, segment_run run) {
 bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
     const std::vector<std::uint32_t> wanted(classes);
     s.add_kernel({{2}}, [this, wanted](simt::thread_position) {
+        if (setup.hardened) {
+            device::empty_quarantine(view, 3);
+        }
         for (std::uint32_t c : wanted) {
             device::retire_empty_slabs(view, 3, c);
         }
@@ -310,13 +319,15 @@ void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_
     const auto count = static_cast<std::uint32_t>(std::ranges::count(granted.segments, true));
     expect_ok(validate_device_side(view, memory, granted));
     s.check(count == expect_granted,
-            absl::StrFormat("%d segments are granted where %d are in use", count, expect_granted));
+            absl::StrFormat("%d segments are granted where %d are in use; the first granted one is %d", count,
+                            expect_granted, std::ranges::find(granted.segments, true) - granted.segments.begin()));
     s.check(slots_claimed() == 0, absl::StrCat(slots_claimed(), " slots are claimed although nothing is under way"));
     s.check(sum(device::counter::invalid_frees) == expect_invalid,
             absl::StrFormat("%d frees were counted as invalid where %d were", sum(device::counter::invalid_frees),
                             expect_invalid));
     s.check(refused() == expect_refused,
             absl::StrFormat("the service refused %d requests where %d made no sense", refused(), expect_refused));
+    s.check(sum(device::counter::block_faults) == 0, "a fault of the program was counted where there is none");
     s.check(view.state->refill_in_flight.word.load<simt::order::relaxed>() == 0,
             "a refill is said to be under way although nothing is");
 }

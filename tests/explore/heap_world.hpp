@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "device/hardened/guarded_free.cuh"
 #include "device/heap_ref.cuh"
 #include "device/reclaim/acquire.cuh"
 #include "host/growth.hpp"
@@ -96,6 +97,7 @@ struct heap_setup {
     std::uint64_t reclaim_patience_ns = 200'000;
     bool service_lives = true;  ///< false: no request is answered
     bool gives_back = false;    ///< the service gives up unused extents now and then
+    bool hardened = false;      ///< blocks have guards, and wait in a quarantine of four when they are freed
     bool unzeroed = false;      ///< metadata of segments holds garbage at first: `heap_view::clears_metadata`
 };
 
@@ -123,8 +125,8 @@ public:
     /// The leader unmarks it, and the group frees it.
     void give_run(simt::lane_mask mask, segment_run run);
 
-    /// Runs a kernel of one group that retires the empty slabs of some classes, returns the segment cache, and delivers
-    /// outstanding responses. Returns false if the run has failed.
+    /// Runs a kernel of one group that empties the quarantine, retires the empty slabs of some classes, returns the
+    /// segment cache, and delivers outstanding responses. Returns false if the run has failed.
     bool settle(std::initializer_list<std::uint32_t> classes);
     /// Runs, after `settle`, the validators, and checks that all structures agree.
     /// @param expect_granted segments that are in use

@@ -340,6 +340,31 @@ TEST_P(heap_hardened, does_not_free_the_block_of_a_new_owner) {
     EXPECT_EQ(faults[0].address, reinterpret_cast<std::uintptr_t>(first));
 }
 
+/// One thread allocates a block of exactly 1 MiB with its guard, which begins the heap, and frees it.
+struct make_and_free_mebibyte {
+    heap_ref heap;
+    void** block;
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        *block = heap.malloc((1 << 20) - device::guard_bytes);
+        heap.free(*block);
+    }
+};
+
+TEST_P(heap_hardened, frees_a_large_block_at_the_beginning_of_the_heap) {
+    heap h = make_heap(GetParam(), hardening::detect);
+    auto block = device_array<void*>::create(h.executor(), 1);
+    ASSERT_TRUE(block.ok()) << block.status();
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_and_free_mebibyte{h.ref(), block->data()}).ok);
+    void* p = nullptr;
+    ASSERT_TRUE(copy_to_host(h.executor(), &p, block->data(), sizeof(p)).ok());
+    EXPECT_EQ(p, h.ref().view().base) << "the test is about the heap's first block";
+    ASSERT_TRUE(h.trim().ok());
+    auto s = h.stats();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->allocations, 1u);
+    EXPECT_EQ(s->frees, 1u);
+}
+
 /// Requests are counted once, as groups of pages that have room for the guard.
 TEST_P(heap_hardened, counts_each_request_once) {
     heap h = make_heap(GetParam(), hardening::detect);

@@ -55,6 +55,7 @@ heap_setup draw_setup(world& w, planned fault) {
     // An actor that stops may leave a release half done.
     u.gives_back = fault != planned::dead_service && fault != planned::dead_lane && w.s.pick(3) == 0;
     u.unzeroed = w.s.pick(2) == 0;
+    u.hardened = w.s.pick(3) == 0;
     u.service_lives = false;  // `any_world` has services of its own
     return u;
 }
@@ -115,6 +116,9 @@ public:
         heap.s.add_kernel({{1}}, [this](simt::thread_position) {
             while (heap.grower.is_blocked(0)) {
                 simt::pause(50'000);
+            }
+            if (heap.setup.hardened) {
+                device::empty_quarantine(heap.view, 1);
             }
             for (std::uint32_t c = 0; c < class_count; ++c) {
                 device::retire_empty_slabs(heap.view, 1, c);
