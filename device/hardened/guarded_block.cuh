@@ -8,7 +8,7 @@
 ///     | the program's         | 0xa5 0xa5 ... | guard    |      while it is allocated
 ///     | 0xdb 0xdb ... 0xdb |  | 0xa5 0xa5 ... | guard    |      while it is in quarantine
 ///
-///     guard    bytes, owner (the thread that allocated), mark: a hash of address, bytes and owner; its complement
+///     guard    bytes, owner (the thread that allocated), mark: a hash of place, bytes and owner; its complement
 ///              once the block is freed
 ///
 /// The mark tells a block that is allocated from one that is freed, and from memory in which the guard was written
@@ -65,10 +65,11 @@ struct guarded_call {
     }
 };
 
-/// Returns the mark of an allocated block: 64 bits of a hash, so that other values are no mark in practice. Source: the
+/// Returns the mark of an allocated block: 64 bits of a hash, so that other values are no mark in practice. It depends
+/// on the block's place in the heap, and not on the heap's address, so that simulated runs can be repeated. Source: the
 /// finalizer of SplitMix64, a public-domain bit mixer.
-ORCHARD_INLINE std::uint64_t mark_of(const void* p, std::uint64_t bytes, std::uint64_t owner) {
-    std::uint64_t x = reinterpret_cast<std::uintptr_t>(p) + bytes * 0x9e3779b97f4a7c15u + owner;
+ORCHARD_INLINE std::uint64_t mark_of(const guarded_call& c, std::uint64_t bytes, std::uint64_t owner) {
+    std::uint64_t x = static_cast<std::uint64_t>(c.at - c.h.base) + bytes * 0x9e3779b97f4a7c15u + owner;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
@@ -132,7 +133,7 @@ inline ORCHARD_NOINLINE void write_guard(const guarded_call& c) {
     g.bytes.store<order::relaxed>(c.bytes);
     g.owner.store<order::relaxed>(owner);
     // Release: pairs with the load in `read_guard`, whichever way the program hands the block to another thread.
-    g.mark.store<order::release>(mark_of(c.at, c.bytes, owner));
+    g.mark.store<order::release>(mark_of(c, c.bytes, owner));
 }
 
 /// Writes spare bytes and guard of a new block of `usable` bytes, for which `wanted` bytes were asked with the guard.
@@ -152,7 +153,7 @@ inline ORCHARD_NOINLINE std::uint64_t read_guard(guarded_call& c) {
     const std::uint64_t mark = g.mark.load<order::acquire>();  // pairs with `write_guard`
     const std::uint64_t bytes = g.bytes.load<order::relaxed>();
     const std::uint64_t owner = g.owner.load<order::relaxed>();
-    const std::uint64_t allocated = mark_of(c.at, bytes, owner);
+    const std::uint64_t allocated = mark_of(c, bytes, owner);
     if (bytes > c.usable - guard_bytes || (mark != allocated && mark != ~allocated)) {
         return 0;
     }
@@ -169,7 +170,7 @@ inline ORCHARD_NOINLINE void mark_freed(guarded_call& c) {
         c.fault = block_fault_kind::overflow;
         return;
     }
-    const std::uint64_t allocated = mark_of(c.at, c.bytes, c.owner);
+    const std::uint64_t allocated = mark_of(c, c.bytes, c.owner);
     // The release orders the accesses of this thread before those of the thread that frees the memory.
     c.is_freed = mark == allocated && c.guard().mark.compare_exchange<order::acq_rel>(mark, ~allocated);
     c.fault = c.is_freed ? block_fault_kind::none : block_fault_kind::double_free;
@@ -191,7 +192,7 @@ inline ORCHARD_NOINLINE void fill_freed(const guarded_call& c) { fill(c.at, 0, c
 /// `c.fault` if not: its guard was written over, or it has a new owner because the host freed it too.
 inline ORCHARD_NOINLINE void check_mark(guarded_call& c) {
     const std::uint64_t mark = read_guard(c);
-    const bool is_allocated = mark != 0 && mark == mark_of(c.at, c.bytes, c.owner);
+    const bool is_allocated = mark != 0 && mark == mark_of(c, c.bytes, c.owner);
     c.is_freed = mark != 0 && !is_allocated;
     c.fault = c.is_freed     ? block_fault_kind::none
               : is_allocated ? block_fault_kind::double_free

@@ -90,7 +90,7 @@ inline ORCHARD_NOINLINE void* release_guarded(const heap_view& h, const void* p)
 inline ORCHARD_NOINLINE std::uint64_t guarded_bytes(const heap_view& h, const void* p) {
     guarded_call c(h, p);
     find_block_of(c);
-    if (c.usable < guard_bytes || read_guard(c) != mark_of(c.at, c.bytes, c.owner)) {
+    if (c.usable < guard_bytes || read_guard(c) != mark_of(c, c.bytes, c.owner)) {
         return 0;
     }
     return c.bytes;
