@@ -295,6 +295,18 @@ void heap_world::give_run(simt::lane_mask mask, segment_run run) {
     device::release_segments(view, mask, run);
 }
 
+void heap_world::close() {
+    for (const auto& each : services) {
+        each->close();
+    }
+    for (auto& flag : view.state->closing) {
+        flag.word.store<simt::order::relaxed>(1);
+    }
+    for (std::uint32_t shard = 0; shard < setup.shards; ++shard) {
+        view.mailboxes[shard].device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
+    }
+}
+
 bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
     const std::vector<std::uint32_t> wanted(classes);
     s.add_kernel({{2}}, [this, wanted](simt::thread_position) {

@@ -125,6 +125,9 @@ public:
     /// The leader unmarks it, and the group frees it.
     void give_run(simt::lane_mask mask, segment_run run);
 
+    /// Closes the heap, as `heap::close` does. An actor calls it.
+    void close();
+
     /// Runs a kernel of one group that empties the quarantine, retires the empty slabs of some classes, returns the
     /// segment cache, and delivers outstanding responses. Returns false if the run has failed.
     bool settle(std::initializer_list<std::uint32_t> classes);

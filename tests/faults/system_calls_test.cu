@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -227,7 +228,7 @@ TEST_F(heap_of_a_process, works_while_signals_come) {
     EXPECT_GT(signal_storm::count(), before) << "no signal came";
 }
 
-/// Returns how a child ended that was forked now, uses its parent's heap and then one of its own: 0 as it should be.
+/// Returns how a child ended that was forked now and calls its parent's heap: 0 if the heap refused each call.
 int fork_and_use(heap& parents) {
     const pid_t child = ::fork();
     if (child == 0) {

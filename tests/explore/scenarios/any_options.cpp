@@ -88,18 +88,10 @@ public:
         }
     }
 
-    /// Closes the heap, as `heap::close` does.
+    /// Closes the heap after some time.
     void close() {
         simt::pause(heap.s.pick(20) * 2'000);
-        for (const auto& each : heap.services) {
-            each->close();
-        }
-        for (auto& flag : heap.view.state->closing) {
-            flag.word.store<simt::order::relaxed>(1);
-        }
-        for (std::uint32_t shard = 0; shard < heap.setup.shards; ++shard) {
-            heap.view.mailboxes[shard].device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
-        }
+        heap.close();
     }
 
     /// Ends what can end. Returns false if the run has failed.

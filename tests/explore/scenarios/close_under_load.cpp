@@ -12,15 +12,6 @@ namespace {
 constexpr std::uint64_t page_bytes = 512 << 10;
 constexpr std::uint64_t chunk_bytes = 600 << 10;
 
-/// As `heap::close` does.
-void close(heap_world& heap) {
-    heap.service.close();
-    for (auto& flag : heap.view.state->closing) {
-        flag.word.store<simt::order::relaxed>(1);
-    }
-    heap.view.mailboxes[0].device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
-}
-
 void use(heap_world& heap, int rounds) {
     void* page = nullptr;
     for (int i = 0; i < rounds; ++i) {
@@ -46,7 +37,7 @@ void run_close_under_load(world& w) {
         const std::uint32_t moment = heap.s.pick(40);
         simt::pause(moment * moment * 10);
         closed = true;
-        close(heap);
+        heap.close();
     });
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) { use(heap, w.size.operations); });
     if (!w.s.run()) {
