@@ -186,11 +186,11 @@ struct free_together {
     void* const* shared;
     ORCHARD_FN void operator()(simt::thread_position) const { heap.free(*shared); }
 };
-/// One thread allocates it.
-struct make_shared_block {
+/// Each thread allocates a block and stores its address in a place of its own.
+struct make_blocks {
     heap_ref heap;
-    void** shared;
-    ORCHARD_FN void operator()(simt::thread_position) const { *shared = heap.malloc(200); }
+    void** blocks;
+    ORCHARD_FN void operator()(simt::thread_position at) const { blocks[at.global_thread()] = heap.malloc(200); }
 };
 
 TEST_P(heap_hardened, lets_one_of_many_frees_of_a_block_succeed) {
@@ -199,7 +199,7 @@ TEST_P(heap_hardened, lets_one_of_many_frees_of_a_block_succeed) {
     ASSERT_TRUE(shared.ok()) << shared.status();
     constexpr std::uint32_t blocks = 3;
     constexpr std::uint32_t threads = 64;
-    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_shared_block{h.ref(), shared->data()}).ok);
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_blocks{h.ref(), shared->data()}).ok);
     ASSERT_TRUE(simt::launch(h.executor(), simt::grid{blocks, threads}, free_together{h.ref(), shared->data()}).ok);
     auto s = h.stats();
     ASSERT_TRUE(s.ok()) << s.status();
@@ -298,7 +298,7 @@ TEST_P(heap_hardened, takes_blocks_that_the_host_frees) {
     heap h = make_heap(GetParam(), hardening::detect);
     auto shared = device_array<void*>::create(h.executor(), 1);
     ASSERT_TRUE(shared.ok()) << shared.status();
-    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_shared_block{h.ref(), shared->data()}).ok);
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_blocks{h.ref(), shared->data()}).ok);
     void* p = nullptr;
     ASSERT_TRUE(copy_to_host(h.executor(), &p, shared->data(), sizeof(p)).ok());
     ASSERT_TRUE(h.free_on_host(p).ok());
@@ -315,7 +315,7 @@ TEST_P(heap_hardened, does_not_free_the_block_of_a_new_owner) {
     auto shared = device_array<void*>::create(h.executor(), 1);
     ASSERT_TRUE(shared.ok()) << shared.status();
     const auto allocate_one = [&] {
-        EXPECT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_shared_block{h.ref(), shared->data()}).ok);
+        EXPECT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_blocks{h.ref(), shared->data()}).ok);
         void* p = nullptr;
         EXPECT_TRUE(copy_to_host(h.executor(), &p, shared->data(), sizeof(p)).ok());
         return p;
@@ -368,9 +368,9 @@ TEST_P(heap_hardened, frees_a_large_block_at_the_beginning_of_the_heap) {
 /// Requests are counted once, as groups of pages that have room for the guard.
 TEST_P(heap_hardened, counts_each_request_once) {
     heap h = make_heap(GetParam(), hardening::detect);
-    auto shared = device_array<void*>::create(h.executor(), 1);
-    ASSERT_TRUE(shared.ok()) << shared.status();
-    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{2, 32}, make_shared_block{h.ref(), shared->data()}).ok);
+    auto blocks = device_array<void*>::create(h.executor(), 64);
+    ASSERT_TRUE(blocks.ok()) << blocks.status();
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{2, 32}, make_blocks{h.ref(), blocks->data()}).ok);
     auto s = h.stats();
     ASSERT_TRUE(s.ok()) << s.status();
     EXPECT_EQ(s->allocations, 64u);
@@ -380,11 +380,11 @@ TEST_P(heap_hardened, counts_each_request_once) {
 
 TEST_P(heap_hardened, refuses_requests_once_it_is_closed) {
     heap h = make_heap(GetParam(), hardening::detect);
-    auto shared = device_array<void*>::create(h.executor(), 1);
-    ASSERT_TRUE(shared.ok()) << shared.status();
-    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_shared_block{h.ref(), shared->data()}).ok);
+    auto blocks = device_array<void*>::create(h.executor(), 32);
+    ASSERT_TRUE(blocks.ok()) << blocks.status();
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_blocks{h.ref(), blocks->data()}).ok);
     ASSERT_TRUE(h.close().ok());
-    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 32}, make_shared_block{h.ref(), shared->data()}).ok);
+    ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 32}, make_blocks{h.ref(), blocks->data()}).ok);
     ASSERT_TRUE(h.last_failure().has_value());
     EXPECT_EQ(h.last_failure()->reason, failure_reason::closing);
     auto s = h.stats();
