@@ -330,7 +330,9 @@ struct heap_view {
     quarantine* quarantined = nullptr;                  ///< of a hardened heap
     block_fault_board* block_faults = nullptr;          ///< of a hardened heap; in host memory
     std::uint32_t quarantine_slots = 0;
-    published_view published;  ///< for a heap whose policy is not the default
+    block_fill fill = block_fill::unchanged;  ///< of a hardened heap
+    std::uint32_t placement_seed = 0;         ///< of a hardened heap: which words of a new slab are used first; else 0
+    published_view published;                 ///< for a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
     /// Returns the first word of a segment's bitmap. Only the words that the class of its slab needs are used.

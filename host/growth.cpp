@@ -59,7 +59,8 @@ growth::growth(backing& memory, std::vector<segment_run> ranges, extent_sizes si
       at_once_{memory.decommits_at_once()},
       lines_(ranges.size()),
       gaps_(ranges.size()),
-      pieces_(ranges.size()) {
+      pieces_(ranges.size()),
+      fences_(ranges.size()) {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         growth_line& line = lines_[i];
         line.range = ranges[i];
@@ -201,7 +202,8 @@ commit_outcome growth::commit(segment_run* run) {
 /// so that the memory in use stays dense and whole extents above it become free.
 ///
 /// If the addresses that continue the run are gone, or no gap is long enough, the lowest are taken: they serve other
-/// requests. Cost: a walk over the gaps if a run of several segments is needed.
+/// requests. The first segment of the gap becomes a fence if `fence_extents` says so: of a gap [32, 128), 32 segments
+/// are then [33, 65). Cost: a walk over the gaps if a run of several segments is needed.
 segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     gaps& all = gaps_[shard];
     if (all.empty()) {
@@ -210,8 +212,10 @@ segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     piece& p = pieces_[shard];
     const std::uint32_t longest = lines_[shard].longest.load<simt::order::relaxed>();
     auto at = all.end();
+    bool continues = false;
     if (longest > 1 && p.missing != 0) {
         at = all.find(p.next);
+        continues = at != all.end();
     } else if (longest > 1) {
         at = std::find_if(all.begin(), all.end(), [&](const auto& gap) { return gap.second >= longest; });
         p.missing = longest;
@@ -220,7 +224,25 @@ segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
         at = all.begin();
         p.missing = 0;
     }
-    return take_from(all, at, count);
+    const growth_line& line = lines_[shard];
+    const bool has_room = at->second > std::max(count, longest);
+    if (!fences_extents_ || continues || !has_room || fences_[shard].size() >= line.range.count - line.most) {
+        return take_from(all, at, count);
+    }
+    const segment_run taken = take_from(all, at, count + 1);
+    fences_[shard].insert(to_underlying(taken.first));
+    return {taken.first + 1, count};
+}
+
+/// Makes addresses without memory a gap again, and the fence in front of them, if there is one.
+void growth::free_addresses(std::size_t shard, segment_run run) {
+    std::uint32_t first = to_underlying(run.first);
+    std::uint32_t count = run.count;
+    if (first != 0 && fences_[shard].erase(first - 1) != 0) {
+        --first;
+        ++count;
+    }
+    add_gap(gaps_[shard], first, count);
 }
 
 /// Tells a shard's service that a commit failed. The first release pairs with `why_failed`, for `failed_at` and for the
@@ -264,7 +286,7 @@ bool growth::commit_wanted(std::size_t shard) {
     const std::uint32_t count = done.ok() ? run.count : 0;
     // Addresses for which there was no memory are a gap again.
     if (count < taken.count) {
-        add_gap(gaps_[shard], to_underlying(taken.first) + count, taken.count - count);
+        free_addresses(shard, {taken.first + count, taken.count - count});
     }
     if (done.ok()) {
         // Cannot fail: the ring was not full, and only this thread adds to it. The extent is pushed before it is
@@ -299,7 +321,7 @@ bool growth::decommit_released(std::size_t shard) {
         end_call();
         if (s.ok()) {
             // The addresses may be committed again from now on. The release pairs with `segment_service::has_released`.
-            add_gap(gaps_[shard], to_underlying(e->run.first), e->run.count);
+            free_addresses(shard, e->run);
             line.decommitted.fetch_add<simt::order::release>(e->run.count);
         } else {
             note(s);

@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -109,6 +110,11 @@ public:
     /// counts as scarce; the backing enforces the budgets. Call it before the services exist.
     void limit(std::uint32_t segments, bool by_range = false);
     [[nodiscard]] bool is_limited_by_range() const { return by_range_; }
+    /// Leaves a fence in front of each extent from now on: a segment that is never committed, so that an access which
+    /// runs out of the extents on either side is a fault. There is none in front of an extent that continues a run
+    /// which is needed in one piece, nor where a gap has no room for it, nor if the memory that the budgets allow would
+    /// not fit into the range any more. Call it after `limit`, before `start`.
+    void fence_extents() { fences_extents_ = true; }
     /// Returns the number of segments for which the device's budget still has room. Any thread may call it. Cost: reads
     /// the backing's counts; no call of the driver.
     [[nodiscard]] std::uint32_t device_left() const;
@@ -204,6 +210,7 @@ private:
     bool decommit_released(std::size_t shard);
     bool decommit_all();
     [[nodiscard]] segment_run take_addresses(std::size_t shard, std::uint32_t count);
+    void free_addresses(std::size_t shard, segment_run run);
     bool commit_wanted(std::size_t shard);
     [[nodiscard]] std::uint32_t choose_size(const growth_line& line, std::uint64_t have, std::uint64_t wanted) const;
     void note_failure(growth_line& line, commit_outcome why);
@@ -223,10 +230,12 @@ private:
     // Copies of properties of the backing and of `limit`, read by the services.
     bool at_once_;
     bool by_range_ = false;
+    bool fences_extents_ = false;
     // One element for each shard.
     std::vector<growth_line> lines_;
     std::vector<gaps> gaps_;
     std::vector<piece> pieces_;
+    std::vector<std::set<std::uint32_t>> fences_;  ///< segments; each is in front of a committed extent, in no gap
     /// Raised by `wake`; the growth thread sleeps on it.
     simt::host_word<std::uint32_t> signal_{0};
     /// Time when the backing's call under way began, in ns; 0: no call is under way.

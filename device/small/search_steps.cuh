@@ -93,9 +93,17 @@ struct page_search {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const {
         return (s.words() + scanned_at_once - 1) / scanned_at_once;
     }
-    /// Returns the page of its slab at which the next reserved position lies; the position may be void.
+    /// Returns the page of its slab at which the next reserved position lies; the position may be void. A hardened heap
+    /// exchanges the words of the slab: position 64 w + b is page 64 (w ^ key) + b, with a key that its seed and the
+    /// index of the slab give.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t reserved_page() const {
-        return static_cast<std::uint32_t>(position) & ((1u << log_pages()) - 1);
+        const std::uint32_t last = (1u << log_pages()) - 1;
+        const auto page = static_cast<std::uint32_t>(position) & last;
+        if (opening.h.placement_seed == 0) {
+            return page;
+        }
+        const auto index = static_cast<std::uint32_t>(position >> log_pages());
+        return page ^ (mix(opening.h.placement_seed + index) & last & ~63u);
     }
 
     ORCHARD_FN bool look();
@@ -165,7 +173,7 @@ inline ORCHARD_FN std::uint32_t page_search::reach() const {
     const std::uint32_t page = reserved_page();
     const std::uint32_t in_word = 64 - page % 64;
     const std::uint32_t in_slab = (page < s.pages ? s.pages : 1u << log_pages()) - page;
-    const std::uint32_t n = page >= s.pages || in_slab < in_word ? in_slab : in_word;
+    const std::uint32_t n = in_slab < in_word ? in_slab : in_word;
     return n < left ? n : left;
 }
 

@@ -101,6 +101,11 @@ absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64
     if (absl::Status s = orchard::validate(values); !s.ok()) {
         return s;
     }
+    if (values.fill != block_fill::unchanged && values.hardened == hardening::off) {
+        return absl::InvalidArgumentError(
+            "fill: only a hardened heap fills new blocks; set hardened to detect or guard (ORCHARD_HARDENED, "
+            "--hardened), or leave fill at unchanged and call calloc");
+    }
     auto made = impl::make(values, {memory, bytes}, nullptr, walk);
     if (!made.ok()) {
         return made.status();
@@ -255,6 +260,11 @@ absl::Status heap::impl::lay_out_metadata() {
     if (walk_.algorithm == device::page_policy::default_walk && values.hardened != hardening::off) {
         view.hardened = values.hardened;
         view.quarantine_slots = device::quarantine::slots_for(segments);
+        view.fill = values.fill;
+        if (values.placement_seed == 0) {
+            values.placement_seed = static_cast<int>(std::random_device{}() % 1'000'000'000 + 1);
+        }
+        view.placement_seed = static_cast<std::uint32_t>(values.placement_seed);
     }
     view.clears_metadata = !memory_->zeroes_all();
     view.stamp = next_stamp();
@@ -341,6 +351,9 @@ absl::Status heap::impl::start_shards() {
                                        extent_sizes{segments_of(values.extent), segments_of(values.max_extent)},
                                        [this](segment_run run) { return partial_.prepare(*memory_, run); });
     growth_->limit(view.max_slabs, most_segments(values, *memory_).by_range);
+    if (view.hardened == hardening::guard) {
+        growth_->fence_extents();
+    }
     const auto patience_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
     for (std::uint32_t s = 0; s < view.shards; ++s) {
         auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));

@@ -39,7 +39,7 @@ struct choice_kind {
         return {field};
     }
 };
-constexpr choice_kind device, memory, advice, portions, order, guards, pattern;
+constexpr choice_kind device, memory, advice, portions, order, guards, fill, pattern;
 
 const std::array fields = {
 #define ORCHARD_OPTION(kind, name, default_value, minimum, maximum, rule, unit, help)                                  \
@@ -60,6 +60,7 @@ choices choices_of(managed_advice) { return {"advice", {"first_touch_gpu", "cpu_
 choices choices_of(portion_policy) { return {"a policy for portions", {"packed", "padded"}}; }
 choices choices_of(lane_order) { return {"an order of lanes", {"ascending", "prefetch_first"}}; }
 choices choices_of(hardening) { return {"a level of hardening", {"off", "detect", "guard"}}; }
+choices choices_of(block_fill) { return {"a fill of new blocks", {"unchanged", "zero", "junk"}}; }
 choices choices_of(access_pattern) {
     return {"an access pattern", {access_pattern_names.begin(), access_pattern_names.end()}};
 }

@@ -42,6 +42,7 @@ using portions = orchard::portion_policy;
 using arrays = orchard::layout;
 using order = orchard::lane_order;
 using guards = orchard::hardening;
+using fill = orchard::block_fill;
 using pattern = orchard::access_pattern;
 }  // namespace detail::option_type
 

@@ -65,6 +65,8 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
         v.quarantined = metadata.place<device::quarantine>(1);
         v.block_faults = metadata.place<device::block_fault_board>(1);
         v.quarantine_slots = 4;
+        v.placement_seed = 0x5eed;
+        v.fill = block_fill::junk;
     }
     v.clears_metadata = u.unzeroed;
     v.stamp = 0x5eed;

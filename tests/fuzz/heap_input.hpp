@@ -62,6 +62,8 @@ public:
         const std::uint32_t size = byte();
         o.capacity = segments[size % segments.size()] * segment_bytes;
         o.hardened = size >= 128 ? hardening::detect : hardening::off;
+        o.fill = size >= 128 ? static_cast<block_fill>(size / 8 % 3) : block_fill::unchanged;
+        o.placement_seed = 1;  // not drawn, so that a program can be repeated
         o.range = o.capacity;  // so that as much memory can be used as there are addresses
         o.cached_segments = cached[below(cached.size())];
         o.mailbox_slots = slots[below(slots.size())];

@@ -85,6 +85,66 @@ TEST_F(GrowthRelease, LooksForAGapWithRoomForWhatIsWantedInOnePiece) {
     EXPECT_EQ(memory.commits().back(), run_at(2, 2)) << "the lowest, where one piece is as good as another";
 }
 
+TEST(GrowthFences, LieInFrontOfEachExtentAndComeBackWithIt) {
+    fake_backing memory(40);
+    growth g(memory, {run_at(10, 30)}, 4);
+    g.limit(20);
+    g.fence_extents();
+    g.want(0, 12);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(11, 4), run_at(16, 4), run_at(21, 4)}));
+    EXPECT_TRUE(g.release(0, extent_at(1, 4)));
+    EXPECT_TRUE(g.release(0, extent_at(6, 4)));
+    EXPECT_TRUE(g.step());
+    g.want(0, 12 + 8);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(21, 4), run_at(11, 4), run_at(16, 4)}));
+}
+
+TEST(GrowthFences, DoNotDivideARunThatIsNeededInOnePiece) {
+    fake_backing memory(40);
+    growth g(memory, {run_at(0, 40)}, 2);
+    g.limit(20);
+    g.fence_extents();
+    g.line(0).longest.store<simt::order::relaxed>(5);
+    g.want(0, 6);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(1, 2), run_at(3, 2), run_at(5, 2)}));
+}
+
+TEST(GrowthFences, LeaveRoomForAllThatTheBudgetsAllow) {
+    for (const std::uint32_t allowed : {17u, 20u}) {
+        fake_backing memory(20);
+        growth g(memory, {run_at(0, 20)}, 1);
+        g.limit(allowed);
+        g.fence_extents();
+        g.want(0, allowed);
+        while (g.step()) {
+        }
+        EXPECT_EQ(memory.commits().size(), allowed);
+        EXPECT_EQ(memory.commits().front(), run_at(allowed == 20 ? 0 : 1, 1));
+    }
+}
+
+TEST(GrowthFences, OfACommitThatFailedAreNotLost) {
+    fake_backing memory(20);
+    growth g(memory, {run_at(0, 20)}, 4);
+    g.limit(10);
+    g.fence_extents();
+    memory.end_with(absl::ResourceExhaustedError("no memory"));
+    g.want(0, 4);
+    while (g.step()) {
+    }
+    memory.end_with(absl::OkStatus());
+    g.want(0, 4);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), std::vector{run_at(1, 4)});
+}
+
 TEST_F(GrowthRelease, OfOneShardIsThereForAnother) {
     fake_backing memory(100);
     memory.give_in_all(8);

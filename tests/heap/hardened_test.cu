@@ -7,7 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "device/heap_ref.cuh"
 #include "runtime/heap/device_memory.hpp"
@@ -190,7 +193,8 @@ struct free_together {
 struct make_blocks {
     heap_ref heap;
     void** blocks;
-    ORCHARD_FN void operator()(simt::thread_position at) const { blocks[at.global_thread()] = heap.malloc(200); }
+    std::uint64_t bytes = 200;
+    ORCHARD_FN void operator()(simt::thread_position at) const { blocks[at.global_thread()] = heap.malloc(bytes); }
 };
 
 TEST_P(heap_hardened, lets_one_of_many_frees_of_a_block_succeed) {
@@ -393,6 +397,92 @@ TEST_P(heap_hardened, refuses_requests_once_it_is_closed) {
     EXPECT_EQ(s->failed_allocations, 32u);
 }
 
+/// One thread writes all the memory that it can get, frees it, and reads new blocks of several sizes, before and after
+/// growing them, without writing.
+struct read_new_blocks {
+    heap_ref heap;
+    std::uint64_t* other_than;  ///< bytes read that were not 0, and that were not junk
+
+    static constexpr std::uint64_t half_mebibyte = 512 << 10;
+
+    ORCHARD_FN void look_at(const void* p, std::uint64_t from, std::uint64_t to) const {
+        const auto* const bytes = static_cast<const unsigned char*>(p);
+        for (std::uint64_t i = from; p != nullptr && i < to; ++i) {
+            other_than[0] += bytes[i] != 0 ? 1 : 0;
+            other_than[1] += bytes[i] != device::junk_byte ? 1 : 0;
+        }
+    }
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        void* last = nullptr;
+        while (void* const p = heap.malloc(half_mebibyte)) {
+            for (std::uint64_t i = 0; i < half_mebibyte; i += 8) {
+                *reinterpret_cast<std::uint64_t*>(static_cast<char*>(p) + i) = 0x7777777777777777u;
+            }
+            *static_cast<void**>(p) = last;
+            last = p;
+        }
+        while (last != nullptr) {
+            void* const next = *static_cast<void**>(last);
+            heap.free(last);
+            last = next;
+        }
+        for (const std::uint64_t bytes : {1u, 9u, 40u, 64u, 5000u, 300'000u}) {
+            void* const p = heap.malloc(bytes);
+            look_at(p, 0, bytes);
+            void* const grown = heap.realloc(p, 3 * bytes);
+            look_at(grown, bytes, 3 * bytes);
+            heap.free(grown);
+        }
+    }
+};
+
+TEST_P(heap_hardened, fills_new_blocks_as_asked) {
+    for (const block_fill fill : {block_fill::unchanged, block_fill::zero, block_fill::junk}) {
+        options o = hardened_options(GetParam(), hardening::detect);
+        o.capacity = segments(4);
+        o.backing = backing_option::fixed;
+        o.fill = fill;
+        auto h = heap::create(o);
+        ASSERT_TRUE(h.ok()) << h.status();
+        auto other = device_array<std::uint64_t>::create(h->executor(), 2);
+        ASSERT_TRUE(other.ok()) << other.status();
+        ASSERT_TRUE(simt::launch(h->executor(), simt::grid{1, 1}, read_new_blocks{h->ref(), other->data()}).ok);
+        std::uint64_t count[2];
+        ASSERT_TRUE(copy_to_host(h->executor(), count, other->data(), sizeof(count)).ok());
+        EXPECT_EQ(count[0] == 0, fill == block_fill::zero) << count[0];
+        EXPECT_EQ(count[1] == 0, fill == block_fill::junk) << count[1];
+        EXPECT_TRUE(h->trim().ok());
+        EXPECT_TRUE(h->block_faults().empty());
+    }
+}
+
+/// Returns the places of the blocks of one warp in their slab of a heap with this seed, and the heap's seed.
+std::pair<std::vector<std::uint64_t>, int> places_of_a_warp(device_option device, int seed) {
+    options o = hardened_options(device, hardening::detect);
+    o.placement_seed = seed;
+    auto h = heap::create(o);
+    EXPECT_TRUE(h.ok()) << h.status();
+    auto blocks = device_array<void*>::create(h->executor(), 32);
+    EXPECT_TRUE(blocks.ok()) << blocks.status();
+    EXPECT_TRUE(simt::launch(h->executor(), simt::grid{1, 32}, make_blocks{h->ref(), blocks->data()}).ok);
+    std::vector<void*> at(32);
+    EXPECT_TRUE(copy_to_host(h->executor(), at.data(), blocks->data(), 32 * sizeof(void*)).ok());
+    std::vector<std::uint64_t> places;
+    for (const void* p : at) {
+        places.push_back(reinterpret_cast<std::uintptr_t>(p) % segment_bytes);
+    }
+    std::ranges::sort(places);
+    return {places, h->configuration().placement_seed};
+}
+
+TEST_P(heap_hardened, chooses_places_by_a_seed) {
+    const auto first = places_of_a_warp(GetParam(), 1);
+    EXPECT_EQ(first.second, 1);
+    EXPECT_EQ(places_of_a_warp(GetParam(), 1), first);
+    EXPECT_NE(places_of_a_warp(GetParam(), 2).first, first.first);
+    EXPECT_NE(places_of_a_warp(GetParam(), 0).second, 0) << "the heap draws one";
+}
+
 INSTANTIATE_TEST_SUITE_P(all, heap_hardened, testing::Values(device_option::emulated, device_option::cuda),
                          [](const auto& i) { return i.param == device_option::cuda ? "cuda" : "emulated"; });
 
@@ -408,6 +498,43 @@ TEST(heap_guarded, ends_the_kernel_at_the_first_fault) {
         EXPECT_THAT(result.error, HasSubstr("a hardened heap found a fault"));
         EXPECT_EQ(h.block_faults().size(), 1u);
     }
+}
+
+/// Of two blocks of 4 MiB, a write behind the first one ends the process at the level `guard`.
+TEST(heap_guarded, has_segments_without_memory_between_extents) {
+    for (const hardening level : {hardening::detect, hardening::guard}) {
+        options o = hardened_options(device_option::emulated, level);
+        o.backing = backing_option::elastic;
+        o.range = segments(128);
+        o.extent = o.max_extent = segments(1);
+        o.commit_ahead = 0;
+        o.cached_segments = 0;
+        auto h = heap::create(o);
+        ASSERT_TRUE(h.ok()) << h.status();
+        auto blocks = device_array<void*>::create(h->executor(), 2);
+        ASSERT_TRUE(blocks.ok()) << blocks.status();
+        for (int i = 0; i < 2; ++i) {
+            const make_blocks make{h->ref(), blocks->data() + i, segments(2) - device::guard_bytes};
+            ASSERT_TRUE(simt::launch(h->executor(), simt::grid{1, 1}, make).ok);
+        }
+        char* at[2];
+        ASSERT_TRUE(copy_to_host(h->executor(), at, blocks->data(), sizeof(at)).ok());
+        char* const behind = at[0] + segments(2);
+        if (level == hardening::detect) {
+            EXPECT_EQ(behind, at[1]);
+            continue;
+        }
+        EXPECT_EQ(behind + segments(1), at[1]);
+        EXPECT_DEATH(*static_cast<volatile char*>(behind) = 1, "");
+    }
+}
+
+TEST(heap_not_hardened, fills_no_blocks) {
+    options o = hardened_options(device_option::emulated, hardening::off);
+    o.fill = block_fill::zero;
+    const absl::Status s = heap::create(o).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(s)) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr("set hardened to detect or guard"));
 }
 
 TEST(heap_not_hardened, counts_invalid_frees_with_their_address) {

@@ -64,6 +64,7 @@ constexpr range_case ranges[] = {
     {"extent", "2MiB", "64GiB", "0", "65538MiB", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
     {"commit_ahead", "0", "32TiB", nullptr, "35184372088833", "0 B to 32 TiB"},
     {"request_timeout", "1ms", "1h", "999us", "1h1ns", "1ms to 1h"},
+    {"placement_seed", "0", "1000000000", "-1", "1000000001", "0 to 1000000000"},
     {"service_core", "-1", "1023", "-2", "1024", "-1 to 1023"},
     {"service_spin", "0", "1s", "-1ns", "1001ms", "0 to 1s"},
     {"emulated_workers", "0", "1024", "-1", "1025", "0 to 1024"},
@@ -101,8 +102,8 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
     }
     EXPECT_EQ(listed, std::size(ranges));
     // Switches and choices have no range: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
-    // portions, layout, access_pattern, lane_order.
-    EXPECT_EQ(option_table().size(), std::size(ranges) + 11);
+    // fill, portions, layout, access_pattern, lane_order.
+    EXPECT_EQ(option_table().size(), std::size(ranges) + 12);
 }
 
 TEST(options_set, writes_the_field_it_names) {

@@ -14,6 +14,13 @@ enum class hardening : int {
     guard,   ///< the same, and the first fault ends the kernel
 };
 
+/// The bytes of a block that a hardened heap returns. In text: `unchanged`, `zero`, `junk`.
+enum class block_fill : int {
+    unchanged,  ///< whatever the memory held before
+    zero,       ///< as by `calloc`: a program that reads what it has not written repeats its results
+    junk,       ///< 0xcd: such a program is easy to see
+};
+
 /// The faults that a hardened heap finds.
 enum class block_fault_kind : std::uint32_t {
     none,
