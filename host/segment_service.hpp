@@ -4,9 +4,12 @@
 
 /// The service of one shard: it answers the requests of kernels from the host's structures.
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -201,6 +204,9 @@ private:
     /// The acquire pairs with the release in `close`.
     [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
     // The handling of each kind of request, and the steps that they share. Each is described at its definition.
+    [[nodiscard]] std::size_t exact_grants(std::span<const mailbox::request> from) const;
+    bool grant_together(std::span<const mailbox::request> requests);
+    void enter_tails();
     void handle(const mailbox::request& p);
     void handle_grant(const mailbox::request& p);
     void handle_refill(const mailbox::request& p);
@@ -245,6 +251,8 @@ private:
     segment_directory directory_;
     extent_map extents_;
     portion_tree portions_;
+    std::array<mailbox::request, batch> requests_{};  ///< those of a turn
+    std::vector<portion> tails_;                      ///< granted, and not in `portions_` yet; only within a turn
     std::vector<parked_request> parked_;  // reserved for all slots in the constructor, so that it never allocates
     std::uint64_t parked_leaves_ = 0;     ///< leaves that all of them ask for
     std::uint32_t longest_ = 0;           ///< segments that one of them needs in one piece

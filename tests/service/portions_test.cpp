@@ -226,5 +226,69 @@ TEST_P(random_chunks, never_overlap) {
     EXPECT_EQ(d.counters().refused.get(), 0u);
 }
 
+/// Requests that are served in one turn, which grants many together, get the places that they get one by one.
+TEST_P(random_chunks, lie_where_they_lie_one_by_one) {
+    service_setup s;
+    s.portions = GetParam();
+    chunk_desk together(s);
+    chunk_desk alone(s);
+    std::mt19937 random(11);
+    // Of each: the request, and the response in the order of slots.
+    std::vector<grant> held;
+    for (int step = 0; step < 500; ++step) {
+        struct asked {
+            segment_run run;
+            std::uint32_t leaves;
+            mailbox::request_kind kind;
+            bool or_fewer;
+        };
+        std::vector<asked> all;
+        for (std::size_t n = random() % 12; n != 0; --n) {
+            const auto leaves = to_underlying(
+                portion_leaves(GetParam(), leaf_count{static_cast<std::uint32_t>(random() % leaves_per_segment)}));
+            const std::uint32_t least = leaves != 0 && random() % 4 == 0 ? 0 : 1;
+            const auto k = least + static_cast<std::uint32_t>(random() % 3 == 0 ? random() % 5 : 0);
+            const bool or_fewer = random() % 16 == 0;
+            all.push_back({{segment_index{0}, k}, or_fewer ? 0 : leaves, mailbox::request_kind::grant, or_fewer});
+        }
+        for (std::size_t n = random() % 12; n != 0 && !held.empty(); --n) {
+            std::swap(held[random() % held.size()], held.back());
+            const grant g = held.back();
+            held.pop_back();
+            if (g.count != 0) {
+                all.push_back({{g.first, g.count}, 0, mailbox::request_kind::give_back, false});
+            }
+            if (to_underlying(g.leaves) != 0) {
+                const auto run = mailbox::request::return_of(g.tail_block(), g.leaf).run;
+                all.push_back({run, 0, mailbox::request_kind::give_back, false});
+            }
+        }
+        std::map<std::uint32_t, std::size_t> number;  // of a slot's request
+        std::vector<response> one_by_one;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const asked& a = all[i];
+            number[together.client.post(a.kind, a.run, a.or_fewer, a.leaves).slot] = i;
+            alone.client.post(a.kind, a.run, a.or_fewer, a.leaves);
+            one_by_one.push_back(alone.answered());
+        }
+        together.host.service.poll_once();
+        ASSERT_TRUE(together.host.service.validate().ok()) << together.host.service.validate();
+        std::size_t responses = 0;
+        while (const auto r = together.client.take()) {
+            ++responses;
+            const std::size_t i = number.at(r->slot);
+            ASSERT_EQ(r->status, one_by_one[i].status) << "step " << step << ", request " << i;
+            ASSERT_EQ(r->run, one_by_one[i].run) << "step " << step << ", request " << i;
+            if (r->status == response_status::granted) {
+                held.push_back(mailbox::granted_by(*r, all[i].run.count, all[i].leaves));
+            }
+        }
+        ASSERT_EQ(responses, all.size());
+        ASSERT_EQ(together.counters().segments_granted.get(), alone.counters().segments_granted.get());
+    }
+    EXPECT_EQ(together.counters().refused.get(), 0u);
+    EXPECT_EQ(together.counters().grants.get(), alone.counters().grants.get());
+}
+
 }  // namespace
 }  // namespace orchard
