@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Frees of pointers that are no page, by a single lane.
+/// Frees of pointers that are no page.
 ///
 ///     heap_ref::free --no page--> free_other --> free_from_chunk     a block of a chunk
 ///                                            --> record_invalid_free anything else
@@ -20,13 +20,12 @@ inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void*
     h.state->failure.first_invalid_free.compare_exchange<order::relaxed>(expected, reinterpret_cast<std::uintptr_t>(p));
 }
 
-/// Frees `p`, which is no page in use: a block of a chunk, or else an invalid free. One lane calls it alone. Any
-/// address may be passed, also one outside the heap. Cost: see `find_block` (large/chunk_free.cuh), one atomic.
+/// Frees `p`, which is no page in use: a block of a chunk, or else an invalid free. Any lanes call it; those that come
+/// here together free together. Any address may be passed, also one outside the heap. Cost: see `free_from_chunk`
+/// (large/chunk_free.cuh).
 inline ORCHARD_NOINLINE void free_other(const heap_view& h, const void* p) {
     block_search s(h, p);
-    if (free_from_chunk(s)) {
-        s.h.add(counter::frees, 1);
-    } else {
+    if (!free_from_chunk(s)) {
         record_invalid_free(s.h, s.address());
     }
 }

@@ -235,14 +235,38 @@ struct alignas(128) granted_end {
 /// (`clear_line_of`).
 enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
 
+/// The shape of the chunk store (segment_cache/chunk_store.cuh).
+struct chunk_store {
+    static constexpr std::uint32_t log_max_leaves = 16;  ///< chunks of 4 GiB and more are not kept
+    static constexpr std::uint32_t classes = 4 * log_max_leaves;
+    static constexpr std::uint32_t slots_in_row = 32;
+    static constexpr std::uint32_t share = 4;  ///< it holds at most a quarter of what the heap may commit
+
+    /// Returns the number of rows of a class, a power of two: a slot for each 16 MiB that the heap may commit, at least
+    /// 32 and at most 2,048. 0, so that there is no store, for a heap of less than 64 MiB, which has better use for the
+    /// memory.
+    static constexpr std::uint32_t rows_for(std::uint32_t segments) {
+        if (segments < 32) {
+            return 0;
+        }
+        std::uint32_t rows = 1;
+        while (rows < 64 && rows * 256 < segments) {
+            rows *= 2;
+        }
+        return rows;
+    }
+};
+
 /// The part of a heap's metadata that exists once. Each hot word lies on a cache line of its own, so that groups that
 /// change one word do not delay groups that read another.
 struct heap_state {
     slab_table_head slabs[class_count];
-    padded_atomic cache_level;                        ///< segments in the segment cache
-    granted_end end;                                  ///< a search of the segment cache ends there
-    padded_atomic portion_level[leaves_per_segment];  ///< [leaves]: portions of that length in the segment cache
-    padded_atomic portion_leaves;                     ///< of all portions there, weighted by `counted_leaves`
+    padded_atomic cache_level;                           ///< segments in the segment cache
+    granted_end end;                                     ///< a search of the segment cache ends there
+    padded_atomic portion_level[leaves_per_segment];     ///< [leaves]: portions of that length in the segment cache
+    padded_atomic portion_leaves;                        ///< of all portions there, weighted by `counted_leaves`
+    padded_atomic stored_summary[chunk_store::classes];  ///< a bit for each row of the store that may have a chunk
+    padded_atomic stored_leaves;                         ///< leaves of all chunks in the chunk store
     /// Shard + 1 while a refill is under way: it was posted to that shard, and its segments have not arrived. Else 0.
     padded_atomic refill_in_flight;
     /// Leaf + 1 of the first late tail that is not in the segment cache yet (`keep_late_tail`); 0: none.
@@ -322,6 +346,9 @@ struct heap_view {
     device_word<std::uint64_t>* portions = nullptr;
     /// [31][(portion_words() + 63) / 64]: as `cache_summary`.
     device_word<std::uint64_t>* portion_summary = nullptr;
+    /// [chunk_store::classes][stored_rows][chunk_store::slots_in_row]: a `stored_chunk`, or 0
+    device_word<std::uint64_t>* stored = nullptr;
+    std::uint32_t stored_rows = 0;                      ///< a power of two; 0: the heap has no chunk store
     chunk_record* records = nullptr;                    ///< [segments]
     portion_record* portion_records = nullptr;          ///< [segments][leaves_per_segment]
     device_word<std::uint32_t>* leaf_owners = nullptr;  ///< [segments][leaves_per_segment]: a `chunk_id`
@@ -400,6 +427,9 @@ void for_each_array(heap_view& v, Place place) {
     always(v.cache, v.cache_words());
     always(v.cache_summary, (v.cache_words() + 63) / 64);
     always(v.portion_summary, lengths * ((v.portion_words() + 63) / 64));
+    if (v.stored_rows != 0) {
+        always(v.stored, std::uint64_t{chunk_store::classes} * v.stored_rows * chunk_store::slots_in_row);
+    }
     always(v.cleared_words, v.segments);
     always(v.cleared_lines, v.portion_lines());
     constexpr std::uint64_t line = lengths * heap_view::words_a_line;

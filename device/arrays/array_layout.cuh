@@ -250,6 +250,9 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
     return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
 }
 
+/// The same as `get_memory`, not inlined: the caller would need four registers more.
+inline ORCHARD_NOINLINE failure_reason get_memory_of_lanes(lanes_request& r) { return get_memory(r); }
+
 /// Gets one chunk for the arrays of the group. Sets `r.block` to this lane's sub-array, or leaves it null and sets
 /// `r.why`. If there is no memory for the whole group, its halves try separately, as for blocks, and so on down to
 /// single lanes. All lanes of a converged group call it; after a split, each half goes on by itself.
@@ -258,7 +261,7 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
 /// of metadata by each lane.
 inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
-        r.why = place_lanes(r) ? get_memory(r) : failure_reason::too_large;
+        r.why = place_lanes(r) ? get_memory_of_lanes(r) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
             return describe(r, {r.rank, r.after, interleaved_flag});
         }
@@ -293,18 +296,16 @@ inline ORCHARD_NOINLINE void find_lane(block_search& s, std::uint32_t position) 
     }
 }
 
-/// Frees the array of the lane with number `position` in the sub-array that begins at the address. The last lane of a
-/// chunk puts its memory into the segment cache. Returns false if there is no such array in use. One lane calls it
-/// alone; it never waits for the host. Cost: up to fourteen loads, one atomic; for the last lane also the end of the
-/// chunk (`end_chunk`, `return_chunk`).
+/// Frees the array of the lane with number `position` in the sub-array that begins at the address. The lanes that call
+/// it together free together (`free_found`). Returns false if there is no such array in use. Any lanes call it, in any
+/// divergence; it never waits for the host. Cost: up to fourteen loads, and `free_found`.
 ///
 /// The order is that of a block's free (large/chunk_free.cuh): `live` is read before the rest of the record, because a
 /// record without live lanes may be in the process of being written for the next chunk.
 ORCHARD_INLINE bool free_lane(block_search& s, std::uint32_t position) {
-    if (!is_in_heap(s)) {
-        return false;
+    if (is_in_heap(s)) {
+        find_chunk(s);
     }
-    find_chunk(s);
     if (s.chunk != block_search::nothing) {
         look_at_live(s);
     }

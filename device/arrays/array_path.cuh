@@ -70,16 +70,14 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
 }
 
 /// Frees the array of the lane at `position` in a sub-array of `width` lanes that begins at `chunk`. If there is no
-/// such array, it records an invalid free and changes nothing. One lane calls it alone. Cost: `free_lane`.
+/// such array, it records an invalid free and changes nothing. Any lanes call it. Cost: `free_lane`.
 ///
 /// The record numbers lanes in their own order, while a `lane_array` knows the lane's position in the rows; `lane_at`
 /// turns one into the other (uvm/geometry/lane_order.hpp).
 inline ORCHARD_NOINLINE void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width,
                                                 std::uint32_t position) {
     block_search s(h, chunk);
-    if (free_lane(s, lane_at(h.order_of_lanes, width, position))) {
-        s.h.add(counter::frees, 1);
-    } else {
+    if (!free_lane(s, lane_at(h.order_of_lanes, width, position))) {
         record_invalid_free(s.h, s.address());
     }
 }

@@ -147,6 +147,7 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint32_t max_free;    ///< the greatest `free` of all shards
     mailbox::grant* result = nullptr;
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: none is needed
+    bool stored = false;        ///< the memory is a chunk of the chunk store
     bool noted = false;         ///< there was a note of exhaustion when the group began
     // The fields of a reclaim.
     std::uint64_t reclaims;  ///< the word `heap_state::reclaims` as the leader last saw it
@@ -174,10 +175,10 @@ struct segment_request : rpc_context_with<cache_completion> {
           first_shard{first_shard_of_warp(heap)} {}
 };
 
-/// Returns the number of segments and portions in the segment cache; a snapshot. One lane calls it alone. Cost: 32
-/// loads.
+/// Returns the number of segments and portions in the segment cache, and of leaves in the chunk store; a snapshot. One
+/// lane calls it alone. Cost: 33 loads.
 inline ORCHARD_NOINLINE std::uint32_t all_cached(const heap_view& h) {
-    std::uint32_t all = cache_level(h);
+    std::uint32_t all = cache_level(h) + not_negative(h.state->stored_leaves.word.load<order::relaxed>());
     ORCHARD_NO_UNROLL
     for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
         all += level_of(cached_portions(h, leaves));

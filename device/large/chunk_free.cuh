@@ -12,16 +12,17 @@
 ///         look_at_live          is any of its blocks in use?                     --> its record is complete
 ///         find_among            which block begins at the address                --> which bit of `live`
 ///       free_found
-///         clear_live            the bit; the last one ends the chunk
+///         find_peers            the lanes that have found blocks of the same chunk free together
+///         clear_live            their bits; the last ones end the chunk
 ///         end_chunk             descriptors of its segments
-///         return_chunk          segments and tail go into the segment cache
+///         return_chunk          the memory goes into the chunk store or the segment cache
 ///
 /// A double free ends at `look_at_live` (the chunk has ended) or at the block's own bit (it has not), unless the memory
 /// has another owner already. Of two frees of one block that race with each other, the atomic in `clear_live` lets one
 /// succeed, on the same condition.
 
 #include "device/large/chunk_path.cuh"
-#include "device/segment_cache/segment_cache.cuh"
+#include "device/segment_cache/chunk_store.cuh"
 
 namespace orchard::device {
 
@@ -41,10 +42,13 @@ struct block_search {
     std::uint32_t block = 0;   ///< number of the block in the chunk
     std::uint32_t units = 0;   ///< where it begins in the chunk, in units of 256 B
     std::uint32_t live = 0;    ///< lanes of the chunk that had not freed when the search began
-    segment_run run;           ///< segments of a chunk that has ended, to be put into the segment cache
+    lane_mask peers = 0;       ///< the lanes that free blocks of the same chunk together
+    bool right = false;        ///< this lane's block was in use, and is freed
+    bool last = false;         ///< no block of the chunk is in use any more, and `peers` own its memory
+    chunk_pieces memory;       ///< of a chunk that has ended
 
     ORCHARD_FN block_search(const heap_view& heap, const void* p)
-        : h{heap}, offset{static_cast<std::uint64_t>(static_cast<const char*>(p) - heap.base)} {}
+        : h{heap}, offset{static_cast<std::uint64_t>(static_cast<const char*>(p) - heap.base)}, memory{heap} {}
     /// Returns the address searched. It may lie outside the heap, where pointer arithmetic is undefined, hence
     /// integers.
     [[nodiscard]] ORCHARD_INLINE const void* address() const {
@@ -180,108 +184,123 @@ ORCHARD_INLINE std::uint64_t bytes_in_chunk(const heap_view& h, const void* p) {
     return s.chunk == block_search::nothing ? 0 : live_bytes(s);
 }
 
-/// The result of freeing a block.
-enum class freed_block : std::uint32_t {
-    wrong,  ///< it was not in use
-    right,
-    last,  ///< it was the last block of the chunk in use
-};
+/// Sets the lanes that free together, `s.peers`: those that come here at the same time and have found blocks of the
+/// same chunk. Returns whether this lane has found one. Any lanes call it, in any divergence.
+inline ORCHARD_NOINLINE bool find_peers(block_search& s) {
+    const lane_mask here = simt::converge();
+    const bool found = s.chunk != block_search::nothing;
+    s.peers = simt::match(here, found ? reinterpret_cast<std::uintptr_t>(&live_of(s)) : 0);
+    return found;
+}
 
-/// Clears the block's bit in `live`. Cost: one atomic, whose old value decides between lanes that free the same block,
-/// and names the one lane that ends the chunk.
-inline ORCHARD_NOINLINE freed_block clear_live(block_search& s) {
+/// Clears the bits of the blocks that the lanes `s.peers` have found, and counts them as freed: sets `s.right` and
+/// `s.last`. All of these lanes call it. Cost: one atomic, whose old value decides between groups that free the same
+/// block, and names the one group that ends the chunk; one more whose result is not used. Of several lanes of the group
+/// that free one block, the lowest is right.
+inline ORCHARD_NOINLINE void clear_live(block_search& s) {
     const std::uint32_t bit = 1u << s.block;
-    // Releases this lane's writes to the block; the last lane acquires those of all lanes.
-    simt::mutation::weaken_next(fault::live_order);
-    const std::uint32_t before = live_of(s).fetch_and<order::acq_rel>(~bit);
-    return (before & bit) == 0 && !simt::mutation::is(fault::racing_free) ? freed_block::wrong
-           : before == bit                                                ? freed_block::last
-                                                                          : freed_block::right;
+    const std::uint32_t bits = simt::reduce_or(s.peers, bit);
+    const bool first = is_leader(simt::match(s.peers, bit)) || simt::mutation::is(fault::racing_free);
+    // Orders the accesses of all these lanes to their blocks before the leader's release.
+    simt::sync(s.peers);
+    std::uint32_t before = 0;
+    if (is_leader(s.peers)) {
+        simt::mutation::weaken_next(fault::live_order);
+        before = live_of(s).fetch_and<order::acq_rel>(~bits);
+    }
+    before = from_leader(s.peers, before);
+    s.right = first && ((before & bit) != 0 || simt::mutation::is(fault::racing_free));
+    s.last = (before & bits) != 0 && (before & ~bits) == 0;
+    const auto freed = static_cast<std::uint64_t>(simt::popcount(simt::ballot(s.peers, s.right)));
+    if (is_leader(s.peers)) {
+        s.h.add(counter::frees, freed);
+    }
 }
 
-/// Clears the descriptor of segment `first + i` of a chunk that has ended. No read-modify-write is needed, since this
-/// lane is the segment's only owner.
-inline ORCHARD_NOINLINE void clear_descriptor(const block_search& s, std::uint32_t i) {
+/// Clears the descriptor of segment `first + i` of a chunk that has ended. No read-modify-write is needed, since these
+/// lanes are the segment's only owners. Relaxed: the barrier in `end_chunk` orders it before the release by which the
+/// leader hands the segment on.
+ORCHARD_INLINE void clear_descriptor(const block_search& s, std::uint32_t i) {
     auto& d = s.h.descriptors[first_segment(s.chunk) + i];
-    d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
+    d.store<order::relaxed>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
 }
+
 /// Returns the number of the chunk's segment in which block `i` begins, from 0.
-inline ORCHARD_NOINLINE std::uint32_t segment_of_block(const block_search& s, std::uint32_t i) {
+ORCHARD_INLINE std::uint32_t segment_of_block(const block_search& s, std::uint32_t i) {
     return s.h.records[first_segment(s.chunk)].offset[i].get() >> (segment_shift - chunk_unit_shift);
 }
-inline ORCHARD_NOINLINE void count_ended(const block_search& s) { s.h.add(counter::live_chunks, ~std::uint64_t{0}); }
 
-/// Ends a chunk whose last block was freed: clears the descriptors of its segments. One lane calls it alone. Only
-/// segments in which a block begins have a descriptor (`write_owners`). A segment of portions keeps its kind, since
-/// other portions of it may be in use.
-ORCHARD_INLINE void end_chunk(block_search& s) {
+/// Ends a chunk: clears the descriptors of its segments. All lanes of `s.peers` call it, and share the work. Only
+/// segments in which a block begins have a descriptor (`write_owners`); the first block that begins in a segment stands
+/// for it. The tail lies beyond the chunk's segments: a segment of portions keeps its kind, since other portions of it
+/// may be in use. Cost: for each block of a lane two loads of the record, a load and a store.
+inline ORCHARD_NOINLINE void end_chunk(const block_search& s) {
     if (!is_portion(s.chunk)) {
-        // The tail lies beyond the chunk's segments, and its blocks are skipped. Offsets are read from the last block
-        // down, so that blocks of one segment come one after the other, and each segment is cleared once.
-        std::uint32_t last = s.h.records[first_segment(s.chunk)].segments.get();
+        const chunk_record& r = s.h.records[first_segment(s.chunk)];
+        const std::uint32_t blocks = r.lanes.get() & ~interleaved_flag;
+        const std::uint32_t segments = r.segments.get();
         ORCHARD_NO_UNROLL
-        for (std::uint32_t left = s.h.records[first_segment(s.chunk)].lanes.get() & ~interleaved_flag; left != 0;
-             --left) {
-            if (const std::uint32_t segment = segment_of_block(s, left - 1); segment < last) {
+        for (auto i = static_cast<std::uint32_t>(simt::rank_in(s.peers)); i < blocks;
+             i += static_cast<std::uint32_t>(simt::popcount(s.peers))) {
+            const std::uint32_t segment = segment_of_block(s, i);
+            if (segment < segments && (i == 0 || segment_of_block(s, i - 1) != segment)) {
                 clear_descriptor(s, segment);
-                last = segment;
             }
         }
     }
-    count_ended(s);
+    simt::sync(s.peers);  // the leader's put releases the stores of all lanes
+    if (is_leader(s.peers)) {
+        s.h.add(counter::live_chunks, ~std::uint64_t{0});
+    }
 }
 
-/// Finds the tail of a chunk that has ended: its first leaf, counted from the heap's first (`s.units`), and its number
-/// of leaves (`s.block`; 0: there is none). These fields no longer describe the block.
-inline ORCHARD_NOINLINE void find_tail(block_search& s) {
-    s.units = first_leaf(s.chunk);
+/// Finds the memory of a chunk that has ended: sets `s.memory`.
+inline ORCHARD_NOINLINE void find_memory(block_search& s) {
+    s.memory.first = first_leaf(s.chunk);
     if (is_portion(s.chunk)) {
-        s.block = portion_record::leaves_of(s.h.portion_records[s.units].shape.get());
+        s.memory.leaves = portion_record::leaves_of(s.h.portion_records[s.memory.first].shape.get());
     } else {
         const chunk_record& r = s.h.records[first_segment(s.chunk)];
-        s.units += r.segments.get() * leaves_per_segment;
-        s.block = r.leaves.get();
+        s.memory.leaves = r.segments.get() * leaves_per_segment + r.leaves.get();
     }
 }
-inline ORCHARD_NOINLINE void clear_line_of(const block_search& s) { clear_line_of(s.h, s.units); }
 
-/// Puts the memory of an ended chunk into the segment cache. One lane calls it alone. `clear_live` acquired the writes
-/// of all lanes, and the puts release them to the next owner.
+/// Puts the memory of an ended chunk into the chunk store or, if that has no place for it, into the segment cache. One
+/// lane calls it alone. `clear_live` acquired the writes of all lanes, and the put releases them to the next owner.
+/// From the put on, a group that takes the memory owns the record, and may write it.
 ORCHARD_INLINE void return_chunk(block_search& s) {
-    // All fields of the record are read before the first put: a group that takes the segments owns the record, and may
-    // write it. The tail comes after the segments, because a search for segments with a tail starts from tails
-    // (`look_before_tail`): a group that sees this tail usually sees the segments before it, too.
-    find_tail(s);
-    if (!is_portion(s.chunk)) {
-        s.run = {segment_index{first_segment(s.chunk)}, s.h.records[first_segment(s.chunk)].segments.get()};
-        cache_put_all(s.h, s.run);
-    }
-    if (s.block != 0) {
-        clear_line_of(s);
-        portion_put(s.h, s.units, s.block);
+    find_memory(s);
+    if (!store_chunk(s.memory)) {
+        put_pieces(s.memory);
     }
 }
 
-/// Ends the search: frees the block found. The lane that frees the last block puts the chunk's memory into the segment
-/// cache. Returns false if no block was freed.
+/// Ends the search: frees the block found, together with the lanes that come here at the same time and have found
+/// blocks of the same chunk. The leader of the group that frees the last block puts the chunk's memory into the chunk
+/// store. Returns false if no block of this lane was freed. Any lanes call it, in any divergence. Cost: eight
+/// collectives, two atomics for each chunk; for the last block of a chunk also `end_chunk` and `return_chunk`.
 ORCHARD_INLINE bool free_found(block_search& s) {
-    const freed_block freed = s.chunk == block_search::nothing ? freed_block::wrong : clear_live(s);
-    if (freed == freed_block::last) {
-        end_chunk(s);
-        return_chunk(s);
-    }
-    return freed != freed_block::wrong;
-}
-
-/// Frees one lane's block of a chunk. The lane that frees the last block puts the chunk's memory into the segment
-/// cache. Returns false if no block in use begins at the address. One lane calls it alone. It sends no request. It
-/// waits at most for another lane that is clearing the same line of portion bitmaps (`clear_line_of`). Cost: five to
-/// eleven loads and one atomic; for the last block of a chunk also `end_chunk` and `return_chunk`.
-ORCHARD_INLINE bool free_from_chunk(block_search& s) {
-    if (!is_in_heap(s)) {
+    if (!find_peers(s)) {
         return false;
     }
-    find_block(s);
+    clear_live(s);
+    if (s.last) {
+        end_chunk(s);
+        if (is_leader(s.peers)) {
+            return_chunk(s);
+        }
+    }
+    return s.right;
+}
+
+/// Frees one lane's block of a chunk. The lanes that call it together free together (`free_found`). Returns false if no
+/// block in use begins at the address. Any lanes call it, in any divergence. It sends no request. It waits at most for
+/// another lane that is clearing the same line of portion bitmaps (`clear_line_of`). Cost: five to eleven loads, and
+/// `free_found`.
+ORCHARD_INLINE bool free_from_chunk(block_search& s) {
+    if (is_in_heap(s)) {
+        find_block(s);
+    }
     return free_found(s);
 }
 

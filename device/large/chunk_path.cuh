@@ -7,7 +7,7 @@
 ///
 ///     allocate_chunk                    for the group; after a failure for each half, down to single lanes
 ///       place_blocks                    where each block lies, and how many segments and leaves that takes
-///         lay_side_by_side, choose_shape
+///         lay_by_sums or lay_aligned, choose_shape
 ///       get_memory                      `acquire` (device/reclaim/acquire.cuh); a second time after a reclaim
 ///       describe_chunk                  the record, the owners of leaves or segments, `live`, each lane's address
 ///         write_record or write_portion_record, write_owners, publish_live
@@ -39,12 +39,45 @@ struct chunk_request {
 /// The most bytes of one chunk that a record can describe: offsets of 32 bits in units of 256 B, just under 1 TiB.
 inline constexpr std::uint64_t max_chunk_bytes = ((std::uint64_t{1} << 32) - 1) << chunk_unit_shift;
 
-/// Places the lanes' blocks one after the other, in the order of lanes, each at a multiple of its alignment: sets
-/// `r.offset` and `r.total`. All lanes of the group call it. Cost: two shuffles for each lane.
+/// Returns the bytes of this lane's block in units of 256 B, rounded up.
+ORCHARD_INLINE std::uint64_t units_of(const chunk_request& r) {
+    return (r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift;
+}
+
+/// Places the lanes' blocks one after the other, in the order of lanes: sets `r.offset` and `r.total`. All lanes of the
+/// group call it. Cost: up to five times three shuffles, and two.
+///
+/// A prefix sum by doubling, for any mask: `sum` is the sum of this lane and of those below it down to, and without,
+/// the lane `from`. Each step adds that lane's sum, and so twice as many lanes. Lanes 2, 5, 7 and 8 with sizes 1, 2, 3
+/// and 4:
+///
+///     lane      2    5       7          8
+///     step 0    1    2 (2)   3 (5)      4 (7)       sum (from)
+///     step 1    1    3       5 (2)      7 (5)
+///     step 2    1    3       6         10
+inline ORCHARD_NOINLINE void lay_by_sums(chunk_request& r) {
+    const int own = simt::lane_id();
+    const int count = simt::popcount(r.mask);
+    const lane_mask below = simt::lanes_below(r.mask);
+    int from = below != 0 ? simt::highest_bit(below) : own;  // own: no lane is left below
+    std::uint64_t sum = units_of(r);
+    ORCHARD_NO_UNROLL
+    for (int lanes = 1; lanes < count; lanes *= 2) {
+        const std::uint64_t more = simt::shuffle(r.mask, sum, from);
+        const int next = simt::shuffle(r.mask, from, from);
+        sum += from != own ? more : 0;
+        from = next != from ? next : own;
+    }
+    r.offset = sum - units_of(r);
+    r.total = simt::shuffle(r.mask, sum, simt::highest_bit(r.mask));
+}
+
+/// The same if a block needs a greater alignment than 256 B: each begins at a multiple of its own. Cost: two shuffles
+/// for each lane, as the gap before a block depends on the end of the one before.
 ///
 /// Blocks of 1 MiB, 100 B and 300 KiB are 4,096, 1 and 1,200 units: the offsets are 0, 4,096 and 4,097, the total 5,297
 /// units. If the last block is to be aligned to 64 KiB (256 units), it begins at 4,352.
-inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
+inline ORCHARD_NOINLINE void lay_aligned(chunk_request& r) {
     r.total = 0;
     ORCHARD_NO_UNROLL
     for (lane_mask left = r.mask; left != 0; left &= left - 1) {
@@ -53,7 +86,7 @@ inline ORCHARD_NOINLINE void lay_side_by_side(chunk_request& r) {
         const std::uint64_t align = asked > 1 && !simt::mutation::is(fault::block_alignment) ? asked : 1;
         r.total = (r.total + align - 1) & ~(align - 1);
         r.offset = simt::lane_id() == lane ? r.total : r.offset;
-        r.total += simt::shuffle(r.mask, (r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift, lane);
+        r.total += simt::shuffle(r.mask, units_of(r), lane);
     }
 }
 
@@ -81,7 +114,11 @@ inline ORCHARD_NOINLINE bool place_blocks(chunk_request& r) {
         return false;
     }
     const lane_mask beyond = simt::ballot(r.mask, r.alignment > big_page_bytes);
-    lay_side_by_side(r);
+    if (simt::ballot(r.mask, r.alignment > chunk_block_alignment) == 0) {
+        lay_by_sums(r);
+    } else {
+        lay_aligned(r);
+    }
     choose_shape(r, beyond != 0 && !simt::mutation::is(fault::leaf_alignment));
     return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
 }
@@ -206,11 +243,19 @@ inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
     return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim}, &r.got);
 }
 
+/// Takes over the length of the memory, which may be greater than what was asked for (segment_cache/chunk_store.cuh).
+/// Each lane calls it for itself.
+inline ORCHARD_NOINLINE void set_length(chunk_request& r) {
+    r.k = r.got.count;
+    r.leaves = to_underlying(r.got.leaves);
+}
+
 /// Writes all metadata of the chunk `r.got`, and computes the address of this lane's block. All lanes of a converged
 /// group call it. The second barrier lets the releases of the descriptors and of `live` cover the whole record. After
 /// the third, each lane may pass its block on: a free by any thread finds the owner that another lane of the group
 /// wrote.
 inline ORCHARD_NOINLINE void describe(chunk_request& r, const record_part& part) {
+    set_length(r);
     // One lane acquired the memory, and all lanes write the metadata: the barrier orders these writes after the
     // memory's last use.
     if (!simt::mutation::is(fault::record_sync)) {

@@ -2,15 +2,18 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// How device code gets segments and frees them. A group takes segments from the segment cache, else gets them from the
-/// host through the mailbox. Freed memory always goes into the segment cache, which costs two atomics and no round
-/// trip. Groups that ask for segments return the surplus to the host.
+/// How device code gets segments and frees them. A group takes a chunk from the chunk store or segments from the
+/// segment cache, else gets them from the host through the mailbox. Freed memory stays on the device, which costs a few
+/// atomics and no round trip. Groups that ask for segments return the surplus to the host.
 
 #include "device/reclaim/reclaim.cuh"
+#include "device/segment_cache/chunk_store.cuh"
 #include "device/segment_cache/level.cuh"
 
 /// The calls of `acquire`, in order:
 ///
+///     take_stored                  this file                       for a chunk: one that was freed in one piece
+///       take_from_store            segment_cache/chunk_store.cuh
 ///     take_cached                  host_rpc/segment_request.cuh    from the segment cache, if it has a fitting piece
 ///     check_exhaustion             this file                       fails if the host is known to have no memory
 ///     ask_host                     this file
@@ -33,7 +36,7 @@ namespace orchard::device {
 /// Stores the segments got as the result, and clears the note of exhaustion if there was one. All lanes of the group
 /// call it.
 inline ORCHARD_NOINLINE void set_result(segment_request& d) {
-    *d.result = {d.run, d.leaf, leaf_count{d.leaves}};
+    *d.result = {{d.run.first, d.k}, d.leaf, leaf_count{d.leaves}};
     if (is_leader(d.mask)) {
         note_grant(d.h, *d.result);
         if (d.noted) {
@@ -61,6 +64,24 @@ inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     }
     const failure_reason why = known_exhaustion(d.h, d.reclaim, leaves_wanted(d));
     d.why = static_cast<failure_reason>(from_leader(d.mask, static_cast<std::uint32_t>(why)));
+}
+
+/// Takes a chunk out of the chunk store, and returns whether there was one: sets `d.run`, `d.leaf`, and `d.k` and
+/// `d.leaves` to its length, which may be greater than what was asked for. All lanes of the group call it. Cost: as
+/// `take_from_store`.
+inline ORCHARD_NOINLINE bool take_stored(segment_request& d) {
+    stored_chunk c{};
+    const std::uint64_t wanted = leaves_wanted(d);
+    if (d.bytes == 0 || wanted > stored_chunk::max_leaves ||
+        !take_from_store(d.h, d.mask, static_cast<std::uint32_t>(wanted), &c)) {
+        return false;
+    }
+    d.stored = true;
+    d.k = c.leaves / leaves_per_segment;
+    d.leaves = c.leaves % leaves_per_segment;
+    d.run = {segment_index{c.first / leaves_per_segment}, d.k};
+    d.leaf = leaf_index{d.k == 0 ? c.first % leaves_per_segment : 0};
+    return true;
 }
 
 /// Restores the segment cache's levels after a request succeeded. All lanes of the group call it. It never waits for a
@@ -115,13 +136,14 @@ inline ORCHARD_FN bool take_refill(segment_request& d) {
     return false;
 }
 
-/// Gets segments with a tail, from the segment cache or else from the host. Returns none, or the reason for the
-/// failure. If `what` names a reclaim, that reclaim must be over. All lanes of a converged group call it; the result is
-/// the same in all. Cost: two atomics if the segment cache has the segments, two more for a tail; otherwise a round
-/// trip to the host.
+/// Gets segments with a tail: from the chunk store (only for a chunk), the segment cache, or else the host. Returns
+/// none, or the reason for the failure. If `what` names a reclaim, that reclaim must be over. All lanes of a converged
+/// group call it; the result is the same in all. Cost: two dependent loads and an atomic if the chunk store has the
+/// chunk; two atomics if the segment cache has the segments, two more for a tail; otherwise a round trip to the host.
 ///
 /// The leader acquires the memory: from the segment cache by `take_bits`, from the host by `mailbox_client::wait`. The
-/// caller needs a `simt::sync` of the mask before other lanes write to the memory or to its metadata.
+/// caller needs a `simt::sync` of the mask before other lanes write to the memory or to its metadata. A chunk may be
+/// longer than it was asked for; `*got` says how long.
 ///
 /// Errors: closing; too_large (no shard owns so many segments); a shortage (`is_shortage`), which is final only if
 /// `what` names a reclaim; service_not_responding or commit_blocked at the deadline, or at once if known.
@@ -147,7 +169,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     if (is_leader(d.mask)) {
         put_late_tails(d.h);
     }
-    if (d.h.cache_target != 0 && take_cached(d)) {
+    if (take_stored(d) || (d.h.cache_target != 0 && take_cached(d))) {
         count_chunk(d, 1);
     } else {
         check_exhaustion(d);
@@ -161,7 +183,9 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     }
     if (d.why == failure_reason::none) {
         set_result(d);
-        level_after(d);
+        if (!d.stored) {
+            level_after(d);
+        }
     }
     return d.why;
 }

@@ -2,9 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Returns the whole segment cache to the host: first the segments, then the portions of each length, word by word.
+/// Returns the chunk store and the whole segment cache to the host: first the segments, then the portions of each
+/// length, word by word.
 ///
 ///     drain
+///       spill                     chunk_store.cuh: the chunks go into the segment cache
 ///       find_bitmaps              of the 32: segments, portions of 1 to 31 leaves
 ///       begin_drain               for each of these
 ///         next_drained            the next run of segments, or the next portion
@@ -17,6 +19,7 @@
 /// again.
 
 #include "device/host_rpc/segment_request.cuh"
+#include "device/segment_cache/chunk_store.cuh"
 
 namespace orchard::device {
 
@@ -114,8 +117,9 @@ inline ORCHARD_FN void begin_drain(segment_request& d) {
 /// meanwhile stay. Cost: reads the summaries; an atomic for each nonempty word; a request for each run and each
 /// portion.
 inline ORCHARD_FN void drain(segment_request& d) {
-    // Each lane looks at a level, which the leader may have raised just before (`put_late_tails`).
-    simt::sync(d.mask);
+    // Ends with a barrier: each lane looks at a level, which another lane may have raised just before (`spill`,
+    // `put_late_tails`).
+    spill(d.h, d.mask);
     find_bitmaps(d);
     ORCHARD_NO_UNROLL
     while (d.pending != 0) {

@@ -57,6 +57,9 @@ namespace orchard::simt::mutation {
     X(maker_pages, "a group publishes a slab before it has claimed pages of it")                                       \
     X(note_age, "a note of a rejection counts as compared before it was compared")                                     \
     X(racing_free, "the second of two racing frees of a chunk's block succeeds")                                       \
+    X(store_order, "a chunk is stored without releasing what its last owners wrote")                                   \
+    X(store_tidy, "a row of the chunk store is taken for empty without a second look")                                 \
+    X(store_spill, "a reclaim leaves the chunks of the chunk store there")                                             \
     X(run_across, "the segments of a run beyond its first word are not put back")                                      \
     X(reserved_index, "an index stays reserved if there is no segment for a slab ahead of need")                       \
     X(late_tail, "the record of a tail that came too late keeps what it held")                                         \

@@ -76,8 +76,9 @@ private:
     }
 
     /// Checks the record of a chunk: 1 to 32 lanes; at least one live bit, and none beyond the lanes; blocks in
-    /// ascending order, none of them empty; and an end inside the chunk, whose rest is less than a segment, as no
-    /// request is rounded up by more.
+    /// ascending order, none of them empty; and an end inside the chunk. The rest is less than a segment, by which a
+    /// request is rounded up at most, and a ninth of the chunk, since a request may take a chunk that is longer by an
+    /// eighth (`stored_chunk::fits`).
     absl::Status check_blocks(chunk_id c, const chunk_blocks& blocks) {
         constexpr int shift = segment_shift - device::chunk_unit_shift;
         const std::uint32_t lanes = blocks.lanes();
@@ -85,7 +86,7 @@ private:
         const std::uint64_t room = (std::uint64_t{blocks.segments()} << shift) +
                                    blocks.leaves() * (big_page_bytes >> device::chunk_unit_shift);
         if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
-            blocks.offset(lanes) > room || room - blocks.offset(lanes) >= std::uint64_t{1} << shift) {
+            blocks.offset(lanes) > room || room - blocks.offset(lanes) >= (std::uint64_t{1} << shift) + room / 9) {
             return absl::InternalError(absl::StrFormat("%s: %d lanes, live mask %#x, %d segments and %d leaves",
                                                        name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
         }

@@ -21,6 +21,7 @@
 #include "runtime/heap/heap_impl.hpp"
 #include "runtime/heap/heap_validator.hpp"
 #include "runtime/heap/held_validator.hpp"
+#include "runtime/heap/metadata_copy.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/statistics/class_usage.hpp"
 
@@ -254,6 +255,8 @@ absl::Status heap::impl::lay_out_metadata() {
     // the driver would move the contents of cached memory.
     const std::uint32_t max_cached = memory_->decommits_at_once() ? 0 : view.max_slabs / 2;
     view.cache_max = view.cache_target == 0 ? 0 : std::max(2 * view.cache_target, max_cached);
+    view.stored_rows =
+        view.cache_target == 0 || memory_->decommits_at_once() ? 0 : device::chunk_store::rows_for(view.max_slabs);
     // A refill that exceeds the target would occupy segments which the segment cache then returns unused.
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.cache_target, 1u));
     // Blocks of a published algorithm are not guarded.
@@ -482,6 +485,14 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.segments_in_cache = (*state)->cache_level.word.load<simt::order::relaxed>();
     for (const device::padded_atomic& level : (*state)->portion_level) {
         s.portions_in_cache += level.word.load<simt::order::relaxed>();
+    }
+    const absl::Status stored = for_each_stored(view, *memory_, [&](auto, auto, device::stored_chunk c) {
+        s.segments_in_cache += c.leaves / leaves_per_segment;
+        s.portions_in_cache += c.leaves % leaves_per_segment != 0 ? 1 : 0;
+        return absl::OkStatus();
+    });
+    if (!stored.ok()) {
+        return stored;
     }
     for (const shard& one : shards_) {
         const service_counters& c = one.service->counters();

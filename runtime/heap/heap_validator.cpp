@@ -34,6 +34,7 @@ using word32 = simt::device_word<std::uint32_t>;
 ///     check_chunks      chunks (chunk_validator.hpp)                                   enters segments and portions
 ///     check_cache       the segment cache: segments                                    enters segments
 ///     check_portions    the segment cache: portions of each length                     enters portions
+///     check_stored      the chunk store                                                enters segments and portions
 ///     check_bitmaps     bits that stand for no page are 0
 ///     check_slots       no request is under way
 class checker {
@@ -46,8 +47,9 @@ public:
             return descriptors.status();
         }
         descriptors_ = *std::move(descriptors);
-        for (auto step : {&checker::check_tables, &checker::check_chunks, &checker::check_cache,
-                          &checker::check_portions, &checker::check_bitmaps, &checker::check_slots}) {
+        for (auto step :
+             {&checker::check_tables, &checker::check_chunks, &checker::check_cache, &checker::check_portions,
+              &checker::check_stored, &checker::check_bitmaps, &checker::check_slots}) {
             if (absl::Status s = (this->*step)(); !s.ok()) {
                 return s;
             }
@@ -132,6 +134,48 @@ private:
             if (!s.ok()) {
                 return s;
             }
+        }
+        return absl::OkStatus();
+    }
+
+    /// Each chunk in the store must be in the class of its length, in a row that the summary names. The level is the
+    /// sum of the lengths.
+    absl::Status check_stored() {
+        auto state = copy_of(memory_, view_.state, 1);
+        if (!state.ok()) {
+            return state.status();
+        }
+        std::uint64_t total = 0;
+        absl::Status status =
+            for_each_stored(view_, memory_, [&](std::uint32_t of_class, std::uint32_t row, device::stored_chunk c) {
+                const std::uint64_t rows = (*state)[0].stored_summary[of_class].word.load<order::relaxed>();
+                if (c.leaves == 0 || device::stored_chunk::class_of(c.leaves) != of_class || (rows >> row & 1) == 0) {
+                    return absl::InternalError(absl::StrFormat(
+                        "the chunk store has %d leaves from leaf %d on in class %d, row %d, which the summary %#x "
+                        "does not name",
+                        c.leaves, c.first, of_class, row, rows));
+                }
+                total += c.leaves;
+                return take_stored(c);
+            });
+        const std::uint64_t says = (*state)[0].stored_leaves.word.load<order::relaxed>();
+        if (status.ok() && says != total) {
+            status = absl::InternalError(absl::StrFormat("the chunk store holds %d leaves and says %d", total, says));
+        }
+        return status;
+    }
+    /// Enters the memory of a chunk in the store.
+    absl::Status take_stored(device::stored_chunk c) {
+        const std::uint32_t first = c.first / leaves_per_segment;
+        const std::uint32_t segments = c.leaves / leaves_per_segment;
+        for (std::uint32_t i = 0; i < segments; ++i) {
+            if (absl::Status s = owners_.take(first + i, "chunk in the chunk store"); !s.ok()) {
+                return s;
+            }
+        }
+        if (c.leaves % leaves_per_segment != 0) {
+            owners_.take_portion(c.first + segments * leaves_per_segment, c.leaves % leaves_per_segment,
+                                 "in the chunk store a portion");
         }
         return absl::OkStatus();
     }

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "device/heap_state.cuh"
+#include "device/segment_cache/chunk_store.cuh"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard {
@@ -40,6 +40,33 @@ inline absl::StatusOr<std::vector<std::uint64_t>> copy_of_descriptors(const devi
         result.push_back(word.load<simt::order::relaxed>());
     }
     return result;
+}
+
+/// Calls `visit(of_class, row, chunk)` for each chunk in the chunk store, until a call returns an error.
+inline absl::Status for_each_stored(
+    const device::heap_view& view, backing& memory,
+    const std::function<absl::Status(std::uint32_t, std::uint32_t, device::stored_chunk)>& visit) {
+    using device::chunk_store;
+    if (view.stored_rows == 0) {
+        return absl::OkStatus();
+    }
+    const std::uint32_t in_class = view.stored_rows * chunk_store::slots_in_row;
+    const auto slots = copy_of(memory, view.stored, std::uint64_t{chunk_store::classes} * in_class);
+    if (!slots.ok()) {
+        return slots.status();
+    }
+    for (std::uint32_t i = 0; i < slots->size(); ++i) {
+        const std::uint64_t word = (*slots)[i].load<simt::order::relaxed>();
+        if (word == 0) {
+            continue;
+        }
+        absl::Status s =
+            visit(i / in_class, i % in_class / chunk_store::slots_in_row, device::stored_chunk::unpack(word));
+        if (!s.ok()) {
+            return s;
+        }
+    }
+    return absl::OkStatus();
 }
 
 /// Calls `visit(segment, words)` with the first `wanted(segment)` words of each bitmap, in the order of segments, until

@@ -39,6 +39,7 @@ std::size_t metadata_bytes(const heap_setup& u) {
     device::heap_view v;
     v.segments = u.segments;
     v.max_slabs = u.segments;
+    v.stored_rows = u.stored_rows;
     device::for_each_array(
         v, [&](auto*& array, std::uint64_t count, std::uint64_t) { bytes += count * sizeof(*array) + 128; });
     return bytes;
@@ -54,6 +55,7 @@ device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
     v.cache_target = u.cache_target;
     v.cache_max = 2 * u.cache_target;
     v.refill_batch = u.refill_batch;
+    v.stored_rows = u.cache_target != 0 ? u.stored_rows : 0;
     v.reclaim_patience_ns = u.reclaim_patience_ns;
     v.portions_by = u.portions_by;
     device::for_each_array(v, [&](auto*& array, std::uint64_t count, std::uint64_t) {

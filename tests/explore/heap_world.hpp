@@ -90,6 +90,7 @@ struct heap_setup {
     std::uint32_t ahead = 1;         ///< segments kept committed and free
     mailbox::shape shape{64, 8, 1};  ///< enough for all groups; other scenarios test few slots or tags
     std::uint32_t cache_target = 4;
+    std::uint32_t stored_rows = 1;  ///< of the chunk store, which a heap has if its segment cache has a target
     portion_policy portions_by = portion_policy::packed;
     std::uint32_t refill_batch = 2;
     std::uint64_t timeout_ns = 100'000'000;  ///< beyond what delays add up to

@@ -154,7 +154,7 @@ TEST_P(heap_validate, a_chunk_record_that_makes_no_sense) {
     EXPECT_THAT(finding(becomes(&record.live, 4)), HasSubstr(expected));
     EXPECT_THAT(finding(becomes(&record.lanes, 0)), HasSubstr(expected));
     EXPECT_THAT(finding(becomes(&record.lanes, 33)), HasSubstr(expected));
-    EXPECT_THAT(finding(becomes(&record.segments, 4)), HasSubstr(expected));
+    EXPECT_THAT(finding(becomes(&record.segments, 5)), HasSubstr(expected));
     EXPECT_THAT(finding(becomes(&record.offset[1], 0)), HasSubstr(expected));
     EXPECT_THAT(finding(becomes(&record.offset[1], segments(2))), HasSubstr(expected));
 }

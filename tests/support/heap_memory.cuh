@@ -16,8 +16,10 @@ namespace orchard::rig {
 
 class heap_memory {
 public:
-    explicit heap_memory(std::uint32_t segments) {
+    /// @param stored_rows  of the chunk store; 0: none
+    explicit heap_memory(std::uint32_t segments, std::uint32_t stored_rows = 0) {
         view.segments = segments;
+        view.stored_rows = stored_rows;
         view.max_slabs = segments;
         view.segments_per_shard = segments;
         device::for_each_array(view, [this](auto*& array, std::uint64_t count, std::uint64_t) {

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The chunk store: the memory of chunks that were freed, kept in one piece for the next chunk of about the same
+/// length.
+///
+/// In the segment cache, the segments of a chunk and its tail are separate. A search must put them together again, and
+/// a request that takes only the segments leaves a tail that fits no other chunk. A program that frees its blocks
+/// usually asks for blocks of the same sizes again, and finds them here by three dependent accesses.
+///
+///     class of the length     summary       rows of 32 slots
+///     12 to 13 leaves         0...0101      row 0: | 4096 x 12 | 0 | ...      a slot: 0, or first leaf and length
+///     14 to 15 leaves         0...0000      row 1: | 0 | 0 | ...
+///     16 to 19 leaves         0...0010      row 2: | 0 | 512 x 13 | ...
+///     ...
+///
+/// There are four classes for each doubling of the length, and a summary with one bit for each row. The atomic on the
+/// slot orders the memory's uses:
+///
+///     put      level += leaves    0 -> chunk in a slot (release)    OR into the summary (release)
+///     take     chunk -> 0 (acquire)    level -= leaves
+///     tidy     AND on the summary (acquire)    loads of the row, and OR into the summary again if a slot is not 0
+///
+/// The rules for levels and summary bits are those of the segment cache (segment_cache.cuh), and hold for the same
+/// reasons. A request takes a chunk of up to an eighth more than it needs; the chunk keeps its length when it is freed
+/// again. The store holds at most a quarter of the memory that the heap may commit. What does not fit, and everything
+/// before a reclaim, `trim` and `validate`, goes to the segment cache (`spill`).
+
+#include "device/group/leader.cuh"
+#include "device/segment_cache/segment_cache.cuh"
+
+namespace orchard::device {
+
+/// A chunk in the store. It has a tail alone if it is shorter than a segment; otherwise it begins with a segment.
+struct stored_chunk {
+    std::uint32_t first;   ///< its first leaf, counted from the heap's
+    std::uint32_t leaves;  ///< its length, 1 to `max_leaves`
+
+    static constexpr std::uint32_t max_leaves = (1u << chunk_store::log_max_leaves) - 1;
+
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t pack() const { return std::uint64_t{leaves} << 32 | first; }
+    static ORCHARD_INLINE stored_chunk unpack(std::uint64_t word) {
+        return {static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
+    }
+    /// Returns whether the chunk can serve a request for `wanted` leaves: the same kind, and not too long.
+    [[nodiscard]] ORCHARD_INLINE bool fits(std::uint32_t wanted) const {
+        return leaves >= wanted && leaves * 8 <= wanted * 9 &&
+               (leaves < leaves_per_segment) == (wanted < leaves_per_segment);
+    }
+    /// Returns the class of a length: the exponent of its highest bit, and the two bits below that one. 13 is 1101 in
+    /// binary: class 3 * 4 + 2.
+    static ORCHARD_INLINE std::uint32_t class_of(std::uint32_t leaves) {
+        const auto exponent = static_cast<std::uint32_t>(simt::highest_bit(leaves));
+        return exponent * 4 + (leaves * 4 >> exponent & 3);
+    }
+};
+
+/// Returns the first slot of a row.
+ORCHARD_INLINE device_word<std::uint64_t>* stored_row(const heap_view& h, std::uint32_t of_class, std::uint32_t row) {
+    return h.stored + (std::uint64_t{of_class} * h.stored_rows + row) * chunk_store::slots_in_row;
+}
+
+/// The memory of a chunk on its way into the segment cache, in phases that need few registers each
+/// (host_rpc/client.cuh says why). One lane calls each phase alone.
+struct chunk_pieces {
+    const heap_view& h;
+    std::uint32_t first = 0;   ///< the first leaf of the chunk; after `split`, of its tail
+    std::uint32_t leaves = 0;  ///< length of the chunk; after `split`, of its tail
+    segment_run run{};         ///< its segments, after `split`
+    std::uint32_t random = 0;  ///< `store_chunk`: chooses the slot
+    std::uint32_t attempts = 0;
+};
+
+/// Separates the segments from the tail.
+inline ORCHARD_NOINLINE void split(chunk_pieces& c) {
+    c.run = {segment_index{c.first / leaves_per_segment}, c.leaves / leaves_per_segment};
+    c.first += c.run.count * leaves_per_segment;
+    c.leaves %= leaves_per_segment;
+}
+inline ORCHARD_NOINLINE void clear_line_of(const chunk_pieces& c) { clear_line_of(c.h, c.first); }
+
+/// Puts a chunk into the segment cache: its segments, then its tail. It releases the caller's writes to the memory. It
+/// may wait for a lane that clears the same line (`clear_line_of`). The tail comes last, because a search for segments
+/// with a tail starts from tails (`look_before_tail`): a group that sees this tail usually sees the segments before it,
+/// too.
+ORCHARD_INLINE void put_pieces(chunk_pieces& c) {
+    split(c);
+    if (c.run.count != 0) {
+        cache_put_all(c.h, c.run);
+    }
+    if (c.leaves != 0) {
+        clear_line_of(c);
+        portion_put(c.h, c.first, c.leaves);
+    }
+}
+
+/// Returns whether the store may take the chunk, and counts it if so. Cost: a load and an atomic whose result is not
+/// used.
+inline ORCHARD_NOINLINE bool reserve_room(chunk_pieces& c) {
+    const std::uint64_t most = std::uint64_t{c.h.max_slabs} * leaves_per_segment / chunk_store::share;
+    auto& level = c.h.state->stored_leaves.word;
+    if (c.h.stored_rows == 0 || c.leaves > stored_chunk::max_leaves ||
+        not_negative(level.load<order::relaxed>()) + std::uint64_t{c.leaves} > most) {
+        return false;
+    }
+    level.fetch_add<order::relaxed>(c.leaves);
+    c.random = mix(c.first ^ simt::noise() << 8);
+    return true;
+}
+
+/// Returns whether the chunk is in a slot now; tries one at random. Cost: an atomic.
+inline ORCHARD_NOINLINE bool fill_slot(chunk_pieces& c) {
+    c.random = mix(c.random + golden_ratio);
+    const std::uint32_t row = c.random / chunk_store::slots_in_row & (c.h.stored_rows - 1);
+    auto& slot = stored_row(c.h, stored_chunk::class_of(c.leaves), row)[c.random % chunk_store::slots_in_row];
+    std::uint64_t found = 0;
+    simt::mutation::weaken_next(fault::store_order);
+    return slot.compare_exchange<order::release>(found, stored_chunk{c.first, c.leaves}.pack());
+}
+
+/// Sets the summary bit of the row in which the chunk is now.
+inline ORCHARD_NOINLINE void mark_row(const chunk_pieces& c) {
+    const std::uint32_t row = c.random / chunk_store::slots_in_row & (c.h.stored_rows - 1);
+    c.h.state->stored_summary[stored_chunk::class_of(c.leaves)].word.fetch_or<order::release>(std::uint64_t{1} << row);
+}
+inline ORCHARD_NOINLINE void give_room_back(const chunk_pieces& c) {
+    c.h.state->stored_leaves.word.fetch_sub<order::relaxed>(c.leaves);
+}
+
+/// Puts a chunk into the store, and returns whether it has a place there. One lane calls it alone; it releases the
+/// caller's writes to the memory. With most slots free, the first that it tries is. Cost: a load, three atomics, of
+/// which the result of one is used, and one more for each slot that was in use.
+ORCHARD_INLINE bool store_chunk(chunk_pieces& c) {
+    if (!reserve_room(c)) {
+        return false;
+    }
+    ORCHARD_NO_UNROLL
+    for (c.attempts = 4; c.attempts != 0; --c.attempts) {
+        if (fill_slot(c)) {
+            mark_row(c);
+            return true;
+        }
+    }
+    give_room_back(c);
+    return false;
+}
+
+/// A search of the store by a group. All lanes keep the same values, unless a comment names this lane.
+struct store_search {
+    const heap_view& h;
+    lane_mask mask;
+    std::uint32_t wanted;      ///< leaves
+    std::uint32_t of_class;    ///< the class searched
+    std::uint64_t rows = 0;    ///< its rows that are left to be searched
+    std::uint32_t row = 0;     ///< the row that is searched
+    std::uint32_t slot = 0;    ///< this lane's slot with a chunk that fits
+    std::uint64_t word = 0;    ///< and its word; 0: none
+    lane_mask candidates = 0;  ///< lanes with such a chunk that have not tried to take it
+    std::uint64_t taken = 0;   ///< the chunk that was taken, after success
+    bool is_empty = true;      ///< this lane saw no chunk in the row
+    std::uint32_t looked = 0;  ///< number of rows that were searched
+};
+
+/// Begins the search of class `s.of_class`: sets `s.rows`. All lanes of the group call it. Cost: a load.
+ORCHARD_INLINE void begin_class(store_search& s) {
+    s.rows = s.of_class < chunk_store::classes
+                 ? from_leader(s.mask, s.h.state->stored_summary[s.of_class].word.load<order::relaxed>())
+                 : 0;
+}
+
+/// Chooses the next row, at random, so that groups that search at the same time meet seldom; goes on to the next class
+/// behind the last row. Returns false if there is none. All lanes of the group call it. Cost: a load for the next
+/// class.
+inline ORCHARD_NOINLINE bool find_row(store_search& s) {
+    if (s.rows == 0 && s.of_class == stored_chunk::class_of(s.wanted)) {
+        ++s.of_class;
+        begin_class(s);
+    }
+    if (s.rows == 0) {
+        return false;
+    }
+    const std::uint32_t turn = from_leader(s.mask, mix(simt::noise() ^ s.wanted)) % 64;
+    const std::uint64_t turned = s.rows >> turn | s.rows << (63 - turn) << 1;
+    s.row = (static_cast<std::uint32_t>(simt::lowest_bit(turned)) + turn) % 64;
+    s.rows &= ~(std::uint64_t{1} << s.row);
+    return true;
+}
+
+/// Looks at the slots of the row, of which each lane looks at its part: sets `s.word` and `s.slot` to a chunk that
+/// fits, `s.candidates` and `s.is_empty`. All lanes of the group call it. Cost for a full warp: one load a lane.
+inline ORCHARD_NOINLINE void look_at_row(store_search& s) {
+    device_word<std::uint64_t>* const row = stored_row(s.h, s.of_class, s.row);
+    s.word = 0;
+    s.is_empty = true;
+    ORCHARD_NO_UNROLL
+    for (auto i = static_cast<std::uint32_t>(simt::rank_in(s.mask)); i < chunk_store::slots_in_row;
+         i += static_cast<std::uint32_t>(simt::popcount(s.mask))) {
+        const std::uint64_t found = row[i].load<order::relaxed>();
+        s.is_empty = s.is_empty && found == 0;
+        if (s.word == 0 && found != 0 && stored_chunk::unpack(found).fits(s.wanted)) {
+            s.word = found;
+            s.slot = i;
+        }
+    }
+    s.candidates = simt::ballot(s.mask, s.word != 0);
+}
+
+/// Lets the next lane that saw a chunk take it, and returns whether it did: the chunk is then `s.taken`. All
+/// lanes of the group call it; `s.candidates` is not 0. Cost: an atomic.
+inline ORCHARD_NOINLINE bool try_chunk(store_search& s) {
+    const int lane = simt::lowest_bit(s.candidates);
+    s.candidates &= s.candidates - 1;
+    std::uint64_t expected = s.word;
+    // Acquire: pairs with the release in `fill_slot`.
+    const bool taken =
+        simt::lane_id() == lane &&
+        stored_row(s.h, s.of_class, s.row)[s.slot].compare_exchange<order::acquire>(expected, std::uint64_t{0});
+    s.taken = simt::shuffle(s.mask, s.word, lane);
+    return simt::ballot(s.mask, taken) != 0;
+}
+
+/// Counts the chunk that was taken. All lanes of the group call it. Cost: an atomic whose result is not used.
+inline ORCHARD_NOINLINE void count_taken(const store_search& s) {
+    if (is_leader(s.mask)) {
+        s.h.state->stored_leaves.word.fetch_sub<order::relaxed>(stored_chunk::unpack(s.taken).leaves);
+    }
+}
+
+/// Clears the summary bit of a row in which no lane saw a chunk, and returns whether it did: the group must then look
+/// again (`restore_row`). All lanes of the group call it. Cost: a vote; an atomic if the row is empty.
+inline ORCHARD_NOINLINE bool clear_row(store_search& s) {
+    if (simt::ballot(s.mask, !s.is_empty) != 0) {
+        return false;
+    }
+    if (is_leader(s.mask)) {
+        // Acquire: pairs with the release of the OR that set the bit; the second look then sees its chunk.
+        s.h.state->stored_summary[s.of_class].word.fetch_and<order::acquire>(~(std::uint64_t{1} << s.row));
+    }
+    simt::sync(s.mask);
+    return true;
+}
+
+/// Sets the summary bit again if a lane has seen a chunk in the second look. All lanes of the group call it.
+inline ORCHARD_NOINLINE void restore_row(store_search& s) {
+    const bool again = simt::ballot(s.mask, !s.is_empty) != 0 && !simt::mutation::is(fault::store_tidy);
+    if (again && is_leader(s.mask)) {
+        s.h.state->stored_summary[s.of_class].word.fetch_or<order::release>(std::uint64_t{1} << s.row);
+    }
+}
+
+/// Takes a chunk of at least `wanted` leaves, and returns whether it found one: `*got`. All lanes of a converged group
+/// call it. Its caller makes a barrier before other lanes than the one that took it use the memory. Cost: two loads if
+/// there is none; usually two dependent loads and an atomic.
+inline ORCHARD_FN bool take_from_store(const heap_view& h, lane_mask mask, std::uint32_t wanted, stored_chunk* got) {
+    constexpr std::uint32_t max_rows = 8;
+    if (h.stored_rows == 0 || wanted == 0 || wanted > stored_chunk::max_leaves) {
+        return false;
+    }
+    store_search s{h, mask, wanted, stored_chunk::class_of(wanted)};
+    begin_class(s);
+    ORCHARD_NO_UNROLL
+    for (; s.looked < max_rows && find_row(s); ++s.looked) {
+        look_at_row(s);
+        ORCHARD_NO_UNROLL
+        while (s.candidates != 0) {
+            if (try_chunk(s)) {
+                count_taken(s);
+                *got = stored_chunk::unpack(s.taken);
+                return true;
+            }
+        }
+        if (clear_row(s)) {
+            look_at_row(s);
+            restore_row(s);
+        }
+    }
+    return false;
+}
+
+/// The move of all chunks into the segment cache by a group, of which each lane moves some.
+struct store_spill {
+    chunk_pieces moved;  ///< the chunk that this lane moves
+    lane_mask mask;
+    std::uint64_t rows = 0;  ///< rows of the class that are left
+    std::uint32_t of_class = 0;
+    std::uint32_t slot = 0;  ///< this lane's next slot of the row
+};
+
+/// Begins the next row, and returns whether there is one. All lanes of the group call it.
+inline ORCHARD_NOINLINE bool next_row(store_spill& s) {
+    s.rows &= s.rows - 1;
+    ORCHARD_NO_UNROLL
+    while (s.rows == 0 && s.of_class < chunk_store::classes) {
+        s.rows = from_leader(s.mask, s.moved.h.state->stored_summary[s.of_class].word.load<order::relaxed>());
+        ++s.of_class;
+    }
+    s.slot = static_cast<std::uint32_t>(simt::rank_in(s.mask));
+    return s.rows != 0;
+}
+
+/// Takes the chunk in this lane's next slot, `s.moved`; returns false behind the last one. Each lane calls it for
+/// itself.
+inline ORCHARD_NOINLINE bool take_slot(store_spill& s) {
+    device_word<std::uint64_t>* const row =
+        stored_row(s.moved.h, s.of_class - 1, static_cast<std::uint32_t>(simt::lowest_bit(s.rows)));
+    s.moved.leaves = 0;
+    ORCHARD_NO_UNROLL
+    while (s.slot < chunk_store::slots_in_row && s.moved.leaves == 0) {
+        // Acquire: pairs with the release in `store_chunk`.
+        const stored_chunk c = stored_chunk::unpack(row[s.slot].exchange<order::acquire>(0));
+        s.moved.first = c.first;
+        s.moved.leaves = c.leaves;
+        s.slot += static_cast<std::uint32_t>(simt::popcount(s.mask));
+    }
+    s.moved.h.state->stored_leaves.word.fetch_sub<order::relaxed>(s.moved.leaves);
+    return s.moved.leaves != 0;
+}
+
+/// Returns whether the store holds a chunk. All lanes of the group call it.
+inline ORCHARD_NOINLINE bool is_store_used(const store_spill& s) {
+    const std::uint32_t level = not_negative(s.moved.h.state->stored_leaves.word.load<order::relaxed>());
+    return from_leader(s.mask, level) != 0 && !simt::mutation::is(fault::store_spill);
+}
+
+/// Moves all chunks of the store into the segment cache, and ends with a barrier. All lanes of a converged group call
+/// it. A chunk that another group puts meanwhile may stay. Cost: a load if there are none; otherwise a load for each
+/// class, and for each row in use 32 atomics side by side.
+inline ORCHARD_NOINLINE void spill(const heap_view& h, lane_mask mask) {
+    store_spill s{{h}, mask};
+    if (is_store_used(s)) {
+        ORCHARD_NO_UNROLL
+        while (next_row(s)) {
+            ORCHARD_NO_UNROLL
+            while (take_slot(s)) {
+                put_pieces(s.moved);
+            }
+        }
+    }
+    simt::sync(s.mask);
+}
+
+}  // namespace orchard::device
