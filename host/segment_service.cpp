@@ -68,7 +68,7 @@ std::uint32_t segment_service::poll_once() {
     }
     for (std::span<const mailbox::request> left(requests_.data(), arrived); !left.empty();) {
         const std::size_t length = exact_grants(left);
-        if (!grant_together(left.first(length))) {
+        if (length < 2 || !grant_together(left.first(length))) {
             enter_tails();
             // One by one, the next request at least.
             for (const mailbox::request& p : left.first(std::max<std::size_t>(length, 1))) {
@@ -97,16 +97,16 @@ std::size_t segment_service::exact_grants(std::span<const mailbox::request> from
     return static_cast<std::size_t>(std::ranges::find_if(from, is_other) - from.begin());
 }
 
-/// Grants all these exact requests, and returns true, if the same places would be theirs one by one: if the lowest run
-/// that has room for the smallest of them has room for all. Otherwise changes nothing. The tree and the directory
-/// are changed once, and the tails are entered by `enter_tails`, when their groups have their responses. Cost: as a
-/// grant of all segments, and a few ns for each request.
+/// Grants all these exact requests, at least one, and returns true, if the same places would be theirs one by one: if
+/// the lowest run that has room for the smallest of them has room for all. Otherwise changes nothing. The tree and the
+/// directory are changed once, and the tails are entered by `enter_tails`, when their groups have their responses.
+/// Cost: as a grant of all segments, and a few ns for each request.
 ///
 /// Three requests of 2 segments, 1 segment and a tail, and 4 segments take 8 in one piece:
 ///
 ///     | 2 segments | segment | tail . . . | 4 segments |
 bool segment_service::grant_together(std::span<const mailbox::request> requests) {
-    if (requests.size() < 2 || is_closing()) {
+    if (is_closing()) {
         return false;
     }
     std::uint64_t total = 0;

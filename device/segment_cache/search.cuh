@@ -301,7 +301,7 @@ inline ORCHARD_NOINLINE bool take_of_run(const cache_search& s, std::uint32_t i)
 }
 
 /// Puts back a tail whose run was not complete and, if `segments`, also the segments of the run's first word. The
-/// segments come first, as in `return_chunk`.
+/// segments come first, as in `put_pieces`.
 inline ORCHARD_NOINLINE void untake(const cache_search& s, bool segments) {
     if (segments) {
         cache_put_bits(s.h, s.first / 64, bits_of_run(s, 0));

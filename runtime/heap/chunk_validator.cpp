@@ -59,18 +59,10 @@ private:
 
     /// Enters the memory of one chunk into the ownership, its segments and its tail, and checks its blocks.
     absl::Status check_chunk(chunk_id c, const chunk_blocks& blocks) {
-        if (device::is_portion(c)) {
-            owners_.take_portion(device::first_leaf(c), blocks.leaves(), "a chunk");
-            return check_blocks(c, blocks);
-        }
-        const std::uint32_t first = device::first_segment(c);
-        for (std::uint32_t i = 0; i < blocks.segments(); ++i) {
-            if (absl::Status s = owners_.take(first + i, "chunk"); !s.ok()) {
-                return s;
-            }
-        }
-        if (blocks.leaves() != 0) {
-            owners_.take_portion((first + blocks.segments()) * leaves_per_segment, blocks.leaves(), "a chunk's tail");
+        const char* const tail = device::is_portion(c) ? "a chunk" : "a chunk's tail";
+        absl::Status s = owners_.take_chunk(device::first_leaf(c), blocks.segments(), blocks.leaves(), "chunk", tail);
+        if (!s.ok()) {
+            return s;
         }
         return check_blocks(c, blocks);
     }

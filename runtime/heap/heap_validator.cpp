@@ -156,28 +156,14 @@ private:
                         c.leaves, c.first, of_class, row, rows));
                 }
                 total += c.leaves;
-                return take_stored(c);
+                return owners_.take_chunk(c.first, c.leaves / leaves_per_segment, c.leaves % leaves_per_segment,
+                                          "chunk in the chunk store", "in the chunk store a portion");
             });
         const std::uint64_t says = (*state)[0].stored_leaves.word.load<order::relaxed>();
         if (status.ok() && says != total) {
             status = absl::InternalError(absl::StrFormat("the chunk store holds %d leaves and says %d", total, says));
         }
         return status;
-    }
-    /// Enters the memory of a chunk in the store.
-    absl::Status take_stored(device::stored_chunk c) {
-        const std::uint32_t first = c.first / leaves_per_segment;
-        const std::uint32_t segments = c.leaves / leaves_per_segment;
-        for (std::uint32_t i = 0; i < segments; ++i) {
-            if (absl::Status s = owners_.take(first + i, "chunk in the chunk store"); !s.ok()) {
-                return s;
-            }
-        }
-        if (c.leaves % leaves_per_segment != 0) {
-            owners_.take_portion(c.first + segments * leaves_per_segment, c.leaves % leaves_per_segment,
-                                 "in the chunk store a portion");
-        }
-        return absl::OkStatus();
     }
 
     /// Treats the copied words of portions as zero if no thread has cleared them yet, because such words hold arbitrary

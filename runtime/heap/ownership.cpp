@@ -34,6 +34,19 @@ void ownership::take_portion(std::uint32_t leaf, std::uint32_t leaves, const cha
     portions_.push_back({leaf, leaves, owner});
 }
 
+absl::Status ownership::take_chunk(std::uint32_t leaf, std::uint32_t segments, std::uint32_t leaves, const char* owner,
+                                   const char* tail_owner) {
+    for (std::uint32_t i = 0; i < segments; ++i) {
+        if (absl::Status s = take(leaf / leaves_per_segment + i, owner); !s.ok()) {
+            return s;
+        }
+    }
+    if (leaves != 0) {
+        take_portion(leaf + segments * leaves_per_segment, leaves, tail_owner);
+    }
+    return absl::OkStatus();
+}
+
 absl::Status ownership::compare(const granted_memory& granted) {
     std::vector<bool> whole = granted.segments;
     for (const portion& p : granted.portions) {

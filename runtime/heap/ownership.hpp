@@ -31,6 +31,10 @@ public:
     absl::Status take(std::uint32_t segment, const char* owner);
     /// Records `owner` as the owner of a portion, which begins at leaf `leaf` of the heap.
     void take_portion(std::uint32_t leaf, std::uint32_t leaves, const char* owner);
+    /// Records the owner of the memory of a chunk, which begins at leaf `leaf` of the heap: `owner` of its segments,
+    /// `tail_owner` of the tail of `leaves` leaves behind them. `segments` or `leaves` may be 0. Errors: as `take`.
+    absl::Status take_chunk(std::uint32_t leaf, std::uint32_t segments, std::uint32_t leaves, const char* owner,
+                            const char* tail_owner);
     /// Returns OK if the recorded memory is the memory that was handed out; Internal names the first difference.
     absl::Status compare(const granted_memory& granted);
 

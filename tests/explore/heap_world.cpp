@@ -356,6 +356,11 @@ void heap_world::check_empty() {
     }
 }
 
+void heap_world::check_counts() {
+    s.check(sum(device::counter::live_chunks) == 0, "a chunk is counted as alive");
+    s.check(requests().frees == requests().allocations, "a free was not counted");
+}
+
 /// Takes segments until there are none, and returns them. No segment may be lost, or be had twice. In a large heap it
 /// takes runs first, as a request for each segment would exceed the operations of a run.
 void heap_world::take_everything() {

@@ -140,6 +140,8 @@ public:
     /// Checks the same for a heap without blocks; in some runs then that all memory can be had again, which relies on
     /// no validator.
     void check_empty();
+    /// Checks that the device counts no chunk as alive, and as many frees as allocations.
+    void check_counts();
 
     /// Allocations that failed, and the reason of the first one.
     [[nodiscard]] std::uint64_t failures() const;

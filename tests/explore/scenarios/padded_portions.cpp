@@ -125,7 +125,7 @@ private:
             heap.give(m.block, m.bytes);
         } else if (number != 0) {
             unmark(m.got);
-            // As `return_chunk`: the tail first.
+            // As `cache_completion`: the tail first.
             device::keep_late_tail(heap.view, m.got);
             device::put_late_tails(heap.view);
             device::cache_put(heap.view, m.got);
