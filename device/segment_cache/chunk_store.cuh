@@ -154,9 +154,10 @@ struct store_search {
     std::uint32_t of_class;    ///< the class searched
     std::uint64_t rows = 0;    ///< its rows that are left to be searched
     std::uint32_t row = 0;     ///< the row that is searched
+    std::uint32_t turn = 0;    ///< and the number of its slots that the group passes over at first: random
     std::uint32_t slot = 0;    ///< this lane's slot with a chunk that fits
     std::uint64_t word = 0;    ///< and its word; 0: none
-    lane_mask candidates = 0;  ///< lanes with such a chunk that have not tried to take it
+    lane_mask candidates = 0;  ///< lanes with such a chunk
     std::uint64_t taken = 0;   ///< the chunk that was taken, after success
     bool is_empty = true;      ///< this lane saw no chunk in the row
     std::uint32_t looked = 0;  ///< number of rows that were searched
@@ -180,9 +181,9 @@ inline ORCHARD_NOINLINE bool find_row(store_search& s) {
     if (s.rows == 0) {
         return false;
     }
-    const std::uint32_t turn = from_leader(s.mask, mix(simt::noise() ^ s.wanted)) % 64;
-    const std::uint64_t turned = s.rows >> turn | s.rows << (63 - turn) << 1;
-    s.row = (static_cast<std::uint32_t>(simt::lowest_bit(turned)) + turn) % 64;
+    s.turn = from_leader(s.mask, mix(simt::noise() ^ s.wanted)) % 64;
+    const std::uint64_t turned = s.rows >> s.turn | s.rows << (63 - s.turn) << 1;
+    s.row = (static_cast<std::uint32_t>(simt::lowest_bit(turned)) + s.turn) % 64;
     s.rows &= ~(std::uint64_t{1} << s.row);
     return true;
 }
@@ -196,21 +197,21 @@ inline ORCHARD_NOINLINE void look_at_row(store_search& s) {
     ORCHARD_NO_UNROLL
     for (auto i = static_cast<std::uint32_t>(simt::rank_in(s.mask)); i < chunk_store::slots_in_row;
          i += static_cast<std::uint32_t>(simt::popcount(s.mask))) {
-        const std::uint64_t found = row[i].load<order::relaxed>();
+        const std::uint32_t slot = (i + s.turn) % chunk_store::slots_in_row;
+        const std::uint64_t found = row[slot].load<order::relaxed>();
         s.is_empty = s.is_empty && found == 0;
         if (s.word == 0 && found != 0 && stored_chunk::unpack(found).fits(s.wanted)) {
             s.word = found;
-            s.slot = i;
+            s.slot = slot;
         }
     }
     s.candidates = simt::ballot(s.mask, s.word != 0);
 }
 
-/// Lets the next lane that saw a chunk take it, and returns whether it did: the chunk is then `s.taken`. All
+/// Lets the first lane that saw a chunk take it, and returns whether it did: the chunk is then `s.taken`. All
 /// lanes of the group call it; `s.candidates` is not 0. Cost: an atomic.
 inline ORCHARD_NOINLINE bool try_chunk(store_search& s) {
     const int lane = simt::lowest_bit(s.candidates);
-    s.candidates &= s.candidates - 1;
     std::uint64_t expected = s.word;
     // Acquire: pairs with the release in `fill_slot`.
     const bool taken =
@@ -269,6 +270,12 @@ inline ORCHARD_FN bool take_from_store(const heap_view& h, lane_mask mask, std::
                 *got = stored_chunk::unpack(s.taken);
                 return true;
             }
+            // Another group has taken the chunk. A lane that looked at several slots may have seen more than it
+            // remembers, so the group looks again.
+            if (simt::mutation::is(fault::store_again)) {
+                break;
+            }
+            look_at_row(s);
         }
         if (clear_row(s)) {
             look_at_row(s);

@@ -59,6 +59,7 @@ namespace orchard::simt::mutation {
     X(racing_free, "the second of two racing frees of a chunk's block succeeds")                                       \
     X(store_order, "a chunk is stored without releasing what its last owners wrote")                                   \
     X(store_tidy, "a row of the chunk store is taken for empty without a second look")                                 \
+    X(store_again, "a group that loses a stored chunk to another group does not look at the row again")                \
     X(store_spill, "a reclaim leaves the chunks of the chunk store there")                                             \
     X(run_across, "the segments of a run beyond its first word are not put back")                                      \
     X(reserved_index, "an index stays reserved if there is no segment for a slab ahead of need")                       \

@@ -69,6 +69,7 @@ constexpr finder finders[] = {
     {fault::racing_free, "double_free", 500},
     {fault::store_order, "chunk_store", 500},
     {fault::store_tidy, "chunk_store", 5000},
+    {fault::store_again, "store_takers", 100},
     {fault::store_spill, "chunk_store", 500},
     {fault::run_across, "cache_refill", 500},
     {fault::reserved_index, "slab_ahead", 500},

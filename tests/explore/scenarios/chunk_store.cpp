@@ -4,8 +4,12 @@
 /// Chunks of similar lengths go into the chunk store and come out of it again, for other lanes and other sizes, while a
 /// lane now and then asks for more than is left, so that reclaims empty the store. In the end one block takes nearly
 /// the whole heap: no chunk may have stayed in the store.
+///
+/// In a second scenario nothing is put while lanes take, each for itself: each finds one of the chunks that are there,
+/// also if other lanes take those that it saw.
 
 #include <array>
+#include <atomic>
 
 #include "tests/explore/heap_world.hpp"
 
@@ -62,6 +66,51 @@ const registrar chunk_store{{"chunk_store",
                              "Chunks wait in the chunk store, and leave it for other sizes and for reclaims.",
                              {{{3, 2}, {3}}, 2},
                              run_chunk_store}};
+
+void run_store_takers(world& w) {
+    heap_world heap(w, {.segments = store_segments,
+                        .committed_at_start = store_segments,
+                        .extent = 8,
+                        .cache_target = 1,
+                        .stored_rows = 1u << w.s.pick(2)});
+    std::atomic<int> stored{0};
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        const simt::lane_mask alone = simt::lane_mask{1} << simt::lane_id();
+        segment_run run;
+        if (device::acquire_segments(heap.view, alone, 1, &run) == failure_reason::none) {
+            device::chunk_pieces whole{heap.view, to_underlying(run.first) * leaves_per_segment, leaves_per_segment};
+            if (store_chunk(whole)) {
+                ++stored;
+            } else {
+                device::release_segments(heap.view, alone, run);
+            }
+        }
+    });
+    if (!w.s.run()) {
+        return;
+    }
+    std::atomic<int> left{stored.load()};
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        if (left.fetch_sub(1) <= 0) {
+            return;
+        }
+        const simt::lane_mask alone = simt::lane_mask{1} << simt::lane_id();
+        device::stored_chunk got{};
+        const bool found = take_from_store(heap.view, alone, leaves_per_segment, &got);
+        heap.s.check(found, "found no chunk in the store, although there is one for each lane");
+        if (found) {
+            device::release_segments(heap.view, alone, {segment_index{got.first / leaves_per_segment}, 1});
+        }
+    });
+    if (w.s.run() && heap.settle({})) {
+        heap.check_empty();
+    }
+}
+
+const registrar store_takers{{"store_takers",
+                              "Lanes take chunks out of the chunk store, each for itself: each finds one.",
+                              {{{3, 2}, {3}}, 1},
+                              run_store_takers}};
 
 }  // namespace
 }  // namespace orchard::explore
