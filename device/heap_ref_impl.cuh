@@ -7,6 +7,7 @@
 /// (slow_paths.cuh), so that the inlined code stays short.
 ///
 /// The functions with a template parameter `Heap` serve `published_ref` as well, which has the same interface.
+#include "device/group/block_bytes.cuh"
 #include "device/heap_ref.cuh"
 #include "device/slow_paths.cuh"
 
@@ -14,30 +15,11 @@ namespace orchard {
 
 namespace device {
 
-/// 16 bytes that are copied in one access. Every block is aligned to 16 B at least.
-struct alignas(16) sixteen_bytes {
-    std::uint64_t low = 0;
-    std::uint64_t high = 0;
-};
-
-/// Copies `bytes` bytes; both blocks are aligned to 16 B. One lane calls it alone. Cost: a load and a store for each 16
-/// B, which no other lane shares, and for each of up to 15 bytes at the end.
-inline ORCHARD_FN void copy_block(void* to, const void* from, std::uint64_t bytes) {
-    auto* t = static_cast<sixteen_bytes*>(to);
-    const auto* f = static_cast<const sixteen_bytes*>(from);
-    for (std::uint64_t i = 0; i < bytes / 16; ++i) {
-        t[i] = f[i];
-    }
-    for (std::uint64_t i = bytes / 16 * 16; i < bytes; ++i) {
-        static_cast<char*>(to)[i] = static_cast<const char*>(from)[i];
-    }
-}
-
 /// Returns `count` x `size` zeroed bytes from `heap`, or null; implements `heap_ref::calloc` for every type with that
 /// interface. Any lanes call it, in any divergence.
 ///
 /// Errors: too_large if the product overflows, recorded with the greatest size, since the true one does not fit 64
-/// bits; those of `malloc`. Each lane zeroes its own block.
+/// bits; those of `malloc`. Cost: as `malloc` and `write_block`.
 template <class Heap>
 ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_t size) {
     const std::uint64_t bytes = count * size;
@@ -47,13 +29,7 @@ ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_
     }
     void* p = heap.malloc(bytes);
     if (p != nullptr) {
-        auto* words = static_cast<sixteen_bytes*>(p);
-        for (std::uint64_t i = 0; i < bytes / 16; ++i) {
-            words[i] = {};
-        }
-        for (std::uint64_t i = bytes / 16 * 16; i < bytes; ++i) {
-            static_cast<char*>(p)[i] = 0;
-        }
+        write_block(p, nullptr, bytes);
     }
     return p;
 }
@@ -97,7 +73,7 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
         // `malloc` has recorded the failure in either case.
         return bytes <= have ? p : nullptr;
     }
-    copy_block(moved, p, bytes_to_keep(have, bytes));
+    write_block(moved, p, bytes_to_keep(have, bytes));
     heap.free(p);
     heap.view().add(counter::reallocs_moved, 1);
     return moved;

@@ -74,6 +74,13 @@ ORCHARD_INLINE int nth_one(Word bits, int rank) {
     return at;
 }
 
+/// Returns the index of a one in `bits`, which is not 0. Each one is chosen by about as many values of `random`.
+template <class Word>
+ORCHARD_INLINE int random_one(Word bits, std::uint32_t random) {
+    const auto count = static_cast<std::uint64_t>(simt::popcount(bits));
+    return nth_one(bits, static_cast<int>(random * count >> 32));
+}
+
 /// Returns the number of ones below the lowest 0: 3 for 01010111, the width if all bits are ones. By this number a run
 /// that ends the word below goes on in this word (device/published/run_search.cuh).
 template <class Word>
@@ -111,10 +118,11 @@ ORCHARD_INLINE std::uint32_t longest_run(Word bits) {
     return length;
 }
 
-/// Returns where the lowest run of `n` ones begins; the width if there is none. 1 <= `n` <= the width. Cost: log2(n)
-/// steps, rounded up, since each step doubles the length that is known. For n = 5 the lengths are 1, 2, 4, 5.
+/// Returns the bits at which runs of `n` ones begin, runs that overlap included; 1 <= `n` <= the width. For n = 2,
+/// 01110110 gives 00110010. Cost: log2(n) steps, rounded up, since each step doubles the length that is known. For
+/// n = 5 the lengths are 1, 2, 4, 5.
 template <class Word>
-ORCHARD_INLINE std::uint32_t find_ones(Word bits, std::uint32_t n) {
+ORCHARD_INLINE Word run_starts(Word bits, std::uint32_t n) {
     // Bit i of `starts`: bits i to i + have - 1 are ones. A run of have + more ones begins at i if runs of `have` ones
     // begin at i and at i + more, which overlap or touch because more <= have. The shifts are less than n.
     Word starts = bits;
@@ -123,6 +131,14 @@ ORCHARD_INLINE std::uint32_t find_ones(Word bits, std::uint32_t n) {
         starts &= starts >> more;
         have += more;
     }
+    return starts;
+}
+
+/// Returns where the lowest run of `n` ones begins; the width if there is none. 1 <= `n` <= the width. Cost: as
+/// `run_starts`.
+template <class Word>
+ORCHARD_INLINE std::uint32_t find_ones(Word bits, std::uint32_t n) {
+    const Word starts = run_starts(bits, n);
     return starts == 0 ? width_of<Word> : static_cast<std::uint32_t>(simt::lowest_bit(starts));
 }
 

@@ -24,6 +24,7 @@
 ///           mailbox_client::wait   host_rpc/wait.cuh               the response; the group may become poller
 ///     take_refill                  this file                       once more the segment cache, only after a reclaim
 ///     note_exhaustion              host_rpc/request_segments.cuh   for later requests, if that failed as well
+///     take_spilled                 this file                       if the service is silent or a commit is blocked
 ///     set_result, level_after      this file                       after success: a refill, or a surplus returned
 ///
 /// A caller may need two calls. The first, without a reclaim, may fail because memory lies in empty slabs, or in the
@@ -82,6 +83,19 @@ inline ORCHARD_NOINLINE bool take_stored(segment_request& d) {
     d.run = {segment_index{c.first / leaves_per_segment}, d.k};
     d.leaf = leaf_index{d.k == 0 ? c.first % leaves_per_segment : 0};
     return true;
+}
+
+/// Takes memory out of the chunk store, whatever its pieces, after a failure that ends a request without a reclaim: a
+/// reclaim would have emptied the store. Sets `d.why` to none if there was such memory. All lanes of the group call it.
+/// Cost: a load if the store is empty; otherwise `spill`.
+ORCHARD_INLINE void take_spilled(segment_request& d) {
+    d.elsewhere = d.why;
+    spill(d.h, d.mask);
+    if (take_cached(d)) {
+        count_chunk(d, 1);
+    } else {
+        d.why = d.elsewhere;
+    }
 }
 
 /// Restores the segment cache's levels after a request succeeded. All lanes of the group call it. It never waits for a
@@ -178,6 +192,9 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
             // Only a failure after a reclaim is noted: no memory was found anywhere.
             if (d.reclaim != 0 && is_shortage(d.why) && !take_refill(d)) {
                 note_exhaustion(d);
+            }
+            if (d.why == failure_reason::commit_blocked || d.why == failure_reason::service_not_responding) {
+                take_spilled(d);
             }
         }
     }

@@ -151,6 +151,7 @@ struct store_search {
     const heap_view& h;
     lane_mask mask;
     std::uint32_t wanted;      ///< leaves
+    stored_chunk* got;         ///< the result
     std::uint32_t of_class;    ///< the class searched
     std::uint64_t rows = 0;    ///< its rows that are left to be searched
     std::uint32_t row = 0;     ///< the row that is searched
@@ -158,9 +159,10 @@ struct store_search {
     std::uint32_t slot = 0;    ///< this lane's slot with a chunk that fits
     std::uint64_t word = 0;    ///< and its word; 0: none
     lane_mask candidates = 0;  ///< lanes with such a chunk
-    std::uint64_t taken = 0;   ///< the chunk that was taken, after success
     bool is_empty = true;      ///< this lane saw no chunk in the row
-    std::uint32_t looked = 0;  ///< number of rows that were searched
+    bool cleared = false;      ///< the group has cleared the row's summary bit before this look
+    bool again = false;        ///< the group looks at the row again
+    std::uint32_t looked = 0;  ///< number of rows of the class in which there were chunks, but none to be taken
 };
 
 /// Begins the search of class `s.of_class`: sets `s.rows`. All lanes of the group call it. Cost: a load.
@@ -171,14 +173,16 @@ ORCHARD_INLINE void begin_class(store_search& s) {
 }
 
 /// Chooses the next row, at random, so that groups that search at the same time meet seldom; goes on to the next class
-/// behind the last row. Returns false if there is none. All lanes of the group call it. Cost: a load for the next
-/// class.
+/// behind the last row, and behind the fourth that has other chunks. Returns false if there is none. All lanes of the
+/// group call it. Cost: a load for the next class.
 inline ORCHARD_NOINLINE bool find_row(store_search& s) {
-    if (s.rows == 0 && s.of_class == stored_chunk::class_of(s.wanted)) {
+    constexpr std::uint32_t max_looked = 4;
+    if ((s.rows == 0 || s.looked == max_looked) && s.of_class == stored_chunk::class_of(s.wanted)) {
         ++s.of_class;
+        s.looked = 0;
         begin_class(s);
     }
-    if (s.rows == 0) {
+    if (s.rows == 0 || s.looked == max_looked) {
         return false;
     }
     s.turn = from_leader(s.mask, mix(simt::noise() ^ s.wanted)) % 64;
@@ -208,79 +212,76 @@ inline ORCHARD_NOINLINE void look_at_row(store_search& s) {
     s.candidates = simt::ballot(s.mask, s.word != 0);
 }
 
-/// Lets the first lane that saw a chunk take it, and returns whether it did: the chunk is then `s.taken`. All
-/// lanes of the group call it; `s.candidates` is not 0. Cost: an atomic.
-inline ORCHARD_NOINLINE bool try_chunk(store_search& s) {
-    const int lane = simt::lowest_bit(s.candidates);
-    std::uint64_t expected = s.word;
-    // Acquire: pairs with the release in `fill_slot`.
-    const bool taken =
-        simt::lane_id() == lane &&
-        stored_row(s.h, s.of_class, s.row)[s.slot].compare_exchange<order::acquire>(expected, std::uint64_t{0});
-    s.taken = simt::shuffle(s.mask, s.word, lane);
-    return simt::ballot(s.mask, taken) != 0;
-}
-
-/// Counts the chunk that was taken. All lanes of the group call it. Cost: an atomic whose result is not used.
-inline ORCHARD_NOINLINE void count_taken(const store_search& s) {
-    if (is_leader(s.mask)) {
-        s.h.state->stored_leaves.word.fetch_sub<order::relaxed>(stored_chunk::unpack(s.taken).leaves);
-    }
-}
-
-/// Clears the summary bit of a row in which no lane saw a chunk, and returns whether it did: the group must then look
-/// again (`restore_row`). All lanes of the group call it. Cost: a vote; an atomic if the row is empty.
-inline ORCHARD_NOINLINE bool clear_row(store_search& s) {
-    if (simt::ballot(s.mask, !s.is_empty) != 0) {
+/// Lets the first lane that saw a chunk take it, and returns whether it did: the chunk is then `*s.got`, and is
+/// counted. All lanes of the group call it. Cost: two atomics, of which the result of one is used; nothing if no lane
+/// saw one.
+inline ORCHARD_NOINLINE bool try_chunk(const store_search& s) {
+    if (s.candidates == 0) {
         return false;
     }
-    if (is_leader(s.mask)) {
-        // Acquire: pairs with the release of the OR that set the bit; the second look then sees its chunk.
-        s.h.state->stored_summary[s.of_class].word.fetch_and<order::acquire>(~(std::uint64_t{1} << s.row));
+    const int lane = simt::lowest_bit(s.candidates);
+    bool taken = false;
+    if (simt::lane_id() == lane) {
+        std::uint64_t expected = s.word;
+        // Acquire: pairs with the release in `fill_slot`.
+        taken = stored_row(s.h, s.of_class, s.row)[s.slot].compare_exchange<order::acquire>(expected, std::uint64_t{0});
+        if (taken) {
+            s.h.state->stored_leaves.word.fetch_sub<order::relaxed>(stored_chunk::unpack(s.word).leaves);
+        }
     }
-    simt::sync(s.mask);
+    if (simt::ballot(s.mask, taken) == 0) {
+        return false;
+    }
+    *s.got = stored_chunk::unpack(simt::shuffle(s.mask, s.word, lane));
     return true;
 }
 
-/// Sets the summary bit again if a lane has seen a chunk in the second look. All lanes of the group call it.
-inline ORCHARD_NOINLINE void restore_row(store_search& s) {
-    const bool again = simt::ballot(s.mask, !s.is_empty) != 0 && !simt::mutation::is(fault::store_tidy);
-    if (again && is_leader(s.mask)) {
-        s.h.state->stored_summary[s.of_class].word.fetch_or<order::release>(std::uint64_t{1} << s.row);
+/// Decides whether the group looks at the row again, `s.again`. All lanes of the group call it after each look. Cost: a
+/// vote; an atomic for an empty row.
+///
+/// - A lane sees a chunk that fits. If another group takes that chunk first, there may be more: a lane that looks at
+///   several slots remembers one.
+/// - No lane sees any chunk: the summary bit of the row is cleared. If the next look sees a chunk, the bit is set
+/// again.
+inline ORCHARD_NOINLINE void settle_row(store_search& s) {
+    const bool is_empty = simt::ballot(s.mask, !s.is_empty) == 0;
+    const bool clears = is_empty && !s.cleared;
+    const bool restores = !is_empty && s.cleared && !simt::mutation::is(fault::store_tidy);
+    auto& summary = s.h.state->stored_summary[s.of_class].word;
+    const std::uint64_t bit = std::uint64_t{1} << s.row;
+    if (clears && is_leader(s.mask)) {
+        // Acquire: pairs with the release of the OR that set the bit; the next look then sees its chunk.
+        summary.fetch_and<order::acquire>(~bit);
     }
+    if (restores && is_leader(s.mask)) {
+        summary.fetch_or<order::release>(bit);
+    }
+    simt::sync(s.mask);
+    s.cleared = clears;
+    s.looked += !is_empty && s.candidates == 0 ? 1 : 0;
+    s.again = clears || (s.candidates != 0 && !simt::mutation::is(fault::store_again));
 }
 
 /// Takes a chunk of at least `wanted` leaves, and returns whether it found one: `*got`. All lanes of a converged group
-/// call it. Its caller makes a barrier before other lanes than the one that took it use the memory. Cost: two loads if
-/// there is none; usually two dependent loads and an atomic.
+/// call it. Its caller makes a barrier before other lanes than the one that took it use the memory. A class of many
+/// rows that hold shorter chunks is left after four of them. Cost: two loads if there is none; usually two dependent
+/// loads and an atomic.
 inline ORCHARD_FN bool take_from_store(const heap_view& h, lane_mask mask, std::uint32_t wanted, stored_chunk* got) {
-    constexpr std::uint32_t max_rows = 8;
     if (h.stored_rows == 0 || wanted == 0 || wanted > stored_chunk::max_leaves) {
         return false;
     }
-    store_search s{h, mask, wanted, stored_chunk::class_of(wanted)};
+    store_search s{h, mask, wanted, got, stored_chunk::class_of(wanted)};
     begin_class(s);
     ORCHARD_NO_UNROLL
-    for (; s.looked < max_rows && find_row(s); ++s.looked) {
-        look_at_row(s);
+    while (find_row(s)) {
         ORCHARD_NO_UNROLL
-        while (s.candidates != 0) {
+        do {
+            look_at_row(s);
+            settle_row(s);
             if (try_chunk(s)) {
-                count_taken(s);
-                *got = stored_chunk::unpack(s.taken);
                 return true;
             }
-            // Another group has taken the chunk. A lane that looked at several slots may have seen more than it
-            // remembers, so the group looks again.
-            if (simt::mutation::is(fault::store_again)) {
-                break;
-            }
-            look_at_row(s);
-        }
-        if (clear_row(s)) {
-            look_at_row(s);
-            restore_row(s);
-        }
+        } while (s.again);
     }
     return false;
 }

@@ -20,32 +20,19 @@
 ///           tidy_summary             words that were empty lose their summary bits
 ///
 /// Random choices keep groups apart that search at the same time: the summary word at which a search begins, the order
-/// of the words in it, the bit at which a lane begins in its word, and the lane that takes.
+/// of the words in it, the run that a lane wants of its word, and the lane that takes.
 
 #include "device/group/bits.cuh"
 #include "device/segment_cache/segment_cache.cuh"
 
 namespace orchard::device {
 
-/// Returns the lowest run of `k` <= 64 ones in `bits` as a mask; 0 if there is none. `k` is at least 1. For k = 2, the
-/// word 11010110 gives 00000110. Cost: log2(k) steps, rounded up; no memory access.
-ORCHARD_INLINE std::uint64_t run_in_word(std::uint64_t bits, std::uint32_t k) {
-    std::uint64_t starts = bits;
-    std::uint32_t have = 1;
-    while (have < k && starts != 0) {
-        // Bit i of `starts` says that a run of `have` ones begins at i. Each step at most doubles `have`.
-        const std::uint32_t step = have < k - have ? have : k - have;
-        starts &= starts >> step;
-        have += step;
-    }
-    return starts == 0 ? 0 : ones<std::uint64_t>(k) << simt::lowest_bit(starts);
-}
-
-/// Returns the lowest run of `k` ones at or above bit `random` % 64, else the lowest of all, else 0. The randomness
-/// makes lanes that read the same word want different runs.
+/// Returns a run of `k` ones in `bits` as a mask, chosen by `random` among all that there are; 0 if there is none. The
+/// randomness makes lanes that read the same word want different runs.
+/// @param k  1 to 64
 inline ORCHARD_FN std::uint64_t random_run(std::uint64_t bits, std::uint32_t k, std::uint32_t random) {
-    const std::uint64_t run = run_in_word(bits & ~std::uint64_t{0} << random % 64, k);
-    return run != 0 ? run : run_in_word(bits, k);
+    const std::uint64_t starts = run_starts(bits, k);
+    return starts == 0 ? 0 : ones<std::uint64_t>(k) << random_one(starts, random);
 }
 
 /// Returns the lowest run of ones in `bits`, which must not be 0: 11010110 gives 00000110. In the sum 11011000, the
@@ -341,8 +328,7 @@ ORCHARD_INLINE bool take(cache_search& s) {
 
 /// Chooses one of the lanes that saw a fitting piece, at random: `s.source`. All lanes of the group call it.
 inline ORCHARD_NOINLINE void choose_candidate(cache_search& s) {
-    const lane_mask above = s.candidates & ~lane_mask{0} << mix(s.random + s.attempts) % 32;
-    s.source = simt::lowest_bit(above != 0 ? above : s.candidates);
+    s.source = random_one(s.candidates, mix(s.random + s.attempts));
     ++s.attempts;
 }
 

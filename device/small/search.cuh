@@ -47,6 +47,11 @@ namespace orchard::device {
 inline ORCHARD_FN void page_search::advance_reserved() {
     if (why != failure_reason::none) {
         left = 0;
+    } else if (!missing && opening.h.placement_seed != 0 && reserved_page() >= s.pages) {
+        // Void positions, which a seed puts anywhere in a slab, and which say nothing about it.
+        const std::uint32_t n = reach();
+        position += n;
+        left -= n;
     } else if (!missing) {
         // A slab was there: a new scan and a new reclaim must come before a failure.
         scanned = false;
@@ -287,6 +292,7 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     const auto lacking = static_cast<std::uint32_t>(simt::popcount(s.without()));
     if (on) {
         position = std::uint64_t{seen != 0 ? index : entries} << log_pages();
+        position |= reserved_page();  // under a seed, the first position may be void; here lies page 0
         left = lacking;
         opening.reclaim = next_reclaim(opening.h, s.group);
     }

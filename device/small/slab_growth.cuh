@@ -142,10 +142,12 @@ inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
 }
 
 /// Returns whether the mailbox knows already that no segment can be got, and sets `o.why`. Otherwise each group of a
-/// warp would find that out by itself, one after the other. All lanes of the group call it. Cost: usually two loads.
+/// warp would find that out by itself, one after the other. Memory in the chunk store may serve the group
+/// (`take_spilled`). All lanes of the group call it. Cost: usually three loads.
 inline ORCHARD_NOINLINE bool is_known_unserved(slab_opening& o) {
     std::uint32_t why = 0;
-    if (is_leader(o.group) && cache_level(o.h) == 0) {
+    if (is_leader(o.group) &&
+        cache_level(o.h) + not_negative(o.h.state->stored_leaves.word.load<order::relaxed>()) == 0) {
         why = static_cast<std::uint32_t>(o.h.mailboxes[first_shard_of_warp(o.h)].known_rejection(leaves_per_segment));
     }
     o.why = static_cast<failure_reason>(from_leader(o.group, why));
@@ -236,7 +238,7 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
 /// `acquire` for one group; the other groups wait for it.
 ///
 /// Errors, in `o.why`: those of `acquire`, also those that the other group got; service_not_responding if the other
-/// group has not ended its reservation for four deadlines of a request.
+/// group has not ended its reservation, and no group has got a response, for `patience_ns`.
 ORCHARD_INLINE void open_slab(slab_opening& o) {
     o.why = failure_reason::none;
     if (o.reclaim != 0) {

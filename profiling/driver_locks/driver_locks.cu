@@ -266,8 +266,7 @@ std::string quoted(const std::string& text) {
 }
 
 /// Returns true if all rows were written.
-bool write_json(const char* path, const std::vector<row>& rows) {
-    std::ofstream out(path);
+bool write_json(std::ofstream& out, const std::vector<row>& rows) {
     out << "[\n";
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const row& r = rows[i];
@@ -286,6 +285,14 @@ bool write_json(const char* path, const std::vector<row>& rows) {
 }
 
 int run(const char* json, const char* only) {
+    std::ofstream out;
+    if (json != nullptr) {
+        out.open(json);  // before the minutes of work
+        if (!out) {
+            std::fprintf(stderr, "driver_locks: %s: cannot be written\n", json);
+            return 1;
+        }
+    }
     try {
         measurement all;
         all.run(only);
@@ -293,7 +300,7 @@ int run(const char* json, const char* only) {
         for (const row& r : all.rows) {
             failed = failed || r.outcome == "failed";
         }
-        if (json != nullptr && !write_json(json, all.rows)) {
+        if (json != nullptr && !write_json(out, all.rows)) {
             std::fprintf(stderr, "driver_locks: %s: cannot be written\n", json);
             return 1;
         }

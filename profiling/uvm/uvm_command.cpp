@@ -134,14 +134,25 @@ absl::Status complete(arguments& a) {
     return status;
 }
 
-/// Draws the result by profiling/report/plot_uvm.py, which needs Python and matplotlib.
-absl::Status plot(const std::string& folder, const std::string& json) {
-    std::error_code failed;
+/// Returns the file of the numbers in the folder of `--plot`.
+std::string plotted(const std::string& folder) { return folder + "/uvm.json"; }
+
+/// Opens that file, if a folder is named, and makes the folder.
+absl::StatusOr<std::optional<command_line::output_file>> open_plotted(const std::string& folder) {
+    if (folder.empty()) {
+        return std::nullopt;
+    }
+    std::error_code failed;  // the file's error names the path
     std::filesystem::create_directories(folder, failed);
-    const std::string data = folder + "/uvm.json";
-    if (absl::Status s = command_line::write_file(data, json); !s.ok()) {
+    return command_line::open_if_named(plotted(folder));
+}
+
+/// Draws the result by profiling/report/plot_uvm.py, which needs Python and matplotlib.
+absl::Status plot(const std::string& folder, command_line::output_file& file, const std::string& json) {
+    if (absl::Status s = file.commit(json); !s.ok()) {
         return s;
     }
+    const std::string data = plotted(folder);
     const std::vector<std::string> draw{"python3", "-B",           ORCHARD_SOURCE_DIR "/profiling/report/plot_uvm.py",
                                         data,      "--output-dir", folder};
     const absl::Status drawn = command_line::run_program(draw);
@@ -209,6 +220,10 @@ absl::Status run_command(arguments& a) {
     if (!file.ok()) {
         return file.status();
     }
+    auto numbers = open_plotted(a.plot);
+    if (!numbers.ok()) {
+        return numbers.status();
+    }
     const auto cells = run_study(a);
     if (!cells.ok()) {
         return cells.status();
@@ -218,7 +233,7 @@ absl::Status run_command(arguments& a) {
     }
     const std::string json = to_json(a.what, *cells, command_line::typed());
     absl::Status status = *file ? (*file)->commit(json) : absl::OkStatus();
-    status.Update(status.ok() && !a.plot.empty() ? plot(a.plot, json) : absl::OkStatus());
+    status.Update(status.ok() && *numbers ? plot(a.plot, **numbers, json) : absl::OkStatus());
     return status;
 }
 

@@ -150,11 +150,11 @@ absl::Status output_file::commit(std::string_view text) {
     return status;
 }
 
-absl::StatusOr<std::optional<output_file>> open_if_named(const std::string& path) {
+absl::StatusOr<std::optional<output_file>> open_if_named(const std::string& path, readable_by who) {
     if (path.empty()) {
         return std::nullopt;
     }
-    absl::StatusOr<output_file> file = output_file::open(path);
+    absl::StatusOr<output_file> file = output_file::open(path, who);
     if (!file.ok()) {
         return file.status();
     }

@@ -59,7 +59,8 @@ private:
 };
 
 /// Returns the file that an option names, opened; none if `path` is empty. Errors: those of `output_file::open`.
-absl::StatusOr<std::optional<output_file>> open_if_named(const std::string& path);
+absl::StatusOr<std::optional<output_file>> open_if_named(const std::string& path,
+                                                         readable_by who = readable_by::umask_says);
 
 /// Opens `path`, writes `text` and closes it. Errors: those of `open` and `commit`.
 absl::Status write_file(const std::string& path, std::string_view text, readable_by who = readable_by::umask_says);

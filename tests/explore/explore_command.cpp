@@ -47,15 +47,21 @@ private:
     bool shown_ = false;
 };
 
-absl::Status write_trace(const explore_arguments& a, const std::string& timeline) {
+/// Opens the file of `--trace`, if one is named, before the work begins.
+absl::StatusOr<std::optional<command_line::output_file>> open_trace(const explore_arguments& a) {
+    return command_line::open_if_named(a.trace_file, command_line::readable_by::owner);
+}
+
+absl::Status write_trace(const explore_arguments& a, std::optional<command_line::output_file>& file,
+                         const std::string& timeline) {
     if (!a.with_trace) {
         return absl::OkStatus();
     }
-    if (a.trace_file.empty()) {
+    if (!file) {
         std::cout << timeline;
         return absl::OkStatus();
     }
-    return command_line::write_file(a.trace_file, timeline, command_line::readable_by::owner);
+    return file->commit(timeline);
 }
 
 absl::StatusOr<const scenario*> named(const std::string& name) {
@@ -122,6 +128,10 @@ absl::StatusOr<int> explore_seeds(const plan& p, const explore_arguments& a) {
 }
 
 absl::StatusOr<int> explore_one_seed(const plan& p, const explore_arguments& a) {
+    auto trace = open_trace(a);
+    if (!trace.ok()) {
+        return trace.status();
+    }
     const sized_scenario& what = p.scenarios.front();
     const std::uint64_t seed = *a.seed;
     const ex::strategy how = strategy_of(seed, p.how);
@@ -132,7 +142,7 @@ absl::StatusOr<int> explore_one_seed(const plan& p, const explore_arguments& a) 
     const ex::verdict v = run_once(*what.what, what.size, *ex::choices_of(how, seed), settings, &timeline);
     if (a.with_trace && !a.shrink) {
         // On standard output the timeline ends with the verdict.
-        const absl::Status written = write_trace(a, timeline);
+        const absl::Status written = write_trace(a, *trace, timeline);
         if (!written.ok()) {
             return written;
         }
@@ -152,11 +162,15 @@ absl::StatusOr<int> explore_one_seed(const plan& p, const explore_arguments& a) 
         return absl::InternalError("a second run of the seed shows no violation; please report this");
     }
     std::cout << "\n" << text_of(what, *small);
-    const absl::Status written = write_trace(a, small->timeline);
+    const absl::Status written = write_trace(a, *trace, small->timeline);
     return written.ok() ? absl::StatusOr<int>(1) : written;
 }
 
 absl::StatusOr<int> explore_exhaustively(const plan& p, const explore_arguments& a) {
+    auto trace = open_trace(a);
+    if (!trace.ok()) {
+        return trace.status();
+    }
     status_line line;
     int code = 0;
     for (const sized_scenario& what : p.scenarios) {
@@ -166,7 +180,7 @@ absl::StatusOr<int> explore_exhaustively(const plan& p, const explore_arguments&
         std::cout << text_of(what, *a.exhaustive, r);
         if (!r.violation.empty()) {
             code = 1;
-            const absl::Status written = write_trace(a, r.timeline);
+            const absl::Status written = write_trace(a, *trace, r.timeline);
             if (!written.ok()) {
                 return written;
             }

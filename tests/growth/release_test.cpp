@@ -129,6 +129,21 @@ TEST(GrowthFences, LeaveRoomForAllThatTheBudgetsAllow) {
     }
 }
 
+/// As many addresses as twice the budgets: the fences leave one, so that a request beyond the budgets is refused, and
+/// does not wait for addresses.
+TEST(GrowthFences, DoNotHideThatTheBudgetsAreSpent) {
+    fake_backing memory(20);
+    memory.give_in_all(10);
+    growth g(memory, {run_at(0, 20)}, 1);
+    g.limit(10);
+    g.fence_extents();
+    g.want(0, 11);
+    while (g.step()) {
+    }
+    EXPECT_EQ(g.line(0).committed.load<simt::order::relaxed>(), 10u);
+    EXPECT_EQ(g.line(0).failures.load<simt::order::relaxed>(), 1u);
+}
+
 TEST(GrowthFences, OfACommitThatFailedAreNotLost) {
     fake_backing memory(20);
     growth g(memory, {run_at(0, 20)}, 4);

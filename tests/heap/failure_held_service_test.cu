@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/asking_lanes.cuh"
 #include "tests/support/default_cases.hpp"
 #include "tests/support/failure_reports.hpp"
 #include "tests/support/heap_fixture.hpp"
@@ -24,12 +25,18 @@ protected:
     void SetUp() override {
         heap_contract::SetUp();
         if (!IsSkipped()) {
-            options values = GetParam().values();
-            values.request_timeout = absl::Milliseconds(200);
+            options values = impatient();
             values.cached_segments = 0;  // every request goes to the service
             remake(values);
             kept_ = {allocate_one(segments(3))};
         }
+    }
+    /// Options with a time that every call waits for in vain while the service is held, and in which a thread gets a
+    /// core while it is not.
+    static options impatient() {
+        options values = GetParam().values();
+        values.request_timeout = absl::Seconds(1);
+        return values;
     }
     /// Runs `meanwhile` while the service does no work.
     template <class Meanwhile>
@@ -97,9 +104,8 @@ TEST_P(heap_failures_while_held, are_told_while_it_is_held) {
 TEST_P(heap_failures_while_held, leave_calls_of_the_host_with_an_error_that_names_them) {
     const auto expect_late = [](const char* call, const absl::Status& status) {
         EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << call << ": " << status;
-        EXPECT_THAT(
-            std::string(status.message()),
-            ::testing::StartsWith(absl::StrCat(call, ": the service's thread did not turn to it within 200ms; ")));
+        EXPECT_THAT(std::string(status.message()),
+                    ::testing::StartsWith(absl::StrCat(call, ": the service's thread did not turn to it within 1s; ")));
     };
     const bool is_complete = h().stats()->committed_bytes == GetParam().capacity;
     hold([&] {
@@ -115,6 +121,27 @@ TEST_P(heap_failures_while_held, leave_calls_of_the_host_with_an_error_that_name
     ASSERT_TRUE(block.ok()) << block.status();
     EXPECT_TRUE(h().free_on_host(*block).ok());
     free_all(kept_);
+    expect_empty();
+}
+
+/// Memory on the device needs no service: neither that in the segment cache, nor chunks of another length that wait in
+/// the chunk store.
+TEST_P(heap_failures_while_held, do_not_come_while_the_device_has_memory) {
+    free_all(kept_);
+    remake(impatient());
+    free_all(allocate({segments(4), segments(4)}, 1));
+    const absl::StatusOr<statistics> before = h().stats();
+    ASSERT_TRUE(before.ok()) << before.status();
+    EXPECT_GE(before->segments_in_cache, 8u);
+    std::vector<block> blocks;
+    hold([&] {
+        for (std::uint64_t i = 0; i < before->segments_in_cache; ++i) {
+            blocks.push_back(allocate_one(segments(1)));
+            EXPECT_NE(blocks.back().address, 0u) << "block " << i << " of " << before->segments_in_cache;
+        }
+    });
+    free_all(blocks);
+    EXPECT_TRUE(asking_lanes::wait_until(asking_lanes::patience, [&] { return h().trim().ok(); }));
     expect_empty();
 }
 

@@ -87,7 +87,7 @@ TEST_P(heap_faulty_driver, that_cannot_take_memory_back_leaves_it_in_use) {
 }
 
 TEST_P(heap_faulty_driver, that_stands_still_is_told_from_a_service_that_does) {
-    ASSERT_NO_FATAL_FAILURE(remake_with(absl::Milliseconds(300)));
+    ASSERT_NO_FATAL_FAILURE(remake_with(absl::Seconds(1)));
     const std::size_t held = script_->hold(driver_call::create);
     std::uint64_t got = budget;
     std::jthread kernel([&] { got = fill(); });

@@ -475,6 +475,41 @@ std::pair<std::vector<std::uint64_t>, int> places_of_a_warp(device_option device
     return {places, h->configuration().placement_seed};
 }
 
+/// Each thread frees the block that `make_blocks` gave it.
+struct free_blocks {
+    heap_ref heap;
+    void** blocks;
+    ORCHARD_FN void operator()(simt::thread_position at) const { heap.free(blocks[at.global_thread()]); }
+};
+
+/// Under many seeds, the first positions of a slab are no pages. A heap that is filled by one class and then by another
+/// still uses each page, and fails for lack of memory.
+TEST_P(heap_hardened, uses_each_page_under_any_seed) {
+    constexpr std::uint32_t least = 64;  // threads that get no block
+    for (const int seed : {1, 2, 3}) {
+        options o = hardened_options(GetParam(), hardening::detect);
+        o.placement_seed = seed;
+        auto h = heap::create(o);
+        ASSERT_TRUE(h.ok()) << h.status();
+        for (const std::uint32_t bytes : {7000u, 5000u, 7000u}) {
+            const std::uint32_t pages = 32 * class_pages(class_of(bytes + 16));
+            const simt::grid threads = simt::grid_for(pages + least, 64);
+            auto at = device_array<void*>::create(h->executor(), threads.blocks * threads.threads_per_block);
+            ASSERT_TRUE(at.ok()) << at.status();
+            ASSERT_TRUE(simt::launch(h->executor(), threads, make_blocks{h->ref(), at->data(), bytes}).ok);
+            std::vector<void*> blocks(threads.blocks * threads.threads_per_block);
+            ASSERT_TRUE(copy_to_host(h->executor(), blocks.data(), at->data(), blocks.size() * sizeof(void*)).ok());
+            EXPECT_EQ(blocks.size() - static_cast<std::size_t>(std::ranges::count(blocks, nullptr)), pages)
+                << bytes << " B, seed " << seed;
+            ASSERT_TRUE(h->last_failure().has_value());
+            EXPECT_EQ(h->last_failure()->reason, failure_reason::out_of_memory_device_budget)
+                << name_of(h->last_failure()->reason) << ", " << bytes << " B, seed " << seed;
+            ASSERT_TRUE(simt::launch(h->executor(), threads, free_blocks{h->ref(), at->data()}).ok);
+            EXPECT_TRUE(h->trim().ok());
+        }
+    }
+}
+
 TEST_P(heap_hardened, chooses_places_by_a_seed) {
     const auto first = places_of_a_warp(GetParam(), 1);
     EXPECT_EQ(first.second, 1);

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -61,6 +64,26 @@ TYPED_TEST(Bits, NthOneIsFoundForEveryRank) {
     }
 }
 
+/// In sparse words as well: a choice that goes up from a random bit would prefer ones behind long gaps.
+TYPED_TEST(Bits, RandomOnesAreAllEquallyLikely) {
+    constexpr int draws = 10'000;
+    for (const TypeParam bits : {TypeParam{1}, TypeParam{0b110001}, static_cast<TypeParam>(~TypeParam{0}),
+                                 static_cast<TypeParam>(TypeParam{3} << (this->width - 2) | 1)}) {
+        std::mt19937 random(7);
+        std::map<int, int> times;
+        for (int i = 0; i < draws; ++i) {
+            const int got = random_one(bits, static_cast<std::uint32_t>(random()));
+            ASSERT_TRUE(this->at(bits, static_cast<std::uint32_t>(got)));
+            ++times[got];
+        }
+        const double each = double{draws} / std::popcount(bits);
+        EXPECT_EQ(times.size(), static_cast<std::size_t>(std::popcount(bits)));
+        for (const auto& [bit, n] : times) {
+            EXPECT_NEAR(n, each, 6 * std::sqrt(each)) << "bit " << bit;
+        }
+    }
+}
+
 TYPED_TEST(Bits, FirstOnesAreTheLowest) {
     for (const TypeParam bits : this->words()) {
         for (int n = 0; n <= simt::popcount(bits) + 1; ++n) {
@@ -109,11 +132,12 @@ TYPED_TEST(Bits, RunsAtBothEndsAndTheLongest) {
 TYPED_TEST(Bits, ARunIsFoundAtAnyBit) {
     for (const TypeParam bits : this->words()) {
         for (std::uint32_t n = 1; n <= this->width; ++n) {
-            std::uint32_t expected = this->width;
-            for (std::uint32_t i = 0; i + n <= this->width && expected == this->width; ++i) {
-                expected = (bits & ones<TypeParam>(n, i)) == ones<TypeParam>(n, i) ? i : expected;
+            TypeParam starts = 0;
+            for (std::uint32_t i = 0; i + n <= this->width; ++i) {
+                starts |= (bits & ones<TypeParam>(n, i)) == ones<TypeParam>(n, i) ? TypeParam{1} << i : 0;
             }
-            ASSERT_EQ(find_ones(bits, n), expected) << n << " in " << std::hex << bits;
+            ASSERT_EQ(run_starts(bits, n), starts) << n << " in " << std::hex << bits;
+            ASSERT_EQ(find_ones(bits, n), static_cast<std::uint32_t>(std::countr_zero(starts)));
         }
     }
 }

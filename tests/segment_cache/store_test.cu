@@ -104,6 +104,38 @@ TEST(ChunkStore, RefusesWhatFindsNoSlot) {
     EXPECT_FALSE(take_from_store(none.view, one_lane, 5, &got));
 }
 
+/// A class of many rows, all of which hold shorter chunks than are wanted: the class above has one.
+TEST(ChunkStore, SearchesTheNextClassAlthoughItsOwnIsFullOfShorterChunks) {
+    heap_memory heap(heap_segments, 64);
+    for (std::uint32_t i = 0; i < 100; ++i) {
+        ASSERT_TRUE(keep(heap, {i * 3 * leaves_per_segment, 64}));
+    }
+    ASSERT_TRUE(keep(heap, {900 * leaves_per_segment, 84}));
+    ASSERT_EQ(stored_chunk::class_of(64), stored_chunk::class_of(79));
+    stored_chunk got{};
+    EXPECT_TRUE(take_from_store(heap.view, one_lane, 79, &got));
+    EXPECT_EQ(got.leaves, 84u);
+}
+
+/// Rows that were in use and are empty now do not hide the one with the chunk.
+TEST(ChunkStore, FindsAChunkBehindManyEmptyRows) {
+    heap_memory heap(heap_segments, 64);
+    std::uint32_t stored = 0;
+    for (std::uint32_t i = 0; i < 200; ++i) {
+        stored += keep(heap, {i * 2 * leaves_per_segment, 33}) ? 1 : 0;
+    }
+    ASSERT_GT(stored, 100u);
+    ASSERT_TRUE(simt::run_emulated(simt::grid{1, 32}, [&](simt::thread_position) {
+                    device::spill(heap.view, simt::converge());
+                }).ok);
+    ASSERT_EQ(leaves_stored(heap), 0u);
+    for (int i = 0; i < 50; ++i) {
+        ASSERT_TRUE(keep(heap, {900 * leaves_per_segment, 33}));
+        stored_chunk got{};
+        ASSERT_TRUE(take_from_store(heap.view, one_lane, 33, &got)) << i;
+    }
+}
+
 TEST(ChunkStore, SpillsSegmentsAndTailsIntoTheSegmentCache) {
     heap_memory heap(heap_segments, 4);
     ASSERT_TRUE(keep(heap, {10 * leaves_per_segment, 3 * leaves_per_segment + 7}));
