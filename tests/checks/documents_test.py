@@ -117,6 +117,15 @@ class Documents(unittest.TestCase):
                         yield page, name
         self.assert_pages(problems())
 
+    def test_the_numbers_of_scenarios_and_mutants_are_right(self):
+        page = text_of(ROOT / "docs/reliability.md")
+        finders = re.findall(r"\{fault::(\w+), \"(\w+)\", \d+\}", text_of(ROOT / "tests/mutants/found_test.cpp"))
+        for mutant, scenario in finders:
+            self.assertRegex(page, rf"(?m)^\| `{mutant}`: .* \| `{scenario}` \| \d+ \|$")
+        self.assertIn(f"{len(finders)} of {len(finders)} mutants found", page)
+        scenarios = len(re.findall(r"\bconst registrar \w+\{", sources("tests/explore/scenarios")))
+        self.assertIn(f"weak memory, {scenarios} scenarios", page)
+
     def test_the_readme_names_every_page(self):
         readme = ROOT / "README.md"
         linked = {(ROOT / target).resolve() for target, _ in LINK.findall(text_of(readme)) if target}
