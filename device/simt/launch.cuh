@@ -55,7 +55,8 @@ namespace emulated {
 using kernel_body = void (*)(const void* kernel, thread_position at);
 
 /// Runs a grid on the pool of host threads. Returns when every lane has returned, or when no lane can continue.
-/// @param workers   number of host threads that run blocks; 0: as many as the machine has
+/// @param workers   number of host threads that run blocks; 0: as many as the machine has. Fewer run if the stacks of
+///     their lanes would take more than half of the mappings that a process may have
 /// @param recorder  records the lanes' accesses; null: none are recorded
 launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers,
                        access_recorder* recorder = nullptr);

@@ -98,6 +98,13 @@ TEST(Grid, TheLargestBlockMeetsInAllItsWarps) {
     EXPECT_EQ(t.second, 64u);
 }
 
+/// More stacks than a process may map: fewer workers run the blocks.
+TEST(Grid, AThousandWorkersRunEachBlockOnce) {
+    const totals t = run<count_threads>({1000, 64}, 1000);
+    ASSERT_TRUE(t.result.ok) << t.result.error;
+    EXPECT_EQ(t.first, 64'000u);
+}
+
 TEST(Grid, ImpossibleShapesAreRefusedByTheirValue) {
     const auto nothing = [](thread_position) {};
     EXPECT_NE(run_emulated({0, 32}, nothing).error.find("0 blocks"), std::string::npos);

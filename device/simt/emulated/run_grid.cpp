@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -17,6 +18,7 @@
 
 #include "device/simt/emulated/block_runner.hpp"
 #include "device/simt/emulated/recorder.hpp"
+#include "device/simt/emulated/stack_switch.hpp"
 #include "device/simt/launch.cuh"
 
 namespace orchard::simt::emulated {
@@ -145,6 +147,19 @@ helper_cache& helpers() {
     return *cache;
 }
 
+/// Returns the number of stacks that the lanes of a launch may have together. Each takes two mappings, of which a
+/// process has 65,530 on most machines; half of them are left to the rest of the process. The thread sanitizer knows up
+/// to 8,128 threads, and counts each stack as one.
+std::uint32_t max_stacks() {
+    static const std::uint32_t most = [] {
+        constexpr std::uint32_t usual = 65'530;
+        std::uint32_t mappings = 0;
+        const bool is_known = static_cast<bool>(std::ifstream("/proc/sys/vm/max_map_count") >> mappings);
+        return ORCHARD_FIBERS_TSAN != 0 ? 4'096 : (is_known ? mappings : usual) / 4;
+    }();
+    return most;
+}
+
 /// Returns what is wrong with a launch's arguments; empty if they are valid.
 std::string complaint_about(grid shape, unsigned workers) {
     if (current_lane != nullptr) {
@@ -171,7 +186,9 @@ launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigne
         return {false, std::move(complaint), {}};
     }
     static const unsigned processors = std::clamp(std::thread::hardware_concurrency(), 1u, max_workers);
-    const std::uint32_t wanted = std::min<std::uint32_t>(workers == 0 ? processors : workers, shape.blocks);
+    const std::uint32_t with_stacks = std::max(max_stacks() / shape.threads_per_block, 1u);
+    const std::uint32_t wanted =
+        std::min({workers == 0 ? processors : workers, std::uint32_t{shape.blocks}, with_stacks});
     try {
         if (recorder != nullptr) {
             recorder->begin_launch(std::uint64_t{shape.blocks} *

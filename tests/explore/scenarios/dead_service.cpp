@@ -4,6 +4,9 @@
 /// The service stops for good at some time: every wait ends at its deadline with the right reason, and memory that was
 /// handed over had no other owner. Then the heap is closed.
 
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
 #include "tests/explore/mailbox_world.hpp"
 
 namespace orchard::explore {
@@ -68,7 +71,33 @@ void run_dead_service(world& w) {
     check_cache(m);
 }
 
+/// Groups ask a service that never runs. The promise of 1.5 deadlines, to which the simulation adds what it delays a
+/// group by; a group that finds the first one's note ends earlier.
+void run_service_that_never_runs(world& w) {
+    constexpr std::uint64_t deadline_ns = 1'000'000;
+    constexpr std::uint64_t look_ns = 100'000;  // a look at the clock, among the steps of all others
+    mailbox_world m(w, {.segments = 32, .timeout_ns = deadline_ns, .lost_after_ns = 1'000'000'000});
+    w.s.stop_for_good(m.heap.service_actor);
+    std::uint64_t longest = 0;
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        const std::uint64_t began = simt::clock_ns();
+        const reply r = m.ask(simt::converge(), 1);
+        const std::uint64_t waited = simt::clock_ns() - began;
+        longest = std::max(longest, waited);
+        m.s.check(r.why == failure_reason::service_not_responding, "a request to a dead service has another reason");
+        m.s.check(waited <= deadline_ns * 3 / 2 + look_ns + m.s.stood_still_ns(),
+                  absl::StrFormat("a request to a dead service waited for %d ns", waited));
+    });
+    if (w.s.run()) {
+        m.s.check(longest >= deadline_ns, "all requests have ended before their deadline");
+    }
+}
+
 const registrar dead_service{{"dead_service", "The service stops for good.", {{{3, 2}, {3}}, 1}, run_dead_service}};
+const registrar service_that_never_runs{{"service_that_never_runs",
+                                         "A service never runs: no group waits for longer than 1.5 deadlines.",
+                                         {{{3, 2}, {3}}, 1},
+                                         run_service_that_never_runs}};
 const registrar whole_warp{{"dead_service_whole_warp",
                             "The same, where a look for responses takes a warp longer than it is to the next look.",
                             {{{32, 1}, {1}}, 1},
