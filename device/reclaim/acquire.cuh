@@ -193,7 +193,9 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
             if (d.reclaim != 0 && is_shortage(d.why) && !take_refill(d)) {
                 note_exhaustion(d);
             }
-            if (d.why == failure_reason::commit_blocked || d.why == failure_reason::service_not_responding) {
+            const bool unserved =
+                d.why == failure_reason::commit_blocked || d.why == failure_reason::service_not_responding;
+            if (unserved && d.h.stored_rows != 0) {
                 take_spilled(d);
             }
         }
