@@ -228,8 +228,8 @@ segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
     const bool has_room = at->second > std::max(count, longest);
     // A segment more than the budgets allow stays free. Without it, a request beyond them would find no addresses to
     // commit, and nothing would tell it that the budgets are spent.
-    const bool has_spare = fences_[shard].size() + 1 < line.range.count - line.most;
-    if (!fences_extents_ || continues || !has_room || line.range.count <= line.most || !has_spare) {
+    const bool has_spare = line.most + fences_[shard].size() + 1 < line.range.count;
+    if (!fences_extents_ || continues || !has_room || !has_spare) {
         return take_from(all, at, count);
     }
     const segment_run taken = take_from(all, at, count + 1);

@@ -241,8 +241,7 @@ inline ORCHARD_NOINLINE bool try_chunk(const store_search& s) {
 ///
 /// - A lane sees a chunk that fits. If another group takes that chunk first, there may be more: a lane that looks at
 ///   several slots remembers one.
-/// - No lane sees any chunk: the summary bit of the row is cleared. If the next look sees a chunk, the bit is set
-/// again.
+/// - No lane sees any chunk: the summary bit of the row is cleared. If the next look sees one, the bit is set again.
 inline ORCHARD_NOINLINE void settle_row(store_search& s) {
     const bool is_empty = simt::ballot(s.mask, !s.is_empty) == 0;
     const bool clears = is_empty && !s.cleared;

@@ -47,21 +47,19 @@ namespace orchard::device {
 inline ORCHARD_FN void page_search::advance_reserved() {
     if (why != failure_reason::none) {
         left = 0;
-    } else if (!missing && opening.h.placement_seed != 0 && reserved_page() >= s.pages) {
-        // Void positions, which a seed puts anywhere in a slab, and which say nothing about it.
-        const std::uint32_t n = reach();
-        position += n;
-        left -= n;
     } else if (!missing) {
-        // A slab was there: a new scan and a new reclaim must come before a failure.
-        scanned = false;
-        opening.reclaim = 0;
-        const std::uint64_t next = (position >> log_pages()) + 1;
-        // No reserved page was free: the slab is not fresh, but was filled by hints and probes. The high-water mark
-        // then skips the rest of it, so that later reservations do not try it word by word. It skips no further than to
-        // a known index, because a reservation beyond all slabs creates one.
-        if (!served && next < entries && is_leader(s.group)) {
-            head().high_water.raise<order::relaxed>(next << log_pages());
+        // A seed puts void positions anywhere in a slab; they say nothing about it.
+        if (opening.h.placement_seed == 0 || reserved_page() < s.pages) {
+            // A slab was there: a new scan and a new reclaim must come before a failure.
+            scanned = false;
+            opening.reclaim = 0;
+            const std::uint64_t next = (position >> log_pages()) + 1;
+            // No reserved page was free: the slab is not fresh, but was filled by hints and probes. The high-water mark
+            // then skips the rest of it, so that later reservations do not try it word by word. It skips no further
+            // than to a known index, because a reservation beyond all slabs creates one.
+            if (!served && next < entries && is_leader(s.group)) {
+                head().high_water.raise<order::relaxed>(next << log_pages());
+            }
         }
         const std::uint32_t n = reach();
         position += n;
