@@ -193,20 +193,28 @@ inline ORCHARD_NOINLINE bool find_row(store_search& s) {
 }
 
 /// Looks at the slots of the row, of which each lane looks at its part: sets `s.word` and `s.slot` to a chunk that
-/// fits, `s.candidates` and `s.is_empty`. All lanes of the group call it. Cost for a full warp: one load a lane.
+/// fits, `s.candidates` and `s.is_empty`. A lane stops once it has seen such a chunk. All lanes of the group call it.
+/// Cost for a full warp: one load a lane. A lane has two loads under way at a time.
 inline ORCHARD_NOINLINE void look_at_row(store_search& s) {
+    constexpr std::uint32_t at_a_time = 2;
     device_word<std::uint64_t>* const row = stored_row(s.h, s.of_class, s.row);
+    const auto step = static_cast<std::uint32_t>(simt::popcount(s.mask));
     s.word = 0;
     s.is_empty = true;
     ORCHARD_NO_UNROLL
-    for (auto i = static_cast<std::uint32_t>(simt::rank_in(s.mask)); i < chunk_store::slots_in_row;
-         i += static_cast<std::uint32_t>(simt::popcount(s.mask))) {
-        const std::uint32_t slot = (i + s.turn) % chunk_store::slots_in_row;
-        const std::uint64_t found = row[slot].load<order::relaxed>();
-        s.is_empty = s.is_empty && found == 0;
-        if (s.word == 0 && found != 0 && stored_chunk::unpack(found).fits(s.wanted)) {
-            s.word = found;
-            s.slot = slot;
+    for (auto i = static_cast<std::uint32_t>(simt::rank_in(s.mask)); i < chunk_store::slots_in_row && s.word == 0;
+         i += at_a_time * step) {
+        std::uint64_t found[at_a_time];
+        for (std::uint32_t j = 0; j < at_a_time; ++j) {
+            const std::uint32_t slot = (i + j * step + s.turn) % chunk_store::slots_in_row;
+            found[j] = i + j * step < chunk_store::slots_in_row ? row[slot].load<order::relaxed>() : 0;
+        }
+        for (std::uint32_t j = 0; j < at_a_time; ++j) {
+            s.is_empty = s.is_empty && found[j] == 0;
+            if (found[j] != 0 && stored_chunk::unpack(found[j]).fits(s.wanted)) {
+                s.word = found[j];
+                s.slot = (i + j * step + s.turn) % chunk_store::slots_in_row;
+            }
         }
     }
     s.candidates = simt::ballot(s.mask, s.word != 0);
@@ -241,24 +249,30 @@ inline ORCHARD_NOINLINE bool try_chunk(const store_search& s) {
 ///
 /// - A lane sees a chunk that fits. If another group takes that chunk first, there may be more: a lane that looks at
 ///   several slots remembers one.
-/// - No lane sees any chunk: the summary bit of the row is cleared. If the next look sees one, the bit is set again.
+/// - No lane sees any chunk: the summary bit of the row is cleared. If the next look sees one, the bit is set again. If
+///   another group had cleared the bit before, that group looks again. Rows that other groups have cleared meanwhile
+///   are passed over.
 inline ORCHARD_NOINLINE void settle_row(store_search& s) {
     const bool is_empty = simt::ballot(s.mask, !s.is_empty) == 0;
-    const bool clears = is_empty && !s.cleared;
     const bool restores = !is_empty && s.cleared && !simt::mutation::is(fault::store_tidy);
     auto& summary = s.h.state->stored_summary[s.of_class].word;
     const std::uint64_t bit = std::uint64_t{1} << s.row;
-    if (clears && is_leader(s.mask)) {
+    std::uint64_t before = 0;
+    if (is_empty && !s.cleared && is_leader(s.mask)) {
         // Acquire: pairs with the release of the OR that set the bit; the next look then sees its chunk.
-        summary.fetch_and<order::acquire>(~bit);
+        before = summary.fetch_and<order::acquire>(~bit);
     }
     if (restores && is_leader(s.mask)) {
         summary.fetch_or<order::release>(bit);
     }
     simt::sync(s.mask);
-    s.cleared = clears;
+    if (is_empty && !s.cleared) {
+        before = from_leader(s.mask, before);
+        s.rows &= before;
+    }
+    s.cleared = (before & bit) != 0;
     s.looked += !is_empty && s.candidates == 0 ? 1 : 0;
-    s.again = clears || (s.candidates != 0 && !simt::mutation::is(fault::store_again));
+    s.again = s.cleared || (s.candidates != 0 && !simt::mutation::is(fault::store_again));
 }
 
 /// Takes a chunk of at least `wanted` leaves, and returns whether it found one: `*got`. All lanes of a converged group

@@ -42,6 +42,11 @@ void launch_state::fail(std::string error) {
     stopping_.store(true, std::memory_order_relaxed);
 }
 
+void launch_state::note_absence(std::string error) {
+    const std::lock_guard lock(mutex_);
+    absence_ = std::move(error);
+}
+
 void launch_state::add_costs(const costs& of_worker) {
     const std::lock_guard lock(mutex_);
     costs_ += of_worker;
@@ -49,21 +54,30 @@ void launch_state::add_costs(const costs& of_worker) {
 
 launch_result launch_state::result() {
     const std::lock_guard lock(mutex_);
+    if (error_.empty() && next_block_.load(std::memory_order_relaxed) < shape_.blocks) {
+        error_ = absence_;
+    }
     return {error_.empty(), error_, costs_};
 }
 
 void block_runner::work_off(launch_state& launch) {
+    // Before the first block: a worker that stopped in a block would end the kernels of all others half-way.
+    try {
+        ensure_lanes(launch.shape().threads_per_block);
+    } catch (const std::exception& error) {  // no memory for stacks
+        launch.note_absence(error.what());
+        return;
+    }
     launch_ = &launch;
     costs_ = {};
     current_costs = &costs_;
     current_recorder = launch.recorder();
     try {
-        ensure_lanes(launch.shape().threads_per_block);
         for (std::uint64_t block = 0; !launch.stopping() && (block = launch.take_block()) < launch.shape().blocks;) {
             begin_block(static_cast<std::uint32_t>(block));
             run_block();
         }
-    } catch (const std::exception& error) {  // no memory for stacks or for a report
+    } catch (const std::exception& error) {  // no memory for a report
         launch.fail(error.what());
     }
     current_costs = nullptr;

@@ -37,11 +37,14 @@ public:
 
     /// Records an error, unless there is one already, and stops the launch.
     void fail(std::string error);
+    /// Notes why a worker takes no part. No block is lost: other workers run them, or `result` reports the error.
+    void note_absence(std::string error);
     /// Returns whether all blocks must stop because one has failed.
     [[nodiscard]] bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
     void add_costs(const costs& of_worker);
-    /// Returns the result. No thread may still work on the launch.
+    /// Returns the result: an error also if blocks are left because no worker took part. No thread may still work on
+    /// the launch.
     [[nodiscard]] launch_result result();
 
 private:
@@ -53,6 +56,7 @@ private:
     alignas(64) std::atomic<bool> stopping_{false};
     std::mutex mutex_;  // guards the members below
     std::string error_;
+    std::string absence_;  ///< why a worker takes no part
     costs costs_;
 };
 
@@ -75,7 +79,7 @@ struct lane {
 /// decide which lane continues.
 class block_runner {
 public:
-    /// Runs blocks of `launch` until none is left or the launch stops.
+    /// Runs blocks of `launch` until none is left or the launch stops; none if there is no memory for their stacks.
     void work_off(launch_state& launch);
 
     // Lanes call these functions, on their stacks. Each throws the runner's own exception if the launch stops.

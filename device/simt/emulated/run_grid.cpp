@@ -67,7 +67,7 @@ void work_off(launch_state& launch) noexcept {
         runner->work_off(launch);
         runners().give_back(std::move(runner));
     } catch (const std::bad_alloc& error) {
-        launch.fail(error.what());
+        launch.note_absence(error.what());
     }
 }
 
