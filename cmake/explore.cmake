@@ -18,7 +18,7 @@ list(FILTER explore_sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
 add_library(orchard_explore_objects OBJECT ${explore_sources})
 orchard_target(orchard_explore_objects)
 target_include_directories(orchard_explore_objects PUBLIC "${CMAKE_CURRENT_BINARY_DIR}/generated")
-target_link_libraries(orchard_explore_objects PUBLIC orchard_library CLI11::CLI11 nlohmann_json::nlohmann_json)
+target_link_libraries(orchard_explore_objects PUBLIC orchard_explorer orchard_cli)
 
 orchard_precompile(orchard_explore_objects <tests/explore/heap_world.hpp>)
 orchard_unite(orchard_explore_objects)

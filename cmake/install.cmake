@@ -8,7 +8,8 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/orchard")
 
 if(TARGET orchard)
-    install(TARGETS orchard RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    # Optional, so that a build of the target orchard_library alone can be installed.
+    install(TARGETS orchard RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
 endif()
 install(TARGETS orchard_library EXPORT orchardTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY runtime/include/orchard DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -21,6 +22,8 @@ install(
     PATTERN "*.cuh"
     PATTERN "*.def"
     PATTERN runtime/include EXCLUDE
+    PATTERN runtime/cli EXCLUDE
+    PATTERN device/simt/explore EXCLUDE
     PATTERN uvm/model EXCLUDE)
 install(DIRECTORY examples/data/ DESTINATION "${CMAKE_INSTALL_DATADIR}/orchard" FILES_MATCHING PATTERN "*.gz"
         PATTERN "README.md")

@@ -149,6 +149,7 @@ endif()
 
 # Helpers that several folders share: tests/support/*.hpp, and sources where there are any.
 add_library(orchard_test_support INTERFACE)
+target_link_libraries(orchard_test_support INTERFACE orchard_explorer orchard_cli)
 orchard_sources(support_sources tests/support)
 if(support_sources)
     add_library(orchard_test_support_objects STATIC ${support_sources})

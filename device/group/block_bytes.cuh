@@ -39,24 +39,27 @@ inline ORCHARD_NOINLINE void write_part(const block_part& p) {
     auto* const to = reinterpret_cast<sixteen_bytes*>(p.to);
     const auto* const from = reinterpret_cast<const sixteen_bytes*>(p.from);
     const std::uint64_t count = p.bytes / sizeof(sixteen_bytes);
+    // Copies, because the compiler must assume that a store to the block changes `p`.
+    const std::uint64_t width = p.width;
+    const std::uint32_t rank = p.rank;
     ORCHARD_NO_UNROLL
-    for (std::uint64_t i = p.rank; i < count; i += std::uint64_t{at_once} * p.width) {
+    for (std::uint64_t i = rank; i < count; i += at_once * width) {
         sixteen_bytes read[at_once];
         ORCHARD_UNROLL
         for (std::uint32_t j = 0; j < at_once; ++j) {
-            if (from != nullptr && i + std::uint64_t{j} * p.width < count) {
-                read[j] = from[i + std::uint64_t{j} * p.width];
+            if (from != nullptr && i + j * width < count) {
+                read[j] = from[i + j * width];
             }
         }
         ORCHARD_UNROLL
         for (std::uint32_t j = 0; j < at_once; ++j) {
-            if (i + std::uint64_t{j} * p.width < count) {
-                to[i + std::uint64_t{j} * p.width] = read[j];
+            if (i + j * width < count) {
+                to[i + j * width] = read[j];
             }
         }
     }
     ORCHARD_NO_UNROLL
-    for (std::uint64_t i = count * sizeof(sixteen_bytes); p.rank == 0 && i < p.bytes; ++i) {
+    for (std::uint64_t i = count * sizeof(sixteen_bytes); rank == 0 && i < p.bytes; ++i) {
         p.to[i] = p.from != nullptr ? p.from[i] : 0;
     }
 }

@@ -49,7 +49,7 @@ inline ORCHARD_FN void page_search::advance_reserved() {
         left = 0;
     } else if (!missing) {
         // A seed puts void positions anywhere in a slab; they say nothing about it.
-        if (opening.h.placement_seed == 0 || reserved_page() < s.pages) {
+        if (page < s.pages || opening.h.placement_seed == 0) {
             // A slab was there: a new scan and a new reclaim must come before a failure.
             scanned = false;
             opening.reclaim = 0;
@@ -62,7 +62,7 @@ inline ORCHARD_FN void page_search::advance_reserved() {
             }
         }
         const std::uint32_t n = reach();
-        position += n;
+        go_to(position + n);
         left -= n;
     }
 }
@@ -251,7 +251,7 @@ inline ORCHARD_FN void page_search::reserve_pages(bool on) {
     }
     reservation = simt::shuffle(s.here, reservation, simt::leader_of(s.group));
     if (on) {
-        position = reservation;
+        go_to(reservation);
         left = n;
     }
 }
@@ -289,8 +289,8 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     const std::uint32_t index = simt::shuffle(s.here, hole, seen != 0 ? simt::lowest_bit(seen) : simt::lane_id());
     const auto lacking = static_cast<std::uint32_t>(simt::popcount(s.without()));
     if (on) {
-        position = std::uint64_t{seen != 0 ? index : entries} << log_pages();
-        position |= reserved_page();  // under a seed, the first position may be void; here lies page 0
+        go_to(std::uint64_t{seen != 0 ? index : entries} << log_pages());
+        go_to(position | page);  // under a seed, the first position may be void; page 0 lies here
         left = lacking;
         opening.reclaim = next_reclaim(opening.h, s.group);
     }
@@ -320,8 +320,8 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
 inline ORCHARD_NOINLINE bool page_search::begin_opening() {
     const std::uint32_t n = reach();
     opening.index = static_cast<std::uint32_t>(position >> log_pages());
-    opening.word = reserved_page() / 64;
-    opening.bits = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << reserved_page() % 64;
+    opening.word = page / 64;
+    opening.bits = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << page % 64;
     opening.entry = 0;
     opening.made = false;
     opening.why = failure_reason::out_of_memory_device_budget;

@@ -58,6 +58,7 @@ struct page_search {
     std::uint32_t spread = 0;                   ///< indices that a probe chooses from: all slabs lie below
     std::uint32_t left = 0;                     ///< probes, positions or parts left in the stage
     std::uint64_t position = 0;                 ///< reserving: the next reserved position; scan: the next part
+    std::uint32_t page = 0;  ///< reserving: the page of its slab at which that position lies; void if there is none
     std::uint32_t parts_in_step = 1;            ///< scan: parts that each lane reads in the next step
     std::uint32_t steps = 0;                    ///< stages begun so far
     std::uint32_t started = 0;      ///< the time at which the clock was first read, in `is_late`'s unit; 0: not yet
@@ -93,17 +94,16 @@ struct page_search {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const {
         return (s.words() + scanned_at_once - 1) / scanned_at_once;
     }
-    /// Returns the page of its slab at which the next reserved position lies; the position may be void. A hardened heap
-    /// exchanges the words of the slab: position 64 w + b is page 64 (w ^ key) + b, with a key that its seed and the
-    /// index of the slab give.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t reserved_page() const {
+    /// Goes on to a reserved position: sets `position` and `page`. A hardened heap exchanges the words of the slab:
+    /// position 64 w + b is page 64 (w ^ key) + b, with a key that its seed and the index of the slab give.
+    ORCHARD_INLINE void go_to(std::uint64_t reserved) {
         const std::uint32_t last = (1u << log_pages()) - 1;
-        const auto page = static_cast<std::uint32_t>(position) & last;
-        if (opening.h.placement_seed == 0) {
-            return page;
+        position = reserved;
+        page = static_cast<std::uint32_t>(reserved) & last;
+        if (opening.h.placement_seed != 0) {
+            const auto index = static_cast<std::uint32_t>(reserved >> log_pages());
+            page ^= mix(opening.h.placement_seed + index) & last & ~63u;
         }
-        const auto index = static_cast<std::uint32_t>(position >> log_pages());
-        return page ^ (mix(opening.h.placement_seed + index) & last & ~63u);
     }
 
     ORCHARD_FN bool look();
@@ -170,7 +170,6 @@ inline ORCHARD_FN void page_search::probe_two_words() {
 /// positions; at most `left`. In the drawing above, with 32 positions reserved from 26,200 on: 14, up to the last page
 /// of the slab, and then 18 void ones.
 inline ORCHARD_FN std::uint32_t page_search::reach() const {
-    const std::uint32_t page = reserved_page();
     const std::uint32_t in_word = 64 - page % 64;
     const std::uint32_t in_slab = (page < s.pages ? s.pages : 1u << log_pages()) - page;
     const std::uint32_t n = in_slab < in_word ? in_slab : in_word;
@@ -183,7 +182,6 @@ inline ORCHARD_FN std::uint32_t page_search::reach() const {
 /// `begin_opening` then fails.
 inline ORCHARD_FN void page_search::look_at_reserved() {
     const auto index = static_cast<std::uint32_t>(position >> log_pages());
-    const std::uint32_t page = reserved_page();
     if (page >= s.pages) {
         return;  // void positions
     }
