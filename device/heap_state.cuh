@@ -300,6 +300,7 @@ struct quarantine {
     static ORCHARD_INLINE constexpr std::uint64_t slot_of(std::uint64_t offset, std::uint64_t bytes) {
         return holds_block | offset / 16 << 16 | (bytes / 16 & 0xffff);
     }
+    static_assert(max_block_bytes / 16 <= 0xffff, "the bytes of a block that waits have 16 bits");
     static ORCHARD_INLINE constexpr std::uint64_t offset_of(std::uint64_t slot) {
         return ((slot & ~holds_block) >> 16) * 16;
     }

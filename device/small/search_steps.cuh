@@ -59,21 +59,21 @@ struct page_search {
     std::uint32_t left = 0;                     ///< probes, positions or parts left in the stage
     std::uint64_t position = 0;                 ///< reserving: the next reserved position; scan: the next part
     std::uint32_t page = 0;  ///< reserving: the page of its slab at which that position lies; void if there is none
-    std::uint32_t parts_in_step = 1;            ///< scan: parts that each lane reads in the next step
-    std::uint32_t steps = 0;                    ///< stages begun so far
-    std::uint32_t started = 0;      ///< the time at which the clock was first read, in `is_late`'s unit; 0: not yet
-    bool missing = false;           ///< no slab exists yet at the next reserved index
-    bool served = false;            ///< the last step gave a lane a page; within a step: the lane lacked one
-    bool contested = false;         ///< a scan saw a free page, or an index at which a slab is being created
-    bool scanned = false;           ///< a scan saw no free page, and no slab has been added since
-    std::uint32_t hole = no_index;  ///< an empty index that this lane saw in a scan
-    bool empty = false;             ///< a scan: there is no slab at the index of the group's first part
-    bool tight = false;             ///< a probe of this lane saw only words that are nearly full
-    std::uint32_t again = 0;        ///< number of additional probes made because the class has room
-    bool opened = false;            ///< the group has created a slab
-    bool nearby = false;            ///< the first probe is at slab `near`, that of the hint
-    std::uint32_t near;             ///< the segment at the hint; no segment of the heap if there was no slab
-    lane_mask turns = 0;            ///< leaders of the groups that act one after the other
+    std::uint32_t parts_in_step = 1;  ///< scan: parts that each lane reads in the next step
+    std::uint32_t steps = 0;          ///< stages begun so far
+    std::uint32_t started = 0;        ///< the time at which the clock was first read, in `is_late`'s unit; 0: not yet
+    bool missing = false;             ///< no slab exists yet at the next reserved index
+    bool served = false;              ///< the last step gave a lane a page; within a step: the lane lacked one
+    bool contested = false;           ///< a scan saw a free page, or an index at which a slab is being created
+    bool scanned = false;             ///< a scan saw no free page, and no slab has been added since
+    std::uint32_t hole = no_index;    ///< an empty index that this lane saw in a scan
+    bool empty = false;               ///< a scan: there is no slab at the index of the group's first part
+    bool tight = false;               ///< a probe of this lane saw only words that are nearly full
+    std::uint32_t again = 0;          ///< number of additional probes made because the class has room
+    bool opened = false;              ///< the group has created a slab
+    bool nearby = false;              ///< the first probe is at slab `near`, that of the hint
+    std::uint32_t near;               ///< the segment at the hint; no segment of the heap if there was no slab
+    lane_mask turns = 0;              ///< leaders of the groups that act one after the other
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
                            std::uint64_t wanted, std::uint32_t hint_segment)

@@ -22,6 +22,8 @@ namespace orchard {
 
 /// Number of page classes.
 inline constexpr std::uint32_t class_count = 56;
+/// Bytes to whose multiples the smallest pages are rounded up; every page is aligned to them.
+inline constexpr std::uint32_t quantum_bytes = 16;
 /// The largest page, in bytes; larger requests become warp chunks.
 inline constexpr std::uint64_t largest_page_bytes = 512ull << 10;
 /// The index that means "no page class: a warp chunk".
@@ -37,7 +39,7 @@ inline constexpr std::uint32_t chunk_class = class_count;
 ///     n = 113    n - 1 = 112 = 0b1110000   the next two 11                   class 7: 128 B
 ORCHARD_FN constexpr std::uint32_t class_of(std::uint32_t n) {
     if (n <= 64) {
-        return (n + 15) / 16 - 1;
+        return (n + quantum_bytes - 1) / quantum_bytes - 1;
     }
     const std::uint32_t last = n - 1;
     std::uint32_t exponent = 6;
@@ -53,7 +55,7 @@ ORCHARD_FN constexpr std::uint32_t class_of(std::uint32_t n) {
 
 /// Returns the bytes of a page of class `c` < `class_count`: 5, 6, 7 or 8 times a power of two above 64 B.
 ORCHARD_FN constexpr std::uint32_t class_bytes(std::uint32_t c) {
-    return c < 4 ? (c + 1) * 16 : (5 + (c & 3)) << (c / 4 + 3);
+    return c < 4 ? (c + 1) * quantum_bytes : (5 + (c & 3)) << (c / 4 + 3);
 }
 
 /// Returns the pages in a slab of class `c`: 131,072 down to 4. The bytes behind the last page are not used: 32 B of a
@@ -120,10 +122,10 @@ ORCHARD_FN constexpr class_shape shape_of(std::uint32_t c) {
     return s;
 }
 
-/// Returns the factor for `find_page_at`: 2^32 / (16-byte units of a page), rounded up, less 1. It is stored in a
+/// Returns the factor for `find_page_at`: 2^32 / (quanta of a page), rounded up, less 1. It is stored in a
 /// slab's descriptor, so that `free` reads one word to turn an address into a page.
 ORCHARD_FN constexpr std::uint32_t page_reciprocal(std::uint32_t c) {
-    const std::uint64_t units = class_bytes(c) / 16;
+    const std::uint64_t units = class_bytes(c) / quantum_bytes;
     return static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + units - 1) / units - 1);
 }
 
@@ -135,8 +137,9 @@ struct page_at_offset {
 /// Returns the page at byte `offset` of a slab, and whether it begins there, by one multiplication. `free` needs both:
 /// the page to clear its bit, and the beginning to refuse a pointer into the middle of a block.
 ///
-/// @param reciprocal  of the slab's class. With n = offset / 16 and d units in a page, (n + 1) * reciprocal is
-///     floor(n / d) * 2^32 plus a rest. The rest is at most `reciprocal` if d divides n, and otherwise more.
+/// @param reciprocal  of the slab's class. With n = offset / `quantum_bytes` and d quanta in a page,
+///     (n + 1) * reciprocal is floor(n / d) * 2^32 plus a rest. The rest is at most `reciprocal` if d divides n, and
+///     otherwise more.
 ///
 /// The reason: let q = n / d rounded down, and r the remainder. d * reciprocal is less than 2^32 by some e,
 /// 1 <= e <= d. The product is therefore q * 2^32 plus (r + 1) * reciprocal - q * e. A slab of at most 2^17 units makes
@@ -146,9 +149,9 @@ struct page_at_offset {
 ///     offset 160: n = 10, the product is 2 * 2^32 +   858,993,457: page 2, which begins there
 ///     offset 176: n = 11, the product is 2 * 2^32 + 1,717,986,916: page 2, which begins before
 ORCHARD_FN constexpr page_at_offset find_page_at(std::uint32_t offset, std::uint32_t reciprocal) {
-    const std::uint64_t product = std::uint64_t{offset / 16 + 1} * reciprocal;
+    const std::uint64_t product = std::uint64_t{offset / quantum_bytes + 1} * reciprocal;
     return {static_cast<std::uint32_t>(product >> 32),
-            static_cast<std::uint32_t>(product) <= reciprocal && offset % 16 == 0};
+            static_cast<std::uint32_t>(product) <= reciprocal && offset % quantum_bytes == 0};
 }
 
 static_assert(class_bytes(4) == 80 && class_bytes(7) == 128 && class_bytes(8) == 160);
