@@ -194,7 +194,7 @@ inline ORCHARD_NOINLINE bool find_row(store_search& s) {
 
 /// Looks at the slots of the row, of which each lane looks at its part: sets `s.word` and `s.slot` to a chunk that
 /// fits, `s.candidates` and `s.is_empty`. A lane stops once it has seen such a chunk. All lanes of the group call it.
-/// Cost for a full warp: one load a lane. A lane has two loads under way at a time.
+/// Cost for a full warp: one load a lane; for a lane alone, up to 16 rounds of two independent loads.
 inline ORCHARD_NOINLINE void look_at_row(store_search& s) {
     constexpr std::uint32_t at_a_time = 2;
     device_word<std::uint64_t>* const row = stored_row(s.h, s.of_class, s.row);

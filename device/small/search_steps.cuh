@@ -58,7 +58,7 @@ struct page_search {
     std::uint32_t spread = 0;                   ///< indices that a probe chooses from: all slabs lie below
     std::uint32_t left = 0;                     ///< probes, positions or parts left in the stage
     std::uint64_t position = 0;                 ///< reserving: the next reserved position; scan: the next part
-    std::uint32_t page = 0;  ///< reserving: the page of its slab at which that position lies; void if there is none
+    std::uint32_t page = 0;           ///< reserving: its page in the slab, which `go_to` sets with it; may be void
     std::uint32_t parts_in_step = 1;  ///< scan: parts that each lane reads in the next step
     std::uint32_t steps = 0;          ///< stages begun so far
     std::uint32_t started = 0;        ///< the time at which the clock was first read, in `is_late`'s unit; 0: not yet
