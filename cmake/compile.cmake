@@ -44,8 +44,6 @@ function(orchard_precompile name)
     list(TRANSFORM ARGN PREPEND "$<$<COMPILE_LANGUAGE:CXX>:" OUTPUT_VARIABLE headers)
     list(TRANSFORM headers APPEND ">")
     target_precompile_headers(${name} PRIVATE ${headers})
-    # What lets ccache look through them.
-    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>")
 endfunction()
 
 # Compiles the C++ sources of a target by groups of five in the same folder, which takes half the processor time: what

@@ -37,8 +37,10 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
     find_program(ORCHARD_CCACHE ccache)
     mark_as_advanced(ORCHARD_CCACHE)
     if(ORCHARD_CCACHE)
-        # One cache for all checkouts, precompiled headers too; without these words it would keep nothing of them.
-        set(cached env "CCACHE_BASEDIR=${CMAKE_CURRENT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+        # One cache for all checkouts, precompiled headers too: without the list of CCACHE_SLOPPINESS it would keep none.
+        # CCACHE_DEPEND: it compares files, not preprocessed text. Where only a comment of a header has changed, that text
+        # is the same. GCC, however, knows a header of a precompiled one by its contents, and would include it again.
+        set(cached env "CCACHE_BASEDIR=${CMAKE_CURRENT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
                    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
                    "${ORCHARD_CCACHE}")
         set(CMAKE_CXX_COMPILER_LAUNCHER ${cached})
