@@ -7,7 +7,7 @@
 ///     apply_host_free             free_page, else free_other
 
 #include "device/free_other.cuh"
-#include "device/host_rpc/host_frees.cuh"
+#include "device/reclaim/host_frees.cuh"
 
 namespace orchard::device {
 
@@ -23,7 +23,7 @@ ORCHARD_INLINE void free_memory(const heap_view& h, const void* p) {
     }
 }
 
-/// See host_rpc/host_frees.cuh. The block is freed as a group of one lane frees it. A block that the host has freed
+/// See reclaim/host_frees.cuh. The block is freed as a group of one lane frees it. A block that the host has freed
 /// twice is an invalid free here, as for a device thread.
 inline ORCHARD_NOINLINE bool apply_host_free(const heap_view& h) {
     std::uint64_t offset = 0;

@@ -12,14 +12,6 @@
 
 namespace orchard::device {
 
-/// Counts an invalid free, and notes the first such address. One lane calls it alone.
-/// Cost: two atomics, one of them without a used result.
-inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void* p) {
-    h.add(counter::invalid_frees, 1);
-    std::uint64_t expected = 0;
-    h.state->failure.first_invalid_free.compare_exchange<order::relaxed>(expected, reinterpret_cast<std::uintptr_t>(p));
-}
-
 /// Frees `p`, which is no page in use: a block of a chunk, or else an invalid free. Any lanes call it; those that come
 /// here together free together. Any address may be passed, also one outside the heap. Cost: see `free_from_chunk`
 /// (large/chunk_free.cuh).

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "device/arrays/lane_array.cuh"
-#include "device/hardened/guarded_heap.cuh"
+#include "device/guarded_heap.cuh"
 #include "device/small/free_page.cuh"
 #include "device/small/small_path.cuh"
 
@@ -126,5 +126,5 @@ static_assert(std::is_trivially_copyable_v<heap_ref>);
 
 }  // namespace orchard
 
-#include "device/arrays/heap_arrays_impl.cuh"
+#include "device/heap_arrays_impl.cuh"
 #include "device/heap_ref_impl.cuh"

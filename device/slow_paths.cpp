@@ -8,7 +8,7 @@
 
 #include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
-#include "device/hardened/guarded_free.cuh"
+#include "device/guarded_free.cuh"
 #include "device/large/large_path.cuh"
 #include "device/small/search.cuh"
 

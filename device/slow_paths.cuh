@@ -5,15 +5,15 @@
 /// The functions that `heap_ref` calls if its fast path does not suffice.
 ///
 ///     search_page           a small request without a page at its hint         small/search.cuh
-///     refuse_page           null for a small request, after recording it       failures.cuh
+///     refuse_page           null for a small request, after recording it       state/failures.cuh
 ///     allocate_large        a request above the largest page                   large/large_path.cuh
 ///     free_other            a pointer that is no page                          free_other.cuh
 ///     release_guarded, guarded_bytes
-///                           `free`, `usable_size` of a hardened heap          hardened/guarded_free.cuh
+///                           `free`, `usable_size` of a hardened heap          guarded_free.cuh
 ///     bytes_in_chunk        `usable_size` of a block of a chunk                large/chunk_free.cuh
 ///     place_array           an interleaved array                               arrays/array_path.cuh
 ///     free_array_of_lane    its free                                           arrays/array_path.cuh
-///     record_failure, record_invalid_free                                      failures.cuh, free_other.cuh
+///     record_failure, record_invalid_free                                      state/failures.cuh
 ///
 /// In the host build (the emulated device), they are ordinary functions that are compiled once, in
 /// device/slow_paths.cpp: all the code behind them takes longer to compile than most sources that call a heap. A CUDA
@@ -23,12 +23,12 @@
 /// register for it. The masks that they get have the meaning that the functions in `device` document.
 
 #include "device/arrays/lane_place.cuh"
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 
 #if ORCHARD_CUDA_SOURCE
 #include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
-#include "device/hardened/guarded_free.cuh"
+#include "device/guarded_free.cuh"
 #include "device/large/large_path.cuh"
 #include "device/small/search.cuh"
 #endif

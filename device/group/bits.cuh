@@ -40,7 +40,7 @@ ORCHARD_INLINE Word one_from(Word bits, std::uint32_t start) {
 }
 
 /// Returns the `n` lowest ones of `bits`, or all ones if there are fewer. Cost: a step for each one that is kept;
-/// `lowest_ones` (device/small/slab.cuh) takes the same number of steps for every `n`.
+/// `lowest_ones` (device/state/slab.cuh) takes the same number of steps for every `n`.
 template <class Word>
 ORCHARD_INLINE Word first_ones(Word bits, int n) {
     Word left = bits;

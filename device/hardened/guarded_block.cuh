@@ -18,7 +18,8 @@
 /// one call. They keep their values in a `guarded_call` in local memory, so that no phase adds to the registers of
 /// another (docs/design.md, "Registers"). One lane calls each phase alone.
 
-#include "device/heap_state.cuh"
+#include "device/hardened/block_fault_record.cuh"
+#include "device/hardened/quarantine.cuh"
 
 namespace orchard::device {
 

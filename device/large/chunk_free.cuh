@@ -22,7 +22,7 @@
 /// succeed, on the same condition.
 
 #include "device/large/chunk_path.cuh"
-#include "device/segment_cache/chunk_store.cuh"
+#include "device/segments/chunk_store.cuh"
 
 namespace orchard::device {
 

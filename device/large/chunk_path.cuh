@@ -14,8 +14,8 @@
 ///
 /// Source: Zhang et al., TPDS 2025, sections V.B and VI.A (the warp scheduler).
 
-#include "device/large/chunk_record.cuh"
 #include "device/reclaim/acquire.cuh"
+#include "device/state/chunk_record.cuh"
 
 namespace orchard::device {
 
@@ -243,7 +243,7 @@ inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
     return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim}, &r.got);
 }
 
-/// Takes over the length of the memory, which may be greater than what was asked for (segment_cache/chunk_store.cuh).
+/// Takes over the length of the memory, which may be greater than what was asked for (segments/chunk_store.cuh).
 /// Each lane calls it for itself.
 inline ORCHARD_NOINLINE void set_length(chunk_request& r) {
     r.k = r.got.count;

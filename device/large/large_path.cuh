@@ -9,10 +9,11 @@
 ///       allocate_chunk        chunk_path.cuh; each lane's block, or a reason
 ///       may_ask_again         the host has freed blocks meanwhile: once more from `form_group`
 
-#include "device/failures.cuh"
-#include "device/free_alone.cuh"
 #include "device/hardened/guarded_block.cuh"
+#include "device/large/chunk_free.cuh"
 #include "device/large/chunk_path.cuh"
+#include "device/reclaim/host_frees.cuh"
+#include "device/state/failures.cuh"
 
 namespace orchard::device {
 

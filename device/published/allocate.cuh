@@ -35,7 +35,7 @@ struct published_request {
 /// The seed is the clock and the thread's number. Lanes of a warp thus walk differently, and so does each lane in its
 /// next request.
 template <page_policy P>
-ORCHARD_NOINLINE random_walk::page_number walk_slabs(const heap_view& h, const published_request& r) {
+ORCHARD_NOINLINE random_walk::page_number walk_slabs(const published_view& h, const published_request& r) {
     random_walk::walker<> w;
     w.random = random_walk::random_bits(std::uint64_t{simt::noise()} << 32 ^ simt::position().global_thread());
     if constexpr (P == page_policy::rw_malloc) {
@@ -50,7 +50,7 @@ ORCHARD_NOINLINE random_walk::page_number walk_slabs(const heap_view& h, const p
 /// Searches with the heap's policy. With a fixed policy, the other algorithms are not compiled. Returns as
 /// `walk_slabs`.
 template <class Policy>
-ORCHARD_INLINE random_walk::page_number walk_by_policy(const heap_view& h, const published_request& r) {
+ORCHARD_INLINE random_walk::page_number walk_by_policy(const published_view& h, const published_request& r) {
     random_walk::page_number page = random_walk::no_page;
     const auto walk_if = [&]<page_policy P>(std::integral_constant<page_policy, P>) {
         if constexpr (Policy::may_be(P)) {
@@ -75,7 +75,7 @@ ORCHARD_INLINE random_walk::page_number walk_by_policy(const heap_view& h, const
 /// Errors: closing, at once; those of `grow_published`; service_not_responding after 1.5 times the mailbox's deadline.
 /// Cost: a walk; a slab and another walk as often as the pages are used up by other groups.
 template <class Policy>
-ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, published_request& r,
+ORCHARD_NOINLINE random_walk::page_number find_published(const published_view& h, published_request& r,
                                                          failure_reason* why) {
     auto& head = h.state->slabs[r.slab_class];
     const std::uint64_t began = from_leader(r.group, simt::clock_ns());
@@ -115,11 +115,11 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const heap_view& h, pub
 /// sizes are served together, and a block is aligned to its units, or to `alignment` if that is greater. Cost:
 /// `find_published`, an atomic by the leader for the counts; for a run of units two more by each lane.
 template <class Policy>
-ORCHARD_NOINLINE void* allocate_published(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
+ORCHARD_NOINLINE void* allocate_published(const published_view& h, std::uint64_t bytes, std::uint64_t alignment,
                                           std::uint32_t page_class, failure_reason* why) {
     const lane_mask here = simt::converge();
     const bool runs = Policy::of(h) == page_policy::rw_malloc;
-    const std::uint32_t slab_class = runs ? h.published.unit_class : page_class;
+    const std::uint32_t slab_class = runs ? h.unit_class : page_class;
     published_request r{simt::match(here, reinterpret_cast<std::uintptr_t>(h.state) + slab_class), slab_class, 1};
     auto& counts = h.state->pages[heap_view::own_shard()][slab_class];
     if (is_leader(r.group)) {

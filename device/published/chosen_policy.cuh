@@ -8,7 +8,7 @@
 ///     may_be(p)   at compile time: false if the heap's policy is never p; the algorithm p is then not compiled
 ///     of(h)       the policy of the heap h; a constant, or read from the view
 
-#include "device/heap_state.cuh"
+#include "device/published/published_view.cuh"
 
 namespace orchard::device {
 
@@ -17,7 +17,7 @@ namespace orchard::device {
 template <page_policy P>
 struct fixed_policy {
     static constexpr bool may_be(page_policy p) { return p == P; }
-    static ORCHARD_INLINE constexpr page_policy of(const heap_view&) { return P; }
+    static ORCHARD_INLINE constexpr page_policy of(const published_view&) { return P; }
 };
 
 }  // namespace orchard::device

@@ -22,7 +22,7 @@ namespace orchard::device::random_walk {
 ///
 /// One atomic on the wanted bits both tests and sets: of several lanes at one bit, exactly one finds it clear. In a
 /// heap, the slab may have been retired since the lane drew the word. The check comes *after* the atomic, because a
-/// slab with a taken page is not retired any more (device/small/slab.cuh).
+/// slab with a taken page is not retired any more (device/state/slab.cuh).
 template <page_space Space>
 ORCHARD_INLINE typename Space::word claim(const Space& s, std::uint32_t word, typename Space::word bits) {
     auto&& at = s.bits(word);

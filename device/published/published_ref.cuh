@@ -19,7 +19,7 @@ template <class Policy>
 class basic_published_ref {
 public:
     basic_published_ref() = default;
-    explicit basic_published_ref(const device::heap_view& view) : plain_{view} {}
+    explicit basic_published_ref(const device::published_view& view) : plain_{view} {}
 
     // As in `heap_ref`: any thread of any kernel, in any divergence; the same results, and errors recorded for the
     // host. The alignment is that of `heap_ref`, except that with `rw_malloc` a block up to 512 KiB is aligned to its
@@ -33,8 +33,8 @@ public:
     // As in `heap_ref`. With `rw_malloc`, a block has marks besides its used bits; with all other policies it is a
     // page, which `heap_ref` frees.
     ORCHARD_FN void free(void* p) const {
-        if (p != nullptr && Policy::of(view()) == device::page_policy::rw_malloc) {
-            device::free_by_units(*view().self, p);
+        if (p != nullptr && Policy::of(published()) == device::page_policy::rw_malloc) {
+            device::free_by_units(published(), p);
         } else {
             plain_.free(p);
         }
@@ -63,8 +63,8 @@ public:
     /// Returns the bytes that may be used at `p`, 0 if `p` is no block of this heap. With `rw_malloc`, the end mark
     /// tells the length of a block in a slab.
     [[nodiscard]] ORCHARD_FN std::uint64_t usable_size(const void* p) const {
-        if (Policy::of(view()) == device::page_policy::rw_malloc && device::is_in_slab(view(), p)) {
-            return device::block_bytes(view(), p);
+        if (Policy::of(published()) == device::page_policy::rw_malloc && device::is_in_slab(published(), p)) {
+            return device::block_bytes(published(), p);
         }
         return plain_.usable_size(p);
     }
@@ -86,6 +86,10 @@ public:
     [[nodiscard]] ORCHARD_INLINE const device::heap_view& view() const { return plain_.view(); }
 
 private:
+    /// Returns the view in memory.
+    [[nodiscard]] ORCHARD_INLINE const device::published_view& published() const {
+        return static_cast<const device::published_view&>(*view().self);
+    }
     /// Returns a block, or null after recording the reason. Requests above the largest page are chunks, as in
     /// `heap_ref`.
     ORCHARD_FN void* allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const {
@@ -93,7 +97,7 @@ private:
             return device::slow::allocate_large(*view().self, bytes, alignment);
         }
         failure_reason why = failure_reason::none;
-        void* p = device::allocate_published<Policy>(*view().self, bytes, alignment, page_class, &why);
+        void* p = device::allocate_published<Policy>(published(), bytes, alignment, page_class, &why);
         if (p == nullptr) {
             device::slow::record_failure(*view().self, why, bytes, page_class);
         }

@@ -20,10 +20,12 @@ namespace orchard::device::random_walk {
 /// that holds it unlocks it, whatever the segment has become meanwhile.
 class locked_slab_space : public slab_space {
 public:
-    using slab_space::slab_space;
-    [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>& locks(std::uint32_t w) const {
-        return h_->published.locks[w / 32];
-    }
+    ORCHARD_INLINE locked_slab_space(const published_view& h, std::uint32_t page_class)
+        : slab_space(h, page_class), locks_{h.locks} {}
+    [[nodiscard]] ORCHARD_INLINE device_word<std::uint32_t>& locks(std::uint32_t w) const { return locks_[w / 32]; }
+
+private:
+    device_word<std::uint32_t>* locks_;
 };
 static_assert(lock_words == bitmap_words / 32);
 
@@ -31,13 +33,12 @@ static_assert(lock_words == bitmap_words / 32);
 /// table may be far apart in memory.
 class run_slab_space : public slab_space {
 public:
-    ORCHARD_INLINE explicit run_slab_space(const heap_view& h) : slab_space(h, h.published.unit_class) {}
+    ORCHARD_INLINE explicit run_slab_space(const published_view& h)
+        : slab_space(h, h.unit_class), begins_{h.begins}, ends_{h.ends} {}
 
     /// Returns the word of the second or third bitmap for the same units as word `w` of the first one.
-    [[nodiscard]] ORCHARD_INLINE device_word<word>& begins(std::uint32_t w) const {
-        return h_->published.begins[index(w)];
-    }
-    [[nodiscard]] ORCHARD_INLINE device_word<word>& ends(std::uint32_t w) const { return h_->published.ends[index(w)]; }
+    [[nodiscard]] ORCHARD_INLINE device_word<word>& begins(std::uint32_t w) const { return begins_[index(w)]; }
+    [[nodiscard]] ORCHARD_INLINE device_word<word>& ends(std::uint32_t w) const { return ends_[index(w)]; }
     /// Returns true for all words of a slab but its last one.
     [[nodiscard]] ORCHARD_INLINE bool joins(std::uint32_t w) const {
         return w % bitmap_words + 1 < class_words(class_);
@@ -58,6 +59,8 @@ private:
     [[nodiscard]] ORCHARD_INLINE std::uint64_t index(std::uint32_t w) const {
         return std::uint64_t{w / bitmap_words} * class_words(class_) + w % bitmap_words;
     }
+    device_word<word>* begins_;
+    device_word<word>* ends_;
 };
 
 static_assert(locked_space<locked_slab_space> && run_space<run_slab_space>);

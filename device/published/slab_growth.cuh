@@ -28,8 +28,8 @@ namespace orchard::device {
 ///
 /// A load may return an old 0 although a slab has been published there. An atomic reads the newest value, so that a
 /// slab with free pages is not taken for a missing one.
-inline ORCHARD_NOINLINE std::uint32_t first_open_index(const heap_view& h, lane_mask mask, std::uint32_t page_class,
-                                                       std::uint32_t count) {
+inline ORCHARD_NOINLINE std::uint32_t first_open_index(const published_view& h, lane_mask mask,
+                                                       std::uint32_t page_class, std::uint32_t count) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(mask));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(mask));
     for (std::uint32_t i = 0; i < count; i += width) {
@@ -51,7 +51,7 @@ inline ORCHARD_NOINLINE std::uint32_t first_open_index(const heap_view& h, lane_
 /// Gets a segment for an index that the leader has reserved, and publishes it as a slab. Returns none, or why there is
 /// no segment; it then empties the index and notes the reason for the waiting groups (`refusal`). All lanes of the
 /// group call it. Cost: `acquire_segments`, and the clearing of the bitmap if it was never cleared.
-inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+inline ORCHARD_NOINLINE failure_reason fill_slab(const published_view& h, lane_mask mask, std::uint32_t page_class,
                                                  std::uint32_t place) {
     segment_run run;
     const failure_reason why = acquire_segments(h, mask, 1, &run);
@@ -85,7 +85,7 @@ inline ORCHARD_NOINLINE failure_reason fill_slab(const heap_view& h, lane_mask m
 /// lanes of the group call it. Cost: a load of device memory for each 200 ns.
 ///
 /// The other group has deadlines of its own. The deadline here is longer, for the case that the other group never ends.
-inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+inline ORCHARD_NOINLINE failure_reason await_growth(const published_view& h, lane_mask mask, std::uint32_t page_class,
                                                     std::uint32_t place, std::uint32_t refused) {
     const std::uint64_t began = from_leader(mask, simt::clock_ns());
     for (;;) {
@@ -107,7 +107,7 @@ inline ORCHARD_NOINLINE failure_reason await_growth(const heap_view& h, lane_mas
 /// `seen` is the value of `grown` before the walk that found nothing. All lanes of a converged group call it; the
 /// result is the same in all. Errors: those of `acquire_segments`, also those that the other group got;
 /// out_of_memory_device_budget if the table is full; service_not_responding at the deadline of `await_growth`.
-inline ORCHARD_NOINLINE failure_reason grow_published(const heap_view& h, lane_mask mask, std::uint32_t page_class,
+inline ORCHARD_NOINLINE failure_reason grow_published(const published_view& h, lane_mask mask, std::uint32_t page_class,
                                                       std::uint32_t seen) {
     auto& head = h.state->slabs[page_class];
     // Adds 0: a read-modify-write reads the newest value.

@@ -14,10 +14,10 @@
 /// heaps.
 ///
 /// A slab may be retired between a draw and a claim. Therefore the claim is followed by a check of the descriptor
-/// (`still_valid`), as device/small/slab.cuh explains.
+/// (`still_valid`), as device/state/slab.cuh explains.
 
 #include "device/published/space.cuh"
-#include "device/small/slab.cuh"
+#include "device/state/slab.cuh"
 
 namespace orchard::device::random_walk {
 

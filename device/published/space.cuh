@@ -19,8 +19,8 @@
 #include <cstdint>
 
 #include "device/group/bits.cuh"
-#include "device/heap_state.cuh"
 #include "device/published/walker.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard::device::random_walk {
 

@@ -77,7 +77,7 @@ ORCHARD_INLINE void mark_begin(const random_walk::run_slab_space& s, random_walk
 
 /// Returns the first unit of the block at `p`; none if `p` lies in no slab, or at no begin of a unit. Whether a block
 /// begins there is not checked. Cost: one load.
-inline ORCHARD_FN random_walk::page_number block_at(const heap_view& h, const random_walk::run_slab_space& s,
+inline ORCHARD_FN random_walk::page_number block_at(const published_view& h, const random_walk::run_slab_space& s,
                                                     const void* p) {
     if (!h.owns(p)) {
         return random_walk::no_page;
@@ -91,7 +91,7 @@ inline ORCHARD_FN random_walk::page_number block_at(const heap_view& h, const ra
 /// Frees the block at `p`; returns false if none begins there, or if another lane is freeing it. One lane calls it
 /// alone; it never waits. Cost: three atomics, and one more for each further 64 units; one load of a descriptor, two
 /// for each 64 units.
-inline ORCHARD_NOINLINE bool free_block_of_units(const heap_view& h, const void* p) {
+inline ORCHARD_NOINLINE bool free_block_of_units(const published_view& h, const void* p) {
     const random_walk::run_slab_space s(h);
     const random_walk::page_number first = block_at(h, s, p);
     if (first == random_walk::no_page) {
@@ -109,7 +109,7 @@ inline ORCHARD_NOINLINE bool free_block_of_units(const heap_view& h, const void*
 /// alone. Cost: three loads, and one for each further 64 units.
 ///
 /// Relaxed: a caller that owns the block is ordered after its marks. For any other pointer, the result is a snapshot.
-inline ORCHARD_NOINLINE std::uint64_t block_bytes(const heap_view& h, const void* p) {
+inline ORCHARD_NOINLINE std::uint64_t block_bytes(const published_view& h, const void* p) {
     const random_walk::run_slab_space s(h);
     const random_walk::page_number first = block_at(h, s, p);
     if (first == random_walk::no_page) {
@@ -133,7 +133,7 @@ inline ORCHARD_NOINLINE std::uint64_t block_bytes(const heap_view& h, const void
 
 /// Returns whether `p` lies in a slab of this heap. If so, it can only be a block of units; if not, a block of a chunk.
 /// Cost: one load.
-inline ORCHARD_FN bool is_in_slab(const heap_view& h, const void* p) {
+inline ORCHARD_FN bool is_in_slab(const published_view& h, const void* p) {
     if (!h.owns(p)) {
         return false;
     }
@@ -144,7 +144,7 @@ inline ORCHARD_FN bool is_in_slab(const heap_view& h, const void* p) {
 
 /// Frees a block of a heap whose blocks are runs of units, or of a chunk if `p` is no such block. Any other pointer is
 /// recorded as an invalid free. One lane calls it alone.
-inline ORCHARD_NOINLINE void free_by_units(const heap_view& h, const void* p) {
+inline ORCHARD_NOINLINE void free_by_units(const published_view& h, const void* p) {
     if (!free_block_of_units(h, p)) {
         free_other(h, p);
     }

@@ -7,23 +7,23 @@
 /// atomics and no round trip. Groups that ask for segments return the surplus to the host.
 
 #include "device/reclaim/reclaim.cuh"
-#include "device/segment_cache/chunk_store.cuh"
-#include "device/segment_cache/level.cuh"
+#include "device/segments/chunk_store.cuh"
+#include "device/segments/level.cuh"
 
 /// The calls of `acquire`, in order:
 ///
 ///     take_stored                  this file                       for a chunk: one that was freed in one piece
-///       take_from_store            segment_cache/chunk_store.cuh
-///     take_cached                  host_rpc/segment_request.cuh    from the segment cache, if it has a fitting piece
+///       take_from_store            segments/chunk_store.cuh
+///     take_cached                  segments/segment_request.cuh    from the segment cache, if it has a fitting piece
 ///     check_exhaustion             this file                       fails if the host is known to have no memory
 ///     ask_host                     this file
-///       hand_back_surplus          host_rpc/segment_request.cuh    the surplus of the segment cache
-///       request_anywhere           host_rpc/request_segments.cuh   one shard after the other
+///       hand_back_surplus          segments/segment_request.cuh    the surplus of the segment cache
+///       request_anywhere           segments/request_segments.cuh   one shard after the other
 ///         request_segments         the same file                   a request to one shard's service
 ///           mailbox_client::post   host_rpc/post.cuh               a slot, a ticket, a word in host memory
 ///           mailbox_client::wait   host_rpc/wait.cuh               the response; the group may become poller
 ///     take_refill                  this file                       once more the segment cache, only after a reclaim
-///     note_exhaustion              host_rpc/request_segments.cuh   for later requests, if that failed as well
+///     note_exhaustion              segments/request_segments.cuh   for later requests, if that failed as well
 ///     take_spilled                 this file                       if the service is silent or a commit is blocked
 ///     set_result, level_after      this file                       after success: a refill, or a surplus returned
 ///

@@ -27,10 +27,10 @@
 ///         drain                 the segment cache goes back to the host, where segments join into runs
 ///       end_reclaim
 
-#include "device/host_rpc/host_frees.cuh"
-#include "device/host_rpc/request_segments.cuh"
-#include "device/segment_cache/drain.cuh"
-#include "device/small/empty_slabs.cuh"
+#include "device/reclaim/empty_slabs.cuh"
+#include "device/reclaim/host_frees.cuh"
+#include "device/segments/drain.cuh"
+#include "device/segments/request_segments.cuh"
 
 namespace orchard::device {
 

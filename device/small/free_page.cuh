@@ -11,7 +11,7 @@
 /// slab, so that the descriptor which the free has read cannot change. An invalid free changes nothing if the
 /// descriptor or the bit reveals it. If it races with the next use of the memory, it may free a page of another thread.
 
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard::device {
 

@@ -19,7 +19,7 @@
 ///
 /// Source: Orchard's own.
 
-#include "device/small/slab.cuh"
+#include "device/state/slab.cuh"
 
 namespace orchard::device {
 

@@ -34,7 +34,7 @@
 /// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); reservations and shares are Orchard's own.
 
 #include "device/hardened/guarded_block.cuh"
-#include "device/host_rpc/host_frees.cuh"
+#include "device/reclaim/host_frees.cuh"
 #include "device/small/search_steps.cuh"
 
 namespace orchard::device {

@@ -15,10 +15,10 @@
 ///                                                             ^ high-water mark: positions from here on are free to
 ///                                                               be reserved
 
-#include "device/failures.cuh"
 #include "device/small/hint.cuh"
 #include "device/small/share.cuh"
 #include "device/small/slab_growth.cuh"
+#include "device/state/failures.cuh"
 
 namespace orchard::device {
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/cli/version.hpp"
+#include "runtime/machine/version.hpp"
 #include "runtime/options/byte_size.hpp"
 
 namespace orchard::examples {

@@ -9,9 +9,9 @@
 
 #include "device/arrays/lane_array.cuh"
 #include "device/arrays/lane_ptr.cuh"
-#include "device/heap_state.cuh"
 #include "device/simt/address.cuh"
 #include "device/simt/config.cuh"
+#include "device/state/heap_state.cuh"
 #include "uvm/geometry/layout.hpp"
 
 namespace orchard::bench::access {

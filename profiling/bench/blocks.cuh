@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "device/arrays/heap_arrays_impl.cuh"
 #include "device/arrays/lane_array.cuh"
+#include "device/heap_arrays_impl.cuh"
 #include "device/heap_ref.cuh"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"

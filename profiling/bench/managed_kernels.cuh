@@ -4,8 +4,8 @@
 
 /// Kernels of `orchard bench managed`: threads that read few places of large arrays, and threads that write pages.
 
-#include "device/arrays/heap_arrays_impl.cuh"
 #include "device/arrays/lane_array.cuh"
+#include "device/heap_arrays_impl.cuh"
 #include "device/heap_ref.cuh"
 
 namespace orchard::bench {

@@ -75,7 +75,7 @@ absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_ra
     if (!totals.ok()) {
         return totals.status();
     }
-    const published_ref<device::page_policy::rw_malloc> ref(made->view());
+    const published_ref<device::page_policy::rw_malloc> ref(published_heaps::view(*made));
     const auto result =
         simt::launch(made->executor(), shape, fill_units{ref, sizes.least, sizes.most, 1, totals->data()});
     absl::Status status = result.ok ? made->validate() : to_status(result);

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "device/arrays/heap_arrays_impl.cuh"
+#include "device/heap_arrays_impl.cuh"
 #include "device/heap_ref.cuh"
 
 namespace orchard::registers {

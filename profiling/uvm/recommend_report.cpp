@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "profiling/uvm/recommend.hpp"
 #include "profiling/uvm/text_table.hpp"
-#include "runtime/cli/version.hpp"
+#include "runtime/machine/version.hpp"
 #include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::uvm_study {

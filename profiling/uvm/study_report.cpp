@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "profiling/uvm/text_table.hpp"
-#include "runtime/cli/version.hpp"
+#include "runtime/machine/version.hpp"
 
 namespace orchard::uvm_study {
 namespace {

@@ -17,8 +17,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "runtime/cli/built_in_commands.hpp"
-#include "runtime/cli/version.hpp"
 #include "runtime/machine/machine_info.hpp"
+#include "runtime/machine/version.hpp"
 #include "runtime/options/nearest.hpp"
 
 namespace orchard::command_line {

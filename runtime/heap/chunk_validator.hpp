@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 #include "runtime/heap/ownership.hpp"
 #include "uvm/memory/backing.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 #include "runtime/heap/metadata_copy.hpp"
 #include "uvm/memory/backing.hpp"
 

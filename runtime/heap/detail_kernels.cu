@@ -4,7 +4,7 @@
 #include "runtime/heap/detail_kernels.hpp"
 
 #include "device/free_alone.cuh"
-#include "device/hardened/guarded_free.cuh"
+#include "device/guarded_free.cuh"
 #include "device/small/small_path.cuh"
 #include "runtime/heap/launch_status.hpp"
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "device/heap_state.cuh"
 #include "device/simt/launch.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard::detail {
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "device/failure_record.cuh"
+#include "device/state/failure_record.cuh"
 #include "runtime/heap/failure.hpp"
 
 namespace orchard {

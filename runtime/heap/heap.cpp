@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/heap/automatic_layout.hpp"
+#include "runtime/heap/class_usage.hpp"
 #include "runtime/heap/detail_kernels.hpp"
 #include "runtime/heap/heap_counts.hpp"
 #include "runtime/heap/heap_impl.hpp"
@@ -23,7 +24,6 @@
 #include "runtime/heap/held_validator.hpp"
 #include "runtime/heap/metadata_copy.hpp"
 #include "runtime/machine/machine_info.hpp"
-#include "runtime/statistics/class_usage.hpp"
 
 namespace orchard {
 namespace {
@@ -290,13 +290,13 @@ absl::Status heap::impl::lay_out_metadata() {
         pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(*memory);
     };
     device::for_each_array(view, place);
-    view.published.policy = walk_.algorithm;
+    view.policy = walk_.algorithm;
     if (walk_.algorithm == device::page_policy::corw_locked) {
-        place(view.published.locks, std::uint64_t{segments} * device::lock_words);
+        place(view.locks, std::uint64_t{segments} * device::lock_words);
     } else if (walk_.algorithm == device::page_policy::rw_malloc) {
-        view.published.unit_class = class_of(static_cast<std::uint32_t>(walk_.unit));
-        place(view.published.begins, std::uint64_t{segments} * class_words(view.published.unit_class));
-        place(view.published.ends, std::uint64_t{segments} * class_words(view.published.unit_class));
+        view.unit_class = class_of(static_cast<std::uint32_t>(walk_.unit));
+        place(view.begins, std::uint64_t{segments} * class_words(view.unit_class));
+        place(view.ends, std::uint64_t{segments} * class_words(view.unit_class));
     }
     auto board = memory_->allocate_host_visible(sizeof(*view.failures));
     status.Update(board.status());

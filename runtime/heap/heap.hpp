@@ -16,11 +16,11 @@
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"
 #include "runtime/heap/block_fault.hpp"
+#include "runtime/heap/chunk_usage.hpp"
 #include "runtime/heap/failure.hpp"
 #include "runtime/heap/held_block.hpp"
 #include "runtime/heap/launch_status.hpp"
 #include "runtime/options/options.hpp"
-#include "runtime/statistics/chunk_usage.hpp"
 #include "runtime/statistics/statistics.hpp"
 #include "uvm/memory/memory_driver.hpp"
 

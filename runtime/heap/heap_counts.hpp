@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard {
 

@@ -9,6 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "device/hardened/block_fault_record.cuh"
+#include "device/hardened/quarantine.cuh"
+#include "device/published/published_view.cuh"
 #include "host/growth.hpp"
 #include "host/segment_service.hpp"
 #include "host/service_thread.hpp"
@@ -65,7 +68,7 @@ public:
     // The options with the values that the heap chose; the device; the view for kernels. Constant after `make`.
     options values;
     simt::executor executor;
-    device::heap_view view;
+    device::published_view view;
     device::heap_view
         refusing;  ///< the result of `heap::ref` if a published algorithm serves the heap; otherwise null pointers
 
@@ -125,8 +128,8 @@ private:
     // The published algorithm that serves the heap, if any.
     published_settings walk_;
     std::unique_ptr<backing> memory_;
-    device::heap_view* view_in_memory_ = nullptr;      ///< copy of `view` for kernels
-    device::heap_view* refusing_in_memory_ = nullptr;  ///< copy of `refusing` for kernels
+    device::published_view* view_in_memory_ = nullptr;  ///< copy of `view` for kernels
+    device::heap_view* refusing_in_memory_ = nullptr;   ///< copy of `refusing` for kernels
     partial_metadata partial_;
     // In the order of their creation. The services use `growth_`, their threads the services, and `host_blocks_` and
     // `watch_` both.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard {
 namespace {

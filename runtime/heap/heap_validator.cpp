@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "device/segment_cache/segment_cache.cuh"
+#include "device/segments/segment_cache.cuh"
 #include "runtime/heap/chunk_validator.hpp"
 #include "runtime/heap/metadata_copy.hpp"
 #include "runtime/heap/policy_validator.hpp"
@@ -303,7 +303,7 @@ private:
 
 }  // namespace
 
-absl::Status validate_device_side(const heap_view& view, backing& memory, const granted_memory& granted) {
+absl::Status validate_device_side(const device::published_view& view, backing& memory, const granted_memory& granted) {
     absl::Status status = checker(view, memory).run(granted);
     return status.ok() ? validate_policy_side(view, memory) : status;
 }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "device/heap_state.cuh"
+#include "device/published/published_view.cuh"
 #include "runtime/heap/ownership.hpp"
 #include "uvm/memory/backing.hpp"
 
@@ -17,6 +17,6 @@ namespace orchard {
 ///
 /// Errors: Internal names the first fault; the device's own. Cost: copies all metadata, a few segments at a time.
 /// @param granted  the memory that the services have handed out, collected while they were paused
-absl::Status validate_device_side(const device::heap_view& view, backing& memory, const granted_memory& granted);
+absl::Status validate_device_side(const device::published_view& view, backing& memory, const granted_memory& granted);
 
 }  // namespace orchard

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 #include "runtime/heap/held_block.hpp"
 #include "uvm/memory/backing.hpp"
 

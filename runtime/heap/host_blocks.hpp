@@ -22,13 +22,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 #include "uvm/geometry/mailbox.hpp"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard {
 
-/// The queue of frees from the host to the device: the ring (device/host_rpc/host_free_ring.cuh draws it) and, behind
+/// The queue of frees from the host to the device: the ring (device/state/host_free_ring.cuh draws it) and, behind
 /// it, the frees that found no room there. Not thread-safe: `host_blocks` calls it with its mutex held.
 ///
 ///     waiting_  | o | o | o | --copies--> ring | o | o | o | . . |      posted_: frees written to the ring so far

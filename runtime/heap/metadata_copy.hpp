@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "device/segment_cache/chunk_store.cuh"
+#include "device/segments/chunk_store.cuh"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard {

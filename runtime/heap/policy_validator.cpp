@@ -11,7 +11,7 @@
 namespace orchard {
 namespace {
 
-using device::heap_view;
+using device::published_view;
 using simt::order;
 
 /// Returns a copy of the words at `from`, as numbers. Errors: the device's own.
@@ -30,8 +30,8 @@ absl::StatusOr<std::vector<T>> words_of(backing& memory, const simt::device_word
 }
 
 /// Checks that no lock is held: a lane that ends without unlocking would keep all others out of the word.
-absl::Status check_locks(const heap_view& view, backing& memory) {
-    auto locks = words_of(memory, view.published.locks, std::uint64_t{view.segments} * device::lock_words);
+absl::Status check_locks(const published_view& view, backing& memory) {
+    auto locks = words_of(memory, view.locks, std::uint64_t{view.segments} * device::lock_words);
     if (!locks.ok()) {
         return locks.status();
     }
@@ -78,12 +78,12 @@ struct unit_words {
 };
 
 /// Checks each segment by itself; a block never crosses the border of a slab.
-absl::Status check_units(const heap_view& view, backing& memory) {
-    const std::uint64_t count = class_words(view.published.unit_class);
+absl::Status check_units(const published_view& view, backing& memory) {
+    const std::uint64_t count = class_words(view.unit_class);
     for (std::uint32_t i = 0; i < view.segments; ++i) {
         auto used = words_of(memory, view.bitmap(i), count);
-        auto begins = words_of(memory, view.published.begins + i * count, count);
-        auto ends = words_of(memory, view.published.ends + i * count, count);
+        auto begins = words_of(memory, view.begins + i * count, count);
+        auto ends = words_of(memory, view.ends + i * count, count);
         if (!used.ok() || !begins.ok() || !ends.ok()) {
             return !used.ok() ? used.status() : !begins.ok() ? begins.status() : ends.status();
         }
@@ -97,16 +97,15 @@ absl::Status check_units(const heap_view& view, backing& memory) {
 
 }  // namespace
 
-absl::Status validate_policy_side(const heap_view& view, backing& memory) {
-    if (view.published.locks != nullptr) {
+absl::Status validate_policy_side(const published_view& view, backing& memory) {
+    if (view.locks != nullptr) {
         return check_locks(view, memory);
     }
-    return view.published.begins != nullptr ? check_units(view, memory) : absl::OkStatus();
+    return view.begins != nullptr ? check_units(view, memory) : absl::OkStatus();
 }
 
-absl::StatusOr<std::uint64_t> blocks_in_use(const heap_view& view, backing& memory) {
-    auto begins =
-        words_of(memory, view.published.begins, std::uint64_t{view.segments} * class_words(view.published.unit_class));
+absl::StatusOr<std::uint64_t> blocks_in_use(const published_view& view, backing& memory) {
+    auto begins = words_of(memory, view.begins, std::uint64_t{view.segments} * class_words(view.unit_class));
     if (!begins.ok()) {
         return begins.status();
     }

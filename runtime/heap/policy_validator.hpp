@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "device/heap_state.cuh"
+#include "device/published/published_view.cuh"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard {
@@ -15,10 +15,10 @@ namespace orchard {
 /// units must be exactly those from the begin of a block to its end. No call may be in progress.
 ///
 /// Errors: Internal names the first fault; the device's own. Cost: copies those bitmaps.
-absl::Status validate_policy_side(const device::heap_view& view, backing& memory);
+absl::Status validate_policy_side(const device::published_view& view, backing& memory);
 
 /// Returns the number of blocks that are allocated under `rw_malloc`: one begin bit each. Cost: copies one bitmap of
 /// each slab. Errors: the device's own.
-absl::StatusOr<std::uint64_t> blocks_in_use(const device::heap_view& view, backing& memory);
+absl::StatusOr<std::uint64_t> blocks_in_use(const device::published_view& view, backing& memory);
 
 }  // namespace orchard

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_format.h"
+#include "runtime/heap/heap_impl.hpp"
 
 namespace orchard {
 
@@ -64,5 +65,7 @@ absl::StatusOr<heap> published_heaps::create_in(void* memory, std::uint64_t byte
     const absl::Status s = check(values, walk);
     return s.ok() ? heap::make_in(memory, bytes, values, walk) : absl::StatusOr<heap>(s);
 }
+
+const device::published_view& published_heaps::view(const heap& h) { return h.impl_->view; }
 
 }  // namespace orchard

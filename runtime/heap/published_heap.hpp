@@ -4,12 +4,12 @@
 
 /// Heaps in which a published algorithm serves small requests in place of Orchard's own. They serve to compare Orchard
 /// with that algorithm and with its theory. Kernels use `published_ref<P>` (device/published/published_ref.cuh), which
-/// is made from `heap::view()`.
+/// is made from `published_heaps::view`.
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "device/published/page_policy.cuh"
+#include "device/published/published_view.cuh"
 #include "runtime/heap/heap.hpp"
 
 namespace orchard {
@@ -34,6 +34,9 @@ struct published_heaps {
     /// Returns such a heap in memory that the caller supplies, as `heap::create_in` does.
     static absl::StatusOr<heap> create_in(void* memory, std::uint64_t bytes, const options& values,
                                           const published_settings& walk);
+
+    /// Returns the view from which a kernel's `published_ref` is made. It is valid while the heap lives.
+    static const device::published_view& view(const heap& h);
 };
 
 }  // namespace orchard

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/cli/version.hpp"
 #include "runtime/machine/machine_info.hpp"
+#include "runtime/machine/version.hpp"
 #include "runtime/options/byte_size.hpp"
 
 namespace orchard {

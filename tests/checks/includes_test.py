@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADER = "// SPDX-License-Identifier: Apache-2.0\n// Copyright the Orchard authors.\n"
 GOOD = {
     "device/simt/lane.cuh": HEADER + "#include <cstdint>\n#ifdef __CUDA_ARCH__\n#endif\n",
-    "device/small/slab.cuh": HEADER + '#include "device/simt/lane.cuh"\n#include "uvm/geometry/geometry.hpp"\n',
+    "device/state/slab.cuh": HEADER + '#include "device/simt/lane.cuh"\n#include "uvm/geometry/geometry.hpp"\n',
     "uvm/geometry/geometry.hpp": HEADER + '#include "device/simt/lane.cuh"\n',
     "host/or_tree.hpp": HEADER + '#include "uvm/geometry/geometry.hpp"\n#include <absl/status/status.h>\n',
-    "runtime/heap/heap.hpp": HEADER + '#include "host/or_tree.hpp"\n#include "device/small/slab.cuh"\n',
+    "runtime/heap/heap.hpp": HEADER + '#include "host/or_tree.hpp"\n#include "device/state/slab.cuh"\n',
     "runtime/include/orchard/heap.hpp": HEADER + '#include "runtime/heap/heap.hpp"\n',
     "examples/walk.cpp": HEADER + "#include <orchard/heap.hpp>\n",
     "profiling/bench.cpp": HEADER + '#include "runtime/heap/heap.hpp"\n',
@@ -56,11 +56,11 @@ class CheckIncludes(unittest.TestCase):
     def test_layers_point_down(self):
         for file, include in [
             ("device/simt/lane.cuh", '"uvm/geometry/geometry.hpp"'),
-            ("device/simt/lane.cuh", '"device/small/slab.cuh"'),
-            ("uvm/geometry/geometry.hpp", '"device/small/slab.cuh"'),
+            ("device/simt/lane.cuh", '"device/state/slab.cuh"'),
+            ("uvm/geometry/geometry.hpp", '"device/state/slab.cuh"'),
             ("uvm/geometry/geometry.hpp", '"host/or_tree.hpp"'),
-            ("device/small/slab.cuh", '"host/or_tree.hpp"'),
-            ("host/or_tree.hpp", '"device/small/slab.cuh"'),
+            ("device/state/slab.cuh", '"host/or_tree.hpp"'),
+            ("host/or_tree.hpp", '"device/state/slab.cuh"'),
             ("host/or_tree.hpp", "<orchard/heap.hpp>"),
             ("runtime/heap/heap.hpp", '"examples/walk.cpp"'),
             ("runtime/heap/heap.hpp", '"tests/heap/create_test.cpp"'),
@@ -69,6 +69,25 @@ class CheckIncludes(unittest.TestCase):
         ]:
             with self.subTest(file=file, include=include):
                 self.assert_include_refused(file, include, "may not include")
+
+    def test_rooms_point_down(self):
+        tree = GOOD | {"device/small/search.cuh": HEADER, "device/published/rw.cuh": HEADER, "device/heap_ref.cuh": HEADER}
+        for file, include, right in [
+            ("device/small/search.cuh", "device/state/slab.cuh", True),
+            ("device/state/slab.cuh", "device/small/search.cuh", False),
+            ("device/heap_ref.cuh", "device/small/search.cuh", True),
+            ("device/small/search.cuh", "device/heap_ref.cuh", False),
+            ("device/published/rw.cuh", "device/heap_ref.cuh", True),
+            ("device/heap_ref.cuh", "device/published/rw.cuh", False),
+        ]:
+            with self.subTest(file=file, include=include):
+                code, lines = run(tree | {file: f'{HEADER}#include "{include}"\n'})
+                self.assertEqual(code, 0 if right else 1, lines)
+                if not right:
+                    self.assertIn(f"may not include {include}", lines[0])
+        code, lines = run(tree | {"device/cellar/box.cuh": f'{HEADER}#include "device/state/slab.cuh"\n'})
+        self.assertEqual(code, 1)
+        self.assertIn("device/cellar has no place in the order of rooms", lines[0])
 
     def test_includes_are_written_from_the_root(self):
         self.assert_include_refused("runtime/version.hpp", '"include/orchard/heap.hpp"', "from the root")
@@ -81,8 +100,8 @@ class CheckIncludes(unittest.TestCase):
     def test_cuda_macros_stay_in_the_seam(self):
         for macro in ["__CUDA_ARCH__", "__CUDACC__", "__CUDACC_VER_MAJOR__", "__NVCC__", "__CUDA_ARCH_LIST__"]:
             with self.subTest(macro=macro):
-                self.assert_violation("device/small/slab.cuh", f"{HEADER}#if defined({macro})\n#endif\n",
-                                      "device/small/slab.cuh:3", macro)
+                self.assert_violation("device/state/slab.cuh", f"{HEADER}#if defined({macro})\n#endif\n",
+                                      "device/state/slab.cuh:3", macro)
 
     def test_licence(self):
         self.assert_violation("host/or_tree.hpp", "#pragma once\n", "host/or_tree.hpp:1", "SPDX")

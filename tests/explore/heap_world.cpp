@@ -13,8 +13,8 @@
 #include <string>
 #include <type_traits>
 
+#include "runtime/heap/class_usage.hpp"
 #include "runtime/heap/heap_validator.hpp"
-#include "runtime/statistics/class_usage.hpp"
 
 namespace orchard::explore {
 
@@ -45,8 +45,8 @@ std::size_t metadata_bytes(const heap_setup& u) {
     return bytes;
 }
 
-device::heap_view lay_out(arena& metadata, char* user, const heap_setup& u) {
-    device::heap_view v;
+device::published_view lay_out(arena& metadata, char* user, const heap_setup& u) {
+    device::published_view v;
     v.base = user;
     v.segments = u.segments;
     v.max_slabs = u.segments;

@@ -11,8 +11,9 @@
 #include <memory>
 #include <vector>
 
-#include "device/hardened/guarded_free.cuh"
+#include "device/guarded_free.cuh"
 #include "device/heap_ref.cuh"
+#include "device/published/published_view.cuh"
 #include "device/reclaim/acquire.cuh"
 #include "host/growth.hpp"
 #include "host/segment_service.hpp"
@@ -166,7 +167,7 @@ private:
     arena metadata_;
 
 public:
-    device::heap_view view;
+    device::published_view view;
     heap_ref ref;
     slow_backing memory;
     growth grower;

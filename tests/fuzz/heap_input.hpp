@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 #include "runtime/options/options.hpp"
 #include "tests/properties/perform.hpp"
 

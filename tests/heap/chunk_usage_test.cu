@@ -3,7 +3,7 @@
 
 // The memory of a warp's chunk that a lane holds by keeping its block, and the option that limits it.
 
-#include "device/arrays/heap_arrays_impl.cuh"
+#include "device/heap_arrays_impl.cuh"
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {

@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(all, policy_heap,
 constexpr std::uint32_t page = 8192;          // one unit under rw_malloc
 constexpr std::uint64_t pages_of_slab = 256;  // of that size
 
-TEST_P(policy_heap, tells_its_algorithm) { EXPECT_EQ(heap_->view().published.policy, policy()); }
+TEST_P(policy_heap, tells_its_algorithm) { EXPECT_EQ(published_heaps::view(*heap_).policy, policy()); }
 
 TEST_P(policy_heap, get_page_and_free_page) {
     auto blocks = array<void*>(500);
@@ -124,7 +124,7 @@ TEST_P(policy_heap, a_lock_that_is_held_for_ever_does_not_block_the_pages_and_is
     if (policy() != page_policy::corw_locked || std::get<0>(GetParam()) != device_option::emulated) {
         GTEST_SKIP() << "the LockMap, by the host's hand";
     }
-    auto* locks = heap_->view().published.locks;
+    auto* locks = published_heaps::view(*heap_).locks;
     for (std::uint32_t segment = 0; segment < 4; ++segment) {
         locks[segment * device::lock_words].fetch_or<simt::order::relaxed>(0xf);
     }

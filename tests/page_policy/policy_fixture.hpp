@@ -111,7 +111,7 @@ protected:
     /// Calls `use` with the view of the heap's algorithm.
     template <class Use>
     decltype(auto) visit(Use use) const {
-        const device::heap_view& view = heap_->view();
+        const device::published_view& view = published_heaps::view(*heap_);
         switch (policy()) {
             case page_policy::rw: return use(published_ref<page_policy::rw>(view));
             case page_policy::rw_bm32: return use(published_ref<page_policy::rw_bm32>(view));

@@ -44,7 +44,7 @@ struct ask_together {
 
 class units : public policy_heap {
 protected:
-    [[nodiscard]] ref_type ref() const { return ref_type(heap_->view()); }
+    [[nodiscard]] ref_type ref() const { return ref_type(published_heaps::view(*heap_)); }
     [[nodiscard]] char* base() const { return device::heap_view(ref().view()).base; }
 
     struct answer {
@@ -195,7 +195,7 @@ TEST_P(units, bits_that_do_not_agree_are_found) {
     }
     make(2, 64);
     const answer got = allocate({1000});
-    const auto published = ref().view().published;
+    const device::published_view& published = published_heaps::view(*heap_);
     const auto unit = static_cast<std::uint64_t>(static_cast<char*>(got.blocks[0]) - base()) / 64;
     const auto flips = [&](simt::device_word<std::uint64_t>* words, std::uint64_t u) {
         const std::uint64_t bit = std::uint64_t{1} << (u % 64);

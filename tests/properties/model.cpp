@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard::test {
 namespace {

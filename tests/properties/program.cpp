@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 #include "uvm/geometry/size_classes.hpp"
 
 namespace orchard::test {

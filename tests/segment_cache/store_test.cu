@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "device/segment_cache/chunk_store.cuh"
+#include "device/segments/chunk_store.cuh"
 #include "tests/simt/run_emulated.hpp"
 #include "tests/support/heap_memory.cuh"
 

@@ -11,7 +11,7 @@ namespace orchard::test {
 /// Whatever the heap was created for.
 struct any_policy {
     static constexpr bool may_be(device::page_policy) { return true; }
-    static ORCHARD_INLINE device::page_policy of(const device::heap_view& h) { return h.published.policy; }
+    static ORCHARD_INLINE device::page_policy of(const device::published_view& h) { return h.policy; }
 };
 
 using any_published_ref = basic_published_ref<any_policy>;

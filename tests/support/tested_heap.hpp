@@ -30,7 +30,7 @@ public:
     static absl::StatusOr<heap> create_in(void* memory, std::uint64_t bytes, const options& values) {
         return as_tested(published_heaps::create_in(memory, bytes, values, tested_walk));
     }
-    [[nodiscard]] heap_ref ref() const { return heap_ref(view()); }
+    [[nodiscard]] heap_ref ref() const { return heap_ref(published_heaps::view(*this)); }
 
 private:
     static absl::StatusOr<heap> as_tested(absl::StatusOr<orchard::heap> made) {

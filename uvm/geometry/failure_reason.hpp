@@ -11,7 +11,7 @@ namespace orchard {
 /// The reason why a request failed. The values are stored in shared memory and keep their numbers.
 ///
 /// The service gives most reasons in its response (`segment_service::reject_grant`), where the device turns a status
-/// into a reason (`reason_of` in device/host_rpc/request_segments.cuh). The device finds `commit_blocked` and
+/// into a reason (`reason_of` in device/segments/request_segments.cuh). The device finds `commit_blocked` and
 /// `service_not_responding` itself if a response does not come: the heartbeat distinguishes the two. It also finds
 /// `invalid_alignment`.
 enum class failure_reason : std::uint32_t {

@@ -4,7 +4,7 @@
 /// Lanes record failures while the host reads them. A record that the host reads belongs to one failure, every failure
 /// is counted once, and a failure after all others is the newest.
 
-#include "device/failures.cuh"
+#include "device/state/failures.cuh"
 #include "tests/explore/heap_world.hpp"
 
 namespace orchard::explore {

@@ -27,7 +27,7 @@ class policy_world {
 public:
     policy_world(world& w, page_policy p, const heap_setup& setup)
         : extra_{std::size_t{setup.segments} * 4096}, heap{w, setup} {
-        device::published_view& v = heap.view.published;
+        device::published_view& v = heap.view;
         v.policy = p;
         v.unit_class = class_of(unit_bytes);
         const std::size_t words = std::size_t{setup.segments} * class_words(v.unit_class);
@@ -50,8 +50,8 @@ public:
         test::any_published_ref(heap.view).free(p);
     }
     bool settle() {
-        return heap.view.published.policy == page_policy::rw_malloc
-                   ? heap.settle({heap.view.published.unit_class})
+        return heap.view.policy == page_policy::rw_malloc
+                   ? heap.settle({heap.view.unit_class})
                    : heap.settle({class_of(page_policies_sizes[0]), class_of(page_policies_sizes[1])});
     }
 
@@ -89,7 +89,7 @@ void fill(world& w, policy_world& p) {
     }
     // A run is claimed word by word, and returned if it cannot be claimed as a whole; other lanes see it taken for a
     // moment.
-    if (p.heap.view.published.policy != page_policy::rw_malloc) {
+    if (p.heap.view.policy != page_policy::rw_malloc) {
         w.s.check(held.size() == std::min(pages, w.s.lanes().size()), "no page, although there were some free");
     }
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {

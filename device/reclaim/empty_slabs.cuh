@@ -16,7 +16,7 @@
 /// No count of used pages is kept for a slab: it would cost an atomic for each free. Emptiness is found by reading
 /// instead. A word that reads 0 is a hint; `slab_retire` decides.
 
-#include "device/host_rpc/segment_request.cuh"
+#include "device/segments/segment_request.cuh"
 
 namespace orchard::device {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-#include "runtime/statistics/chunk_usage.hpp"
+#include "runtime/heap/chunk_usage.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -16,7 +16,7 @@
 ///
 ///     0 --(`plan_level`)--> shard + 1 --(`end_refill` if it was not posted, else `cache_completion`)--> 0
 
-#include "device/host_rpc/segment_request.cuh"
+#include "device/segments/segment_request.cuh"
 
 namespace orchard::device {
 

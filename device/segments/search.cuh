@@ -23,7 +23,7 @@
 /// of the words in it, the run that a lane wants of its word, and the lane that takes.
 
 #include "device/group/bits.cuh"
-#include "device/segment_cache/segment_cache.cuh"
+#include "device/segments/segment_cache.cuh"
 
 namespace orchard::device {
 

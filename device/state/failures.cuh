@@ -5,7 +5,7 @@
 /// Recording of failed requests in the records of failure_record.cuh. All of it is off the path of successful requests.
 /// A lane whose request failed calls it alone, before the request returns null.
 
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard::device {
 
@@ -74,6 +74,14 @@ inline ORCHARD_NOINLINE void* refuse_page(const heap_view& h, failure_reason why
                                           std::uint32_t page_class) {
     record_no_page(h, why, bytes, page_class);
     return nullptr;
+}
+
+/// Counts an invalid free, and notes the first such address. One lane calls it alone.
+/// Cost: two atomics, one of them without a used result.
+inline ORCHARD_NOINLINE void record_invalid_free(const heap_view& h, const void* p) {
+    h.add(counter::invalid_frees, 1);
+    std::uint64_t expected = 0;
+    h.state->failure.first_invalid_free.compare_exchange<order::relaxed>(expected, reinterpret_cast<std::uintptr_t>(p));
 }
 
 }  // namespace orchard::device

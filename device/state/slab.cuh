@@ -34,8 +34,8 @@
 /// the next slab may look taken meanwhile, but no page in use ever looks free.
 
 #include "device/group/bits.cuh"
-#include "device/heap_state.cuh"
-#include "device/small/fill_sample.cuh"
+#include "device/state/fill_sample.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard::device {
 

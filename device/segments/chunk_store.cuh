@@ -28,7 +28,7 @@
 /// before a reclaim, `trim` and `validate`, goes to the segment cache (`spill`).
 
 #include "device/group/leader.cuh"
-#include "device/segment_cache/segment_cache.cuh"
+#include "device/segments/segment_cache.cuh"
 
 namespace orchard::device {
 

@@ -30,7 +30,7 @@
 /// summary bit: of a put's OR and a tidying AND on one summary word, one comes first. If the OR does, the AND acquires
 /// it, and the load that follows sees the segment. If the AND does, the OR sets the bit afterwards.
 
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard::device {
 

@@ -20,13 +20,11 @@
 
 #include <cstdint>
 
-#include "device/failure_record.cuh"
-#include "device/hardened/block_fault_record.cuh"
 #include "device/host_rpc/client.cuh"
-#include "device/host_rpc/host_free_ring.cuh"
-#include "device/large/chunk_record.cuh"
-#include "device/published/published_view.cuh"
 #include "device/simt/atomic.cuh"
+#include "device/state/chunk_record.cuh"
+#include "device/state/failure_record.cuh"
+#include "device/state/host_free_ring.cuh"
 #include "uvm/geometry/failure_reason.hpp"
 #include "uvm/geometry/geometry.hpp"
 #include "uvm/geometry/hardening.hpp"
@@ -41,6 +39,10 @@ using simt::host_word;
 using simt::lane_mask;
 using simt::order;
 using simt::mutation::fault;
+
+// Of a hardened heap: device/hardened.
+struct quarantine;
+struct block_fault_board;
 
 /// Words of a segment's bitmap: room for 131,072 pages of 16 B.
 inline constexpr std::uint64_t bitmap_words = segment_bytes / 16 / 64;
@@ -235,7 +237,7 @@ struct alignas(128) granted_end {
 /// (`clear_line_of`).
 enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
 
-/// The shape of the chunk store (segment_cache/chunk_store.cuh).
+/// The shape of the chunk store (segments/chunk_store.cuh).
 struct chunk_store {
     static constexpr std::uint32_t log_max_leaves = 16;  ///< chunks of 4 GiB and more are not kept
     static constexpr std::uint32_t classes = 4 * log_max_leaves;
@@ -279,39 +281,6 @@ struct heap_state {
         device_word<std::uint64_t> value[counter_count];
     } counts[counter_shards];
     page_counts pages[counter_shards][class_count];
-};
-
-/// The blocks of a hardened heap that were freed and wait before their memory is used again
-/// (hardened/guarded_heap.cuh).
-struct quarantine {
-    static constexpr std::uint32_t max_slots = 4096;
-    static constexpr std::uint64_t max_block_bytes = 64 << 10;  ///< larger blocks do not wait
-
-    padded_atomic faults;                         ///< number of faults found so far
-    padded_atomic turn;                           ///< number of blocks put in so far
-    device_word<std::uint64_t> slots[max_slots];  ///< 0: none
-
-    /// A slot: the offset of a block and its bytes, both in units of 16 B. Of a block that is too large to wait, the
-    /// bytes are not kept. The highest bit is set, as the rest of such a block may be 0.
-    ///
-    ///     63  62                       16 15                    0
-    ///     | 1 |  offset from `base` / 16 |  bytes / 16           |
-    static constexpr std::uint64_t holds_block = std::uint64_t{1} << 63;
-    static ORCHARD_INLINE constexpr std::uint64_t slot_of(std::uint64_t offset, std::uint64_t bytes) {
-        return holds_block | offset / 16 << 16 | (bytes / 16 & 0xffff);
-    }
-    static_assert(max_block_bytes / 16 <= 0xffff, "the bytes of a block that waits have 16 bits");
-    static ORCHARD_INLINE constexpr std::uint64_t offset_of(std::uint64_t slot) {
-        return ((slot & ~holds_block) >> 16) * 16;
-    }
-    static ORCHARD_INLINE constexpr std::uint64_t bytes_of(std::uint64_t slot) { return (slot & 0xffff) * 16; }
-
-    /// Returns the number of slots in use by a heap of this many segments. Full of the largest blocks, they hold a 64th
-    /// of it.
-    static constexpr std::uint32_t slots_for(std::uint32_t segments) {
-        const std::uint64_t n = (std::uint64_t{segments} << segment_shift) / 64 / max_block_bytes;
-        return static_cast<std::uint32_t>(n < max_slots ? n : max_slots);
-    }
 };
 
 /// The view of a heap that device code works with. Its pointers and numbers do not change while the heap lives.
@@ -360,7 +329,6 @@ struct heap_view {
     std::uint32_t quarantine_slots = 0;
     block_fill fill = block_fill::unchanged;  ///< of a hardened heap
     std::uint32_t placement_seed = 0;         ///< of a hardened heap: which words of a new slab are used first; else 0
-    published_view published;                 ///< for a heap whose policy is not the default
     mailbox_client mailboxes[max_shards];
 
     /// Returns the first word of a segment's bitmap. Only the words that the class of its slab needs are used.

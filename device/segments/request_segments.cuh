@@ -10,7 +10,7 @@
 ///     note_exhaustion                            after a reclaim: {reclaim, leaves, reason} in `heap_state::exhausted`
 ///     known_exhaustion                           later requests of that size fail without asking
 
-#include "device/host_rpc/segment_request.cuh"
+#include "device/segments/segment_request.cuh"
 
 namespace orchard::device {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-#include "runtime/statistics/class_usage.hpp"
+#include "runtime/heap/class_usage.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -41,9 +41,9 @@ absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_vie
     return classes;
 }
 
-absl::StatusOr<std::uint64_t> pages_in_use(const device::heap_view& view, backing& memory,
+absl::StatusOr<std::uint64_t> pages_in_use(const device::published_view& view, backing& memory,
                                            const std::vector<class_usage>& usage) {
-    if (view.published.begins != nullptr) {
+    if (view.begins != nullptr) {
         return blocks_in_use(view, memory);
     }
     std::uint64_t pages = 0;

@@ -6,7 +6,7 @@
 /// memory, and always before a request fails for lack of memory. These calls are made at the top of the call chain,
 /// because a function called from a deeper one would add its registers to those of the whole chain.
 
-#include "device/heap_state.cuh"
+#include "device/state/heap_state.cuh"
 
 namespace orchard::device {
 

@@ -18,8 +18,8 @@
 /// request, its segments or its portion go back into the segment cache (`end_return`); `gather` and `settle` then drain
 /// again.
 
-#include "device/host_rpc/segment_request.cuh"
-#include "device/segment_cache/chunk_store.cuh"
+#include "device/segments/chunk_store.cuh"
+#include "device/segments/segment_request.cuh"
 
 namespace orchard::device {
 

@@ -17,8 +17,8 @@
 /// is {70, 229}.
 
 #include "device/host_rpc/post.cuh"
-#include "device/segment_cache/search.cuh"
-#include "device/small/slab.cuh"
+#include "device/segments/search.cuh"
+#include "device/state/slab.cuh"
 
 namespace orchard::device {
 
@@ -125,8 +125,8 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
 /// value in a field, unless its comment names this lane or the leader.
 ///
 /// The phases, each a function or two: a search of the segment cache (`take_cached`), a request (request_segments.cuh),
-/// a return (`hand_back`), a refill (segment_cache/level.cuh), and those of a reclaim (reclaim/reclaim.cuh): retiring
-/// slabs (small/empty_slabs.cuh) and draining the segment cache (segment_cache/drain.cuh).
+/// a return (`hand_back`), a refill (segments/level.cuh), and those of a reclaim (reclaim/reclaim.cuh): retiring
+/// slabs (reclaim/empty_slabs.cuh) and draining the segment cache (segments/drain.cuh).
 struct segment_request : rpc_context_with<cache_completion> {
     const heap_view& h;
     std::uint32_t first_shard;  ///< the shard that this warp asks first

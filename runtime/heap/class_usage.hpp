@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "device/heap_state.cuh"
+#include "device/published/published_view.cuh"
 #include "runtime/statistics/statistics.hpp"
 #include "uvm/memory/backing.hpp"
 
@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<class_usage>> usage_of_classes(const device::heap_vie
 
 /// Returns the pages in use in all slabs, from `usage`. Under `rw_malloc` returns the blocks in use, for which one
 /// bitmap of each slab is copied.
-absl::StatusOr<std::uint64_t> pages_in_use(const device::heap_view& view, backing& memory,
+absl::StatusOr<std::uint64_t> pages_in_use(const device::published_view& view, backing& memory,
                                            const std::vector<class_usage>& usage);
 
 /// Returns the statistics of each class: its requests so far, and its `usage`.
