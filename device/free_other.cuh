@@ -9,6 +9,7 @@
 
 #include "device/large/chunk_free.cuh"
 #include "device/small/free_page.cuh"
+#include "device/state/failures.cuh"
 
 namespace orchard::device {
 

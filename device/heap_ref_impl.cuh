@@ -102,7 +102,7 @@ ORCHARD_INLINE void* heap_ref::allocate(std::uint64_t bytes, std::uint32_t page_
         simt::converge(), [&](simt::lane_mask here) { return device::try_hint(view_, here, page_class); });
     if (r.mine.page == device::found_page::none) {
         // If the heap is closing, its requests fail without a search.
-        return r.closing ? device::slow::refuse_page(*view_.self, failure_reason::closing, bytes, page_class)
+        return r.closing ? device::slow::fail_page(*view_.self, failure_reason::closing, bytes, page_class)
                          : device::slow::search_page(*view_.self, r.lack, r.group & r.lack, page_class, bytes,
                                                      r.mine.segment);
     }

@@ -23,8 +23,8 @@ void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint
                   std::uint32_t hint_segment) {
     return device::search_page(h, here, group, page_class, bytes, hint_segment);
 }
-void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class) {
-    return device::refuse_page(h, why, bytes, page_class);
+void* fail_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class) {
+    return device::fail_page(h, why, bytes, page_class);
 }
 void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class) {
     device::record_failure(h, why, bytes, page_class);

@@ -5,7 +5,7 @@
 /// The functions that `heap_ref` calls if its fast path does not suffice.
 ///
 ///     search_page           a small request without a page at its hint         small/search.cuh
-///     refuse_page           null for a small request, after recording it       state/failures.cuh
+///     fail_page           null for a small request, after recording it       state/failures.cuh
 ///     allocate_large        a request above the largest page                   large/large_path.cuh
 ///     free_other            a pointer that is no page                          free_other.cuh
 ///     release_guarded, guarded_bytes
@@ -38,13 +38,13 @@ namespace orchard::device::slow {
 #if ORCHARD_CUDA_SOURCE
 using device::allocate_large;
 using device::bytes_in_chunk;
+using device::fail_page;
 using device::free_array_of_lane;
 using device::free_other;
 using device::guarded_bytes;
 using device::place_array;
 using device::record_failure;
 using device::record_invalid_free;
-using device::refuse_page;
 using device::release_guarded;
 using device::search_page;
 #else
@@ -53,7 +53,7 @@ void* release_guarded(const heap_view& h, const void* p);
 std::uint64_t guarded_bytes(const heap_view& h, const void* p);
 void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
                   std::uint32_t hint_segment);
-void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
+void* fail_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
 void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
 void record_invalid_free(const heap_view& h, const void* p);
 void free_other(const heap_view& h, const void* p);

@@ -18,42 +18,48 @@
 namespace orchard {
 namespace {
 
-struct thread_list {
-    std::mutex mutex;
-    std::vector<heap_thread*> members;
-};
+// All threads of heaps in this process. Neither object needs a constructor or a destructor to run: heaps may exist
+// before and after the static objects of this file would.
+constinit std::mutex list_mutex;
+constinit std::vector<heap_thread*>* list = nullptr;  // made for the first thread, never destroyed
 
-/// Returns the list of this process. It is never destroyed: heaps may be, after it would have been. A forked process
-/// begins with an empty list, and with a mutex that no thread of its parent holds.
-thread_list*& the_list() {
-    static auto* list = new thread_list;
-    static const int registered = pthread_atfork(nullptr, nullptr, [] { the_list() = new thread_list; });
-    (void)registered;
-    return list;
+void lock_list() { list_mutex.lock(); }
+void unlock_list() { list_mutex.unlock(); }
+
+/// In a forked process: forgets the parent's threads, which are not here.
+void forget_list() {
+    list = nullptr;
+    list_mutex.unlock();
 }
+
+/// A fork waits until no thread is in the list's code. Registered before `main`: in a function, a fork in the middle of
+/// the registration would leave the forked process to wait for the thread that was registering.
+[[maybe_unused]] const int fork_handlers = pthread_atfork(lock_list, unlock_list, forget_list);
 
 }  // namespace
 
 heap_thread::heap_thread(std::function<void()> body, std::function<void()> ask)
     : body_{std::move(body)}, ask_{std::move(ask)} {
-    thread_list& list = *the_list();
-    // The backing exists before the threads do. A driver's own handler was thus registered earlier, and runs later.
-    static const int registered = std::atexit(&heap_thread::stop_all);
-    (void)registered;
-    const std::scoped_lock lock(list.mutex);
-    list.members.reserve(list.members.size() + 1);
+    const std::scoped_lock lock(list_mutex);
+    if (list == nullptr) {
+        list = new std::vector<heap_thread*>;
+        // The backing exists before the threads do. A driver's own handler was thus registered earlier, and runs later.
+        std::atexit(&heap_thread::stop_all);
+    }
+    list->reserve(list->size() + 1);
     thread_ = std::thread([this] {
         body_();
         has_ended_.store(true, std::memory_order_release);  // pairs with the acquire in `stop_all`
     });
-    list.members.push_back(this);
+    list->push_back(this);
 }
 
 heap_thread::~heap_thread() {
     stop();
-    thread_list& list = *the_list();
-    const std::scoped_lock lock(list.mutex);
-    std::erase(list.members, this);
+    const std::scoped_lock lock(list_mutex);
+    if (list != nullptr) {
+        std::erase(*list, this);
+    }
 }
 
 void heap_thread::stop() {
@@ -69,13 +75,15 @@ void heap_thread::join() {
 }
 
 void heap_thread::stop_all() {
-    thread_list& list = *the_list();
-    const std::scoped_lock lock(list.mutex);
-    for (heap_thread* const each : list.members) {
+    const std::scoped_lock lock(list_mutex);
+    if (list == nullptr) {
+        return;
+    }
+    for (heap_thread* const each : *list) {
         each->ask_();
     }
     const absl::Time end = absl::Now() + absl::Seconds(1);
-    for (heap_thread* const each : list.members) {
+    for (heap_thread* const each : *list) {
         bool has_ended = false;
         while (!(has_ended = each->has_ended_.load(std::memory_order_acquire)) && absl::Now() < end) {
             absl::SleepFor(absl::Microseconds(20));

@@ -131,7 +131,8 @@ std::uint32_t or_tree::lowest_word() const {
     return w;
 }
 
-// Looks at all words first, and changes them only if every segment is free, so that a refused run changes nothing.
+// Looks at all words first, and changes them only if every segment is free, so that a run that is rejected changes
+// nothing.
 bool or_tree::take(segment_run run) {
     if (!detail::lies_inside(run, size_)) {
         return false;

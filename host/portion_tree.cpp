@@ -145,7 +145,7 @@ void portion_tree::reserve(const portion& p, block_record b) {
 
 portion_release portion_tree::release(const portion& p) {
     if (!holds(p)) {
-        return portion_release::refused;
+        return portion_release::rejected;
     }
     const std::uint32_t first = to_underlying(p.first);
     const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, p.leaves));

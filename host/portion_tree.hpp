@@ -20,7 +20,7 @@ namespace orchard {
 
 /// The result of a release.
 enum class portion_release : std::uint8_t {
-    refused,   ///< there is no such portion: released twice, never taken, or of another length. Nothing has changed
+    rejected,  ///< there is no such portion: released twice, never taken, or of another length. Nothing has changed
     released,  ///< its leaves are free
     emptied,   ///< as `released`, and its VA block has no portion left, so that the block may `leave`
 };
@@ -57,7 +57,7 @@ struct portion_shape {
 ///
 /// Not thread-safe: only the service uses it. Nothing is allocated after construction. 8 bytes a segment, and for the
 /// index 4.1 (packed) or 0.6 (padded): 12.7 or 9.0 MB for a million segments (2 TiB). Every function that is given a
-/// block or a portion checks it, and changes nothing if it refuses.
+/// block or a portion checks it, and changes nothing if it rejects it.
 class portion_tree {
 public:
     /// Creates an empty space.

@@ -79,8 +79,8 @@ segment_directory::segment_directory(std::uint32_t segments)
     : size_(std::min(segments, max_segments)), words_(detail::words_for(size_)) {}
 
 // The change of a run of any length. The part of the run that lies inside is checked first, so that the offender
-// reported is the lowest one; a run that reaches beyond the end is refused as a whole. A run may come from a request of
-// a kernel and hold any numbers, so that no sum of `first` and `count` is computed, which could overflow.
+// reported is the lowest one; a run that reaches beyond the end is rejected as a whole. A run may come from a request
+// of a kernel and hold any numbers, so that no sum of `first` and `count` is computed, which could overflow.
 template <segment_change Change>
 segment_verdict segment_directory::change_many(segment_run run) {
     const std::uint32_t first = to_underlying(run.first);

@@ -273,8 +273,8 @@ void segment_service::handle_grant(const mailbox::request& p) {
     const parked_request request{p.slot, p.tag, p.run.count, p.leaves};
     if (portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
         // No portion has this many leaves; the request should have asked for a segment instead.
-        counters_.refused.add(1);
-        server_.respond({response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
+        counters_.requests_rejected.add(1);
+        server_.respond({response_status::rejected, p.slot, p.tag, {segment_index{0}, 0}});
     } else if (is_closing() || request.most_segments() == 0 ||
                (request.most_segments() > line_.range.count && !p.or_fewer)) {
         reject_grant(request);
@@ -335,17 +335,16 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
     return true;
 }
 
-/// Answers a return. A return that is not right, such as a second one of the same segments, is counted and refused; it
+/// Answers a return. A return that is not right, such as a second one of the same segments, is counted and rejected; it
 /// changes nothing. The subtraction wraps around for a segment below the shard's range, which is then outside.
 void segment_service::handle_give_back(const mailbox::request& p) {
-    counters_.returns.add(1);
     const segment_index block{to_underlying(p.run.first) - first_};
     const bool ok = p.is_of_portion() ? take_back_portion(block, p.portion_leaf()) : take_back({block, p.run.count});
     if (!ok) {
-        counters_.refused.add(1);
+        counters_.requests_rejected.add(1);
     }
     server_.respond(
-        {ok ? response_status::acknowledged : response_status::refused, p.slot, p.tag, {segment_index{0}, 0}});
+        {ok ? response_status::acknowledged : response_status::rejected, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
 /// Takes over the extents that growth has committed: they are free from now on. `pop` acquires what the growth thread
@@ -441,9 +440,9 @@ bool segment_service::release(const extent& e) {
 bool segment_service::decay() {
     // A decommit has failed since the last call: ends as if all was given up. The acquire pairs with the release in
     // `growth::decommit_released`.
-    const std::uint64_t refused = line_.taken_again.load<simt::order::acquire>();
-    if (refused != refused_) {
-        refused_ = refused;
+    const std::uint64_t rejected = line_.taken_again.load<simt::order::acquire>();
+    if (rejected != rejected_) {
+        rejected_ = rejected;
         return true;  // otherwise segments that cannot be decommitted would be tried forever
     }
     // Memory that was asked for is being committed.

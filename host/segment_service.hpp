@@ -47,10 +47,9 @@ struct service_counters {
     single_writer_counter polls;
     single_writer_counter busy_polls;  ///< polls that found a request
     single_writer_counter grants;
-    single_writer_counter returns;
     single_writer_counter pings;
-    single_writer_counter refused;  ///< requests that made no sense, such as a double return
-    single_writer_counter parked;   ///< grants that had to wait for growth
+    single_writer_counter requests_rejected;  ///< those that made no sense, such as a double return
+    single_writer_counter requests_parked;    ///< those that had to wait for growth
     single_writer_counter portions_granted;
     single_writer_counter portion_blocks;    ///< segments that hold portions
     single_writer_counter segments_granted;  ///< including those that hold portions
@@ -244,7 +243,7 @@ private:
     // taken_up_ = released_ + committed_. The totals are compared with `growth_line`'s; `committed_` is the current
     // amount.
     std::uint64_t taken_up_ = 0;   ///< segments committed so far, in total, as taken over from growth
-    std::uint64_t refused_ = 0;    ///< `line_.taken_again` as `decay` last saw it
+    std::uint64_t rejected_ = 0;   ///< `line_.taken_again` as `decay` last saw it
     std::uint64_t released_ = 0;   ///< those of them given up so far
     std::uint32_t committed_ = 0;  ///< segments committed now: the rest
     or_tree tree_;

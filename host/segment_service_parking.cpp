@@ -17,7 +17,7 @@ using mailbox::response_status;
 
 /// Lets a request wait, and asks growth for the memory. Cost: allocates nothing, as `parked_` was reserved.
 void segment_service::park(const parked_request& p) {
-    counters_.parked.add(1);
+    counters_.requests_parked.add(1);
     parked_.push_back(p);
     parked_leaves_ += leaves_of(p);
     longest_ = std::max(longest_, p.most_segments());

@@ -26,7 +26,7 @@ namespace orchard {
 class service_thread {
 public:
     /// @param core   the core to pin the thread to; -1: none. A core that the machine does not have is ignored here;
-    ///               `heap::create` refuses it.
+    ///               `heap::create` rejects it.
     /// @param spin   time without traffic after which the thread sleeps
     /// @param decay  time without traffic after which it gives up unused committed memory; 0: never
     /// @param yields  whether it yields its core after each poll without traffic. For an emulated device, whose lanes

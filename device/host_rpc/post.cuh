@@ -73,12 +73,12 @@ inline ORCHARD_NOINLINE void write_request(rpc_context& e) {
     }
 }
 
-/// The result of an attempt to post. `refused`: the request is known to fail; `ticket::failure` says why. `taken`: the
+/// The result of an attempt to post. `rejected`: the request is known to fail; `ticket::failure` says why. `taken`: the
 /// slot was in use.
-enum class attempt : std::uint32_t { posted, refused, taken };
+enum class attempt : std::uint32_t { posted, rejected, taken };
 
 /// Returns the result of an attempt at one slot. On `posted`, the slot is claimed, and the caller must write the
-/// request at once. On `refused`, `e.post.made.failure` has the reason. The leader calls it alone. Cost: `claim`, and
+/// request at once. On `rejected`, `e.post.made.failure` has the reason. The leader calls it alone. Cost: `claim`, and
 /// for a grant `known_rejection`.
 ///
 /// The note of a known reason is read at each attempt, also if the slot was in use. If the service is silent, all slots
@@ -93,7 +93,7 @@ inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
             if (claimed) {
                 e.box->finish(e.post.made);
             }
-            return attempt::refused;
+            return attempt::rejected;
         }
     }
     return claimed ? attempt::posted : attempt::taken;

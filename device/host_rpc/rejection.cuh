@@ -36,18 +36,19 @@ ORCHARD_INLINE failure_reason reason_of(std::uint64_t flags, std::uint64_t leave
 /// words, which takes a microsecond. Each lane that calls it within this microsecond compares them itself, since the
 /// old flags may be wrong. One lane calls it alone. Cost: a read of the clock, two loads; for a comparison, a load of
 /// host memory, an atomic and a store.
-inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& known, const mailbox::host_part& host) {
+inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::noted_rejection& noted,
+                                               const mailbox::host_part& host) {
     using mailbox::device_part;
     const std::uint64_t now = simt::clock_ns();
     // Acquires (pairs with the releases below and in `note_rejection`): if the time is recent, the flags read after it
     // are those compared at that time, or newer.
-    const std::uint64_t since = now - known.compared_at.load<simt::order::acquire>();
-    std::uint64_t flags = known.flags.load<simt::order::relaxed>();
+    const std::uint64_t since = now - noted.compared_at.load<simt::order::acquire>();
+    std::uint64_t flags = noted.flags.load<simt::order::relaxed>();
     if (flags == 0 || (flags & device_part::closing) != 0 || since < mailbox_client::look_again_after_ns) {
         return flags;
     }
     if (simt::mutation::is(simt::mutation::fault::note_age)) {
-        known.compared_at.store<simt::order::release>(now);
+        noted.compared_at.store<simt::order::release>(now);
     }
     std::uint64_t holds = 0;
     if ((flags & device_part::silent) != 0) {
@@ -60,8 +61,8 @@ inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& kn
     // A compare-and-swap, not a store: the host may have written `closing` meanwhile, or another lane a newer result,
     // and neither may be lost. The time is stored only by the lane whose flags are in force, after them: a lane that
     // acquires a recent time reads these flags or newer ones.
-    if (known.flags.compare_exchange<simt::order::relaxed>(flags, holds)) {
-        known.compared_at.store<simt::order::release>(now);
+    if (noted.flags.compare_exchange<simt::order::relaxed>(flags, holds)) {
+        noted.compared_at.store<simt::order::release>(now);
     }
     return holds;
 }
@@ -73,17 +74,17 @@ inline ORCHARD_NOINLINE std::uint64_t compared(mailbox::device_part::refusal& kn
 inline ORCHARD_NOINLINE void note_rejection(const mailbox_client& box, std::uint64_t flags) {
     std::uint64_t found = 0;
     const std::uint64_t now = simt::clock_ns();
-    if (box.device->known.flags.compare_exchange<simt::order::relaxed>(found, flags)) {
-        box.device->known.compared_at.store<simt::order::release>(now);
+    if (box.device->rejection.flags.compare_exchange<simt::order::relaxed>(found, flags)) {
+        box.device->rejection.compared_at.store<simt::order::release>(now);
     }
 }
 
 }  // namespace rejections
 
 inline ORCHARD_FN failure_reason mailbox_client::known_rejection(std::uint64_t leaves) const {
-    return device->known.flags.load<simt::order::relaxed>() == 0
+    return device->rejection.flags.load<simt::order::relaxed>() == 0
                ? failure_reason::none
-               : rejections::reason_of(rejections::compared(device->known, host), leaves);
+               : rejections::reason_of(rejections::compared(device->rejection, host), leaves);
 }
 
 }  // namespace orchard::device

@@ -79,9 +79,9 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const published_view& h
                                                          failure_reason* why) {
     auto& head = h.state->slabs[r.slab_class];
     const std::uint64_t began = from_leader(r.group, simt::clock_ns());
-    bool refused = from_leader(r.group, is_closing(h) ? 1u : 0u) != 0;
-    *why = refused ? failure_reason::closing : failure_reason::none;
-    if (refused) {
+    bool failed = from_leader(r.group, is_closing(h) ? 1u : 0u) != 0;
+    *why = failed ? failure_reason::closing : failure_reason::none;
+    if (failed) {
         return random_walk::no_page;
     }
     for (;;) {
@@ -94,7 +94,7 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const published_view& h
         // Joins the lanes, which may leave the walk one by one. Those with a page return; the others go on as a smaller
         // group.
         r.group = simt::ballot(r.group, page == random_walk::no_page);
-        if (page != random_walk::no_page || refused) {
+        if (page != random_walk::no_page || failed) {
             return page;
         }
         *why = grow_published(h, r.group, r.slab_class, seen);
@@ -106,7 +106,7 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const published_view& h
             *why = failure_reason::service_not_responding;  // other groups always take the pages first
         }
         // One walk more after a failure: pages may have been freed, or a slab added, since the sweep of this group.
-        refused = *why != failure_reason::none;
+        failed = *why != failure_reason::none;
     }
 }
 

@@ -49,8 +49,8 @@ inline ORCHARD_NOINLINE std::uint32_t first_open_index(const published_view& h, 
 }
 
 /// Gets a segment for an index that the leader has reserved, and publishes it as a slab. Returns none, or why there is
-/// no segment; it then empties the index and notes the reason for the waiting groups (`refusal`). All lanes of the
-/// group call it. Cost: `acquire_segments`, and the clearing of the bitmap if it was never cleared.
+/// no segment; it then empties the index and notes the reason for the waiting groups (`slab_table_head::failure`). All
+/// lanes of the group call it. Cost: `acquire_segments`, and the clearing of the bitmap if it was never cleared.
 inline ORCHARD_NOINLINE failure_reason fill_slab(const published_view& h, lane_mask mask, std::uint32_t page_class,
                                                  std::uint32_t place) {
     segment_run run;
@@ -67,10 +67,8 @@ inline ORCHARD_NOINLINE failure_reason fill_slab(const published_view& h, lane_m
             head.grown.fetch_add<order::relaxed>(1);
             slab_publish(h, page_class, place, to_underlying(run.first));
         } else {
-            const std::uint32_t before = head.refusal.load<order::relaxed>() / 256;
-            // The count changes with each failure, so that a waiting group sees that there was one since it began to
-            // wait.
-            head.refusal.store<order::relaxed>((before + 1) * 256 + static_cast<std::uint32_t>(why));
+            const auto before = slab_failure::unpack(head.failure.load<order::relaxed>());
+            head.failure.store<order::relaxed>(before.next(why));
             // Release: pairs with the acquire in `await_growth`.
             h.table(page_class)[place].store<order::release>(0);
         }
@@ -81,12 +79,12 @@ inline ORCHARD_NOINLINE failure_reason fill_slab(const published_view& h, lane_m
 
 /// Waits, until a deadline, for the slab that another group is creating at an index. Returns none if walking again is
 /// worthwhile: the slab is there, or the other group needed none any longer. Otherwise returns why it was not created;
-/// its reason holds for this group as well. `refused` is the value of `refusal` before the index was seen reserved. All
+/// its reason holds for this group as well. `before` is the value of `failure` before the index was seen reserved. All
 /// lanes of the group call it. Cost: a load of device memory for each 200 ns.
 ///
 /// The other group has deadlines of its own. The deadline here is longer, for the case that the other group never ends.
 inline ORCHARD_NOINLINE failure_reason await_growth(const published_view& h, lane_mask mask, std::uint32_t page_class,
-                                                    std::uint32_t place, std::uint32_t refused) {
+                                                    std::uint32_t place, std::uint32_t before) {
     const std::uint64_t began = from_leader(mask, simt::clock_ns());
     for (;;) {
         // Acquire, by all lanes: pairs with the release of the group that published the slab or emptied the index.
@@ -99,8 +97,8 @@ inline ORCHARD_NOINLINE failure_reason await_growth(const published_view& h, lan
         }
         simt::pause(200);
     }
-    const std::uint32_t now = from_leader(mask, h.state->slabs[page_class].refusal.load<order::relaxed>());
-    return now == refused ? failure_reason::none : static_cast<failure_reason>(now % 256);
+    const std::uint32_t now = from_leader(mask, h.state->slabs[page_class].failure.load<order::relaxed>());
+    return now == before ? failure_reason::none : slab_failure::unpack(now).why;
 }
 
 /// Adds a slab to a class, or waits for one that another group adds. Returns none if walking again is worthwhile.
@@ -117,10 +115,10 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const published_view& h, l
         return failure_reason::out_of_memory_device_budget;
     }
     // Acquire, so that the entry is read after this count.
-    const std::uint32_t refused = from_leader(mask, head.refusal.load<order::acquire>());
+    const std::uint32_t before = from_leader(mask, head.failure.load<order::acquire>());
     const std::uint32_t found = from_leader(mask, is_leader(mask) ? reserve_index(h, page_class, place) : 0);
     if (found == growing_entry) {
-        return await_growth(h, mask, page_class, place, refused);
+        return await_growth(h, mask, page_class, place, before);
     }
     if (found != 0) {
         return failure_reason::none;  // another group has created the slab meanwhile

@@ -120,7 +120,7 @@ ORCHARD_INLINE std::uint64_t leaves_wanted(const segment_request& d) {
 /// Returns why requests for `leaves` that need no later reclaim than `reclaim` fail; none if the heap is not known to
 /// be exhausted for them. One lane calls it alone. Cost: one load.
 ///
-/// Both conditions are needed. A request that needs a later reclaim than the note's was refused after that reclaim
+/// Both conditions are needed. A request that needs a later reclaim than the note's failed after that reclaim
 /// began: memory freed in between may serve it. A request for fewer leaves may fit where the noted one did not.
 inline ORCHARD_NOINLINE failure_reason known_exhaustion(const heap_view& h, std::uint64_t reclaim,
                                                         std::uint64_t leaves) {
@@ -142,7 +142,7 @@ inline ORCHARD_NOINLINE failure_reason known_lack(const heap_view& h, std::uint6
 /// Example: a request for 10 segments and a tail of 3 leaves (323 leaves) failed, and the best shard had 4 free
 /// segments. Then 5 segments (160 leaves) fail as well. If the reason was `fragmented`, only requests of 323 leaves are
 /// known to fail.
-ORCHARD_INLINE std::uint64_t leaves_refused(const segment_request& d) {
+ORCHARD_INLINE std::uint64_t leaves_failed(const segment_request& d) {
     const std::uint64_t more_than_free = (std::uint64_t{d.max_free} + 1) * leaves_per_segment;
     const bool out_of_memory = d.why == failure_reason::out_of_memory_device_budget ||
                                d.why == failure_reason::out_of_memory_host_budget ||
@@ -154,7 +154,7 @@ ORCHARD_INLINE std::uint64_t leaves_refused(const segment_request& d) {
 /// reclaim `d.reclaim` and another failure by the host. Cost: one atomic. Sizes above `max_leaves` do not fit the note;
 /// such requests ask the host each time.
 inline ORCHARD_NOINLINE void note_exhaustion(const segment_request& d) {
-    const std::uint64_t leaves = leaves_refused(d);
+    const std::uint64_t leaves = leaves_failed(d);
     if (is_leader(d.mask) && leaves <= exhaustion::max_leaves) {
         // An atomic maximum: a note of a later reclaim, or of fewer leaves, is never replaced by a weaker one. Release:
         // pairs with the acquire in `known_exhaustion`.

@@ -145,11 +145,11 @@ inline ORCHARD_FN bool page_search::is_roomy() {
 /// four are independent; after a failure to get a slab, up to two loads and an atomic more.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
     // These loads are in flight together.
-    const bool refused = head().refusal.load<order::relaxed>() % 256 != 0;
+    const auto failure = slab_failure::unpack(head().failure.load<order::relaxed>());
     entries = head().count.load<order::relaxed>();
     spread = head().spread.load<order::relaxed>();
     const std::uint64_t high_water = head().high_water.load<order::relaxed>();
-    const bool known = refused && known_lack(opening.h, 0) != failure_reason::none;
+    const bool known = failure.why != failure_reason::none && known_lack(opening.h, 0) != failure_reason::none;
     if (known || why != failure_reason::none) {
         // A scan will follow, and must cover the newest value, which a read-modify-write reads. `reserve_index` raises
         // the count before a slab can appear at an index.
@@ -413,7 +413,7 @@ ORCHARD_INLINE void free_before_scans(page_search& p) {
 ///
 /// Errors, as recorded: those of `acquire` (out of memory, commit_failed, commit_blocked, closing);
 /// service_not_responding also if the deadline of the search has passed. A shortage of memory is an error only after a
-/// scan without a free page, a reclaim that began afterwards, and a second refusal.
+/// scan without a free page, a reclaim that began afterwards, and a second failure.
 ///
 /// @param bytes         bytes that this lane asks for, for the record of a failure
 /// @param hint_segment  the segment of the slab at the hint; no segment of the heap if there was none

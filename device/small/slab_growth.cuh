@@ -14,7 +14,7 @@
 ///     +----- no segment was got ----+                               |
 ///     +---------------- slab_leaves_table (a retirement) -----------+
 ///
-/// Groups that wait at `growing_entry` must learn why it became 0 again. `slab_table_head::refusal` tells them:
+/// Groups that wait at `growing_entry` must learn why it became 0 again. `slab_table_head::failure` tells them:
 ///
 ///     31            8 7      0
 ///     |   failures   | reason |     failures: number of failures to open a slab of the class; reason 0: memory is
@@ -72,7 +72,7 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
     segment_run run;
     if (!cache_take(h, alone, 1, &run)) {
         if (!simt::mutation::is(fault::reserved_index)) {
-            // Release: pairs with the acquires in `reserve_index` and `await_slab`. No failure is noted in `refusal`,
+            // Release: pairs with the acquires in `reserve_index` and `await_slab`. No failure is noted in `failure`,
             // since this lane did not ask the host; groups that wait here then try themselves.
             h.table(page_class)[index].store<order::release>(0);
         }
@@ -94,7 +94,7 @@ struct slab_opening {
     std::uint32_t entry = 0;  ///< the result: segment + 1, or 0
     bool made = false;        ///< this group created the slab
     failure_reason why = failure_reason::none;  ///< the result: why there is no slab
-    std::uint32_t rejections = 0;               ///< count of failures of the class when this group began to wait
+    std::uint32_t failures = 0;                 ///< count of failures of the class when this group began to wait
     std::uint64_t started = 0;                  ///< time when this group began to wait, or last saw progress, in ns
     std::uint64_t progress = 0;                 ///< responses that all mailboxes had delivered then
     mailbox::grant got;                         ///< the segment that `acquire` got
@@ -117,22 +117,22 @@ inline ORCHARD_NOINLINE void clear_slab(const slab_opening& o) {
 /// All lanes of the group call it. Sets `o.entry`, and `o.bits` to the pages that the leader has claimed.
 ///
 /// On failure, the reason is noted before the index is emptied. A waiting group acquires the entry before it reads the
-/// reason: if it sees the 0, it sees the reason as well, so that the accesses to `refusal` can be relaxed.
+/// reason: if it sees the 0, it sees the reason as well, so that the accesses to `failure` can be relaxed.
 inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
     if (is_leader(o.group)) {
-        auto& refusal = o.h.state->slabs[o.page_class].refusal;
-        const std::uint32_t before = refusal.load<order::relaxed>();
+        auto& failure = o.h.state->slabs[o.page_class].failure;
+        const auto before = slab_failure::unpack(failure.load<order::relaxed>());
         if (o.why == failure_reason::none) {
             const std::uint32_t segment = to_underlying(o.got.first);
             // The group claims its pages before the slab is published, so that the slab is not empty and no group
             // retires it. A late claimer of the segment's former slab may still hold some bits for a moment.
             o.bits &= simt::mutation::is(fault::maker_pages) ? 0 : ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
             slab_publish(o.h, o.page_class, o.index, segment);
-            if (before % 256 != 0) {
-                refusal.fetch_and<order::relaxed>(~0xffu);  // memory is available again
+            if (before.why != failure_reason::none) {
+                failure.fetch_and<order::relaxed>(~slab_failure::reason_bits);  // memory is available again
             }
         } else {
-            refusal.store<order::relaxed>((before / 256 + 1) * 256 + static_cast<std::uint32_t>(o.why));
+            failure.store<order::relaxed>(before.next(o.why));
             // Release: pairs with the acquires in `reserve_index` and `await_slab`.
             o.h.table(o.page_class)[o.index].store<order::release>(0);
         }
@@ -191,7 +191,7 @@ inline ORCHARD_NOINLINE bool has_stopped(slab_opening& o) {
 /// If this group needs a reclaim (`o.reclaim` != 0), a shortage that another group met does not count: that group may
 /// have asked before this reclaim. Only the note of exhaustion, which names its reclaim, is then trusted.
 inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
-    auto& refusal = o.h.state->slabs[o.page_class].refusal;
+    auto& failure = o.h.state->slabs[o.page_class].failure;
     begin_waiting(o);
     ORCHARD_NO_UNROLL
     for (;;) {
@@ -200,7 +200,7 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
         }
         // Acquire, so that the entry is read after this count. In the opposite order, a failure between the two reads
         // would be in the count already: this group would not recognise it, and would ask the host in vain.
-        o.rejections = from_leader(o.group, refusal.load<order::acquire>()) / 256;
+        o.failures = slab_failure::unpack(from_leader(o.group, failure.load<order::acquire>())).count;
         o.entry = from_leader(o.group, is_leader(o.group) ? reserve_index(o.h, o.page_class, o.index) : 0);
         if (o.entry == 0) {
             return true;
@@ -220,10 +220,9 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
         }
         // Either the other group got no segment, or its slab was retired again. If it got none, this group would get
         // none either, unless it needs a later reclaim.
-        const std::uint32_t now = from_leader(o.group, refusal.load<order::relaxed>());
-        const auto why = static_cast<failure_reason>(now % 256);
-        if (now / 256 != o.rejections && why != failure_reason::none && (o.reclaim == 0 || !is_shortage(why))) {
-            o.why = why;
+        const auto now = slab_failure::unpack(from_leader(o.group, failure.load<order::relaxed>()));
+        if (now.count != o.failures && now.why != failure_reason::none && (o.reclaim == 0 || !is_shortage(now.why))) {
+            o.why = now.why;
             return false;
         }
         if (o.reclaim != 0 && is_exhausted(o)) {

@@ -70,8 +70,8 @@ inline ORCHARD_NOINLINE void record_no_page(const heap_view& h, failure_reason w
 }
 
 /// Records the failure as `record_no_page`, and returns null.
-inline ORCHARD_NOINLINE void* refuse_page(const heap_view& h, failure_reason why, std::uint64_t bytes,
-                                          std::uint32_t page_class) {
+inline ORCHARD_NOINLINE void* fail_page(const heap_view& h, failure_reason why, std::uint64_t bytes,
+                                        std::uint32_t page_class) {
     record_no_page(h, why, bytes, page_class);
     return nullptr;
 }

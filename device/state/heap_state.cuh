@@ -149,6 +149,28 @@ ORCHARD_INLINE constexpr bool is_slab_entry(std::uint32_t entry) { return entry 
 static_assert(descriptor::kind_field::holds(static_cast<std::uint64_t>(segment_kind::portions)) &&
               descriptor::class_field::holds(class_count));
 
+/// The last failure to open a slab of a class, in one word:
+///
+///     31            8 7      0
+///     |     count     | reason |
+///
+/// The count changes with each failure, so that a group that waits for a slab sees that there was one since it began
+/// to wait. The reason becomes `none` when a slab is opened again; the count stays.
+struct slab_failure {
+    std::uint32_t count;
+    failure_reason why;
+
+    static_assert(failure_reasons <= 256);
+    static constexpr std::uint32_t reason_bits = 0xff;
+    /// Returns the word after one more failure.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t next(failure_reason reason) const {
+        return (count + 1) * 256 + static_cast<std::uint32_t>(reason);
+    }
+    static ORCHARD_INLINE slab_failure unpack(std::uint32_t word) {
+        return {word / 256, static_cast<failure_reason>(word & reason_bits)};
+    }
+};
+
 /// The head of one class's slab table. The slabs of a class, in the order of their slab indices, form one long sequence
 /// of positions. Each index has 2^k positions, where 2^k is the least power of two that holds a slab's pages, so that
 /// no division is needed. Positions beyond a slab's last page are void: they stand for no page.
@@ -159,7 +181,7 @@ struct alignas(128) slab_table_head {
     // Read by every request, seldom written.
     device_word<std::uint32_t> count;    ///< all indices ever used are below it; a scan covers [0, count)
     device_word<std::uint32_t> spread;   ///< all slabs lie below it; a hint that falls with the last slab
-    device_word<std::uint32_t> refusal;  ///< the last failure to open a slab: a count, and the reason in the low 8 bits
+    device_word<std::uint32_t> failure;  ///< a `slab_failure`
     device_word<std::uint32_t> grown;    ///< slabs that the walks of a published policy have added
     // Written by every search, hence on a cache line of its own: a request that finds a page at its hint does not wait
     // for it.
@@ -424,7 +446,7 @@ ORCHARD_INLINE std::uint32_t mix(std::uint32_t x) {
 }
 
 /// Returns whether the host is closing the heap. Each lane calls it for itself. Cost: one load. Relaxed: the flag
-/// carries nothing, and a group that sees it late makes one request more, which the service refuses.
+/// carries nothing, and a group that sees it late makes one request more, which the service rejects.
 ORCHARD_INLINE bool is_closing(const heap_view& h) {
     const auto shard = static_cast<std::uint32_t>(simt::position().global_warp()) % flag_shards;
     return h.state->closing[shard].word.load<order::relaxed>() != 0;

@@ -51,7 +51,7 @@ std::string one_line(absl::string_view text) {
     return line;
 }
 
-int refuse(absl::string_view command, absl::string_view what) {
+int reject(absl::string_view command, absl::string_view what) {
     std::cerr << absl::StrFormat("%s: %s; run `%s --help`\n", command, one_line(what), command);
     return bad_input;
 }
@@ -108,10 +108,10 @@ int report(CLI::App& app, const CLI::ParseError& error) {
     for (CLI::App* at : {&app, &current(app)}) {
         const std::vector<std::string> remaining = at->remaining();
         if (!remaining.empty() && (extra || (missing && is_flag(remaining.front())))) {
-            return refuse(command_of(*at), describe_extra(*at, remaining.front()));
+            return reject(command_of(*at), describe_extra(*at, remaining.front()));
         }
     }
-    return refuse(command_of(current(app)), error.what());
+    return reject(command_of(current(app)), error.what());
 }
 
 bool asks_for_help(int argc, const char* const* argv) {
@@ -143,7 +143,7 @@ int parse(CLI::App& app, int argc, const char* const* argv) {
 int run_subcommand(CLI::App& app, const std::vector<subcommand>& all) {
     const CLI::App& chosen = current(app);
     if (&chosen == &app) {
-        return refuse("orchard", "no subcommand given; name one, such as `orchard info`");
+        return reject("orchard", "no subcommand given; name one, such as `orchard info`");
     }
     const auto command = std::ranges::find(all, chosen.get_name(), &subcommand::name);
     return command->run();

@@ -18,7 +18,7 @@
 namespace orchard::command_line {
 namespace {
 
-absl::Status refusal(const std::string& path, int error) {
+absl::Status rejection(const std::string& path, int error) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": cannot be written: ", std::strerror(error), "; name a file in a folder that can"));
 }
@@ -75,19 +75,19 @@ absl::StatusOr<output_file> output_file::open(const std::string& path, readable_
     if (made.in_place_) {
         made.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, mode_for(who));
         if (made.fd_ < 0) {
-            return refusal(path, errno);
+            return rejection(path, errno);
         }
         return made;
     }
     if (exists && ::access(path.c_str(), W_OK) != 0) {
-        return refusal(path, errno);
+        return rejection(path, errno);
     }
     const std::string folder = folder_of(path);
     made.fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_for(who));
     // These three say that the file system knows no files without a name.
     const bool unknown = made.fd_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL);
     if (made.fd_ < 0 && (!unknown || ::access(folder.c_str(), W_OK | X_OK) != 0)) {
-        return refusal(path, errno);
+        return rejection(path, errno);
     }
     return made;
 }

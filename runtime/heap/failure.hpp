@@ -23,7 +23,7 @@ struct memory_levels {
     std::uint64_t device_budget = 0;
     std::uint64_t host_budget = 0;
     /// True if a service did not answer in time. Its part of `largest_free` then dates from the last time that memory
-    /// was committed or a commit was refused.
+    /// was committed or a commit failed.
     bool is_late = false;
 
     friend constexpr bool operator==(const memory_levels&, const memory_levels&) = default;

@@ -114,7 +114,7 @@ absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64
     return heap(*std::move(made));
 }
 
-heap_ref heap::ref() const { return heap_ref(impl_->refusing.state == nullptr ? impl_->view : impl_->refusing); }
+heap_ref heap::ref() const { return heap_ref(impl_->closed.state == nullptr ? impl_->view : impl_->closed); }
 const device::heap_view& heap::view() const { return impl_->view; }
 const simt::executor& heap::executor() const { return impl_->executor; }
 const options& heap::configuration() const { return impl_->values; }
@@ -310,18 +310,18 @@ absl::Status heap::impl::lay_out_metadata() {
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     if (walk_.algorithm != device::page_policy::default_walk) {
-        place(refusing.state, 1);
-        place(refusing_in_memory_, 1);
-        refusing.self = refusing_in_memory_;
+        place(closed.state, 1);
+        place(closed_in_memory_, 1);
+        closed.self = closed_in_memory_;
     }
     return status;
 }
 
 absl::Status heap::impl::write_views() {
     absl::Status status = memory_->write(view_in_memory_, &view, sizeof(view));
-    if (refusing.state != nullptr) {
-        status.Update(memory_->write(refusing_in_memory_, &refusing, sizeof(refusing)));
-        status.Update(write_closing(refusing.state));
+    if (closed.state != nullptr) {
+        status.Update(memory_->write(closed_in_memory_, &closed, sizeof(closed)));
+        status.Update(write_closing(closed.state));
     }
     return status;
 }
@@ -399,7 +399,7 @@ absl::Status heap::impl::close() {
     const std::uint64_t flag = mailbox::device_part::closing;
     absl::Status status = write_closing(view.state);
     for (shard& s : shards_) {
-        status.Update(memory_->write(&s.device->known.flags, &flag, sizeof(flag)));
+        status.Update(memory_->write(&s.device->rejection.flags, &flag, sizeof(flag)));
     }
     return status;
 }
@@ -511,7 +511,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
 }
 
 absl::Status heap::impl::validate(std::span<const held_block> held) {
-    if (!held.empty() && refusing.state != nullptr) {
+    if (!held.empty() && closed.state != nullptr) {
         return absl::FailedPreconditionError(
             "a published algorithm serves this heap, whose blocks are not compared; call validate without blocks");
     }

@@ -58,7 +58,7 @@ public:
     ~heap();
 
     /// Returns the view for kernels; valid as long as this object, or the object that it was moved to, lives. For a
-    /// heap that was created for a published algorithm (runtime/heap/published_heap.hpp), the view refuses every
+    /// heap that was created for a published algorithm (runtime/heap/published_heap.hpp), the view fails every
     /// request with null, as if the heap were closing.
     [[nodiscard]] heap_ref ref() const;
 

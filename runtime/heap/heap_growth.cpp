@@ -147,7 +147,7 @@ absl::Status heap::impl::release_unused() {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         shard& s = shards_[i];
         const growth_line& line = growth_->line(i);
-        const std::uint64_t refused = line.taken_again.load<simt::order::acquire>();
+        const std::uint64_t before = line.taken_again.load<simt::order::acquire>();
         // The commit in progress completes first. No other follows, except for a waiting request.
         absl::Status status = run_on(s, "trim", [&] { s.service->want_no_more(); });
         // Pairs with the releases in `growth::commit_wanted`: a commit that was announced before is waited for below,
@@ -174,7 +174,7 @@ absl::Status heap::impl::release_unused() {
                     "that runs",
                     absl::FormatDuration(values.request_timeout)));
             }
-            if (line.taken_again.load<simt::order::acquire>() != refused) {
+            if (line.taken_again.load<simt::order::acquire>() != before) {
                 return growth_->last_error();
             }
             some = 0;

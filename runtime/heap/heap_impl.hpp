@@ -70,7 +70,7 @@ public:
     simt::executor executor;
     device::published_view view;
     device::heap_view
-        refusing;  ///< the result of `heap::ref` if a published algorithm serves the heap; otherwise null pointers
+        closed;  ///< the result of `heap::ref` if a published algorithm serves the heap; otherwise null pointers
 
 private:
     friend struct heap_service_peer;
@@ -129,7 +129,7 @@ private:
     published_settings walk_;
     std::unique_ptr<backing> memory_;
     device::published_view* view_in_memory_ = nullptr;  ///< copy of `view` for kernels
-    device::heap_view* refusing_in_memory_ = nullptr;   ///< copy of `refusing` for kernels
+    device::heap_view* closed_in_memory_ = nullptr;     ///< copy of `closed` for kernels
     partial_metadata partial_;
     // In the order of their creation. The services use `growth_`, their threads the services, and `host_blocks_` and
     // `watch_` both.

@@ -31,7 +31,7 @@ constexpr std::array<unit, 10> units{{{"", 1},
                                       {"GB", 1'000'000'000},
                                       {"TB", 1'000'000'000'000}}};
 
-absl::Status refusal(absl::string_view text, absl::string_view why) {
+absl::Status rejection(absl::string_view text, absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "\"%s\" is not a size in bytes: %s; write a number and a unit, such as 512MiB or 4GB (KiB, MiB, "
         "GiB, TiB are powers of 1024, KB, MB, GB, TB are powers of 1000)",
@@ -79,7 +79,7 @@ absl::StatusOr<std::uint64_t> parse_bytes(std::string_view text) {
     const absl::string_view trimmed = absl::StripAsciiWhitespace(whole);
     const decimal number = read_decimal(trimmed);
     if (number.length == 0) {
-        return refusal(whole, absl::StartsWith(trimmed, "-") ? "it is negative" : "it does not start with a number");
+        return rejection(whole, absl::StartsWith(trimmed, "-") ? "it is negative" : "it does not start with a number");
     }
     const absl::string_view name = absl::StripAsciiWhitespace(trimmed.substr(number.length));
     for (const unit& u : units) {
@@ -89,11 +89,11 @@ absl::StatusOr<std::uint64_t> parse_bytes(std::string_view text) {
         const bool overflows = number.too_large || number.numerator > absl::Uint128Max() / u.bytes;
         const absl::uint128 bytes = overflows ? absl::Uint128Max() : number.numerator * u.bytes;
         if (bytes / number.denominator > std::numeric_limits<std::uint64_t>::max()) {
-            return refusal(whole, "it is 2^64 bytes or more");
+            return rejection(whole, "it is 2^64 bytes or more");
         }
         return static_cast<std::uint64_t>(bytes / number.denominator);
     }
-    return refusal(whole, absl::StrFormat("\"%s\" is not a unit", absl::CEscape(name)));
+    return rejection(whole, absl::StrFormat("\"%s\" is not a unit", absl::CEscape(name)));
 }
 
 std::string format_bytes(std::uint64_t bytes) {

@@ -307,7 +307,7 @@ void heap_world::close() {
         flag.word.store<simt::order::relaxed>(1);
     }
     for (std::uint32_t shard = 0; shard < setup.shards; ++shard) {
-        view.mailboxes[shard].device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
+        view.mailboxes[shard].device->rejection.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
     }
 }
 
@@ -401,8 +401,9 @@ void heap_world::take_everything() {
 std::uint64_t heap_world::sum(device::counter c) const { return sum_of(*view.state, c); }
 
 std::uint64_t heap_world::refused() const {
-    return std::accumulate(services.begin(), services.end(), std::uint64_t{0},
-                           [](std::uint64_t n, const auto& each) { return n + each->counters().refused.get(); });
+    return std::accumulate(services.begin(), services.end(), std::uint64_t{0}, [](std::uint64_t n, const auto& each) {
+        return n + each->counters().requests_rejected.get();
+    });
 }
 
 request_counts heap_world::requests() {

@@ -16,8 +16,8 @@ namespace orchard::explore {
 
 /// The result of a request.
 struct reply {
-    failure_reason why = failure_reason::none;                            ///< none: a response arrived
-    mailbox::response_status status = mailbox::response_status::refused;  ///< of the response
+    failure_reason why = failure_reason::none;                             ///< none: a response arrived
+    mailbox::response_status status = mailbox::response_status::rejected;  ///< of the response
     segment_run run{segment_index{0}, 0};
 
     [[nodiscard]] bool answered() const { return why == failure_reason::none; }

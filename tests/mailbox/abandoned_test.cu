@@ -134,7 +134,7 @@ TEST_F(Abandoned, UnattendedReturnsAreAcknowledgedToTheSink) {
     host_.service.poll_once();
     const outcome o = client_.wait(rig::alone, r, completion);
     const mailbox::request back{mailbox::request_kind::give_back, 0, 0, o.result.run, false};
-    for (const response_status expected : {response_status::acknowledged, response_status::refused}) {
+    for (const response_status expected : {response_status::acknowledged, response_status::rejected}) {
         ASSERT_EQ(client_.post(rig::alone, back, true, completion).failure, failure_reason::none);
         host_.service.poll_once();
         client_.poller_round(rig::alone, completion);

@@ -101,7 +101,7 @@ TEST_P(Deadline, OfABlockedCommitIsNotReachedByThoseThatAskForAsMuchThen) {
     outlast_knowledge();
     const ticket later = box_.ask(4);
     EXPECT_EQ(later.failure, failure_reason::none) << "it is over";
-    EXPECT_EQ(box_.device->known.flags.load<simt::order::relaxed>(), 0u);
+    EXPECT_EQ(box_.device->rejection.flags.load<simt::order::relaxed>(), 0u);
     EXPECT_EQ(box_.tickets(), 3u);
     EXPECT_NE(r.slot, later.slot);
 }

@@ -248,8 +248,8 @@ TEST(Layout, PartsDoNotOverlapAndDeviceCountersShareNoLine) {
     const rig::mailbox_memory box(shape{4, 2});
     const auto line = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) / 128; };
     EXPECT_NE(line(&box.device->ticket), line(&box.device->poller));
-    EXPECT_NE(line(&box.device->poller), line(&box.device->known));
-    EXPECT_NE(line(&box.device->known), line(box.device->slots()));
+    EXPECT_NE(line(&box.device->poller), line(&box.device->rejection));
+    EXPECT_NE(line(&box.device->rejection), line(box.device->slots()));
 }
 
 }  // namespace

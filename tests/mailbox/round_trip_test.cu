@@ -106,7 +106,7 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
     EXPECT_EQ(host.box.tickets(), requests.load<order::relaxed>());
     EXPECT_EQ(client.in_flight(), 0u);
     EXPECT_EQ(host.box.claimed(), 0u);
-    EXPECT_EQ(host.service.counters().refused.get(), 0u);
+    EXPECT_EQ(host.service.counters().requests_rejected.get(), 0u);
     EXPECT_EQ(host.service.counters().segments_granted.get(), 0u);
     EXPECT_TRUE(host.service.validate().ok()) << host.service.validate();
 }

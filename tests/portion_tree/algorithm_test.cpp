@@ -93,7 +93,7 @@ TEST(algorithm_2, can_place_what_the_tree_can) {
                 }
             } else if (!live.empty()) {
                 std::swap(live[random() % live.size()], live.back());
-                ASSERT_NE(tree.release(live.back()), portion_release::refused);
+                ASSERT_NE(tree.release(live.back()), portion_release::rejected);
                 linear.release(live.back());
                 live.pop_back();
             }

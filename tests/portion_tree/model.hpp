@@ -80,12 +80,12 @@ public:
     /// Returns the expected result of releasing `p`; removes `p`.
     portion_release release(const portion& p) {
         if (to_underlying(p.block) >= in_.size()) {
-            return portion_release::refused;
+            return portion_release::rejected;
         }
         auto& here = in_[to_underlying(p.block)];
         const auto found = std::find(here.begin(), here.end(), p);
         if (found == here.end()) {
-            return portion_release::refused;
+            return portion_release::rejected;
         }
         here.erase(found);
         return here.empty() ? portion_release::emptied : portion_release::released;

@@ -101,7 +101,7 @@ protected:
         live_.pop_back();
         const portion_release expected = model_.release(p);
         ASSERT_EQ(tree_.release(p), expected) << text_of(p);
-        ASSERT_EQ(tree_.release(p), portion_release::refused) << text_of(p);
+        ASSERT_EQ(tree_.release(p), portion_release::rejected) << text_of(p);
         if (expected == portion_release::emptied && tree_.empty_blocks() > 1) {
             ASSERT_TRUE(tree_.leave(p.block));
             ASSERT_TRUE(model_.leave(to_underlying(p.block)));

@@ -94,13 +94,13 @@ TEST_P(portion_space, only_what_was_taken_is_released) {
           portion_at(5, 0, 0x80000004), portion_at(4, 0, 4), portion_at(200, 0, 4), portion_at(0xffffffff, 0, 4),
           portion{}}) {
         EXPECT_FALSE(tree_.holds(wrong));
-        EXPECT_EQ(tree_.release(wrong), portion_release::refused) << testing::text_of(wrong);
+        EXPECT_EQ(tree_.release(wrong), portion_release::rejected) << testing::text_of(wrong);
     }
     EXPECT_EQ(tree_.portions(), 2u);
     EXPECT_EQ(tree_.release(a), portion_release::released);
-    EXPECT_EQ(tree_.release(a), portion_release::refused);
+    EXPECT_EQ(tree_.release(a), portion_release::rejected);
     EXPECT_EQ(tree_.release(b), portion_release::emptied);
-    EXPECT_EQ(tree_.release(b), portion_release::refused);
+    EXPECT_EQ(tree_.release(b), portion_release::rejected);
     EXPECT_TRUE(tree_.validate().ok()) << tree_.validate();
 }
 

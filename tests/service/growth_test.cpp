@@ -25,7 +25,7 @@ TEST_F(ServiceGrowth, ParksAGrantAndAnswersOthersMeanwhile) {
     const auto large = client_.ask(10);
     poll();
     expect_nothing();
-    EXPECT_EQ(host_.service.counters().parked.get(), 1u);
+    EXPECT_EQ(host_.service.counters().requests_parked.get(), 1u);
     const auto ping = client_.ping();
     poll();
     EXPECT_EQ(expect_response(ping).status, response_status::acknowledged);
@@ -44,7 +44,7 @@ TEST_F(ServiceGrowth, ParksAGrantAndAnswersOthersMeanwhile) {
     const auto small = client_.ask(1);
     poll();
     expect_grant(small, 10);
-    EXPECT_EQ(host_.service.counters().parked.get(), 1u);
+    EXPECT_EQ(host_.service.counters().requests_parked.get(), 1u);
 }
 
 TEST_F(ServiceGrowth, AnswersParkedGrantsInTheirOrderEachAsSoonAsItFits) {
@@ -162,7 +162,7 @@ TEST_F(ServiceGrowth, KeepsToTheSlotsThatThereAre) {
         }
     }
     EXPECT_EQ(client_.in_flight(), 0u);
-    EXPECT_EQ(host_.service.counters().parked.get(), asked.size());
+    EXPECT_EQ(host_.service.counters().requests_parked.get(), asked.size());
     EXPECT_EQ(host_.service.counters().segments_granted.get(), asked.size());
 }
 
@@ -279,7 +279,7 @@ TEST_F(ServiceGrowthAhead, CommitsAheadFromTheFirstRequestOn) {
     const auto id = client_.ask(14);
     poll();
     expect_grant(id, 1);
-    EXPECT_EQ(host_.service.counters().parked.get(), 1u) << "the first alone";
+    EXPECT_EQ(host_.service.counters().requests_parked.get(), 1u) << "the first alone";
     grow_all();
     poll();
     EXPECT_GE(host_.service.counters().segments_free.get(), 20u);

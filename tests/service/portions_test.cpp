@@ -89,24 +89,24 @@ TEST(ServicePortions, PaddedLeaveTheirSiblingsEmpty) {
     expect_tail(d.ask(0, 2), 0, 8);
     expect_tail(d.ask(0, 16), 1, 0);
     EXPECT_EQ(d.ask(0, 3).first, no_segment) << "padded portions are powers of two";
-    EXPECT_EQ(d.last.status, response_status::refused);
-    EXPECT_EQ(d.counters().refused.get(), 1u);
+    EXPECT_EQ(d.last.status, response_status::rejected);
+    EXPECT_EQ(d.counters().requests_rejected.get(), 1u);
 }
 
 TEST(ServicePortions, TheLastOneGivesTheSegmentBack) {
     chunk_desk d;
     d.ask(0, 9);
     d.ask(0, 9);
-    EXPECT_EQ(d.give_back(0, 1), response_status::refused) << "it holds portions";
+    EXPECT_EQ(d.give_back(0, 1), response_status::rejected) << "it holds portions";
     EXPECT_EQ(d.give_back_portion(0, 9), response_status::acknowledged);
-    EXPECT_EQ(d.give_back_portion(0, 9), response_status::refused) << "twice";
-    EXPECT_EQ(d.give_back_portion(0, 1), response_status::refused) << "none begins there";
-    EXPECT_EQ(d.give_back_portion(1, 0), response_status::refused) << "a segment without portions";
-    EXPECT_EQ(d.give_back_portion(9999, 0), response_status::refused) << "no segment at all";
+    EXPECT_EQ(d.give_back_portion(0, 9), response_status::rejected) << "twice";
+    EXPECT_EQ(d.give_back_portion(0, 1), response_status::rejected) << "none begins there";
+    EXPECT_EQ(d.give_back_portion(1, 0), response_status::rejected) << "a segment without portions";
+    EXPECT_EQ(d.give_back_portion(9999, 0), response_status::rejected) << "no segment at all";
     EXPECT_EQ(d.counters().segments_granted.get(), 1u);
     EXPECT_EQ(d.give_back_portion(0, 0), response_status::acknowledged);
     EXPECT_EQ(d.counters().segments_granted.get(), 0u);
-    EXPECT_EQ(d.counters().refused.get(), 5u);
+    EXPECT_EQ(d.counters().requests_rejected.get(), 5u);
     EXPECT_EQ(d.ask(256, 0).first, segment_index{0}) << "all of it is whole again";
 }
 
@@ -135,7 +135,7 @@ TEST(ServicePortions, WaitForMemoryThatIsBeingCommitted) {
     d.client.ask_chunk(1, 3);
     d.host.service.poll_once();
     EXPECT_FALSE(d.client.take().has_value());
-    EXPECT_EQ(d.counters().parked.get(), 1u);
+    EXPECT_EQ(d.counters().requests_parked.get(), 1u);
     while (d.host.grower.step()) {
     }
     const grant g = mailbox::granted_by(d.answered(), 1, 3);
@@ -155,7 +155,7 @@ TEST(ServicePortions, TheRoomOfOneServesARequestThatWaits) {
     d.host.service.poll_once();
     d.host.service.poll_once();
     ASSERT_FALSE(d.client.take().has_value());
-    ASSERT_EQ(d.counters().parked.get(), 1u);
+    ASSERT_EQ(d.counters().requests_parked.get(), 1u);
     EXPECT_EQ(d.give_back_portion(0, 0), response_status::acknowledged);
     const response served = d.answered();
     EXPECT_EQ(rig::id_of(served), waiting);
@@ -223,7 +223,7 @@ TEST_P(random_chunks, never_overlap) {
     }
     EXPECT_EQ(d.counters().segments_granted.get(), 0u);
     EXPECT_EQ(d.counters().portions_granted.get(), 0u);
-    EXPECT_EQ(d.counters().refused.get(), 0u);
+    EXPECT_EQ(d.counters().requests_rejected.get(), 0u);
 }
 
 /// Requests that are served in one turn, which grants many together, get the places that they get one by one.
@@ -286,7 +286,7 @@ TEST_P(random_chunks, lie_where_they_lie_one_by_one) {
         ASSERT_EQ(responses, all.size());
         ASSERT_EQ(together.counters().segments_granted.get(), alone.counters().segments_granted.get());
     }
-    EXPECT_EQ(together.counters().refused.get(), 0u);
+    EXPECT_EQ(together.counters().requests_rejected.get(), 0u);
     EXPECT_EQ(together.counters().grants.get(), alone.counters().grants.get());
 }
 

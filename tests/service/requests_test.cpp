@@ -61,7 +61,6 @@ TEST(Service, GrantsTheLowestSegmentsFirst) {
     d.expect_grant(d.ask(1), 1);
     d.expect_grant(d.ask(100), 7);
     EXPECT_EQ(d.counters().grants.get(), 7u);
-    EXPECT_EQ(d.counters().returns.get(), 2u);
     EXPECT_EQ(d.counters().segments_granted.get(), 107u);
     EXPECT_EQ(d.counters().peak_segments_granted.get(), 107u);
     EXPECT_EQ(d.counters().segments_free.get(), 256u - 107u);
@@ -85,9 +84,9 @@ TEST(Service, NamesSegmentsOfTheWholeHeap) {
     EXPECT_FALSE(d.host.service.is_granted(segment_index{999}));
     EXPECT_EQ(d.host.service.range(), s.range);
     EXPECT_EQ(d.give_back(1063, 1).status, response_status::acknowledged);
-    EXPECT_EQ(d.give_back(999, 1).status, response_status::refused);
-    EXPECT_EQ(d.give_back(1064, 1).status, response_status::refused);
-    EXPECT_EQ(d.give_back(0, 255).status, response_status::refused);
+    EXPECT_EQ(d.give_back(999, 1).status, response_status::rejected);
+    EXPECT_EQ(d.give_back(1064, 1).status, response_status::rejected);
+    EXPECT_EQ(d.give_back(0, 255).status, response_status::rejected);
 }
 
 TEST(Service, ARefusalTellsHowMuchIsFree) {
@@ -117,7 +116,7 @@ TEST(Service, SaysWhyThereIsNoGrant) {
     EXPECT_EQ(d.counters().segments_granted.get(), 128u);
     EXPECT_EQ(d.counters().peak_segments_granted.get(), 256u);
     EXPECT_EQ(d.host.service.longest_free_run(), 1u);
-    EXPECT_EQ(d.counters().parked.get(), 0u);
+    EXPECT_EQ(d.counters().requests_parked.get(), 0u);
 }
 
 TEST(Service, AFlexibleGrantIsOfTheLongestRunThatThereIs) {
@@ -170,12 +169,12 @@ TEST(Service, RefusesWhatWasNotGrantedAndChangesNothing) {
     d.expect_grant(d.ask(10), 0);
     EXPECT_EQ(d.give_back(4, 1).status, response_status::acknowledged);
     const auto granted = d.counters().segments_granted.get();
-    EXPECT_EQ(d.give_back(4, 1).status, response_status::refused) << "twice";
-    EXPECT_EQ(d.give_back(3, 3).status, response_status::refused) << "in part";
-    EXPECT_EQ(d.give_back(9, 2).status, response_status::refused) << "in part never granted";
-    EXPECT_EQ(d.give_back(255, 2).status, response_status::refused) << "beyond the end";
-    EXPECT_EQ(d.give_back(max_segments - 1, 255).status, response_status::refused) << "far beyond the end";
-    EXPECT_EQ(d.counters().refused.get(), 5u);
+    EXPECT_EQ(d.give_back(4, 1).status, response_status::rejected) << "twice";
+    EXPECT_EQ(d.give_back(3, 3).status, response_status::rejected) << "in part";
+    EXPECT_EQ(d.give_back(9, 2).status, response_status::rejected) << "in part never granted";
+    EXPECT_EQ(d.give_back(255, 2).status, response_status::rejected) << "beyond the end";
+    EXPECT_EQ(d.give_back(max_segments - 1, 255).status, response_status::rejected) << "far beyond the end";
+    EXPECT_EQ(d.counters().requests_rejected.get(), 5u);
     EXPECT_EQ(d.counters().segments_granted.get(), granted);
     for (const std::uint32_t i : {0u, 3u, 5u, 9u}) {
         EXPECT_TRUE(d.host.service.is_granted(segment_index{i})) << i;
@@ -281,7 +280,7 @@ TEST(Service, AnswersAsTheModelOverManyLaps) {
                 mine.erase(chosen);
             }
         }
-        EXPECT_EQ(d.counters().refused.get(), 0u);
+        EXPECT_EQ(d.counters().requests_rejected.get(), 0u);
     }
 }
 

@@ -31,7 +31,7 @@ public:
     [[nodiscard]] std::uint64_t tickets() const { return device->ticket.word.load<simt::order::acquire>(); }
     [[nodiscard]] std::uint64_t heartbeats() const { return host.heartbeat->load<simt::order::acquire>(); }
     /// Sets the flags as the heap does when it closes.
-    void close() { device->known.flags.store<simt::order::release>(mailbox::device_part::closing); }
+    void close() { device->rejection.flags.store<simt::order::release>(mailbox::device_part::closing); }
     /// Slots that are claimed.
     [[nodiscard]] std::uint32_t claimed() const {
         std::uint32_t n = 0;

@@ -37,7 +37,7 @@ struct scripted_mailbox : mailbox_memory {
     mailbox::response serve(std::uint32_t first) {
         mailbox::request p;
         if (!server.next(&p)) {
-            return {device::response_status::refused, 0, 0, {no_segment, 0}};
+            return {device::response_status::rejected, 0, 0, {no_segment, 0}};
         }
         const mailbox::response a{device::response_status::granted, p.slot, p.tag, {segment_index{first}, 0}};
         server.respond(a);

@@ -58,7 +58,7 @@ enum class response_status : std::uint32_t {
     too_large = 5,      ///< more than the heap owns
     commit_failed = 6,  ///< the backing could not provide memory
     closing = 7,
-    refused = 8,             ///< the service could not carry out the request (a double return); the service counts such
+    rejected = 8,            ///< the service could not carry out the request (a double return); the service counts such
                              ///< requests
     out_of_host_budget = 9,  ///< no segment is free, and no more may be committed, not even on the host
     out_of_range = 10,       ///< no segment is free, and all addresses have memory, although the budgets are not spent
@@ -439,15 +439,15 @@ struct device_part {
     counter posted[max_pollers];  ///< requests whose responses go to that ring; a hint for its poller
     /// The reason why requests may fail at once, and the time, in ns, of its last comparison with the host's words. A
     /// group that waits in vain notes the reason here, so that later groups need not wait, too (docs/protocol.md,
-    /// "Known refusals").
+    /// "Known rejections").
     ///
     ///     flags   63              3    2        1         0
     ///             |     value      | blocked | silent | closing |      value: leaves (blocked) or a heartbeat (silent)
-    struct alignas(128) refusal {
+    struct alignas(128) noted_rejection {
         simt::device_word<std::uint64_t> flags;  ///< `closing`, and `silent_at` or `blocked_from`
         simt::device_word<std::uint64_t> compared_at;
     };
-    refusal known;
+    noted_rejection rejection;
     // slots follow: device_word<uint64_t>[slots]
 
     static constexpr std::uint64_t closing = 1;

@@ -135,7 +135,7 @@ struct page_at_offset {
     bool exact;  ///< true if the page begins there; false if it begins before
 };
 /// Returns the page at byte `offset` of a slab, and whether it begins there, by one multiplication. `free` needs both:
-/// the page to clear its bit, and the beginning to refuse a pointer into the middle of a block.
+/// the page to clear its bit, and the beginning to reject a pointer into the middle of a block.
 ///
 /// @param reciprocal  of the slab's class. With n = offset / `quantum_bytes` and d quanta in a page,
 ///     (n + 1) * reciprocal is floor(n / d) * 2^32 plus a rest. The rest is at most `reciprocal` if d divides n, and

@@ -88,7 +88,7 @@ private:
     }
     // The steps of a commit, described at their definitions.
     [[nodiscard]] bool allows(memory_tier tier, std::uint64_t bytes) const;
-    [[nodiscard]] commit_outcome spent(std::uint64_t bytes, const absl::Status& refusal);
+    [[nodiscard]] commit_outcome spent(std::uint64_t bytes, const absl::Status& failure);
     [[nodiscard]] absl::Status join(const piece& p);
     static absl::Status take_back(memory_driver& driver, const piece& p);
     absl::Status commit_granules(metadata_range& range, std::size_t first, std::size_t count);
@@ -154,25 +154,25 @@ bool elastic_backing::allows(memory_tier tier, std::uint64_t bytes) const {
                                        : driver().has_host_tier() && now.host_bytes + bytes <= now.host_budget;
 }
 
-/// Returns the outcome of a commit for which no tier has memory, with all numbers in the text. `refusal` is the
+/// Returns the outcome of a commit for which no tier has memory, with all numbers in the text. `failure` is the
 /// driver's last error for lack of memory; OK if only the budgets were in the way.
-commit_outcome elastic_backing::spent(std::uint64_t bytes, const absl::Status& refusal) {
+commit_outcome elastic_backing::spent(std::uint64_t bytes, const absl::Status& failure) {
     const memory_use now = use();
     std::string text = absl::StrFormat(
         "cannot commit %d bytes: of the device budget %d of %d bytes are committed, of the host budget %d of %d", bytes,
         now.device_bytes, now.device_budget, now.host_bytes, now.host_budget);
-    if (!refusal.ok()) {  // the driver's query is slow, so it is skipped if only the budget rejects the commit
+    if (!failure.ok()) {  // the driver's query is slow, so it is skipped if only the budget rejects the commit
         if (auto memory = driver().device_memory(); memory.ok()) {
             absl::StrAppendFormat(&text, "; the device has %d of %d bytes free", memory->free, memory->total);
         }
-        absl::StrAppend(&text, "; ", refusal.message());
+        absl::StrAppend(&text, "; ", failure.message());
     }
     const bool no_tier = now.host_budget != 0 && !driver().has_host_tier();
     absl::StrAppend(&text, no_tier ? "; this device has no host tier: ask for a larger device budget, or free memory"
                                    : "; ask for a larger device or host budget, or free memory");
     // A shortage of the machine may end at any time; a budget that is spent allows more only after a decommit.
     return {absl::ResourceExhaustedError(text), memory_tier::device,
-            !refusal.ok()                     ? failure_reason::commit_failed
+            !failure.ok()                     ? failure_reason::commit_failed
             : now.host_budget == 0 || no_tier ? failure_reason::out_of_memory_device_budget
                                               : failure_reason::out_of_memory_host_budget};
 }
@@ -208,7 +208,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
         return {s, memory_tier::device, failure_reason::commit_failed};
     }
     piece p = piece_for(run);
-    absl::Status refusal;
+    absl::Status failure;
     for (const memory_tier tier : {memory_tier::device, memory_tier::host}) {
         // True if the host could take this run instead of the device.
         const bool spills = tier == memory_tier::device && allows(memory_tier::host, p.bytes);
@@ -217,10 +217,10 @@ commit_outcome elastic_backing::commit(segment_run run) {
         }
         const auto memory = driver().create(p.bytes, tier);
         if (absl::IsResourceExhausted(memory.status())) {
-            refusal = memory.status();
+            failure = memory.status();
             if (spills && run.count > 1) {
                 // The device may still provide a smaller piece, which is better than the whole piece on the host.
-                return {refusal, tier, failure_reason::commit_failed};
+                return {failure, tier, failure_reason::commit_failed};
             }
             device_is_short_ = device_is_short_ || spills;
             continue;
@@ -239,7 +239,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
         return {absl::OkStatus(), tier};
     }
     device_is_short_ = false;  // the next commit tries the device again
-    return spent(p.bytes, refusal);
+    return spent(p.bytes, failure);
 }
 
 /// Unmaps first: the record and the count change only once the memory is gone, so that a failed decommit changes

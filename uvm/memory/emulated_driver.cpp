@@ -120,7 +120,7 @@ absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t al
     if (auto s = check_sizes("reserve", nullptr, bytes); !s.ok()) {
         return s;
     }
-    // The sum overflows: as if `mmap` had refused it.
+    // The sum overflows: as if `mmap` had failed.
     if (bytes + 2 * gap + alignment < bytes) {
         errno = ENOMEM;
         return detail::exhausted("reserve", bytes);
@@ -151,7 +151,7 @@ void emulated_driver::unreserve(char* at, std::size_t bytes) {
     }
 }
 
-/// Never short of memory: the tests' fake driver refuses memory in its place (tests/support/fake_driver.hpp).
+/// Never short of memory: the tests' fake driver fails in its place (tests/support/fake_driver.hpp).
 absl::StatusOr<memory_handle> emulated_driver::create(std::size_t bytes, memory_tier) {
     if (auto s = check_sizes("create", nullptr, bytes); !s.ok()) {
         return s;

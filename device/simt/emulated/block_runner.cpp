@@ -205,7 +205,7 @@ std::uint64_t block_runner::meet(lane& l, const meeting& at, std::uint64_t opera
     }
     const refusal why = l.group->check(l.id, at, source);
     if (why != refusal::none) {
-        fail_in_lane(describe_refusal(why, *l.group, at, source, block_, l.thread));
+        fail_in_lane(describe_rejection(why, *l.group, at, source, block_, l.thread));
     }
     const lane_mask released = l.group->arrive(l.id, at, operand, source);
     if (released != 0) {

@@ -75,8 +75,8 @@ std::string describe_waits(const warp& of, std::uint32_t block, std::uint32_t wa
     return text;
 }
 
-std::string describe_refusal(refusal why, const warp& of, const meeting& at, int source, std::uint32_t block,
-                             std::uint32_t thread) {
+std::string describe_rejection(refusal why, const warp& of, const meeting& at, int source, std::uint32_t block,
+                               std::uint32_t thread) {
     const std::uint32_t lane = thread % warp_size;
     std::string text = absl::StrFormat("block %d, thread %d (warp %d, lane %d): %s ", block, thread, thread / warp_size,
                                        lane, describe_site(at));

@@ -18,8 +18,8 @@ namespace orchard::simt::emulated {
 std::string describe_waits(const warp& of, std::uint32_t block, std::uint32_t warp_index);
 
 /// Returns the error for a call that `warp::check` rejected.
-std::string describe_refusal(refusal why, const warp& of, const meeting& at, int source, std::uint32_t block,
-                             std::uint32_t thread);
+std::string describe_rejection(refusal why, const warp& of, const meeting& at, int source, std::uint32_t block,
+                               std::uint32_t thread);
 
 /// Returns the error for lanes that wait for a lane that has just ended.
 std::string describe_early_end(const warp& of, std::uint32_t block, std::uint32_t thread);

@@ -206,7 +206,7 @@ std::uint64_t simulation::meet(wait_kind kind, lane_mask mask, std::uint64_t ope
     const emulated::meeting at{kind, mask, where};
     const emulated::refusal why = w.check(a.lane, at, source);
     if (why != emulated::refusal::none) {
-        give_up(emulated::describe_refusal(why, w, at, source, a.at.block, a.at.thread));
+        give_up(emulated::describe_rejection(why, w, at, source, a.at.block, a.at.thread));
         return alone;
     }
     if (exception_in_flight() && mask != lane_mask{1} << a.lane) {

@@ -66,7 +66,7 @@ void run_dead_service(world& w) {
     // Long after: no thread sees an old heartbeat any more.
     m.box.host.heartbeat->store<simt::order::relaxed>(1'000'000);
     expect_all(m, w, failure_reason::service_not_responding);
-    m.box.device->known.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
+    m.box.device->rejection.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
     expect_all(m, w, failure_reason::closing);
     check_cache(m);
 }

@@ -21,7 +21,7 @@ bool give_back_wrongly(heap_world& heap, simt::lane_mask mask) {
     const device::ticket r = box.post(mask, request, false, completion);
     heap.s.check(r.failure == failure_reason::none, "no slot for a return");
     const device::outcome o = box.wait(mask, r, completion);
-    return o.failure == failure_reason::none && o.result.status == mailbox::response_status::refused;
+    return o.failure == failure_reason::none && o.result.status == mailbox::response_status::rejected;
 }
 
 void run_grant_return(world& w) {

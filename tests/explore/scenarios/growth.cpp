@@ -33,7 +33,7 @@ void run_growth(world& w) {
     if (w.s.run() && heap.settle({})) {
         heap.check_clean(0);
         const auto& counters = heap.service.counters();
-        w.s.check(counters.parked.get() != 0, "no request had to wait for growth");
+        w.s.check(counters.requests_parked.get() != 0, "no request had to wait for growth");
         w.s.check(heap.memory.committed <= asked + most + heap.setup.extent, "more was committed than was asked for");
         // More if the service is just taking over the memory of the last commit.
         w.s.check(heap.service.longest_free_run() >= counters.segments_committed.get(),

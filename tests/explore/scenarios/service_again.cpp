@@ -13,9 +13,9 @@ void run_service_again(world& w) {
     mailbox_world m(w, {.segments = 32, .shape = {8, 8, 1}, .timeout_ns = 1'000'000'000});
     m.watch_protocol();
     using mailbox::device_part;
-    m.box.device->known.flags.store<simt::order::relaxed>(device_part::silent_at(~std::uint64_t{0} >> 3));
-    m.box.device->known.compared_at.store<simt::order::relaxed>(std::uint64_t{0} -
-                                                                device::mailbox_client::look_again_after_ns);
+    m.box.device->rejection.flags.store<simt::order::relaxed>(device_part::silent_at(~std::uint64_t{0} >> 3));
+    m.box.device->rejection.compared_at.store<simt::order::relaxed>(std::uint64_t{0} -
+                                                                    device::mailbox_client::look_again_after_ns);
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
             const simt::lane_mask mask = simt::converge();

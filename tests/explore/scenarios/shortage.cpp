@@ -62,8 +62,10 @@ void run_shortage(world& w) {
     }
 }
 
-const registrar shortage{
-    {"shortage", "Who frees the last memory gets it, while others are refused.", {{{1}, {2}, {1}}, 2}, run_shortage}};
+const registrar shortage{{"shortage",
+                          "A thread that frees the last memory gets it, while requests of others fail.",
+                          {{{1}, {2}, {1}}, 2},
+                          run_shortage}};
 
 }  // namespace
 }  // namespace orchard::explore
