@@ -214,7 +214,7 @@ inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
     e.turn.handed = packed;
     auto& word = e.box->device->slots()[response::slot_field::get(packed)];
     std::uint64_t found = word.load<simt::order::relaxed>();
-    if (!slot_word::is_forsaken(found, response::tag_field::get(packed))) {
+    if (!slot_word::is_unattended(found, response::tag_field::get(packed))) {
         return false;  // a poller that was taken for lost has delivered it
     }
     e.turn.asked = found;
@@ -223,12 +223,12 @@ inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
 }
 
 /// Returns the status of the response `e.turn.handed`, and stores what it grants as `e.turn.granted`. The size comes
-/// from the slot's word (`slot_word::forsaken`), as a response to an exact request does not carry it. One lane calls it
-/// alone.
+/// from the slot's word (`slot_word::left_unattended`), as a response to an exact request does not carry it. One lane
+/// calls it alone.
 inline ORCHARD_NOINLINE response_status read_grant(rpc_context& e) {
     const response a = response::unpack(e.turn.handed);
-    e.turn.granted =
-        mailbox::granted_by(a, slot_word::first_field::get(e.turn.asked), slot_word::count_field::get(e.turn.asked));
+    e.turn.granted = mailbox::granted_by(a, slot_word::asked_segments_field::get(e.turn.asked),
+                                         slot_word::asked_leaves_field::get(e.turn.asked));
     return a.status;
 }
 

@@ -45,7 +45,7 @@ inline ORCHARD_FN bool claim(rpc_context& e) {
     std::uint64_t old = word.load<simt::order::relaxed>();
     r.tag = slot_word::tag_field::get(old);
     return (old & slot_word::pending) == 0 &&
-           word.compare_exchange<simt::order::relaxed>(old, slot_word::forsaken(r.tag, r.count, r.leaves));
+           word.compare_exchange<simt::order::relaxed>(old, slot_word::left_unattended(r.tag, r.count, r.leaves));
 }
 
 /// Takes a ticket and writes the request. Nothing may delay the write after the ticket is taken, because the service

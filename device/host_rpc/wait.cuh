@@ -133,7 +133,8 @@ inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
         if (mutation::is(mutation::fault::abandonment)) {
             found = 0;
             box.finish(r);
-        } else if (word.compare_exchange<simt::order::acquire>(found, slot_word::forsaken(r.tag, r.count, r.leaves))) {
+        } else if (word.compare_exchange<simt::order::acquire>(found,
+                                                               slot_word::left_unattended(r.tag, r.count, r.leaves))) {
             found = 0;
         }
         // Later requests then fail at once, until the heartbeat has another value than this one.

@@ -86,7 +86,7 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const published_view& h
     }
     for (;;) {
         // Read before the walk: a slab that is added during the walk must count as not seen.
-        const std::uint32_t seen = from_leader(r.group, head.grown.load<order::relaxed>());
+        const std::uint32_t seen = from_leader(r.group, h.grown[r.slab_class].load<order::relaxed>());
         random_walk::page_number page = random_walk::no_page;
         if (from_leader(r.group, head.count.load<order::relaxed>()) != 0) {
             page = walk_by_policy<Policy>(h, r);

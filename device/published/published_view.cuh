@@ -20,7 +20,8 @@ namespace orchard::device {
 /// `published_view`, too.
 struct published_view : heap_view {
     page_policy policy = page_policy::default_walk;
-    std::uint32_t unit_class = 0;  ///< rw_malloc: the class of all slabs, whose pages are the units
+    std::uint32_t unit_class = 0;                 ///< rw_malloc: the class of all slabs, whose pages are the units
+    device_word<std::uint32_t>* grown = nullptr;  ///< [class_count]: slabs that the walks have added to a class
     device_word<std::uint32_t>* locks = nullptr;
     device_word<std::uint64_t>* begins = nullptr;
     device_word<std::uint64_t>* ends = nullptr;

@@ -8,7 +8,7 @@
 ///                   ^                         |
 ///                   +--no segment, or no need-+
 ///
-/// `slab_table_head::grown` counts the slabs that were added. A group reads it before it walks. If it has changed by
+/// `published_view::grown` counts the slabs that were added. A group reads it before it walks. If it has changed by
 /// the time that the group has reserved an index, there are pages that the group has not seen, and it walks again
 /// instead:
 ///
@@ -64,7 +64,7 @@ inline ORCHARD_NOINLINE failure_reason fill_slab(const published_view& h, lane_m
         auto& head = h.state->slabs[page_class];
         if (why == failure_reason::none) {
             // Counted before the slab is visible: a group that reads the new count waits for the slab.
-            head.grown.fetch_add<order::relaxed>(1);
+            h.grown[page_class].fetch_add<order::relaxed>(1);
             slab_publish(h, page_class, place, to_underlying(run.first));
         } else {
             const auto before = slab_failure::unpack(head.failure.load<order::relaxed>());
@@ -124,7 +124,7 @@ inline ORCHARD_NOINLINE failure_reason grow_published(const published_view& h, l
         return failure_reason::none;  // another group has created the slab meanwhile
     }
     // Adds 0: a read-modify-write reads the newest value.
-    if (from_leader(mask, is_leader(mask) ? head.grown.fetch_add<order::acquire>(0) : 0) != seen) {
+    if (from_leader(mask, is_leader(mask) ? h.grown[page_class].fetch_add<order::acquire>(0) : 0) != seen) {
         if (is_leader(mask)) {
             // Release: pairs with the acquire in `await_growth`.
             h.table(page_class)[place].store<order::release>(0);

@@ -182,7 +182,6 @@ struct alignas(128) slab_table_head {
     device_word<std::uint32_t> count;    ///< all indices ever used are below it; a scan covers [0, count)
     device_word<std::uint32_t> spread;   ///< all slabs lie below it; a hint that falls with the last slab
     device_word<std::uint32_t> failure;  ///< a `slab_failure`
-    device_word<std::uint32_t> grown;    ///< slabs that the walks of a published policy have added
     // Written by every search, hence on a cache line of its own: a request that finds a page at its hint does not wait
     // for it.
     alignas(128) device_word<std::uint64_t> high_water;  ///< the next position to be reserved; a hint

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The second program of README.md: the same kernel as a function object, for a GPU and for the emulated device. The
-/// README shows the text between the marks (`orchard programs both_devices` runs it).
+/// A kernel as a function object, for a GPU and for the emulated device. docs/programs.md shows the text between the
+/// marks
+/// (`orchard programs both_devices` runs it).
 
 // [program: both_devices]
 #include <cstdint>

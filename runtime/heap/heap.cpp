@@ -291,6 +291,9 @@ absl::Status heap::impl::lay_out_metadata() {
     };
     device::for_each_array(view, place);
     view.policy = walk_.algorithm;
+    if (walk_.algorithm != device::page_policy::default_walk) {
+        place(view.grown, class_count);
+    }
     if (walk_.algorithm == device::page_policy::corw_locked) {
         place(view.locks, std::uint64_t{segments} * device::lock_words);
     } else if (walk_.algorithm == device::page_policy::rw_malloc) {

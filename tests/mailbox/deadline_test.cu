@@ -38,7 +38,7 @@ TEST_P(Deadline, OfAWaitLeavesTheSlotUnattended) {
     const ticket r = box_.ask(9);
     const outcome o = box_.wait(r);
     EXPECT_EQ(o.failure, failure_reason::service_not_responding);
-    EXPECT_EQ(box_.slot(r.slot), slot_word::forsaken(r.tag, 9));
+    EXPECT_EQ(box_.slot(r.slot), slot_word::left_unattended(r.tag, 9));
     EXPECT_EQ(box_.poller() & poller_word::held, 0u) << "a group that gives up must not keep the lease";
 }
 
@@ -163,7 +163,7 @@ TEST_P(Deadline, OfAPostIsNotReachedWhileItCanFreeASlotAsPoller) {
     std::vector<ticket> unattended;
     for (std::uint32_t i = 0; i < 4; ++i) {
         unattended.push_back(box_.ask_unattended(i + 1));
-        EXPECT_EQ(box_.slot(unattended[i].slot), slot_word::forsaken(unattended[i].tag, i + 1));
+        EXPECT_EQ(box_.slot(unattended[i].slot), slot_word::left_unattended(unattended[i].tag, i + 1));
     }
     box_.serve(30);
     box_.client.timeout_ns = 10'000 * ms;

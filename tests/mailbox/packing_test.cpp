@@ -142,7 +142,7 @@ TEST(PackingASlot, KeepsWhatIsDelivered) {
                     EXPECT_EQ(b.run, a.run);
                     EXPECT_NE(word & slot_word::pending, 0u);
                     EXPECT_NE(word & slot_word::answered, 0u);
-                    EXPECT_FALSE(slot_word::is_forsaken(word, tag));
+                    EXPECT_FALSE(slot_word::is_unattended(word, tag));
                 }
             }
         }
@@ -151,15 +151,15 @@ TEST(PackingASlot, KeepsWhatIsDelivered) {
 
 TEST(PackingASlot, TellsItsStatesAndTagsApart) {
     for (std::uint32_t tag = 0; tag < 256; ++tag) {
-        const std::uint64_t forsaken = slot_word::forsaken(tag, last_segment, 31);
-        EXPECT_TRUE(slot_word::is_forsaken(forsaken, tag));
-        EXPECT_FALSE(slot_word::is_forsaken(forsaken, tag ^ 1));
-        EXPECT_FALSE(slot_word::is_forsaken(slot_word::waiting(tag), tag));
-        EXPECT_FALSE(slot_word::is_forsaken(slot_word::idle(tag), tag));
-        EXPECT_EQ(slot_word::first_field::get(forsaken), last_segment);
-        EXPECT_EQ(slot_word::count_field::get(forsaken), 31u);
+        const std::uint64_t unattended = slot_word::left_unattended(tag, last_segment, 31);
+        EXPECT_TRUE(slot_word::is_unattended(unattended, tag));
+        EXPECT_FALSE(slot_word::is_unattended(unattended, tag ^ 1));
+        EXPECT_FALSE(slot_word::is_unattended(slot_word::waiting(tag), tag));
+        EXPECT_FALSE(slot_word::is_unattended(slot_word::idle(tag), tag));
+        EXPECT_EQ(slot_word::asked_segments_field::get(unattended), last_segment);
+        EXPECT_EQ(slot_word::asked_leaves_field::get(unattended), 31u);
         EXPECT_EQ(slot_word::idle(tag) | slot_word::pending, slot_word::waiting(tag)) << "what claims a slot";
-        EXPECT_EQ(slot_word::tag_field::get(forsaken), tag);
+        EXPECT_EQ(slot_word::tag_field::get(unattended), tag);
     }
 }
 

@@ -156,10 +156,10 @@ TEST_P(Poller, ThatIsLateDeliversNothingIntoAReusedSlot) {
     box_.set_poller(before);
     box_.poller_round();
     EXPECT_EQ(box_.slot(first.slot), slot_word::waiting(second.tag)) << "another request's";
-    box_.set_slot(first.slot, slot_word::forsaken(second.tag, 1));
+    box_.set_slot(first.slot, slot_word::left_unattended(second.tag, 1));
     box_.set_poller(before);
     box_.poller_round();
-    EXPECT_EQ(box_.slot(first.slot), slot_word::forsaken(second.tag, 1)) << "no request's";
+    EXPECT_EQ(box_.slot(first.slot), slot_word::left_unattended(second.tag, 1)) << "no request's";
     EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
 }
 
@@ -197,9 +197,9 @@ TEST_P(Poller, ReadsOnlyThoseAnswersThatHaveArrived) {
 TEST(APollerOfOneLane, DeliversMoreAnswersThanItReadsAtOnceEachWhereItBelongs) {
     constexpr std::uint32_t requests = 3 * device::poller::depth + 2;
     scripted_mailbox box(mailbox::shape{64, 8});
-    const auto is_forsaken = [](std::uint32_t slot) { return slot % 3 == 1; };
+    const auto is_unattended = [](std::uint32_t slot) { return slot % 3 == 1; };
     for (std::uint32_t slot = 0; slot < requests; ++slot) {
-        box.set_slot(slot, is_forsaken(slot) ? slot_word::forsaken(0, slot + 1) : slot_word::waiting(0));
+        box.set_slot(slot, is_unattended(slot) ? slot_word::left_unattended(0, slot + 1) : slot_word::waiting(0));
         box.device->posted[0].word.fetch_add<simt::order::relaxed>(1);
         box.server.respond({device::response_status::granted, slot, 0, {segment_index{10 * slot}, 0}});
     }
@@ -210,7 +210,7 @@ TEST(APollerOfOneLane, DeliversMoreAnswersThanItReadsAtOnceEachWhereItBelongs) {
     std::uint64_t sunk = 0;
     std::uint64_t segments = 0;
     for (std::uint32_t slot = 0; slot + 1 < requests; ++slot) {
-        if (is_forsaken(slot)) {
+        if (is_unattended(slot)) {
             ++sunk;
             segments += slot + 1;
             EXPECT_EQ(box.slot(slot), slot_word::idle(1)) << slot;

@@ -23,9 +23,16 @@ set(cuda "")
 if(CUDA_COMPILER)
     set(cuda "-DCUDAToolkit_NVCC_EXECUTABLE=${CUDA_COMPILER}")
 endif()
-run("configure"
-    "${CMAKE_COMMAND}" -S "${CONSUMER_DIR}" -B "${work}/build" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${work}/prefix"
-    "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" ${cuda})
+function(configure languages folder)
+    run("configure for ${languages}"
+        "${CMAKE_COMMAND}" -S "${CONSUMER_DIR}" -B "${work}/${folder}" -G "${GENERATOR}" -DLANGUAGES=${languages}
+        "-DCMAKE_PREFIX_PATH=${work}/prefix" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
+        ${cuda})
+endfunction()
+configure(CXX build)
 run("build" "${CMAKE_COMMAND}" --build "${work}/build")
+# Like a project of CUDA alone: the package must enable the language in which it looks for threads.
+configure(NONE build-none)
+run("build where the project enabled no language" "${CMAKE_COMMAND}" --build "${work}/build-none")
 run("run" "${work}/build/consumer")
 run("installed program" "${work}/prefix/bin/orchard" --help)

@@ -108,8 +108,6 @@ class PerformancePage(unittest.TestCase):
             with self.subTest(row=words, result=name):
                 row, = rows_of(name, where)
                 self.assertIn(f"| {words} | {row[key]:,.0f} us |", readme)
-        row, = rows_of("pages", {"what": "churn", "bytes": 64})
-        self.assertIn(f"million pairs a second | {round(row['pairs_per_us'], -2):,.0f} |", readme)
         longest = max(row["longest_ms"] for row in rows_of("calls", {"timed": True}))
         self.assertIn(f"delayed a request by {longest:.0f} ms", whole)
 

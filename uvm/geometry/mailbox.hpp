@@ -239,9 +239,10 @@ ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments,
 /// A slot's word in device memory:
 ///
 ///     63      50 49   44 43     20 19    16 15  11      10           9         8     7   0
-///     |    0    | count | first * | status |  0  | unattended | answered | pending | tag |
+///     |    0    | count | first   | status |  0  | unattended | answered | pending | tag |      once answered
+///     |    0    | leaves| segments|    0   |  0  |     1      |     0    |    1    | tag |      while unattended
 ///
-/// (*: while unattended, the requested count of segments; `count` is then the leaves of the tail.) Setting `pending`
+/// `first` and `count` are the run that was granted, `segments` and `leaves` what was asked for. Setting `pending`
 /// claims a slot. One fetch_or therefore claims it, returns its tag and prepares it for the response. A group whose
 /// fetch_or finds `pending` set has changed nothing and tries another slot.
 ///
@@ -260,6 +261,8 @@ struct slot_word {
     using status_field = field<16, 4>;
     using first_field = field<20, 24>;
     using count_field = field<44, 6>;
+    using asked_segments_field = field<20, 24>;
+    using asked_leaves_field = field<44, 6>;
     static constexpr std::uint64_t pending = 1u << 8;
     static constexpr std::uint64_t answered = 1u << 9;
     static constexpr std::uint64_t unattended = 1u << 10;
@@ -270,12 +273,12 @@ struct slot_word {
     /// Returns the word of a slot for whose request, of `count` segments and a tail, no group waits: the state
     /// unattended. The poller that delivers the response reads the requested size here, because responses to exact
     /// requests do not carry it.
-    static ORCHARD_FN constexpr std::uint64_t forsaken(std::uint32_t tag, std::uint32_t count,
-                                                       std::uint32_t leaves = 0) {
-        return waiting(tag) | unattended | first_field::put(count) | count_field::put(leaves);
+    static ORCHARD_FN constexpr std::uint64_t left_unattended(std::uint32_t tag, std::uint32_t count,
+                                                              std::uint32_t leaves = 0) {
+        return waiting(tag) | unattended | asked_segments_field::put(count) | asked_leaves_field::put(leaves);
     }
     /// Returns true if the slot is unattended under this tag, whatever size it holds.
-    static ORCHARD_FN constexpr bool is_forsaken(std::uint64_t word, std::uint32_t tag) {
+    static ORCHARD_FN constexpr bool is_unattended(std::uint64_t word, std::uint32_t tag) {
         return (word & (tag_field::mask | pending | answered | unattended)) == (waiting(tag) | unattended);
     }
     /// Returns the word in which a poller delivers response `a` to a group that waits.
@@ -294,7 +297,8 @@ struct slot_word {
 
 static_assert(slot_word::tag_field::holds((1u << max_tag_bits) - 1) &&
               slot_word::status_field::holds(max_response_status) && slot_word::first_field::holds(max_segments - 1) &&
-              slot_word::count_field::holds(max_refill));
+              slot_word::count_field::holds(max_refill) && slot_word::asked_segments_field::holds(max_segments - 1) &&
+              slot_word::asked_leaves_field::holds(leaves_per_segment - 1));
 
 /// The poller's word in device memory:
 ///

@@ -29,6 +29,7 @@ public:
         : extra_{std::size_t{setup.segments} * 4096}, heap{w, setup} {
         device::published_view& v = heap.view;
         v.policy = p;
+        v.grown = extra_.place<simt::device_word<std::uint32_t>>(class_count);
         v.unit_class = class_of(unit_bytes);
         const std::size_t words = std::size_t{setup.segments} * class_words(v.unit_class);
         if (p == page_policy::corw_locked) {
