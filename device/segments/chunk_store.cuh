@@ -358,7 +358,9 @@ inline ORCHARD_NOINLINE void spill(const heap_view& h, lane_mask mask) {
             }
         }
     }
-    simt::sync(s.mask);
+    if (!simt::mutation::is(fault::drain_sync)) {
+        simt::sync(s.mask);
+    }
 }
 
 }  // namespace orchard::device

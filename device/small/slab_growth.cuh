@@ -209,7 +209,7 @@ inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
         while (o.entry == growing_entry) {
             simt::pause(200);
             o.entry = from_leader(o.group, o.h.table(o.page_class)[o.index].load<order::acquire>());
-            if (o.entry == growing_entry && has_stopped(o)) {
+            if (o.entry == growing_entry && !simt::mutation::is(fault::maker_deadline) && has_stopped(o)) {
                 o.entry = 0;
                 o.why = failure_reason::service_not_responding;
                 return false;

@@ -5,24 +5,58 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_split.h>
 
 namespace orchard::examples {
 
-std::uint64_t host_memory_bytes(const std::string& cgroup) {
-    std::uint64_t least =
-        static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
-    // The files of versions 2 and 1. Without a limit, they say "max" or a number above all memory.
-    for (const char* name : {"/memory.max", "/memory/memory.limit_in_bytes"}) {
+namespace {
+
+/// Returns the least limit in the files `name` of the folder `group` below `root` and of all folders above it, `root`
+/// included; `least` if no limit is lower. A group may be named from
+/// outside the process's namespace ("/../x") and then is not there; such folders are passed over. Without a limit, a
+/// file says "max" or a number above all memory.
+std::uint64_t least_limit(const std::filesystem::path& root, const std::filesystem::path& group, const char* name,
+                          std::uint64_t least) {
+    std::filesystem::path folder = root;
+    for (const auto& part : std::filesystem::path(".") / group.relative_path()) {
+        folder /= part;
         std::uint64_t limit = 0;
-        if (std::ifstream(cgroup + name) >> limit) {
+        if (std::ifstream(folder / name) >> limit) {
             least = std::min(least, limit);
         }
     }
     return least;
+}
+
+}  // namespace
+
+std::uint64_t host_memory_bytes(const std::string& cgroups, const std::string& own) {
+    std::uint64_t least =
+        static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+    // In a container, the folder of the process's own group is often the root, whatever `own` says.
+    std::string group = "/";
+    std::string group_of_memory = "/";
+    std::ifstream lines(own);
+    for (std::string line; std::getline(lines, line);) {
+        // "0::/a/b" for version 2; "4:memory:/a/b", or several controllers with commas, for version 1.
+        const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+        if (fields.size() == 3) {
+            const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
+            if (fields[1].empty()) {
+                group = fields[2];
+            } else if (std::find(controllers.begin(), controllers.end(), "memory") != controllers.end()) {
+                group_of_memory = fields[2];
+            }
+        }
+    }
+    least = least_limit(cgroups, group, "memory.max", least);
+    return least_limit(cgroups + "/memory", group_of_memory, "memory.limit_in_bytes", least);
 }
 
 absl::Status check_host_memory(std::uint64_t bytes, std::string_view purpose, std::uint64_t have) {

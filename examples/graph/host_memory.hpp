@@ -10,10 +10,12 @@
 
 namespace orchard::examples {
 
-/// Returns the bytes of memory that this process may use: the machine's, or the limit of its control group if that is
-/// lower.
-/// @param cgroup  the folder that shows the process its own control group
-std::uint64_t host_memory_bytes(const std::string& cgroup = "/sys/fs/cgroup");
+/// Returns the bytes of memory that this process may use: the machine's, or the lowest limit of its control group and
+/// of those that contain it.
+/// @param cgroups  the folder of all control groups
+/// @param own      the file that names this process's own group
+std::uint64_t host_memory_bytes(const std::string& cgroups = "/sys/fs/cgroup",
+                                const std::string& own = "/proc/self/cgroup");
 
 /// Returns `ResourceExhausted` if `bytes` for `purpose` exceed `have`. Call it before creating large arrays, because an
 /// operating system that overcommits memory would kill the program instead of failing the request.

@@ -146,13 +146,35 @@ TEST(host_memory, is_at_most_the_control_groups) {
     const std::filesystem::path folder =
         std::filesystem::temp_directory_path() / ("orchard_cgroup_" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder / "memory");
-    const std::uint64_t machine = host_memory_bytes(folder);
+    const std::string own = folder / "own";
+    const std::uint64_t machine = host_memory_bytes(folder, own);
     std::ofstream(folder / "memory.max") << "max\n";
-    EXPECT_EQ(host_memory_bytes(folder), machine);
+    EXPECT_EQ(host_memory_bytes(folder, own), machine);
     std::ofstream(folder / "memory.max") << "1000000\n";
-    EXPECT_EQ(host_memory_bytes(folder), 1'000'000u);
+    EXPECT_EQ(host_memory_bytes(folder, own), 1'000'000u);
     std::ofstream(folder / "memory" / "memory.limit_in_bytes") << "500000\n";
-    EXPECT_EQ(host_memory_bytes(folder), 500'000u);
+    EXPECT_EQ(host_memory_bytes(folder, own), 500'000u);
+    std::filesystem::remove_all(folder);
+}
+
+TEST(host_memory, is_at_most_that_of_each_group_around_its_own) {
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("orchard_cgroups_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder / "user" / "job" / "step");
+    std::filesystem::create_directories(folder / "memory" / "old" / "inner");
+    const std::string own = folder / "own";
+    const auto limit_of = [&](const char* lines) {
+        std::ofstream(own) << lines;
+        return host_memory_bytes(folder, own);
+    };
+    std::ofstream(folder / "user" / "job" / "memory.max") << "700000\n";
+    std::ofstream(folder / "user" / "job" / "step" / "memory.max") << "max\n";
+    std::ofstream(folder / "memory" / "old" / "memory.limit_in_bytes") << "600000\n";
+    EXPECT_EQ(limit_of("0::/user/job/step\n"), 700'000u);
+    EXPECT_EQ(limit_of("0::/user/job\n"), 700'000u);
+    EXPECT_GT(limit_of("0::/user\n"), 700'000u);
+    EXPECT_EQ(limit_of("5:cpu,cpuacct:/\n4:hugetlb,memory:/old/inner\n0::/user/job\n"), 600'000u);
+    EXPECT_GT(limit_of("0::/../elsewhere\nnonsense\n"), 700'000u) << "named from outside this namespace";
     std::filesystem::remove_all(folder);
 }
 

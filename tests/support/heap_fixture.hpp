@@ -22,6 +22,7 @@
 #include "runtime/machine/machine_info.hpp"
 #include "tests/support/callers_memory.hpp"
 #include "tests/support/heap_kernels.cuh"
+#include "tests/support/machine_lock.hpp"
 
 namespace orchard::test {
 
@@ -150,6 +151,11 @@ protected:
         const auto choice = choose_device(GetParam().device);
         if (!choice.ok()) {
             GTEST_SKIP() << "needs a GPU: " << choice.status().message();
+        }
+        constexpr std::uint64_t much = std::uint64_t{8} << 30;
+        if (GetParam().device == device_option::cuda &&
+            (GetParam().backing == backing_option::managed || GetParam().values().capacity > much)) {
+            alone_.emplace("gpu-memory");
         }
 #if ORCHARD_TEST_POLICIES
         tested_walk = {GetParam().policy, 16};
@@ -338,7 +344,8 @@ private:
         }
     }
 
-    callers_memory memory_;  ///< the memory of `heap_`, if the case supplies it
+    std::optional<machine_lock> alone_;  ///< of cases that no two processes may run at a time
+    callers_memory memory_;              ///< the memory of `heap_`, if the case supplies it
     std::deque<callers_memory> memory_of_others_;
     std::optional<heap> heap_;
 };

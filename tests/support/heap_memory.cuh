@@ -4,7 +4,10 @@
 
 /// The data of a heap in device memory, for tests of its parts: all zero, without mailbox, service or user memory.
 
+#include <sys/mman.h>
+
 #include <memory>
+#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -23,10 +26,7 @@ public:
         view.max_slabs = segments;
         view.segments_per_shard = segments;
         device::for_each_array(view, [this](auto*& array, std::uint64_t count, std::uint64_t) {
-            using value = std::remove_reference_t<decltype(*array)>;
-            auto memory = std::make_shared<std::vector<value>>(count);
-            array = memory->data();
-            arrays_.push_back(std::move(memory));
+            array = make_array<std::remove_reference_t<decltype(*array)>>(count);
         });
         view.self = &view;
         view.state->end.host.store<simt::order::relaxed>(view.segments);
@@ -74,6 +74,25 @@ public:
 private:
     [[nodiscard]] std::span<const simt::device_word<std::uint64_t>> cache() const {
         return {view.cache, view.cache_words()};
+    }
+
+    /// Returns `count` zero values. A large array is mapped and takes memory only where it is written.
+    template <class Value>
+    Value* make_array(std::uint64_t count) {
+        constexpr std::uint64_t large = 64 << 20;
+        const std::uint64_t bytes = count * sizeof(Value);
+        if (bytes < large) {
+            auto memory = std::make_shared<std::vector<Value>>(count);
+            arrays_.push_back(memory);
+            return memory->data();
+        }
+        void* const at =
+            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED) {
+            throw std::bad_alloc();
+        }
+        arrays_.emplace_back(at, [bytes](void* mapped) { ::munmap(mapped, bytes); });
+        return static_cast<Value*>(at);
     }
 
     std::vector<std::shared_ptr<void>> arrays_;
