@@ -25,7 +25,6 @@
 #include <cstddef>
 
 #include "absl/strings/str_format.h"
-#include "device/simt/mutation.cuh"
 
 namespace orchard {
 
@@ -328,9 +327,7 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
     if (!p) {
         return false;
     }
-    if (!simt::mutation::is(simt::mutation::fault::tail_wake)) {
-        note_room();
-    }
+    note_room();
     if (portions_.release(*p) == portion_release::emptied) {
         (void)portions_.leave(block);
         (void)take_back({block, 1});

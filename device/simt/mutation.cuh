@@ -73,7 +73,6 @@ namespace orchard::simt::mutation {
     X(leaf_alignment, "a tail serves a block whose alignment is above that of a leaf")                                 \
     X(scan_leave, "a scan leaves an index after the first look, although there is a slab")                             \
     X(maker_deadline, "a group waits for ever for a slab whose maker has stopped")                                     \
-    X(tail_wake, "a tail that comes back wakes no parked request")                                                     \
     X(drain_sync, "lanes look at the segment cache's levels before they are ordered after the chunk store's chunks")
 
 enum class fault : int {

@@ -120,6 +120,7 @@ class Documents(unittest.TestCase):
     def test_the_numbers_of_scenarios_and_mutants_are_right(self):
         page = text_of(ROOT / "docs/reliability.md")
         finders = re.findall(r"\{fault::(\w+), \"(\w+)\", \d+\}", text_of(ROOT / "tests/mutants/found_test.cpp"))
+        finders = [each for each in finders if each[1] != "any_options"]  # faults that others find, too
         for mutant, scenario in finders:
             self.assertRegex(page, rf"(?m)^\| `{mutant}`: .* \| `{scenario}` \| \d+ \|$")
         self.assertIn(f"{len(finders)} of {len(finders)} mutants found", page)

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "device/simt/mutation.cuh"
 #include "tests/explore/scenario.hpp"
@@ -82,6 +83,17 @@ constexpr finder finders[] = {
     {fault::block_alignment, "alignments", 500},
     {fault::leaf_alignment, "alignments", 500},
     {fault::scan_leave, "exact_fit_words", 500},
+    {fault::maker_deadline, "slab_maker_death", 50},
+    {fault::drain_sync, "close_under_load", 2000},
+    // The scenario that draws its options and faults finds faults of all parts, too.
+    {fault::claim_acquire, "any_options", 100},
+    {fault::free_check, "any_options", 100},
+    {fault::abandonment, "any_options", 100},
+    {fault::acknowledgement, "any_options", 100},
+    {fault::store_order, "any_options", 100},
+    {fault::store_spill, "any_options", 100},
+    {fault::copy_spare, "any_options", 100},
+    {fault::maker_deadline, "any_options", 200},
 };
 
 const char* name_of(fault f) {
@@ -128,8 +140,10 @@ TEST_P(mutant, is_found) {
     EXPECT_TRUE(found) << "not found within " << GetParam().budget << " seeds of " << s->name;
 }
 
-INSTANTIATE_TEST_SUITE_P(all, mutant, testing::ValuesIn(finders),
-                         [](const auto& test) { return std::string(name_of(test.param.planted)); });
+INSTANTIATE_TEST_SUITE_P(all, mutant, testing::ValuesIn(finders), [](const auto& test) {
+    const std::string name = name_of(test.param.planted);
+    return std::string_view(test.param.scenario) == "any_options" ? name + "_by_any_options" : name;
+});
 
 TEST(mutants, all_have_a_finder) {
     std::set<fault> covered{fault::none};
