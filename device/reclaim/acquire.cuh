@@ -8,7 +8,7 @@
 
 #include "device/reclaim/reclaim.cuh"
 #include "device/segments/chunk_store.cuh"
-#include "device/segments/level.cuh"
+#include "device/segments/refill.cuh"
 
 /// The calls of `acquire`, in order:
 ///

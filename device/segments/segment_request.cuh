@@ -125,7 +125,7 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
 /// value in a field, unless its comment names this lane or the leader.
 ///
 /// The phases, each a function or two: a search of the segment cache (`take_cached`), a request (request_segments.cuh),
-/// a return (`hand_back`), a refill (segments/level.cuh), and those of a reclaim (reclaim/reclaim.cuh): retiring
+/// a return (`hand_back`), a refill (segments/refill.cuh), and those of a reclaim (reclaim/reclaim.cuh): retiring
 /// slabs (reclaim/empty_slabs.cuh) and draining the segment cache (segments/drain.cuh).
 struct segment_request : rpc_context_with<cache_completion> {
     const heap_view& h;

@@ -115,7 +115,11 @@ absl::Status output_file::give_name() {
         // A link cannot replace a file, so that the text gets a name beside it first.
         const std::string source = absl::StrCat("/proc/self/fd/", fd_);
         std::string beside = absl::StrCat(path_, ".", ::getpid());
-        if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, beside.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+        const auto link = [&] {
+            return ::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, beside.c_str(), AT_SYMLINK_FOLLOW) == 0;
+        };
+        // A process of the same number that was killed here may have left the name.
+        if (!link() && (errno != EEXIST || ::unlink(beside.c_str()) != 0 || !link())) {
             return failure("cannot be put in place");
         }
         temporary_ = std::move(beside);

@@ -142,13 +142,19 @@ absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) {
 absl::Status heap::free_on_host(void* p) {
     return checked(*impl_, [&] { return impl_->free_on_host(p); });
 }
-std::optional<failure> heap::last_failure() { return impl_->last_failure(); }
-std::optional<failure> heap::first_failure() { return impl_->first_failure(); }
-std::vector<failure> heap::failures() { return impl_->failures(); }
+std::optional<failure> heap::last_failure() {
+    return impl_->check_process().ok() ? impl_->last_failure() : std::nullopt;
+}
+std::optional<failure> heap::first_failure() {
+    return impl_->check_process().ok() ? impl_->first_failure() : std::nullopt;
+}
+std::vector<failure> heap::failures() {
+    return impl_->check_process().ok() ? impl_->failures() : std::vector<failure>();
+}
 absl::Status heap::on_failure(std::function<void(const failure&)> report) {
     return checked(*impl_, [&] { return impl_->on_failure(std::move(report)); });
 }
-std::uintptr_t heap::first_invalid_free() { return impl_->first_invalid_free(); }
+std::uintptr_t heap::first_invalid_free() { return impl_->check_process().ok() ? impl_->first_invalid_free() : 0; }
 std::vector<block_fault> heap::block_faults() const { return impl_->block_faults(); }
 absl::Status heap::close() {
     return checked(*impl_, [&] { return impl_->close(); });

@@ -142,7 +142,8 @@ public:
     ///
     /// The memory levels (`failure::now`) are those of the heap at the time of this call, not when the request failed.
     /// This call does not depend on a responsive service: after one second without an answer it uses the service's last
-    /// report (`memory_levels::is_late`). Cost: copies 0.2 KiB, and waits up to 1 ms for an idle service.
+    /// report (`memory_levels::is_late`). In a process that was forked from the heap's, it returns nothing. Cost:
+    /// copies 0.2 KiB, and waits up to 1 ms for an idle service.
     std::optional<failure> last_failure();
 
     /// Returns the first request that failed, otherwise as `last_failure`.

@@ -3,7 +3,9 @@
 
 #include "runtime/heap/policy_validator.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -80,6 +82,14 @@ struct unit_words {
 /// Checks each segment by itself; a block never crosses the border of a slab.
 absl::Status check_units(const published_view& view, backing& memory) {
     const std::uint64_t count = class_words(view.unit_class);
+    std::vector<std::uint32_t> cleared(view.segments, static_cast<std::uint32_t>(count));
+    if (view.clears_metadata) {
+        auto words = words_of(memory, view.cleared_words, view.segments);
+        if (!words.ok()) {
+            return words.status();
+        }
+        cleared = *std::move(words);
+    }
     for (std::uint32_t i = 0; i < view.segments; ++i) {
         auto used = words_of(memory, view.bitmap(i), count);
         auto begins = words_of(memory, view.begins + i * count, count);
@@ -87,6 +97,9 @@ absl::Status check_units(const published_view& view, backing& memory) {
         if (!used.ok() || !begins.ok() || !ends.ok()) {
             return !used.ok() ? used.status() : !begins.ok() ? begins.status() : ends.status();
         }
+        // A word that was never cleared may hold anything, and stands for no unit.
+        std::fill(used->begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(cleared[i], count)), used->end(),
+                  0);
         const unit_words words{*std::move(used), *std::move(begins), *std::move(ends)};
         if (absl::Status s = words.check(i); !s.ok()) {
             return s;

@@ -62,7 +62,12 @@ absl::StatusOr<heap> published_heaps::create(const options& values, const publis
 
 absl::StatusOr<heap> published_heaps::create_in(void* memory, std::uint64_t bytes, const options& values,
                                                 const published_settings& walk) {
-    const absl::Status s = check(values, walk);
+    options that_hold = values;
+    that_hold.backing = backing_option::fixed;
+    that_hold.range = 0;
+    that_hold.capacity = bytes;
+    that_hold.host_budget = 0;
+    const absl::Status s = check(that_hold, walk);
     return s.ok() ? heap::make_in(memory, bytes, values, walk) : absl::StatusOr<heap>(s);
 }
 

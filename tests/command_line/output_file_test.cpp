@@ -59,6 +59,16 @@ TEST_F(output_files, are_complete_or_unchanged) {
     EXPECT_EQ(entries(), 2u) << "nothing else is left";
 }
 
+// A process that is killed between the two steps of a replacement leaves a name with its number.
+TEST_F(output_files, replace_what_a_killed_process_of_the_same_number_left) {
+    std::ofstream(path("old")) << "as it was";
+    std::ofstream(path("old") + "." + std::to_string(::getpid())) << "left behind";
+    const absl::Status written = write_file(path("old"), "new");
+    EXPECT_TRUE(written.ok()) << written;
+    EXPECT_EQ(text_in(path("old")), "new");
+    EXPECT_EQ(entries(), 1u);
+}
+
 TEST_F(output_files, follow_the_umask_or_are_the_owners) {
     struct expectation {
         mode_t mask;

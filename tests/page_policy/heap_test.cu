@@ -160,6 +160,10 @@ TEST(published_heaps, refuse_a_unit_and_a_size_that_are_not_possible) {
         too_wide.status().message(),
         "range: a heap of a published algorithm spans 2 TiB at most, and 4398046511104 bytes are asked for; give a "
         "smaller range, or take Orchard's own algorithm");
+    // In memory of the caller's its size counts, not the options, which are ignored there.
+    char memory[1];
+    EXPECT_EQ(published_heaps::create_in(memory, std::uint64_t{3} << 40, o, {page_policy::rw}).status().code(),
+              absl::StatusCode::kInvalidArgument);
 }
 
 TEST(published_heaps, have_a_default_view_that_refuses_everything) {

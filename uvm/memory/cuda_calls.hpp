@@ -37,10 +37,15 @@ struct driver_calls {
     /// FailedPrecondition, and sets null, if this driver has no such function.
     template <class Function>
     static absl::Status find(const char* name, Function*& call) {
-        constexpr unsigned version = 12000;  // the signatures since CUDA 12.0
         void* address = nullptr;
         cudaDriverEntryPointQueryResult found{};
-        if (cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault, &found) != cudaSuccess) {
+#if CUDART_VERSION >= 12050
+        constexpr unsigned version = 12000;  // the signatures since CUDA 12.0
+        const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault, &found);
+#else
+        const cudaError_t error = cudaGetDriverEntryPoint(name, &address, cudaEnableDefault, &found);
+#endif
+        if (error != cudaSuccess) {
             address = nullptr;
             (void)cudaGetLastError();  // otherwise the program's next query would return this error
         }

@@ -107,11 +107,12 @@ void run_page_policies(world& w) {
     const page_policy policy = policies[w.s.pick(policies.size())];
     const auto segments = w.s.pick(3);  // 1: to be filled; 2 for two classes, so that slabs are retired during walks
     const bool full = segments == 1;
-    policy_world p(
-        w, policy,
-        segments == 0
-            ? heap_setup{}
-            : heap_setup{.segments = static_cast<std::uint32_t>(segments), .committed_at_start = 1, .cache_target = 0});
+    heap_setup setup;
+    if (segments != 0) {
+        setup = {.segments = static_cast<std::uint32_t>(segments), .committed_at_start = 1, .cache_target = 0};
+    }
+    setup.unzeroed = w.s.pick(2) != 0;
+    policy_world p(w, policy, setup);
     if (full) {
         fill(w, p);
     } else {
