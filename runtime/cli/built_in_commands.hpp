@@ -9,7 +9,7 @@
 
 namespace orchard::command_line {
 
-/// `orchard info`: reports what this machine has, and which device `auto` chooses.
+/// `orchard info`: reports the machine's equipment, and the device that `auto` chooses.
 subcommand info_command();
 
 /// `orchard options`: prints the table of options.

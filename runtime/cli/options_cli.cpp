@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The heap's options as flags of a subcommand; options_cli.hpp has the interface.
+///
+///     parsing begins    preparse_callback    apply_environment(values)
+///     --extent=4MiB     callback             detail::set_field(values, extent, "--extent", "4MiB")
+///
+/// The environment is applied first, so that a flag wins over the variable.
+
 #include "runtime/cli/options_cli.hpp"
 
 #include <CLI/CLI.hpp>
@@ -18,6 +26,7 @@ void check(const absl::Status& status) {
     }
 }
 
+/// Adds a flag with a value. The help shows the allowed values and the default as it was before parsing.
 CLI::Option* add_value(CLI::App& app, const option_info& info, const std::function<void(const std::string&)>& set) {
     return app.add_option_function<std::string>(info.flag, set, absl::StrCat(info.help, " (", info.allowed, ")"))
         ->type_name(info.unit)
@@ -25,7 +34,8 @@ CLI::Option* add_value(CLI::App& app, const option_info& info, const std::functi
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
-// CLI11 passes "true" if the flag stands alone, "false" for the name with "!", and otherwise the text after "=".
+/// Adds a flag without a value, and `--no-` before its name, which turns it off. CLI11 passes "true" if the flag stands
+/// alone, "false" for the name with "!", and otherwise the text after "=".
 CLI::Option* add_switch(CLI::App& app, const option_info& info, const std::function<void(const std::string&)>& set) {
     CLI::Option* flag = app.add_flag(absl::StrCat(info.flag, ",!--no-", info.flag.substr(2)), info.help);
     return flag->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->each(set);
@@ -36,6 +46,8 @@ CLI::Option* add_switch(CLI::App& app, const option_info& info, const std::funct
 void add_to(CLI::App& app, options& values) {
     app.preparse_callback([&values](std::size_t) { check(apply_environment(values)); });
     for (const option_info& info : option_table(values)) {
+        // Never null: the name comes from the same table. The table itself is constant, so that the pointer stays
+        // valid.
         const detail::option_field* option = detail::find_option(info.name);
         const auto set = [&values, option, flag = info.flag](const std::string& text) {
             check(detail::set_field(values, *option, flag, text));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard options`: prints the table of options.
+/// `orchard options`: prints the table of options, with the values that a heap would have in this environment; with
+/// --markdown, the text of docs/options.md, which has the defaults.
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -14,6 +15,7 @@
 namespace orchard::command_line {
 namespace {
 
+/// Returns the exit code: 2 if a variable of the environment is wrong. The documentation is printed in any environment.
 int print(bool markdown) {
     if (markdown) {
         std::cout << options_markdown();
@@ -32,6 +34,7 @@ int print(bool markdown) {
 }  // namespace
 
 subcommand options_command() {
+    // Owned by both functions: the flag sets it when the command line is parsed, and `run` reads it afterwards.
     const auto markdown = std::make_shared<bool>(false);
     return {"options", "List the heap's options with the values that the environment gives them", "About",
             [markdown](CLI::App& app) { app.add_flag("--markdown", *markdown, "Print docs/options.md instead"); },

@@ -29,7 +29,7 @@ enum class readable_by {
 class output_file {
 public:
     /// Opens `path`. If it is a FIFO, waits for a reader. Errors: `InvalidArgument`, with the path and the system's
-    /// text, for a folder, a parent folder that is missing or locked, or what must not be written.
+    /// text, for a folder, a parent folder that is missing or locked, or a file that must not be written.
     static absl::StatusOr<output_file> open(const std::string& path, readable_by who = readable_by::umask_says);
 
     /// Returns the file as `open` does on a file system that knows no files without a name. For tests.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Runs another program and waits for it; run_program.hpp has the interface.
+
 #include "runtime/cli/run_program.hpp"
 
 #include <spawn.h>
@@ -16,6 +18,8 @@
 
 namespace orchard::command_line {
 
+/// `posix_spawnp` reports a missing program itself, so that NotFound and a program that fails can be told apart. The
+/// child has this process's environment, folder and open files.
 absl::Status run_program(const std::vector<std::string>& words) {
     std::vector<char*> arguments;
     for (const std::string& word : words) {
@@ -28,11 +32,13 @@ absl::Status run_program(const std::vector<std::string>& words) {
         return absl::NotFoundError(absl::StrCat("cannot start ", words[0], ": ", std::strerror(failed)));
     }
     int status = 0;
+    // A signal that this process handles interrupts the wait; the child still runs.
     while (::waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
             return absl::InternalError(absl::StrCat("cannot wait for ", words[0], ": ", std::strerror(errno)));
         }
     }
+    // A child that was ended by a signal has no exit status.
     if (WIFSIGNALED(status)) {
         return absl::FailedPreconditionError(absl::StrCat(words[0], " was ended by signal ", WTERMSIG(status)));
     }
@@ -41,6 +47,8 @@ absl::Status run_program(const std::vector<std::string>& words) {
                : absl::FailedPreconditionError(absl::StrCat(words[0], " failed with status ", WEXITSTATUS(status)));
 }
 
+/// Each word stands between single quotes, in which a shell interprets nothing. A single quote in a word ends the
+/// quotes, follows as \', and begins them again: it's becomes 'it'\''s'.
 std::string as_shell_line(const std::vector<std::string>& words) {
     return absl::StrJoin(words, " ", [](std::string* out, const std::string& word) {
         absl::StrAppend(out, "'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");

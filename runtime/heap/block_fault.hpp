@@ -21,6 +21,7 @@ struct block_fault {
         friend constexpr bool operator==(const thread_name&, const thread_name&) = default;
     };
 
+    // As the device has recorded them (device/hardened/block_fault_record.cuh).
     block_fault_kind kind = block_fault_kind::none;
     std::uintptr_t address = 0;  ///< of the block; of an invalid free, the address that was freed
     std::uint64_t bytes = 0;     ///< size that the program asked for; 0 if it is not known

@@ -2,6 +2,12 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// How much memory the warp chunks of a heap hold, and how much of that is in use: the result of `heap::chunks`.
+///
+///     chunk of 4 lanes     | 1 MiB live | 1 MiB freed | 1 MiB freed | 1 MiB freed |      held 4 MiB, live 1 MiB
+///
+/// The ratio of the two tells whether a smaller `chunk_lanes` would save memory.
+
 #include <cstdint>
 
 #include "absl/status/statusor.h"

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Checks the records of chunks, and that each block leads back to its chunk.
+///
+///     block i  --address--> segment or leaf --descriptor or leaf owner--> chunk --record--> block i
+///
+/// `free` goes this way with nothing but an address. A word on it that is wrong would make `free` clear the bit of
+/// another chunk, or reject a block.
+
 #include "runtime/heap/chunk_validator.hpp"
 
 #include <string>
@@ -31,10 +38,12 @@ std::string name_of(chunk_id c) {
 /// must be one of these, since only the lanes whose blocks begin in a segment write its descriptor.
 class chunk_checker {
 public:
+    /// All arguments must outlive the object. `descriptors` are those of all segments.
     chunk_checker(const heap_view& view, backing& memory, const std::vector<std::uint64_t>& descriptors,
                   ownership& owners)
         : view_{view}, memory_{memory}, descriptors_{descriptors}, owners_{owners} {}
 
+    /// First all chunks that have a live block, then all segments that say they belong to a chunk.
     absl::Status run() {
         absl::Status status =
             for_each_chunk(view_, memory_, descriptors_,
@@ -54,11 +63,12 @@ public:
     }
 
 private:
-    /// Returns what the descriptor of segment `i` says.
+    /// Returns the kind of segment `i` by its descriptor.
     [[nodiscard]] segment_kind kind(std::uint32_t i) const { return descriptor::kind(descriptors_[i]); }
 
     /// Enters the memory of one chunk into the ownership, its segments and its tail, and checks its blocks.
     absl::Status check_chunk(chunk_id c, const chunk_blocks& blocks) {
+        // The names appear in messages about two owners of one portion.
         const char* const tail = device::is_portion(c) ? "a chunk" : "a chunk's tail";
         absl::Status s = owners_.take_chunk(device::first_leaf(c), blocks.segments(), blocks.leaves(), "chunk", tail);
         if (!s.ok()) {
@@ -72,11 +82,14 @@ private:
     /// request is rounded up at most, and a ninth of the chunk, since a request may take a chunk that is longer by an
     /// eighth (`stored_chunk::fits`).
     absl::Status check_blocks(chunk_id c, const chunk_blocks& blocks) {
+        // log2 of the units of 256 B in a segment.
         constexpr int shift = segment_shift - device::chunk_unit_shift;
         const std::uint32_t lanes = blocks.lanes();
         const std::uint32_t live = blocks.live().load<order::relaxed>();
+        // The units in the chunk's segments and tail.
         const std::uint64_t room = (std::uint64_t{blocks.segments()} << shift) +
                                    blocks.leaves() * (big_page_bytes >> device::chunk_unit_shift);
+        // The last two conditions limit the end of the last block from both sides.
         if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
             blocks.offset(lanes) > room || room - blocks.offset(lanes) >= (std::uint64_t{1} << shift) + room / 9) {
             return absl::InternalError(absl::StrFormat("%s: %d lanes, live mask %#x, %d segments and %d leaves",
@@ -101,6 +114,7 @@ private:
     /// address only by this word. In the tail it is the leaf's owner, elsewhere the segment's descriptor.
     absl::Status check_owner(chunk_id c, const chunk_blocks& blocks, std::uint32_t block, std::uint32_t leaf) {
         const std::uint32_t segment = leaf / leaves_per_segment;
+        // A record that is wrong may place a block behind the heap's end.
         bool says_so = segment < view_.segments;
         if (says_so && segment == device::first_segment(c) + blocks.segments()) {
             auto owner = copy_of(memory_, &view_.leaf_owners[leaf], 1);
@@ -112,6 +126,7 @@ private:
         } else if (says_so) {
             says_so = kind(segment) == segment_kind::chunk &&
                       descriptor::extent(descriptors_[segment]) == device::first_segment(c);
+            // Also if the descriptor is wrong, which is reported at once.
             has_block_[segment] = true;
         }
         return says_so ? absl::OkStatus()
@@ -124,6 +139,7 @@ private:
     backing& memory_;
     const std::vector<std::uint64_t>& descriptors_;
     ownership& owners_;
+    // [segment]: a block of a chunk begins there.
     std::vector<bool> has_block_ = std::vector<bool>(view_.segments, false);
 };
 

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The check of the warp chunks, a part of the check of a heap's device side (heap_validator.cpp).
+
 #include <cstdint>
 #include <vector>
 

@@ -26,11 +26,17 @@ namespace orchard {
 template <class Visit>
 absl::Status for_each_chunk(const device::heap_view& view, backing& memory,
                             const std::vector<std::uint64_t>& descriptors, Visit visit) {
+    // Which segments can hold a chunk's record, by their descriptors:
+    //
+    //     chunk, extent == i     the first segment of a chunk: record `records[i]`
+    //     chunk, extent != i     another segment of one: no record
+    //     portions               up to 32 portions: records `portion_records[i * 32 + leaf]`, of which some are stale
     using device::descriptor;
     using device::segment_kind;
     for (std::uint32_t i = 0; i < view.segments; ++i) {
         const segment_kind kind = descriptor::kind(descriptors[i]);
         if (kind == segment_kind::chunk && descriptor::extent(descriptors[i]) == i) {
+            // A descriptor says chunk as long as a lane's block is not freed, so that the record is in use.
             const auto record = copy_of(memory, &view.records[i], 1);
             absl::Status status = record.status();
             if (status.ok()) {
@@ -45,6 +51,8 @@ absl::Status for_each_chunk(const device::heap_view& view, backing& memory,
             absl::Status status = records.status();
             for (std::uint32_t leaf = 0; leaf < leaves_per_segment && status.ok(); ++leaf) {
                 const device::portion_record& record = (*records)[leaf];
+                // A leaf at which no chunk begins now has a record from an earlier one, with no live block, or words
+                // that this heap never wrote, without its stamp.
                 if (record.live.load<simt::order::relaxed>() != 0 &&
                     device::portion_record::is_stamped(record.shape.get(), view.stamp)) {
                     status = visit(device::chunk_of_leaves(i, leaf), device::chunk_blocks((*records)[leaf]));

@@ -32,6 +32,8 @@ absl::StatusOr<std::uint64_t> pages_in_use(const device::published_view& view, b
                                            const std::vector<class_usage>& usage);
 
 /// Returns the statistics of each class: its requests so far, and its `usage`.
+/// @param state  a copy of the heap's state
+/// @param usage  [class_count], a result of `usage_of_classes`
 std::array<class_statistics, class_count> statistics_of_classes(const device::heap_state& state,
                                                                 const std::vector<class_usage>& usage);
 

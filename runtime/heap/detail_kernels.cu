@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The kernels of the runtime. Each is a function object around a function of `device/`.
+///
+///     kernel               blocks x threads         device code
+///     retire_kernel        class_count x 32         retire_empty_slabs, one class a block
+///     settle_kernel        1 x 32                   settle
+///     quarantine_kernel    1 x 32                   empty_quarantine
+///
+/// They may run beside kernels of the application, and use the heap as those do.
+
 #include "runtime/heap/detail_kernels.hpp"
 
 #include "device/free_alone.cuh"
@@ -41,6 +50,8 @@ constexpr simt::grid one_warp{1, simt::warp_size};
 
 }  // namespace
 
+/// The list must have every kernel of this file: one that is loaded at its first launch may wait for a kernel that
+/// waits for the heap.
 absl::Status preload_own_kernels(const simt::executor& on) {
     absl::Status status = to_status(simt::preload<retire_kernel>(on));
     status.Update(to_status(simt::preload<settle_kernel>(on)));
@@ -56,10 +67,12 @@ absl::Status run_trim(const simt::executor& on, const device::heap_view& view) {
     return status;
 }
 
+/// Without draining: the segment cache stays as it is, since only `trim` returns it.
 absl::Status run_settle(const simt::executor& on, const device::heap_view& view) {
     return to_status(simt::launch(on, one_warp, settle_kernel{view, false}));
 }
 
+/// Returns when the kernel has ended, as every launch of the seam does.
 absl::Status run_empty_quarantine(const simt::executor& on, const device::heap_view& view) {
     return view.quarantine_slots == 0 ? absl::OkStatus()
                                       : to_status(simt::launch(on, one_warp, quarantine_kernel{view}));

@@ -2,6 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The library's own kernels, launched by the host on the heap's own stream: `heap::trim`, `heap::validate`, and
+/// `settle`, which both use.
+
 #include "absl/status/status.h"
 #include "device/simt/launch.cuh"
 #include "device/state/heap_state.cuh"

@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// Plain memory of a device: the functions of device_memory.hpp for CUDA, for the emulated device, and for a build
+/// without CUDA.
+///
+///     function                  CUDA                                   emulated
+///     allocate_device_memory    cuda_allocate: cudaMalloc              operator new
+///     zero_device_memory        cuda_zero: memset on the stream        memset
+///     copy_to_device, _host     cuda_copy: copy on the stream          memcpy
+///     free_device_memory        cuda_free: cudaFree                    operator delete
+///
+/// The functions with `cuda_` exist twice, so that all others are written once.
+
 #include "runtime/heap/device_memory.hpp"
 
 #include <cstring>
@@ -8,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "runtime/options/byte_size.hpp"
 
+// Without the build's definition, this is a build without CUDA.
 #ifndef ORCHARD_HAS_CUDA
 #define ORCHARD_HAS_CUDA 0
 #endif
@@ -24,10 +37,12 @@ namespace {
 /// The alignment that `allocate_device_memory` promises; `cudaMalloc` gives more.
 constexpr std::align_val_t alignment{64};
 
+/// Returns true if ordinary memory is the device's memory.
 bool is_emulated(const simt::executor& on) { return on.kind == simt::device_kind::emulated; }
 
 #if ORCHARD_HAS_CUDA
 
+/// Returns the executor's stream; null is the default stream.
 cudaStream_t stream_of(const simt::executor& on) { return static_cast<cudaStream_t>(on.stream); }
 
 /// Returns OK, or an error with the call, the size and the runtime's text: ResourceExhausted for a lack of memory,
@@ -45,6 +60,7 @@ absl::Status finish(const simt::executor& on, cudaError_t error, const char* cal
     return status_of(error == cudaSuccess ? cudaStreamSynchronize(stream_of(on)) : error, call, bytes);
 }
 
+/// The executor's GPU is current for each of these calls. Clearing and copying wait for the stream (`finish`).
 absl::StatusOr<void*> cuda_allocate(const simt::executor& on, std::uint64_t bytes) {
     const simt::current_device here(on.device);
     void* memory = nullptr;
@@ -62,6 +78,7 @@ absl::Status cuda_zero(const simt::executor& on, void* device, std::uint64_t byt
 }
 absl::Status cuda_copy(const simt::executor& on, void* to, const void* from, std::uint64_t bytes, bool to_device) {
     const simt::current_device here(on.device);
+    // The direction is given, since the host's pointer may be of any memory.
     const cudaMemcpyKind kind = to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     return finish(on, cudaMemcpyAsync(to, from, bytes, kind, stream_of(on)), "cudaMemcpy", bytes);
 }
@@ -92,6 +109,7 @@ absl::Status copy(const simt::executor& on, void* to, const void* from, std::uin
 
 }  // namespace
 
+/// `nothrow`: a lack of memory is an error of the call, and no exception.
 absl::StatusOr<void*> allocate_device_memory(const simt::executor& on, std::uint64_t bytes) {
     if (bytes == 0) {
         return nullptr;
@@ -107,6 +125,7 @@ absl::StatusOr<void*> allocate_device_memory(const simt::executor& on, std::uint
     return memory;
 }
 
+/// The kind must be that of the allocation, as the two kinds have different allocators.
 void free_device_memory(const simt::executor& on, void* memory) {
     if (memory == nullptr) {
         return;
@@ -118,6 +137,7 @@ void free_device_memory(const simt::executor& on, void* memory) {
     }
 }
 
+/// No bytes need no call, also on a GPU: `device` may then be null.
 absl::Status zero_device_memory(const simt::executor& on, void* device, std::uint64_t bytes) {
     if (bytes == 0) {
         return absl::OkStatus();
@@ -129,6 +149,7 @@ absl::Status zero_device_memory(const simt::executor& on, void* device, std::uin
     return cuda_zero(on, device, bytes);
 }
 
+/// Ordered behind kernels of the executor's stream; the emulated device has ended each launch before it returns.
 absl::Status copy_to_device(const simt::executor& on, void* device, const void* host, std::uint64_t bytes) {
     return copy(on, device, host, bytes, true);
 }

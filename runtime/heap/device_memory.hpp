@@ -42,6 +42,7 @@ absl::Status copy_to_host(const simt::executor& on, void* host, const void* devi
 /// Move-only; one thread at a time. The executor must be that of the kernels which use the array.
 template <class T>
 class device_array {
+    // Bytes are all that is copied between host and device.
     static_assert(std::is_trivially_copyable_v<T>);
 
 public:
@@ -122,6 +123,7 @@ private:
                    : absl::OutOfRangeError("a copy beyond the end of a device array");
     }
 
+    // The executor of the allocation: its kind selects the function that frees.
     simt::executor on_{};
     T* data_ = nullptr;
     std::uint64_t size_ = 0;

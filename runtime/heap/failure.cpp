@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The texts of failures. `to_text` gives, for a request of 3 MiB in a heap of 4 MiB:
+///
+///     a request of 3145728 bytes (3 MiB, beyond the page classes) by block 0, thread 5
+///     failed at device time 12.000000345 s
+///     : out_of_memory_device_budget: all memory that the heap may commit is granted
+///     ; 7 requests failed so far, 2 of them for this reason
+///     ; now 4 MiB are in use of 4 MiB committed, the largest free piece is 0 B, the budget 4 MiB
+///     ; raise the option capacity ...
+///
+/// It is one line; the breaks above are between its parts.
+
 #include "runtime/heap/failure.hpp"
 
 #include <array>
@@ -47,6 +59,7 @@ constexpr std::array<entry, failure_reasons> reason_entries{{
      "raise the option host_budget (ORCHARD_HOST_BUDGET, --host-budget) or capacity, or free memory earlier"},
 }};
 static_assert(!reason_entries.back().name.empty(), "every reason has an entry");
+// Outside the table, since its position would be a reason.
 constexpr entry unknown{"unknown", "this reason is not known to this build",
                         "build device code and host code from the same version"};
 
@@ -68,6 +81,7 @@ std::string describe_class(const failure& what) {
 }
 
 std::string describe(const memory_levels& now) {
+    // The levels are not known: no text is better than zeros.
     if (now == memory_levels{}) {
         return "";
     }
@@ -83,6 +97,7 @@ std::string describe_others(const failure& what) {
     if (what.count <= 1) {
         return "";
     }
+    // If all failed for this reason, the second number says nothing new.
     const std::string so = what.of_reason != 0 && what.of_reason < what.count
                                ? absl::StrFormat(", %d of them for this reason", what.of_reason)
                                : std::string();

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The loop of the thread that reports failures; failure_watch.hpp has an outline.
+///
+///     time, s      0            1            2            3
+///     failures     1 2 3 4 5                              6          of one reason
+///     reports      1            5                         6
+///
+/// Numbers 2 to 4 are not reported by themselves: each report has the number of all failures.
+
 #include "runtime/heap/failure_watch.hpp"
 
 #include <algorithm>
@@ -28,14 +36,18 @@ struct reported {
 
 }  // namespace
 
+/// The thread is started last, by its member's place in the class.
 failure_watch::failure_watch(const device::failure_board& board, look now, callback report)
     : board_{board}, now_{std::move(now)}, report_{std::move(report)}, thread_{[this](const std::stop_token& stop) {
           watch(stop);
       }} {}
 
+/// Looks until the thread is asked to stop. The destructor waits for the rest of a sleep, 5 ms at most, and for a look
+/// or a report under way.
 void failure_watch::watch(const std::stop_token& stop) const {
     std::array<reported, failure_reasons> all;
-    // The position in the array is the reason.
+    // The position in the array is the reason. Only the board is read, so that a look makes no call of the device while
+    // nothing fails.
     const auto is_due = [&](const reported& r) {
         const auto found = board_.newest_of(static_cast<failure_reason>(&r - all.data()));
         return found && r.is_due(found->number);
@@ -47,9 +59,11 @@ void failure_watch::watch(const std::stop_token& stop) const {
         // `now_` may take a second, and each report as long as it wants. The reports of this round are made one after
         // the other, and end early if the heap ends.
         for (const numbered_failure& f : now_()) {
+            // Failures may have been recorded since the test above; each comes with its own number.
             reported& r = all[static_cast<std::uint32_t>(f.what.reason)];
             if (!stop.stop_requested() && r.is_due(f.number)) {
                 report_(f.what);
+                // After the report: one that takes a minute is followed by a pause all the same.
                 r = {f.number, absl::Now() + between_reports};
             }
         }

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The thread that calls the function of `heap::on_failure`.
+
 #include <functional>
 #include <thread>
 #include <vector>

@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Creation and end of a heap, and the functions that have no file of their own (heap_impl.hpp lists the others).
+///
+///     heap::create, create_in, published_heaps
+///       make                    checks the options
+///         impl::make              exceptions become errors
+///           make_or_throw
+///             choose_device         CUDA or emulated
+///             make_backing          addresses and memory (heap_memory.cpp)
+///             lay_out_metadata      numbers of the view; memory for each array that it points to
+///             check_cores           may the services run where the options say?
+///             preload_own_kernels   before any thread of the heap exists
+///             start_shards          mailboxes, services, growth; write_views; then the threads
+
 #include "runtime/heap/heap.hpp"
 
 #include <sched.h>
@@ -84,6 +97,7 @@ absl::StatusOr<heap> heap::create_in(void* memory, std::uint64_t bytes, const op
     return make_in(memory, bytes, values, {});
 }
 
+/// The range is checked before anything computes its end.
 absl::StatusOr<heap> heap::make_in(void* memory, std::uint64_t bytes, const options& values,
                                    const published_settings& walk) {
     if (memory == nullptr) {
@@ -114,6 +128,8 @@ absl::StatusOr<heap> heap::make(const options& values, void* memory, std::uint64
     return heap(*std::move(made));
 }
 
+/// A heap of a published algorithm hands out `closed`, whose state says that the heap is closing: a kernel that takes
+/// the wrong view gets null, and cannot mix Orchard's pages with those of the algorithm.
 heap_ref heap::ref() const { return heap_ref(impl_->closed.state == nullptr ? impl_->view : impl_->closed); }
 const device::heap_view& heap::view() const { return impl_->view; }
 const simt::executor& heap::executor() const { return impl_->executor; }
@@ -142,6 +158,7 @@ absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) {
 absl::Status heap::free_on_host(void* p) {
     return checked(*impl_, [&] { return impl_->free_on_host(p); });
 }
+// They have no status: in a forked process they return nothing.
 std::optional<failure> heap::last_failure() {
     return impl_->check_process().ok() ? impl_->last_failure() : std::nullopt;
 }
@@ -160,6 +177,7 @@ absl::Status heap::close() {
     return checked(*impl_, [&] { return impl_->close(); });
 }
 
+/// Only threads and tables of the host throw: the backing reports a lack of memory by a status.
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied,
                                                              std::unique_ptr<memory_driver> driver,
                                                              const published_settings& walk) {
@@ -184,6 +202,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     auto result = std::make_unique<impl>();
     result->values = values;
     result->walk_ = walk;
+    // Kept for `warnings`: `values` will have the backing that was chosen.
     result->asked_backing_ = supplied.at != nullptr ? backing_option::fixed : values.backing;
     result->executor.kind = choice->kind;
     result->executor.device = choice->gpu;
@@ -213,6 +232,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     return result;
 }
 
+/// The process is compared, as a fork copies this object but none of its threads.
 absl::Status heap::impl::check_process() const {
     if (::getpid() == process_) {
         return absl::OkStatus();
@@ -223,6 +243,8 @@ absl::Status heap::impl::check_process() const {
         process_, ::getpid()));
 }
 
+/// Threads end in this order: the one that calls the application, the services, which use `growth_`, and growth, which
+/// uses the backing. No thread of the heap runs when the members are destroyed.
 heap::impl::~impl() {
     watch_.reset();
     for (shard& s : shards_) {
@@ -244,6 +266,8 @@ std::uint16_t heap::impl::next_stamp() {
     return static_cast<std::uint16_t>(next.fetch_add(1, std::memory_order_relaxed) % 0xffff + 1);
 }
 
+/// First the numbers, then the arrays, whose sizes follow from the numbers, then the arrays that only some heaps have.
+/// An error of one array does not stop the others, but makes the result an error: the backing frees all of them.
 absl::Status heap::impl::lay_out_metadata() {
     // One less than the largest count that a request of the mailbox can hold, so that a request for the whole heap
     // fits.
@@ -283,6 +307,8 @@ absl::Status heap::impl::lay_out_metadata() {
     view.log_chunk_lanes = static_cast<std::uint8_t>(std::bit_width(static_cast<unsigned>(values.chunk_lanes)) - 1);
 
     absl::Status status;
+    // Gets memory for `count` elements and sets the pointer. With `each`, elements of the metadata come with the
+    // segments that they describe (`for_each_array`).
     const auto place = [&](auto*& pointer, std::uint64_t count, std::uint64_t each = 0) {
         const std::uint64_t bytes = count * sizeof(*pointer);
         auto memory = each != 0 ? memory_->reserve_metadata(bytes) : memory_->allocate_metadata(bytes);
@@ -326,6 +352,7 @@ absl::Status heap::impl::lay_out_metadata() {
     return status;
 }
 
+/// Copies the views to device memory, for functions that are not inlined (`heap_view::self`).
 absl::Status heap::impl::write_views() {
     absl::Status status = memory_->write(view_in_memory_, &view, sizeof(view));
     if (closed.state != nullptr) {
@@ -344,7 +371,10 @@ absl::Status heap::impl::write_closing(device::heap_state* state) {
     return memory_->write(state->closing, flags, sizeof(flags));
 }
 
+/// Everything that a thread of the heap reads exists, and the view is in device memory, before the first thread starts.
+/// Only then may a kernel use the heap.
 absl::Status heap::impl::start_shards() {
+    // 8 is the width of the tags, the largest.
     const mailbox::shape shape{static_cast<std::uint32_t>(values.mailbox_slots), 8,
                                mailbox::pollers_for(static_cast<std::uint32_t>(values.mailbox_slots))};
     const auto segments_of = [](std::uint64_t bytes) { return static_cast<std::uint32_t>(bytes >> segment_shift); };
@@ -400,6 +430,8 @@ absl::Status heap::impl::start_shards() {
     return absl::OkStatus();
 }
 
+/// The services first: a request that is posted meanwhile is answered `closing`. Then the flags of the device: those
+/// that each request reads before it asks, and one in each mailbox, for groups that already wait.
 absl::Status heap::impl::close() {
     is_closed_.store(true, std::memory_order_relaxed);
     for (shard& s : shards_) {
@@ -413,6 +445,7 @@ absl::Status heap::impl::close() {
     return status;
 }
 
+/// A copy of each mailbox's device part. Relaxed: the copy has ended, and no other thread writes it.
 absl::StatusOr<std::vector<heap::impl::mailbox_counts>> heap::impl::count_posted() {
     std::vector<mailbox_counts> all;
     for (const shard& s : shards_) {
@@ -446,12 +479,15 @@ absl::Status heap::impl::check_settled(const std::vector<mailbox_counts>& before
     return absl::OkStatus();
 }
 
+/// From three sources: the device's counters, in a copy of the state; the services' counters; and bitmaps and records,
+/// where a counter in `malloc` or `free` would cost too much (`usage_of_classes`, `for_each_stored`).
 absl::StatusOr<statistics> heap::impl::stats() {
     auto state = read_state();
     if (!state.ok()) {
         return state.status();
     }
     using device::counter;
+    // The device keeps several copies of each counter.
     const auto sum = [&](counter c) { return sum_of(**state, c); };
     statistics s;
     // Counters that the list marks as counted have the statistic's name; the others are computed below.
@@ -507,6 +543,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
         const service_counters& c = one.service->counters();
         s.service_polls += c.polls.get();
         s.service_sleeps += one.thread->sleeps();
+        // The sum of the services' own peaks, which may lie at different times: an upper bound if there are several.
         s.peak_committed_bytes += c.peak_segments_committed.get() << segment_shift;
         s.host_bytes += c.segments_on_host.get() << segment_shift;
         s.released_bytes += c.segments_released.get() << segment_shift;
@@ -519,6 +556,8 @@ absl::StatusOr<statistics> heap::impl::stats() {
     return s;
 }
 
+/// Three steps: bring the heap to rest, let the services check their own structures and tell the memory that they have
+/// handed out, then read the device's metadata and compare.
 absl::Status heap::impl::validate(std::span<const held_block> held) {
     if (!held.empty() && closed.state != nullptr) {
         return absl::FailedPreconditionError(
@@ -529,6 +568,7 @@ absl::Status heap::impl::validate(std::span<const held_block> held) {
     if (!settled.ok()) {
         return settled;
     }
+    // Counted after `settle`: the difference of posted and delivered must be 0, as no kernel runs.
     const auto requests = count_posted();
     if (absl::Status s = requests.ok() ? check_settled(*requests) : requests.status(); !s.ok()) {
         return s;
@@ -538,13 +578,14 @@ absl::Status heap::impl::validate(std::span<const held_block> held) {
     for (shard& s : shards_) {
         status.Update(run_on(s, "validate", [&] {
             status.Update(s.service->validate());
+            // On the service's thread, so that it is paused meanwhile.
             granted.add(*s.service);
         }));
     }
     if (!status.ok()) {
         return status;
     }
-    // What the program wrote where it must not comes first: it may be the cause of all else.
+    // A wrong write of the program comes first: it may be the cause of all other faults.
     if (const auto faults = block_faults(); !faults.empty()) {
         return absl::DataLossError(to_text(faults.front()));
     }

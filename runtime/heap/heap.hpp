@@ -2,6 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// A heap, as the host sees it: creation, growth, statistics, failures, checks. Kernels use the `heap_ref` that
+/// `heap::ref` returns.
+///
+///     auto made = orchard::heap::create(options);                        // absl::StatusOr<heap>
+///     my_kernel<<<blocks, threads>>>(made->ref());                       // malloc and free in the kernel
+///     auto counters = made->stats();                                     // any time, also beside kernels
+///     ...                                                                // no kernel uses it any more: destroy it
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -201,16 +209,21 @@ public:
     }
 
 private:
+    /// Leaves the implementation alone in a process that was forked from the heap's (heap.cpp).
     void forget_if_forked() noexcept;
 
     friend struct heap_service_peer;
     friend struct published_heaps;
+    /// The machinery: heap_impl.hpp.
     class impl;
+    /// Checks that there is memory, then as `make`.
     static absl::StatusOr<heap> make_in(void* memory, std::uint64_t bytes, const options& values,
                                         const published_settings& walk);
+    /// Checks the options, then creates the heap; `memory` is that of `create_in`, or null.
     static absl::StatusOr<heap> make(const options& values, void* memory, std::uint64_t bytes,
                                      const published_settings& walk);
     explicit heap(std::unique_ptr<impl> i);
+    /// Implements `preload` for `__global__` functions (kernel_loading.cpp).
     absl::Status load(std::span<const void* const> kernels);
 
     std::unique_ptr<impl> impl_;

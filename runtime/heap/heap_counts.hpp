@@ -2,6 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// Sums over the device's counters, computed from a copy of the heap's state.
+///
+///     counts [32]              copies of each counter: warp w adds to copy w modulo 32
+///     pages  [32][class]       groups by their number of lanes, and nulls: all requests for pages
+///
+/// A group that asks for pages is counted in `pages` alone, by one atomic; one that asks for a chunk in `counts`.
+/// `count_requests` adds both up.
+
 #include <cstdint>
 
 #include "device/state/heap_state.cuh"

@@ -36,6 +36,7 @@ absl::StatusOr<std::unique_ptr<device::heap_state>> heap::impl::read_state() {
 /// those of the newest records, which may be less than the truth, since not every failure is recorded.
 std::array<std::uint64_t, failure_reasons> heap::impl::count_failures() {
     std::array<std::uint64_t, failure_reasons> counts{};
+    // The counts alone, and not the whole state: a small copy.
     device::failure_counts found;
     if (memory_->read(static_cast<void*>(&found), &view.state->failure, sizeof(found)).ok()) {
         std::transform(std::begin(found.of_reason), std::end(found.of_reason), counts.begin(),
@@ -56,6 +57,7 @@ std::array<std::uint64_t, failure_reasons> heap::impl::count_failures() {
 /// records.
 std::vector<numbered_failure> heap::impl::explain_failures(const std::vector<device::recorded_failure>& recorded) {
     std::vector<numbered_failure> all;
+    // The usual case: no copy is made, and no service is asked.
     if (recorded.empty()) {
         return all;
     }
@@ -83,6 +85,7 @@ std::vector<device::recorded_failure> heap::impl::newest_failures() const {
     return all;
 }
 
+/// No lock: records are read as they are, and a newer one may replace one that was just read.
 std::vector<failure> heap::impl::failures() {
     std::vector<failure> all;
     for (const numbered_failure& f : explain_failures(newest_failures())) {
@@ -99,6 +102,7 @@ std::optional<failure> heap::impl::last_failure() {
     return last == all.end() ? std::nullopt : std::optional(explain_failures({*last}).front().what);
 }
 
+/// The board keeps the first record for ever; its counts and levels are those of now.
 std::optional<failure> heap::impl::first_failure() {
     const std::optional<device::recorded_failure> first = view.failures->first.read();
     return first ? std::optional(explain_failures({*first}).front().what) : std::nullopt;
@@ -107,6 +111,7 @@ std::optional<failure> heap::impl::first_failure() {
 /// Ends the reports of an earlier function before it starts new ones: two threads would report each failure twice. The
 /// application's exceptions end here, because the thread of the heap would otherwise end the process.
 absl::Status heap::impl::on_failure(failure_watch::callback report) {
+    // Waits for a report under way, so that the old function is not called after this one has returned.
     watch_.reset();
     if (!report) {
         return absl::OkStatus();
@@ -127,22 +132,27 @@ absl::Status heap::impl::on_failure(failure_watch::callback report) {
     return absl::OkStatus();
 }
 
+/// The text names the usual cause, a limit on the processes of the user or the container.
 absl::Status heap::impl::no_thread(const char* of, const std::system_error& error) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("%s: a thread cannot be started: %s; allow this user or container more processes (ulimit -u)",
                         of, error.code().message()));
 }
 
+/// Returns 0 also if the state cannot be copied: the function has no status.
 std::uintptr_t heap::impl::first_invalid_free() {
     auto state = read_state();
     return state.ok() ? (*state)->failure.first_invalid_free.load<simt::order::relaxed>() : 0;
 }
 
+/// The board lies in host memory, so that the faults can be read even after a kernel has ended by a trap. A record that
+/// is being written is left out.
 std::vector<block_fault> heap::impl::block_faults() const {
     std::vector<block_fault> all;
     if (view.block_faults == nullptr) {
         return all;
     }
+    // A thread's name is its block's index in the high half of a word, and its own in the low half.
     const auto thread = [](std::uint64_t name) {
         return block_fault::thread_name{static_cast<std::uint32_t>(name >> 32), static_cast<std::uint32_t>(name)};
     };
@@ -172,6 +182,7 @@ memory_levels heap::impl::levels() {
         largest = std::max(largest, c.longest_free_run.get());
     }
     now.largest_free = largest << segment_shift;
+    // The options have the numbers that the heap chose.
     now.device_budget = values.capacity;
     // Only an elastic heap has a host budget.
     now.host_budget = values.backing == backing_option::elastic ? values.host_budget : 0;

@@ -25,6 +25,7 @@ namespace {
 /// since the threads that it waits for may share its core.
 template <class Done>
 bool wait_until(absl::Duration timeout, Done done) {
+    // The condition is tested before the time, so that it is not missed if the deadline passes during a sleep.
     const absl::Time deadline = absl::Now() + timeout;
     while (!done()) {
         if (absl::Now() > deadline) {
@@ -92,6 +93,7 @@ absl::Status heap::impl::take_turns(std::string_view call, shard& s) {
 ///     4 segments missing, 3 shards: parts of 2, 1 and 1, each computed from the number missing at its turn
 absl::Status heap::impl::reserve(std::uint64_t bytes) {
     const std::uint64_t wanted = bytes / segment_bytes + (bytes % segment_bytes != 0 ? 1 : 0);
+    // Before any commit: a part of an impossible amount would only hold memory.
     if (wanted > view.max_slabs) {
         return absl::ResourceExhaustedError(absl::StrFormat(
             "cannot reserve %d bytes: the heap may commit %d on the device and %d on the host; raise the "
@@ -106,12 +108,14 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
         }
         return sum;
     };
+    // Set by `grow` if a commit of that shard failed. The budgets are shared, so that no other shard is tried then.
     bool failed = false;
     // The services divide the addresses, and the range of one service may be too small for its part.
     for (std::uint64_t before = ~std::uint64_t{0}; committed() < wanted && committed() != before && !failed;) {
         before = committed();
         for (std::size_t i = 0; i < shards_.size() && committed() < wanted && !failed; ++i) {
             shard& s = shards_[i];
+            // As of the end of the service's last turn.
             const std::uint64_t own = s.service->counters().segments_committed.get();
             // Services before this one may have committed more than their part.
             const std::uint64_t missing = wanted - std::min(wanted, committed());
@@ -174,9 +178,11 @@ absl::Status heap::impl::release_unused() {
                     "that runs",
                     absl::FormatDuration(values.request_timeout)));
             }
+            // An extent that could not be decommitted came back; another attempt would fail as well.
             if (line.taken_again.load<simt::order::acquire>() != before) {
                 return growth_->last_error();
             }
+            // The number of segments that this round gave up; none ends the loop.
             some = 0;
             if (left != 0) {
                 status = run_on(s, "trim", [&] { some = s.service->release_unused(0); });
@@ -191,6 +197,7 @@ absl::Status heap::impl::release_unused() {
 /// before must have been answered and delivered. Requests that kernels of the application post meanwhile are not waited
 /// for.
 absl::Status heap::impl::trim() {
+    // Blocks that were cut for the host and not handed out would otherwise hold their chunks.
     absl::Status status = host_blocks_->give_up();
     if (status.ok()) {
         status = settle();
@@ -198,6 +205,7 @@ absl::Status heap::impl::trim() {
     const auto requests = count_posted();
     status.Update(requests.status());
     if (status.ok()) {
+        // Before `run_trim`: the blocks in the quarantine keep their slabs from being empty.
         status = detail::run_empty_quarantine(own_executor(), view);
     }
     if (status.ok()) {

@@ -15,6 +15,7 @@ namespace orchard {
 /// only these may change the services' structures; a grant goes back to the service that owns its first segment. It is
 /// posted, so that it goes back even if the service is late; the wait lets the memory be free when the call returns.
 void heap::impl::make_host_blocks() {
+    // Both functions capture this object, which does not move (heap_impl.hpp).
     host_blocks_ = std::make_unique<host_blocks>(
         view, *memory_, [this](std::uint32_t segments, leaf_count leaves) { return take_for_host(segments, leaves); },
         [this](const mailbox::grant& g) {
@@ -29,11 +30,14 @@ void heap::impl::make_host_blocks() {
 /// `request_timeout` for a commit. Several threads may call it at the same time. Cost: one job on a service's thread if
 /// memory is free.
 absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments, leaf_count leaves) {
+    // The segments that suffice in one piece: a tail may need one of its own.
     const std::uint32_t most = segments + (to_underlying(leaves) != 0 ? 1 : 0);
     // First memory that is there already, in any shard: nothing is committed as long as a free place exists.
     std::optional<mailbox::grant> got;
     for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
         shard& s = shards_[i];
+        // A service that does not answer ends the call, and the other services are not asked: the caller waits for one
+        // deadline at most.
         const absl::Status ran =
             run_on(s, "allocate_on_host", [&] { got = s.service->take_for_host(segments, leaves); });
         if (!ran.ok()) {
@@ -55,6 +59,8 @@ absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments,
             // As much more as the request needs in one piece, as long as the shard has addresses for it.
             grows = have + most <= s.service->range().count;
             absl::Status status = grows ? grow("allocate_on_host", i, have + most, most, &failed) : absl::OkStatus();
+            // Tried even after an error of `grow`: the memory may have come from elsewhere, such as a free on the
+            // device.
             status.Update(run_on(s, "allocate_on_host", [&] { got = s.service->take_for_host(segments, leaves); }));
             if (grows) {
                 s.thread->post([&service = *s.service] { service.end_want(); });
@@ -95,6 +101,7 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     if (is_closed_.load(std::memory_order_relaxed)) {
         return absl::FailedPreconditionError("the heap was closed and gives no more memory; create another heap");
     }
+    // As `malloc(0)` in a kernel.
     if (bytes == 0) {
         return nullptr;
     }
@@ -115,6 +122,7 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     return host_blocks_->allocate(bytes);
 }
 
+/// Null is checked after the algorithm, so that a wrong call is reported with any argument.
 absl::Status heap::impl::free_on_host(void* p) {
     absl::Status s = check_host_blocks("free");
     return !s.ok() || p == nullptr ? s : host_blocks_->free(p);

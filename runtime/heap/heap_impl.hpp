@@ -2,6 +2,19 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The implementation of a heap: its members, and the order in which they live and die.
+///
+///     heap (moved freely) --> impl (never moves)
+///       memory_         backing: super chunk, metadata, mailbox
+///       view            numbers and pointers for kernels; `view_in_memory_` is its copy in device memory
+///       growth_         one thread: commits and decommits
+///       shards_         for each service: mailbox, segment_service, thread
+///       host_blocks_    blocks that the host allocates and frees
+///       watch_          the thread of `on_failure`, if there is one
+///
+/// The functions that users call run on the caller's thread. A job that changes a service's structures runs on that
+/// service's thread (`run_on`); a call of the backing for growth is made by the growth thread alone.
+
 #include <array>
 #include <functional>
 #include <memory>
@@ -47,6 +60,7 @@ public:
     /// Returns an error in a process that was forked from the one that created the heap. Cost: a system call.
     [[nodiscard]] absl::Status check_process() const;
 
+    // The functions of `heap`, documented there.
     absl::StatusOr<statistics> stats();
     absl::StatusOr<chunk_usage> chunks() { return usage_of_chunks(view, *memory_); }
     absl::Status validate(std::span<const held_block> held);
@@ -65,7 +79,8 @@ public:
     [[nodiscard]] bool loads_kernels_eagerly() const;
     [[nodiscard]] std::vector<std::string> warnings() const;
 
-    // The options with the values that the heap chose; the device; the view for kernels. Constant after `make`.
+    /// The options with the values that the heap chose; the device; the view for kernels. Constant after `make`, so
+    /// that any thread may read them.
     options values;
     simt::executor executor;
     device::published_view view;
@@ -80,6 +95,7 @@ private:
                                                                const published_settings& walk);
     /// Returns the error that a thread `of` the heap could not be started.
     static absl::Status no_thread(const char* of, const std::system_error& error);
+    /// Returns the number by which this heap knows its own records in memory that others used before.
     static std::uint16_t next_stamp();
     /// The steps of `make`. `lay_out_metadata` computes the numbers of the view and gets memory for each array that it
     /// points to. `start_shards` makes the mailboxes and services, copies the views to device memory (`write_views`),
@@ -118,18 +134,22 @@ private:
     std::vector<numbered_failure> explain_failures(const std::vector<device::recorded_failure>& recorded);
     [[nodiscard]] simt::executor own_executor() const;
 
+    // Each copies or asks; described at their definitions.
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
     absl::Status take_turns(std::string_view call, shard& s);
 
+    // Constant after `make`.
     backing_option asked_backing_ = backing_option::automatic;  ///< the option as requested; `values` hold the backing
                                                                 ///< that was chosen
     // The process that created the heap. Its threads do not exist in a forked one (`check_process`).
     const pid_t process_ = ::getpid();
     // The published algorithm that serves the heap, if any.
     published_settings walk_;
+    // Before all that uses memory, so that it is released last.
     std::unique_ptr<backing> memory_;
     device::published_view* view_in_memory_ = nullptr;  ///< copy of `view` for kernels
     device::heap_view* closed_in_memory_ = nullptr;     ///< copy of `closed` for kernels
+    // Used by the thread that creates the heap, then by the growth thread alone.
     partial_metadata partial_;
     // In the order of their creation. The services use `growth_`, their threads the services, and `host_blocks_` and
     // `watch_` both.
@@ -138,6 +158,7 @@ private:
     std::unique_ptr<host_blocks> host_blocks_;
     // Relaxed: set by `close`, read by `allocate_on_host`; the services decide.
     std::atomic<bool> is_closed_{false};
+    // Relaxed: a count, raised by the thread of `watch_`.
     std::atomic<std::uint64_t> callback_exceptions_{0};
     std::unique_ptr<failure_watch> watch_;
 };

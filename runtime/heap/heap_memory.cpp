@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Chooses and creates the backing of a heap, and writes the choices into the options, so that `heap::configuration`
+/// returns the values that the heap has, and not those that were requested.
+///
+///     make_backing
+///       make_cuda               CUDA: reads the free memory, sets the capacity
+///         make_cuda_managed       managed: driver and managed memory, then make_managed
+///         make_elastic            elastic, or automatic if the driver can map memory
+///         make_cuda_backing       fixed, or automatic if it cannot
+///       make_elastic            emulated device: elastic
+///       make_managed            emulated device: managed
+///       make_emulated_backing   emulated device: fixed or automatic
+///     make_backing_in         memory of the caller: make_fixed_backing
+
 #include "runtime/heap/heap_memory.hpp"
 
 #include <algorithm>
@@ -14,13 +27,15 @@ namespace {
 constexpr std::uint64_t emulated_capacity = std::uint64_t{1} << 30;
 constexpr std::uint64_t least_range = std::uint64_t{1} << 40;
 
-/// Returns `amount` rounded down to whole segments, within the limits of a heap.
+/// Returns `amount` rounded down to whole segments, and at most one segment less than an index can name
+/// (`heap::impl::lay_out_metadata` has the reason).
 std::uint64_t rounded(std::uint64_t amount) {
     return std::min(amount, std::uint64_t{max_segments - 1} << segment_shift) / segment_bytes * segment_bytes;
 }
 
 /// Returns the range of addresses, which is at least as large as the budgets.
 std::uint64_t range_for(const options& values, std::uint64_t wanted) {
+    // Addresses for less than the budgets would leave a part of these unused.
     const std::uint64_t budgets = values.capacity + values.host_budget;
     return rounded(std::max(wanted, budgets));
 }
@@ -93,14 +108,17 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values, std::unique_
 
 }  // namespace
 
+/// Divided first, so that the product does not overflow; less than 100 bytes are lost.
 std::uint64_t default_cuda_capacity(const options& values, std::uint64_t free_bytes) {
     return rounded(free_bytes / 100 * static_cast<std::uint64_t>(values.capacity_share));
 }
 
+/// At least as many addresses as the budgets, so that all of these can be used.
 std::uint64_t default_cuda_range(const options& values, std::uint64_t gpu_bytes) {
     return range_for(values, std::max(least_range, 4 * gpu_bytes));
 }
 
+/// The caller has checked the options one by one (`validate`).
 absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::device_kind kind,
                                                       std::unique_ptr<memory_driver> driver) {
     if (kind == simt::device_kind::cuda) {
@@ -122,6 +140,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing(options& values, simt::dev
     return make_emulated_backing(values.capacity);
 }
 
+/// The driver serves metadata and copies alone, so that an emulated device needs no real one.
 absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& memory, options& values,
                                                          simt::device_kind kind) {
     auto driver = kind == simt::device_kind::cuda
@@ -140,15 +159,18 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& 
     return made;
 }
 
-// The host budget is memory of an elastic heap alone.
+/// The smaller of the budgets and the addresses. Only an elastic heap has a host budget.
 most_memory most_segments(const options& values, const backing& memory) {
     const std::uint64_t budget =
         values.backing == backing_option::elastic ? values.capacity + values.host_budget : values.capacity;
     const std::uint32_t segments = std::min(memory.segments(), max_segments - 1);
     const std::uint64_t allowed = budget >> segment_shift;
+    // If both allow equally many, the budgets are the limit that a user is told of.
     return {static_cast<std::uint32_t>(std::min<std::uint64_t>(segments, allowed)), segments < allowed};
 }
 
+/// Commits the same lines of every array. `backing::commit_metadata` skips memory that is committed already, so that
+/// runs that share a line need no record here.
 absl::Status partial_metadata::prepare(backing& memory, segment_run run) {
     // The lines [first, end) that the run touches. An array that is shorter than all lines ends at its own end.
     const std::uint64_t first = to_underlying(run.first) / device::segments_a_line;

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The memory of a heap: which backing the options select, how large it is, and the metadata that grows with it.
+
 #include <cstdint>
 #include <memory>
 #include <vector>

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Checks a heap's metadata in device memory against itself, and against the memory that the host has handed out.
+///
+///     slab tables <--> descriptors, records        a slab is in the table of its class, and nowhere else
+///     chunk records <--> descriptors, leaf owners  `free` finds the chunk of each block
+///     segment cache: bits <--> summary, level      a search finds all entries, and counts are right
+///     chunk store: slots <--> summary, level
+///     all owners <--> granted segments, portions   nothing is lost, and nothing has two owners
+///
+/// All of it is read by copies; nothing is launched. The first fault found ends the check: others are often its
+/// consequence. Each message has the place and the words that contradict each other.
+
 #include "runtime/heap/heap_validator.hpp"
 
 #include <algorithm>
@@ -39,8 +50,10 @@ using word32 = simt::device_word<std::uint32_t>;
 ///     check_slots       no request is under way
 class checker {
 public:
+    /// `view` and `memory` must outlive the object.
     checker(const heap_view& view, backing& memory) : view_{view}, memory_{memory}, owners_{view.segments} {}
 
+    /// Makes all checks, and compares the owners with `granted`. Call it once.
     absl::Status run(const granted_memory& granted) {
         auto descriptors = copy_of_descriptors(view_, memory_);
         if (!descriptors.ok()) {
@@ -58,9 +71,15 @@ public:
     }
 
 private:
-    // Checks that every slab is in its class's table at the index in its record, that its descriptor has the class and
-    // the factor for its pages, and that the tables have no other entries. As many entries as slabs, and each of them a
-    // slab: then no slab is missing in the tables.
+    /// Checks that every slab is in its class's table at the index in its record, that its descriptor has the class and
+    /// the factor for its pages, and that the tables have no other entries. As many entries as slabs, and each of them
+    /// a slab: then no slab is missing in the tables.
+    ///
+    ///     table of class 4       | 8 | 0 | 3 |      entry 0 is segment 7, entry 2 is segment 2
+    ///     records                segment 7: slab index 0        segment 2: slab index 2
+    ///     descriptors            segment 7: slab, class 4, page_reciprocal(4)        segment 2: the same
+    ///
+    /// Cost: one copy for each table, and one for the record of each slab.
     absl::Status check_tables() {
         auto state = copy_of(memory_, view_.state, 1);
         if (!state.ok()) {
@@ -68,6 +87,7 @@ private:
         }
         std::uint32_t entries = 0;
         for (std::uint32_t c = 0; c < class_count; ++c) {
+            // All indices ever used are below it, so that the rest of the table is empty.
             const std::uint32_t count = (*state)[0].slabs[c].count.load<order::relaxed>();
             if (count > view_.max_slabs) {
                 return absl::InternalError(
@@ -99,6 +119,7 @@ private:
                     return record.status();
                 }
                 const std::uint32_t place = (*record)[0].slab_index.get();
+                // The extent of a slab is the factor by which `free` turns an address into a page.
                 if (!descriptor::is_slab_of(d, c) || descriptor::extent(d) != page_reciprocal(c) || place != i) {
                     return absl::InternalError(absl::StrFormat(
                         "class %d: table entry %d is segment %d, whose descriptor %#x and place %d do not say so", c, i,
@@ -106,6 +127,7 @@ private:
                 }
             }
         }
+        // The opposite direction: segments that say they are slabs.
         std::uint32_t slabs = 0;
         for (const std::uint64_t d : descriptors_) {
             slabs += descriptor::kind(d) == segment_kind::slab ? 1 : 0;
@@ -115,8 +137,10 @@ private:
                    : absl::InternalError(absl::StrFormat("%d segments are slabs, the tables have %d", slabs, entries));
     }
 
+    /// Enters the owners of all chunks, those that are portions, too.
     absl::Status check_chunks() { return validate_chunks(view_, memory_, descriptors_, owners_); }
 
+    /// Each bit is a free segment that the device holds; the host must have handed it out.
     absl::Status check_cache() {
         return check_cache_bitmap(device::segments_cached(view_), "segment cache", [this](std::uint32_t segment) {
             return owners_.take(segment, "segment in the segment cache");
@@ -148,6 +172,7 @@ private:
         std::uint64_t total = 0;
         absl::Status status =
             for_each_stored(view_, memory_, [&](std::uint32_t of_class, std::uint32_t row, device::stored_chunk c) {
+                // A row without its summary bit is not searched. A bit for an empty row is allowed: a search clears it.
                 const std::uint64_t rows = (*state)[0].stored_summary[of_class].word.load<order::relaxed>();
                 if (c.leaves == 0 || device::stored_chunk::class_of(c.leaves) != of_class || (rows >> row & 1) == 0) {
                     return absl::InternalError(absl::StrFormat(
@@ -159,6 +184,7 @@ private:
                 return owners_.take_chunk(c.first, c.leaves / leaves_per_segment, c.leaves % leaves_per_segment,
                                           "chunk in the chunk store", "in the chunk store a portion");
             });
+        // A level that is too low would let the store take more than its share.
         const std::uint64_t says = (*state)[0].stored_leaves.word.load<order::relaxed>();
         if (status.ok() && says != total) {
             status = absl::InternalError(absl::StrFormat("the chunk store holds %d leaves and says %d", total, says));
@@ -169,12 +195,14 @@ private:
     /// Treats the copied words of portions as zero if no thread has cleared them yet, because such words hold arbitrary
     /// values. A line is cleared as a whole, for all lengths.
     absl::Status blank_raw_lines() {
+        // The words of a line for all lengths, which are adjacent.
         constexpr std::size_t words = std::size_t{leaves_per_segment - 1} * heap_view::words_a_line;
         const auto lines = copy_of(memory_, view_.cleared_lines, view_.portion_lines());
         if (!lines.ok()) {
             return lines.status();
         }
         for (std::size_t i = 0; i < lines->size(); ++i) {
+            // A line that is `in_work` has no valid words either.
             if ((*lines)[i].load<order::relaxed>() != static_cast<std::uint32_t>(device::line_state::cleared)) {
                 for (std::size_t w = 0; w < words; ++w) {
                     portions_[i * words + w].store<order::relaxed>(0);
@@ -187,7 +215,9 @@ private:
     /// Returns the words of one bitmap of the segment cache. The words of portions of all lengths are interleaved line
     /// by line, and are copied once, at the first call.
     absl::StatusOr<std::vector<std::uint64_t>> words_of(const device::cache_bitmap& from) {
+        // The words of segments are contiguous; those of portions begin at `view_.portions` for all lengths.
         const word64* begin = from.leaves != 0 ? view_.portions : from.words;
+        // Kept for the bitmaps of all lengths; a copy for each would cost a call of the device each.
         std::vector<word64>& all = from.leaves != 0 ? portions_ : segments_;
         if (all.empty()) {
             constexpr std::uint64_t lengths = leaves_per_segment - 1;
@@ -206,6 +236,7 @@ private:
         }
         std::vector<std::uint64_t> words;
         for (std::uint32_t w = 0; w < from.count; ++w) {
+            // `from.at(w)` is an address in device memory, which only tells the word's position in the copy.
             words.push_back(all[static_cast<std::size_t>(&from.at(w) - begin)].load<order::relaxed>());
         }
         return words;
@@ -225,11 +256,13 @@ private:
         std::uint64_t total = 0;
         for (std::uint32_t w = 0; w < from.count; ++w) {
             std::uint64_t bits = (*words)[w];
+            // Summary bit w stands for word w.
             const bool marked = ((*summary)[w / 64].load<order::relaxed>() >> (w % 64) & 1) != 0;
             if (bits != 0 && !marked) {
                 return absl::InternalError(absl::StrFormat("%s word %d is not in the summary", name, w));
             }
             total += static_cast<std::uint64_t>(std::popcount(bits));
+            // From the lowest bit upwards; each round clears one.
             for (; bits != 0; bits &= bits - 1) {
                 const std::uint32_t place = w * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
                 if (absl::Status s = each(place); !s.ok()) {
@@ -237,6 +270,7 @@ private:
                 }
             }
         }
+        // A level that is too high would make groups search for nothing; one that is too low hides memory.
         const std::uint64_t says = (*level)[0].load<order::relaxed>();
         return says == total ? absl::OkStatus()
                              : absl::InternalError(absl::StrFormat("the %s holds %d and says %d", name, total, says));
@@ -261,8 +295,10 @@ private:
             [this](std::uint32_t segment, std::span<const word64> words) {
                 const std::uint64_t d = descriptors_[segment];
                 const bool slab = descriptor::kind(d) == segment_kind::slab;
+                // Of a segment that is no slab, the class has no meaning and is not used.
                 const std::uint32_t c = descriptor::page_class(d);
                 for (std::uint32_t w = 0; w < words.size(); ++w) {
+                    // Bits behind the last page of the slab, and all bits of a segment that is no slab, must be clear.
                     const std::uint64_t allowed = slab && w < class_words(c) ? class_word_mask(c, w) : 0;
                     const std::uint64_t found = words[w].load<order::relaxed>();
                     if ((found & ~allowed) != 0) {
@@ -278,12 +314,14 @@ private:
     absl::Status check_slots() {
         for (std::uint32_t s = 0; s < view_.shards; ++s) {
             const device::mailbox_client& box = view_.mailboxes[s];
+            // The slots follow the mailbox's device part in memory.
             auto words = copy_of(memory_, box.device->slots(), box.shape.slots);
             if (!words.ok()) {
                 return words.status();
             }
             for (std::uint32_t i = 0; i < words->size(); ++i) {
                 const std::uint64_t word = (*words)[i].load<order::relaxed>();
+                // `pending` is set from the claim of a slot until it is idle again.
                 if ((word & mailbox::slot_word::pending) != 0) {
                     return absl::InternalError(
                         absl::StrFormat("mailbox %d: slot %d is still in use (%#x)", s, i, word));
@@ -295,6 +333,7 @@ private:
 
     const heap_view& view_;
     backing& memory_;
+    // Filled by the checks, in the order of the list above.
     ownership owners_;
     std::vector<std::uint64_t> descriptors_;
     std::vector<word64> segments_;  ///< words of whole segments in the segment cache
@@ -303,6 +342,7 @@ private:
 
 }  // namespace
 
+/// Orchard's structures first, since the published algorithms use its slabs; then those that only some of them have.
 absl::Status validate_device_side(const device::published_view& view, backing& memory, const granted_memory& granted) {
     absl::Status status = checker(view, memory).run(granted);
     return status.ok() ? validate_policy_side(view, memory) : status;

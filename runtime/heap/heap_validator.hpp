@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The check of a heap's device side, step 3 of `heap::validate`. heap_validator.cpp lists the checks.
+
 #include <cstdint>
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

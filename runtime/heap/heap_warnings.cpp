@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Known problems of a heap on this machine, as lines for people: the problem, its consequence, the remedy.
+///
+///     warnings_of            from the options, the device and the way in which kernels are loaded
+///     backing::warnings      from the backing's findings about the driver
+
 #include "runtime/heap/heap_warnings.hpp"
 
 #include <utility>
@@ -21,17 +26,21 @@ bool moves_memory(const options& values) {
 
 }  // namespace
 
+/// The emulated device has none: it moves no memory, and loads no kernels.
 std::vector<std::string> warnings_of(const heap_circumstances& how, const options& values) {
     std::vector<std::string> all;
     if (how.device != simt::device_kind::cuda) {
         return all;
     }
+    // An operation on a stream can wait behind the loading of a kernel, which waits for running kernels. These may wait
+    // for memory that the operation would move: all of them then wait until a deadline.
     if (values.backing == backing_option::managed && !how.loads_kernels_eagerly && moves_memory(values)) {
         all.emplace_back(
             "the backing is managed and kernels are loaded at their first launch: after such a launch the operations "
             "that move managed memory may wait until all running kernels have ended, and requests for memory with "
             "them; call heap::preload for the kernels before any of them runs, or set CUDA_MODULE_LOADING=EAGER");
     }
+    // A heap that was asked to be fixed needs no warning.
     if (how.asked == backing_option::automatic && values.backing == backing_option::fixed) {
         all.push_back(absl::StrFormat(
             "the GPU's driver does not map memory into reserved addresses, so that the backing is fixed: all %s of "
@@ -44,9 +53,11 @@ std::vector<std::string> warnings_of(const heap_circumstances& how, const option
 
 }  // namespace detail
 
+// Documented in heap.hpp.
 bool heap::loads_kernels_eagerly() const { return impl_->loads_kernels_eagerly(); }
 std::vector<std::string> heap::warnings() const { return impl_->warnings(); }
 
+/// CUDA is asked each time; the answer does not change while the process runs.
 bool heap::impl::loads_kernels_eagerly() const {
     return executor.kind == simt::device_kind::emulated || cuda_loads_kernels_eagerly();
 }

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The warnings that follow from a heap's options and its machine: a part of `heap::warnings`.
+
 #include <string>
 #include <vector>
 

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The blocks that a program names when it has a heap validated (`heap::validate`).
+
 #include <cstdint>
 
 namespace orchard {

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The check of blocks that a program holds against the heap's metadata, a part of `heap::validate`.
+
 #include <span>
 
 #include "absl/status/status.h"

@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Blocks that the host allocates and frees; host_blocks.hpp draws both ways.
+///
+///     allocate(bytes)
+///       cut_for            how a chunk for this size is cut
+///       open_[size]        a chunk of this size that is begun: its next block, and nothing more
+///       take_chunk         else a new chunk
+///         from_              a place, from a service
+///         describe
+///           note_grant         the end of the range that the device searches
+///           describe_portion   or describe_segments: record, owners, descriptor, live bits
+///
+///     free(p)            host_free_queue::push: waiting_, then the ring as far as it has room
+///     give_up()          the same for all blocks of open_
+
 #include "runtime/heap/host_blocks.hpp"
 
 #include <algorithm>
@@ -20,10 +34,12 @@ constexpr std::uint64_t least_block = big_page_bytes / simt::warp_size;
 /// A larger block is a chunk of its own.
 constexpr std::uint64_t max_shared = 256 << 10;
 
+/// Returns `n` rounded up to a multiple of `to`.
 constexpr std::uint64_t rounded_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
 
+/// The queue keeps the order of the frees: a block that does not fit into the ring waits behind those before it.
 absl::Status host_free_queue::push(std::uint64_t offset) {
     waiting_.push_back(offset);
     return flush();
@@ -41,9 +57,14 @@ absl::Status host_free_queue::flush() {
             if (!s.ok()) {
                 return s;
             }
+            // Relaxed: the wait for the copy has ordered it. The device has read the entries below `taken` before it
+            // raised it.
             taken_ = now.load<order::relaxed>();
         }
+        // The counts only grow, so that their difference is the number of entries in use.
         const std::uint64_t room = capacity - (posted_ - taken_);
+        // The device has not taken any; a later call tries again. A kernel takes them, so that waiting here could be
+        // for ever.
         if (room == 0) {
             return absl::OkStatus();
         }
@@ -63,6 +84,7 @@ absl::Status host_free_queue::flush() {
 /// copies succeeded. After an error the same frees are written to the same entries again, with a count at least as
 /// high. A copy that takes effect late therefore changes nothing, and no block is freed twice.
 absl::Status host_free_queue::write_some(std::uint64_t count) {
+    // A copy needs contiguous memory; a deque has none.
     std::vector<std::uint64_t> offsets(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
     auto& ring = *view_.host_frees;
     auto s = memory_.write(static_cast<void*>(&ring.offset[posted_ % device::host_free_ring::capacity]), offsets.data(),
@@ -89,6 +111,7 @@ absl::Status host_free_queue::write_some(std::uint64_t count) {
 ///     3 MiB         3 MiB          1 segment and 16 leaves, 1 block
 host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
     cut c;
+    // A chunk of its own: segments, and a tail for the rest.
     if (bytes > max_shared) {
         c.bytes = rounded_up(bytes, device::chunk_block_alignment);
         c.blocks = 1;
@@ -99,6 +122,8 @@ host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
         c.segments += to_underlying(left) != 0 && to_underlying(c.leaves) == 0 ? 1 : 0;
         return c;
     }
+    // The sizes of page classes, at least 2 KiB and a multiple of 256 B. Few sizes, so that few chunks are begun at a
+    // time.
     const std::uint32_t page_class = class_of(static_cast<std::uint32_t>(std::max(bytes, least_block)));
     c.bytes = rounded_up(class_bytes(page_class), device::chunk_block_alignment);
     for (std::uint32_t leaves = 1; leaves < leaves_per_segment; ++leaves) {
@@ -107,7 +132,9 @@ host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
             break;  // no portion has so many leaves
         }
         const std::uint64_t room = to_underlying(c.leaves) * big_page_bytes;
+        // At most one block for each bit of `live`.
         c.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(room / c.bytes, simt::warp_size));
+        // Few leaves are tried first: a chunk is freed as a whole, when its last block is.
         if (c.blocks != 0 && (room - c.blocks * c.bytes) * 8 <= room) {
             break;
         }
@@ -122,6 +149,7 @@ absl::Status host_blocks::change_descriptor(std::uint32_t segment, segment_kind 
     device::device_word<std::uint64_t> word{0};
     auto* const d = &view_.descriptors[segment];
     auto s = memory_.read(static_cast<void*>(&word), static_cast<const void*>(d), sizeof(word));
+    // A segment of portions keeps its descriptor from the first portion on, so that most calls write nothing.
     const std::uint64_t old = word.load<order::relaxed>();
     if (!s.ok() || (kind == segment_kind::portions && descriptor::kind(old) == kind)) {
         return s;
@@ -138,12 +166,14 @@ absl::Status host_blocks::describe_portion(const cut& c, const mailbox::grant& g
     const std::uint32_t first = segment * leaves_per_segment + to_underlying(g.leaf);
     const auto units = static_cast<std::uint32_t>(c.bytes >> device::chunk_unit_shift);
     device::portion_record record{};
+    // The stamp marks the record as this heap's.
     record.shape.set(device::portion_record::shape_of(view_.stamp, c.blocks, to_underlying(c.leaves)));
     // Two offsets a word; the last one is the end of the last block.
     for (std::uint32_t i = 0; i <= c.blocks; i += 2) {
         record.offsets[i / 2].set((i + 1) * units << 16 | i * units);
     }
     auto s = write(&view_.portion_records[first], record);
+    // As `chunk_of_leaves`: every leaf names the first one of the portion.
     std::vector<std::uint32_t> owners(to_underlying(c.leaves), first | device::portion_flag);
     if (s.ok()) {
         s = memory_.write(static_cast<void*>(&view_.leaf_owners[first]), owners.data(),
@@ -152,6 +182,7 @@ absl::Status host_blocks::describe_portion(const cut& c, const mailbox::grant& g
     if (s.ok()) {
         s = change_descriptor(segment, segment_kind::portions, 0);
     }
+    // One bit for each block. A shift by 32 is undefined, hence the case.
     const std::uint32_t all = c.blocks == simt::warp_size ? ~0u : (1u << c.blocks) - 1;
     // Written last, so that a block is described before it is live.
     return s.ok() ? write(&view_.portion_records[first].live, simt::device_word<std::uint32_t>(all)) : s;
@@ -178,15 +209,19 @@ absl::Status host_blocks::describe_segments(const cut& c, const mailbox::grant& 
 /// Extends the search range of the segment cache on the device to include this grant, whose segments come there when
 /// their blocks are freed. Called before any block can be freed. Cost: a copy if the end rises.
 absl::Status host_blocks::note_grant(const mailbox::grant& g) {
+    // The segment behind the chunk, whether it ends in a tail or not.
     const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + (to_underlying(g.leaves) != 0 ? 1 : 0);
     if (end <= end_) {
         return absl::OkStatus();
     }
     absl::Status s = write(&view_.state->end.host, device::device_word<std::uint64_t>(end));
+    // After an error the next grant writes it again.
     end_ = s.ok() ? end : end_;
     return s;
 }
 
+/// Writes all that `free` needs to find a block of the chunk, by copies that end one after the other. After
+/// DeadlineExceeded, the copy that was under way may still take effect; no block has been handed out then.
 absl::Status host_blocks::describe(const cut& c, const mailbox::grant& g) {
     if (auto s = note_grant(g); !s.ok()) {
         return s;
@@ -196,6 +231,7 @@ absl::Status host_blocks::describe(const cut& c, const mailbox::grant& g) {
 
 /// Takes a place from the services and describes a chunk there. Returns all of its blocks as not handed out.
 absl::StatusOr<host_blocks::remainder> host_blocks::take_chunk(const cut& c) {
+    // May take long: a service may have to wait for memory to be committed.
     const auto place = from_(c.segments, c.leaves);
     if (!place.ok()) {
         return place.status();
@@ -237,6 +273,7 @@ absl::StatusOr<void*> host_blocks::allocate(std::uint64_t bytes) {
         }
         left = *taken;
     }
+    // Blocks are handed out from the chunk's beginning, in the order of addresses.
     char* const p = view_.base + left.offset;
     left.offset += c.bytes;
     if (--left.blocks == 0) {
@@ -256,6 +293,8 @@ absl::Status host_blocks::free(void* p) {
                             p, std::uint64_t{view_.segments} << segment_shift, static_cast<void*>(view_.base)));
     }
     const std::scoped_lock lock(mutex_);
+    // Any address inside the heap is queued. A device thread finds out whether a block begins there, and counts it as
+    // an invalid free if not: only the device sees the live bits without a copy.
     return frees_.push(offset);
 }
 
@@ -263,6 +302,7 @@ absl::Status host_blocks::free(void* p) {
 absl::Status host_blocks::give_up() {
     const std::scoped_lock lock(mutex_);
     absl::Status status;
+    // The key is the size of the blocks, by which they follow each other.
     for (const auto& [bytes, left] : open_) {
         for (std::uint32_t i = 0; i < left.blocks; ++i) {
             ++counts_.blocks;
@@ -273,6 +313,7 @@ absl::Status host_blocks::give_up() {
     return status;
 }
 
+/// For `heap::impl::settle`, which flushes and lets a kernel take frees until nothing waits.
 absl::StatusOr<std::size_t> host_blocks::flush() {
     const std::scoped_lock lock(mutex_);
     if (auto s = frees_.flush(); !s.ok()) {
@@ -281,6 +322,7 @@ absl::StatusOr<std::size_t> host_blocks::flush() {
     return frees_.waiting();
 }
 
+/// Waits for a call that holds the mutex, also while that waits for a service.
 host_block_counts host_blocks::counts() const {
     const std::scoped_lock lock(mutex_);
     return counts_;

@@ -52,6 +52,7 @@ private:
 
     const device::heap_view& view_;
     backing& memory_;
+    // Offsets of blocks, in the order in which they were freed.
     std::deque<std::uint64_t> waiting_;
     std::uint64_t posted_ = 0;
     std::uint64_t taken_ = 0;  ///< frees taken by the device, as last read
@@ -123,6 +124,7 @@ private:
 
     const device::heap_view& view_;
     backing& memory_;
+    // Protects all members below, and keeps the copies of two calls from being mixed.
     mutable std::mutex mutex_;
     host_free_queue frees_;
     source from_;

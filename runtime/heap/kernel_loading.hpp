@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// Loading of kernels before they are launched.
+
 #include <span>
 
 #include "absl/status/status.h"

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The result of a launch as a status.
+
 #include "absl/status/status.h"
 #include "device/simt/launch.cuh"
 

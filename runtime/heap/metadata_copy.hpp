@@ -2,7 +2,16 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Copies of a heap's metadata for the host to read. Errors: the device's own.
+/// Copies of a heap's metadata for the host to read: `heap::stats`, `heap::chunks` and `heap::validate` use them.
+/// Errors: the device's own.
+///
+///     copy_of                 any array
+///     copy_of_descriptors     [segments], as plain numbers
+///     for_each_stored         the chunks in the chunk store
+///     for_each_bitmap         the bitmaps of some segments, many in one copy
+///
+/// Each copy is one `backing::read`, which uses no kernel. While kernels run, words that were copied one after the
+/// other may be of different moments.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,6 +28,7 @@ namespace orchard {
 
 /// Returns a copy of `count` values of device memory. Kernels may change them meanwhile; each word of 32 or 64 bits is
 /// right for some time during the call.
+/// @tparam T  a type of the device's, which is copied as bytes: words, records
 template <class T>
 absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint64_t count) {
     std::vector<T> result(count);
@@ -37,6 +47,7 @@ inline absl::StatusOr<std::vector<std::uint64_t>> copy_of_descriptors(const devi
     std::vector<std::uint64_t> result;
     result.reserve(words->size());
     for (const auto& word : *words) {
+        // Relaxed: the words are this thread's own copy.
         result.push_back(word.load<simt::order::relaxed>());
     }
     return result;
@@ -50,6 +61,7 @@ inline absl::Status for_each_stored(
     if (view.stored_rows == 0) {
         return absl::OkStatus();
     }
+    // All classes are copied at once: class by class, and within a class row by row.
     const std::uint32_t in_class = view.stored_rows * chunk_store::slots_in_row;
     const auto slots = copy_of(memory, view.stored, std::uint64_t{chunk_store::classes} * in_class);
     if (!slots.ok()) {
@@ -78,9 +90,11 @@ inline absl::Status for_each_bitmap(
     // Several bitmaps are copied at once, because each copy costs about 10 us whatever its size. Bitmaps of
     // neighbouring segments are adjacent. A skipped bitmap ends the copy, and the loop goes on behind it.
     constexpr std::uint32_t max_at_once = 64;
+    // Asked of the backing as well: it would return zeros for a bitmap without memory, at the cost of a copy.
     const auto is_wanted = [&](std::uint32_t i) { return wanted(i) != 0 && memory.has_metadata(view.bitmap(i)); };
     for (std::uint32_t first = 0, count = 0; first < view.segments; first += std::max(count, 1u)) {
         count = 0;
+        // [first, first + count) are wanted, and next to each other.
         while (count < max_at_once && first + count < view.segments && is_wanted(first + count)) {
             ++count;
         }
@@ -92,6 +106,7 @@ inline absl::Status for_each_bitmap(
             return words.status();
         }
         for (std::uint32_t i = 0; i < count; ++i) {
+            // The whole bitmap was copied; only its first words are passed on.
             absl::Status s = visit(first + i, std::span(*words).subspan(i * device::bitmap_words, wanted(first + i)));
             if (!s.ok()) {
                 return s;

@@ -15,6 +15,8 @@ namespace orchard {
 /// The memory that the services have handed out. Fill it while the services are paused.
 struct granted_memory {
     explicit granted_memory(std::uint32_t count) : segments(count, false) {}
+    /// Adds the memory that one service has handed out. Called on the service's thread. Services are added in the order
+    /// of their ranges, so that portions stay sorted.
     void add(const segment_service& service);
 
     std::vector<bool> segments;     ///< includes segments that hold portions
@@ -24,6 +26,7 @@ struct granted_memory {
 /// The owners on the device, collected while its structures are read.
 class ownership {
 public:
+    /// Creates the record of a heap of `segments` segments, none of which has an owner.
     explicit ownership(std::uint32_t segments) : owner_(segments, nullptr) {}
 
     /// Records `owner` as the owner of a whole segment. Errors: Internal if the segment has another owner or does not
@@ -39,11 +42,13 @@ public:
     absl::Status compare(const granted_memory& granted);
 
 private:
+    /// A portion that the device has, by its first leaf in the heap. `owner` is a name for messages.
     struct owned_portion {
         std::uint32_t leaf;
         std::uint32_t leaves;
         const char* owner;
     };
+    // [segment]: the owner's name; null: none.
     std::vector<const char*> owner_;
     std::vector<owned_portion> portions_;
 };

@@ -2,6 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The check of the structures of published algorithms (published_view.cuh), a part of the check of a heap's device
+/// side.
+
 #include <cstdint>
 
 #include "absl/status/status.h"

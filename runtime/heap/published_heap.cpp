@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Creation of heaps that a published algorithm serves: checks the algorithm's limits, adapts the defaults, then
+/// creates a heap as `heap::create` does.
+
 #include "runtime/heap/published_heap.hpp"
 
 #include <algorithm>
@@ -21,6 +24,7 @@ constexpr std::uint64_t max_range = std::uint64_t{2} << 40;
 /// Returns OK if the published algorithm can serve a heap with these options; otherwise InvalidArgument with the
 /// option's name and the remedy.
 absl::Status check(const options& values, const published_settings& walk) {
+    // The limits of the unit hold for all algorithms, although only `rw_malloc` uses it.
     if (!std::has_single_bit(walk.unit) || walk.unit < 16 || walk.unit > 8192) {
         return absl::InvalidArgumentError(
             absl::StrFormat("unit: %d is not possible; give a power of two from 16 B to 8 KiB", walk.unit));
@@ -44,6 +48,7 @@ absl::Status check(const options& values, const published_settings& walk) {
 /// Returns the options with the defaults of such a heap. All of its metadata is made at once, so that the range is no
 /// larger than the memory that may be used.
 options adapted(options values) {
+    // An elastic heap has more addresses than memory, and all of them would have their metadata now.
     if (values.backing == backing_option::automatic) {
         values.backing = backing_option::fixed;
     }
@@ -71,6 +76,7 @@ absl::StatusOr<heap> published_heaps::create_in(void* memory, std::uint64_t byte
     return s.ok() ? heap::make_in(memory, bytes, values, walk) : absl::StatusOr<heap>(s);
 }
 
+/// Unlike `heap::ref`, this is the view that the algorithm's `published_ref` needs.
 const device::published_view& published_heaps::view(const heap& h) { return h.impl_->view; }
 
 }  // namespace orchard

@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The queries about this machine, of the system and of the CUDA runtime. machine_report.cpp judges and prints the
+/// results.
+///
+///     describe_machine
+///       describe_host       /proc/cpuinfo, /proc/meminfo, sysconf, sched_getaffinity
+///       describe_cuda       versions, devices, the current GPU; creates no context
+///         describe_gpu        properties and attributes; maps_virtual_memory asks the driver
+///       ask_free_memory     creates a context on each GPU; skipped by `choose_device`
+///
+/// A query that fails leaves its field unset, and the reason in `machine_info::cuda_error` or `gpu_info::error`: a
+/// broken GPU must not keep the program from its report.
+
 #include "runtime/machine/machine_info.hpp"
 
 #include <sched.h>
@@ -16,6 +29,7 @@
 #include "runtime/options/byte_size.hpp"
 
 #if ORCHARD_HAS_CUDA
+// Types and attributes alone: no function of libcuda is called by its name, and none is linked.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #endif
@@ -31,8 +45,10 @@ namespace {
 /// Returns the text after the first "key : value" line of a file of such lines; empty if there is none.
 std::string line_value(const char* path, absl::string_view key) {
     std::ifstream file(path);
+    // Split at the first colon alone; a value may contain more of them. A file that cannot be opened has no lines.
     for (std::string line; std::getline(file, line);) {
         const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
+        // The whole key must match. The two files align their keys and values differently.
         if (absl::StripAsciiWhitespace(parts.first) == key) {
             return std::string(absl::StripAsciiWhitespace(parts.second));
         }
@@ -45,17 +61,22 @@ std::string line_value(const char* path, absl::string_view key) {
 std::uint64_t memory_value(absl::string_view key) {
     const std::string text = line_value("/proc/meminfo", key);
     std::uint64_t count = 0;
+    // "24675276 kB": the number ends at the first blank.
     return absl::SimpleAtoi(text.substr(0, text.find(' ')), &count) ? count * kib : 0;
 }
 
+/// Returns the number of cores that this process may use, which `taskset` or a container can restrict; `online` if the
+/// system does not say.
 int usable_core_count(int online) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
 }
 
+/// Fills the fields about the host; the CPU is "unknown" and sizes are 0 where the system does not report them.
 void describe_host(machine_info& machine) {
     const std::string model = line_value("/proc/cpuinfo", "model name");
     machine.cpu = model.empty() ? "unknown" : model;
+    // Online cores of the machine, also those that this process may not use.
     machine.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
     machine.usable_cores = usable_core_count(machine.cores);
     machine.memory_bytes = memory_value("MemTotal");
@@ -64,11 +85,13 @@ void describe_host(machine_info& machine) {
 
 #if ORCHARD_HAS_CUDA
 
+/// Returns the name and the text of an error: the name for a search, the text for people.
 std::string text_of(cudaError_t error) {
     return absl::StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
-/// Records the first query that failed and clears the error, so that a later launch does not report it.
+/// Returns true if a query succeeded. Otherwise records the first query that failed and clears the error, so that a
+/// later launch does not report it. Later failures are not recorded: the first one is usually their cause.
 bool ok(gpu_info& gpu, const char* what, cudaError_t error) {
     if (error == cudaSuccess) {
         return true;
@@ -80,22 +103,25 @@ bool ok(gpu_info& gpu, const char* what, cudaError_t error) {
     return false;
 }
 
+/// Returns an attribute of a GPU; 0, with the error recorded, if the query fails.
 int attribute(gpu_info& gpu, int ordinal, cudaDeviceAttr which) {
     int value = 0;
     return ok(gpu, "cudaDeviceGetAttribute", cudaDeviceGetAttribute(&value, which, ordinal)) ? value : 0;
 }
 
-/// The runtime has no name for this attribute. The query goes through the runtime's entry point to the driver, so that
-/// the program does not need libcuda.
+/// Returns true if the driver can map memory into a reserved range. The runtime has no name for this attribute. The
+/// query goes through the runtime's entry point to the driver, so that the program does not need libcuda.
 bool maps_virtual_memory(gpu_info& gpu, int ordinal) {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
+    // This call exists from CUDA 12.5 on; 2000 is the version of the function, that of CUDA 2.0.
 #if CUDART_VERSION >= 12050
     const cudaError_t error =
         cudaGetDriverEntryPointByVersion("cuDeviceGetAttribute", &function, 2000, cudaEnableDefault, &found);
 #else
     const cudaError_t error = cudaGetDriverEntryPoint("cuDeviceGetAttribute", &function, cudaEnableDefault, &found);
 #endif
+    // No such function, or a driver too old for it: the report says that the driver cannot map memory.
     if (!ok(gpu, "cudaGetDriverEntryPoint(cuDeviceGetAttribute)", error) || found != cudaDriverEntryPointSuccess) {
         return false;
     }
@@ -103,9 +129,11 @@ bool maps_virtual_memory(gpu_info& gpu, int ordinal) {
     // A CUdevice is the ordinal (cuDeviceGet), in the same order as the runtime's.
     const CUresult result = reinterpret_cast<decltype(&cuDeviceGetAttribute)>(function)(
         &value, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, ordinal);
+    // An error here means that the driver does not know the attribute, and is not recorded.
     return result == CUDA_SUCCESS && value != 0;
 }
 
+/// Returns all about one GPU except its free memory. If its properties cannot be read, nothing but the error is set.
 gpu_info describe_gpu(int ordinal) {
     gpu_info gpu;
     cudaDeviceProp properties{};
@@ -118,6 +146,7 @@ gpu_info describe_gpu(int ordinal) {
     gpu.memory_bytes = properties.totalGlobalMem;
     gpu.l2_bytes = static_cast<std::uint64_t>(properties.l2CacheSize);
     gpu.multiprocessors = properties.multiProcessorCount;
+    // Each attribute is asked for by itself, so that one that fails leaves the others.
     gpu.compute_prohibited = attribute(gpu, ordinal, cudaDevAttrComputeMode) == cudaComputeModeProhibited;
     gpu.managed_memory = attribute(gpu, ordinal, cudaDevAttrManagedMemory) != 0;
     gpu.concurrent_managed_access = attribute(gpu, ordinal, cudaDevAttrConcurrentManagedAccess) != 0;
@@ -126,27 +155,33 @@ gpu_info describe_gpu(int ordinal) {
     return gpu;
 }
 
+/// Fills the fields about CUDA. Without a driver the runtime's version is still known, and the driver's is 0.
 void describe_cuda(machine_info& machine) {
     (void)cudaRuntimeGetVersion(&machine.runtime_version);
     (void)cudaDriverGetVersion(&machine.driver_version);
     int count = 0;
+    // The first call that needs a driver: its error is the reason why there is no GPU.
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess) {
         (void)cudaGetLastError();
         machine.cuda_error = text_of(error);
         return;
     }
+    // If that fails, GPU 0 is taken for the current one.
     (void)cudaGetDevice(&machine.current_gpu);
     for (int ordinal = 0; ordinal < count; ++ordinal) {
+        // Also one that does not answer: positions in the list are the numbers of the GPUs.
         machine.gpus.push_back(describe_gpu(ordinal));
     }
 }
 
+/// Sets the free memory of each GPU. Makes each GPU current in turn, and at the end the one that was current before.
 void ask_free_memory(machine_info& machine) {
     for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
         gpu_info& gpu = machine.gpus[i];
         std::size_t free_bytes = 0;
         std::size_t total_bytes = 0;
+        // Free memory is asked of the current GPU, within its context.
         if (ok(gpu, "cudaSetDevice", cudaSetDevice(static_cast<int>(i))) &&
             ok(gpu, "cudaMemGetInfo", cudaMemGetInfo(&free_bytes, &total_bytes))) {
             gpu.memory_free_bytes = free_bytes;
@@ -159,11 +194,13 @@ void ask_free_memory(machine_info& machine) {
 
 #else
 
+// A build without CUDA reports no versions and no GPU.
 void describe_cuda(machine_info&) {}
 void ask_free_memory(machine_info&) {}
 
 #endif
 
+/// Returns the description, without free memory if that is not needed: asking for it creates contexts.
 machine_info describe(bool with_free_memory) {
     machine_info machine;
     machine.cuda_in_build = ORCHARD_HAS_CUDA != 0;
@@ -180,8 +217,10 @@ machine_info describe(bool with_free_memory) {
 
 machine_info describe_machine() { return describe(true); }
 
+/// The choice itself is in machine_report.cpp. It needs no free memory.
 absl::StatusOr<device_choice> choose_device(device_option wanted) { return choose_device(wanted, describe(false)); }
 
+/// Known when the program is built; asks no driver.
 std::string cuda_support() {
 #if ORCHARD_HAS_CUDA
     return absl::StrFormat("CUDA %d.%d, compute capability %d.%d and up", CUDART_VERSION / 1000,

@@ -70,7 +70,7 @@ absl::StatusOr<device_choice> choose_device(device_option wanted);
 /// Returns the device for a heap on a machine that was described before.
 absl::StatusOr<device_choice> choose_device(device_option wanted, const machine_info& machine);
 
-/// Returns what this build supports: "CUDA 13.0, compute capability 8.0 and up" or "no CUDA, emulated device only".
+/// Returns the supported devices: "CUDA 13.0, compute capability 8.0 and up" or "no CUDA, emulated device only".
 std::string cuda_support();
 
 /// Returns a report for people: one fact a line.

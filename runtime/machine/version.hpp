@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The version of Orchard as text: for `orchard --version`, and for the report about the machine.
+
 #include <string_view>
 
 namespace orchard {

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// Sizes in bytes as text; byte_size.hpp has the accepted forms.
+///
+///     "1.5 KiB"   decimal 15 / 10, unit KiB = 1024      15 * 1024 / 10 = 1536
+///
+/// Numbers are fractions of 128 bits and no floating-point numbers, so that every whole size below 2^64 is exact.
+
 #include "runtime/options/byte_size.hpp"
 
 #include <array>
@@ -15,11 +22,13 @@
 namespace orchard {
 namespace {
 
+/// A unit and its size. "" is the unit of a plain number.
 struct unit {
     const char* name;
     std::uint64_t bytes;
 };
 
+// Units without "i" are powers of 1000. "K", "M" and the like alone are not in the list: they are read as either.
 constexpr std::array<unit, 10> units{{{"", 1},
                                       {"B", 1},
                                       {"KiB", kib},
@@ -31,6 +40,8 @@ constexpr std::array<unit, 10> units{{{"", 1},
                                       {"GB", 1'000'000'000},
                                       {"TB", 1'000'000'000'000}}};
 
+/// Returns InvalidArgument with the text, the fault and the accepted forms. Control characters in the text are escaped,
+/// since it may come from the environment.
 absl::Status rejection(absl::string_view text, absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "\"%s\" is not a size in bytes: %s; write a number and a unit, such as 512MiB or 4GB (KiB, MiB, "
@@ -46,13 +57,17 @@ struct decimal {
     bool too_large = false;
 };
 
+/// Returns the number at the beginning of `text`: digits, optionally a point and digits. `length` is 0 if `text` begins
+/// with anything else, also with a point. "1.5KiB" gives 15 / 10, with a length of 3; the rest is the unit.
 decimal read_decimal(absl::string_view text) {
+    // The largest denominator. Later digits are read, so that they do not count as a unit, and are dropped.
     constexpr std::uint64_t max_precise = 1'000'000'000;
     decimal number;
     bool fraction = false;
     bool digits = false;
     for (; number.length < text.size(); ++number.length) {
         const char c = text[number.length];
+        // A second point ends the number, and becomes part of the unit, which is then unknown.
         if (c == '.' && digits && !fraction) {
             fraction = true;
             continue;
@@ -64,6 +79,7 @@ decimal read_decimal(absl::string_view text) {
         if (fraction && number.denominator == max_precise) {
             continue;
         }
+        // 1.25 is read as 1 / 1, 12 / 10, 125 / 100.
         number.numerator = number.numerator * 10 + static_cast<unsigned>(c - '0');
         number.denominator *= fraction ? 10 : 1;
         // Checked at each digit, so that a number of any length cannot wrap around.
@@ -74,6 +90,8 @@ decimal read_decimal(absl::string_view text) {
 
 }  // namespace
 
+/// The product is computed before the division, so that "0.3KiB" is 307 and not 0. A product of more than 128 bits is
+/// recognized before it is formed.
 absl::StatusOr<std::uint64_t> parse_bytes(std::string_view text) {
     const absl::string_view whole(text.data(), text.size());
     const absl::string_view trimmed = absl::StripAsciiWhitespace(whole);
@@ -81,14 +99,19 @@ absl::StatusOr<std::uint64_t> parse_bytes(std::string_view text) {
     if (number.length == 0) {
         return rejection(whole, absl::StartsWith(trimmed, "-") ? "it is negative" : "it does not start with a number");
     }
+    // Everything behind the number is the unit, so that trailing characters are never ignored.
     const absl::string_view name = absl::StripAsciiWhitespace(trimmed.substr(number.length));
     for (const unit& u : units) {
+        // The empty name of the first unit matches a number without a unit.
         if (!absl::EqualsIgnoreCase(name, u.name)) {
             continue;
         }
+        // The product could exceed 128 bits: a numerator has up to 94 of them, and a unit up to 41.
         const bool overflows = number.too_large || number.numerator > absl::Uint128Max() / u.bytes;
         const absl::uint128 bytes = overflows ? absl::Uint128Max() : number.numerator * u.bytes;
+        // The division drops the fraction of a byte.
         if (bytes / number.denominator > std::numeric_limits<std::uint64_t>::max()) {
+            // The message has the text as it was, blanks included.
             return rejection(whole, "it is 2^64 bytes or more");
         }
         return static_cast<std::uint64_t>(bytes / number.denominator);
@@ -96,12 +119,16 @@ absl::StatusOr<std::uint64_t> parse_bytes(std::string_view text) {
     return rejection(whole, absl::StrFormat("\"%s\" is not a unit", absl::CEscape(name)));
 }
 
+/// The largest unit that is not larger than the value: 1,048,576 is "1 MiB" and not "1024 KiB".
 std::string format_bytes(std::uint64_t bytes) {
+    // Binary units alone, the largest one first.
     constexpr std::array<unit, 5> scale{{{"TiB", tib}, {"GiB", gib}, {"MiB", mib}, {"KiB", kib}, {"B", 1}}};
     for (const unit& u : scale) {
+        // Every value of at least a byte reaches a unit; 0 reaches none.
         if (bytes < u.bytes) {
             continue;
         }
+        // A whole number is exact, and is read back as the same value; any other number is rounded to two digits.
         if (bytes % u.bytes == 0) {
             return absl::StrFormat("%d %s", bytes / u.bytes, u.name);
         }

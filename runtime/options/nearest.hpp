@@ -17,14 +17,18 @@ namespace orchard::detail {
 /// Returns the number of insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1966). Cost: the
 /// product of the lengths.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+    // One row of the table of distances: `row[j]` is the distance from the first i characters of `a` to the first j of
+    // `b`. Each round replaces the row for i by that for i + 1, from left to right.
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
     for (std::size_t i = 0; i < a.size(); ++i) {
+        // The old `row[j]`, which the round has overwritten when it is needed.
         std::size_t diagonal = row[0];
         row[0] = i + 1;
         for (std::size_t j = 0; j < b.size(); ++j) {
             const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
             diagonal = row[j + 1];
+            // `row[j]` is that of this round, an insertion; `diagonal` is the old `row[j + 1]`, a deletion.
             row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
         }
     }
@@ -32,7 +36,9 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 /// Returns the name in `known` that is nearest to `word`, the first of equals; empty if `known` is empty.
+/// Used in the messages about unknown options, variables and subcommands. Cost: one distance for each known name.
 inline std::string nearest(std::string_view word, std::span<const std::string> known) {
+    // The smallest distance; no limit, so that any word has a nearest name.
     const auto found =
         std::ranges::min_element(known, {}, [&](const std::string& name) { return edit_distance(word, name); });
     return found == known.end() ? std::string() : *found;

@@ -17,7 +17,7 @@ namespace orchard::detail {
 /// The requirement on a number in addition to its range.
 enum class option_rule { any, power_of_two, whole_segments, or_automatic };
 
-/// A field with a range; `T` is std::uint64_t (bytes), int or absl::Duration.
+/// A field with a range; `T` is std::uint64_t (bytes), int or absl::Duration. Both limits are allowed values.
 template <class T>
 struct ranged_field {
     using member = T options::*;
@@ -26,6 +26,7 @@ struct ranged_field {
     T maximum;
     option_rule rule;
 };
+/// Fields without a range: a switch, and a layout, whose values are checked by its own functions.
 using flag_field = bool options::*;
 using layout_field = layout options::*;
 
@@ -37,6 +38,7 @@ struct choice_field {
 
 /// One option.
 struct option_field {
+    // Texts of options.def, which live as long as the program.
     std::string_view name;
     std::string_view unit;
     std::string_view help;

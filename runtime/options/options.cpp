@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The options as a whole: from the environment, as a table, as text. option_fields.cpp handles one option at a time.
+///
+///     options::from_environment
+///       apply_environment(values)                        the process's variables
+///         detail::apply_environment(values, environ)     on a copy of `values`, which replaces them at the end
+///           apply_variable                               one ORCHARD_... variable
+///             detail::set_field
+
 #include "runtime/options/options.hpp"
 
 #include <sys/auxv.h>
@@ -17,18 +26,23 @@
 namespace orchard {
 namespace {
 
+// Every variable that begins so must be an option or one of the ignored ones.
 constexpr std::string_view prefix = "ORCHARD_";
 
 // Variables for build systems and for the launcher; they do not concern a heap.
 constexpr std::array<std::string_view, 5> ignored_variables = {
     "ORCHARD_HAS_CUDA", "ORCHARD_SOURCE_DIR", "ORCHARD_CHECKED", "ORCHARD_CUDA_ARCHITECTURES", "ORCHARD_NO_PACKAGES"};
 
+/// Returns NotFound for a name that is no option, with the nearest known one.
+/// @param label  the name as the user wrote it
 absl::Status unknown(std::string_view label, std::span<const std::string> known) {
     const absl::string_view name(label.data(), label.size());
     return absl::NotFoundError(absl::StrCat(absl::CEscape(name), ": no such option; did you mean ",
                                             detail::nearest(label, known), "? (`orchard options` lists all)"));
 }
 
+/// Returns `name(option)` for each option, in the order of the struct. Only for messages, so that the cost does not
+/// matter.
 template <class Name>
 std::vector<std::string> names(Name name) {
     std::vector<std::string> all;
@@ -38,12 +52,17 @@ std::vector<std::string> names(Name name) {
     return all;
 }
 
+/// Sets the option of variable `name`; accepts an ignored variable without any effect. Every other name is an error: a
+/// misspelt variable would otherwise leave its option at the default unnoticed.
 absl::Status apply_variable(options& values, std::string_view name, std::string_view text) {
     for (const detail::option_field& option : detail::option_fields()) {
+        // A comparison with each option's variable: the list is short, and is walked once for each variable of the
+        // process that begins with the prefix.
         if (detail::variable_of(option) == name) {
             return detail::set_field(values, option, name, text);
         }
     }
+    // Only after the options: a name could be in both lists, and would then be an option.
     if (std::ranges::find(ignored_variables, name) != ignored_variables.end()) {
         return absl::OkStatus();
     }
@@ -61,6 +80,7 @@ absl::StatusOr<options> options::from_environment() {
     return values;
 }
 
+/// The fields one by one, in the order of the struct. Rules that concern several fields are checked by `heap::make`.
 absl::Status validate(const options& values) {
     for (const detail::option_field& option : detail::option_fields()) {
         const absl::Status status = detail::check_field(values, option);
@@ -71,26 +91,35 @@ absl::Status validate(const options& values) {
     return absl::OkStatus();
 }
 
+/// Finds the option by its name; the flags and the variables call `detail::set_field` for an option that they know.
 absl::Status set(options& values, std::string_view name, std::string_view text) {
+    // Found with either spelling of the words' separator.
     const detail::option_field* option = detail::find_option(name);
     if (option == nullptr) {
         return unknown(name, names([](const detail::option_field& o) { return o.name; }));
     }
+    // Messages begin with the name as the caller wrote it.
     return detail::set_field(values, *option, name, text);
 }
 
+/// AT_SECURE is set by the kernel if the program was started with more rights than its caller.
 absl::Status apply_environment(options& values) {
     return detail::apply_environment(values, environ, ::getauxval(AT_SECURE) != 0);
 }
 
+/// The list is that of `environ`. An error names the variable and not the option, since the user wrote the variable.
 absl::Status detail::apply_environment(options& values, const char* const* assignments, bool is_privileged) {
+    // No variable is looked at: an error, too, would be an effect of the caller's environment.
     if (is_privileged) {
         return absl::OkStatus();
     }
+    // A copy: an error in the last variable must not leave the first ones set.
     options changed = values;
+    // `environ` may be null; the list ends with a null pointer.
     for (const char* const* entry = assignments; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view assignment = *entry;
         const std::size_t equals = assignment.find('=');
+        // An entry without "=" is no assignment, and no variable that `getenv` would find.
         if (!assignment.starts_with(prefix) || equals == std::string_view::npos) {
             continue;
         }
@@ -104,6 +133,7 @@ absl::Status detail::apply_environment(options& values, const char* const* assig
     return absl::OkStatus();
 }
 
+/// A copy of all texts, so that the result does not depend on `values`.
 std::vector<option_info> option_table(const options& values) {
     std::vector<option_info> table;
     for (const detail::option_field& option : detail::option_fields()) {
@@ -114,6 +144,7 @@ std::vector<option_info> option_table(const options& values) {
     return table;
 }
 
+/// Each value as `set` reads it; a size that is no whole number of a unit in plain bytes.
 std::string to_text(const options& values) {
     std::string text;
     for (const option_info& option : option_table(values)) {
@@ -122,6 +153,8 @@ std::string to_text(const options& values) {
     return text;
 }
 
+/// `orchard options --markdown` prints it; a test compares it with the file. The ignored variables are listed from the
+/// same array that `apply_variable` uses.
 std::string options_markdown() {
     std::string text =
         "# Options\n"
@@ -152,6 +185,7 @@ std::string options_markdown() {
         "\n"
         "| field | variable | flag | default | allowed | unit | meaning |\n"
         "|---|---|---|---|---|---|---|\n";
+    // One row for each option. No cell contains a vertical bar, since it would end the cell.
     for (const option_info& o : option_table()) {
         absl::StrAppendFormat(&text, "| `%s` | `%s` | `%s` | %s | %s | %s | %s |\n", o.name, o.variable, o.flag,
                               o.value, o.allowed, o.unit, o.help);

@@ -30,6 +30,7 @@ enum class device_option : int { automatic, cuda, emulated };
 /// The requested source of memory. In text: `auto`, `elastic`, `fixed`, `managed`.
 enum class backing_option : int { automatic, elastic, fixed, managed };
 
+// The type of a field of each kind in options.def.
 namespace detail::option_type {
 using device = device_option;
 using memory = backing_option;

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The tables of statistics, made from the two lists, and their text and JSON.
+///
+///     allocated_bytes      1052672 (1.00 MiB)  bytes     bytes handed out by ...       to_text: one line for each
+///     ...
+///
+///     page_bytes  slabs  pages_in_use ...                                              and one for each class in use
+///             16      1             3 ...
+///
+/// Both are printed from the same tables of names and fields, so that they always have the same statistics.
+
 #include "runtime/statistics/statistics.hpp"
 
 #include <algorithm>
@@ -13,6 +24,7 @@
 namespace orchard {
 namespace {
 
+// The unit is a bare word in the lists, hence the `#`.
 constexpr std::array table = {
 #define ORCHARD_STATISTIC(source, name, unit, help) statistic_info{#name, #unit, help, &statistics::name},
 #include "runtime/statistics/statistics.def"
@@ -25,8 +37,10 @@ constexpr std::array class_table = {
 #undef ORCHARD_CLASS_STATISTIC
 };
 
+// Abseil's type may differ from the standard one.
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
 
+/// Returns a number for people: bytes also in binary units. The plain number, which is exact, is always there.
 std::string value_of(const statistic_info& info, std::uint64_t value) {
     // Below 1 KiB the plain number suffices.
     if (info.unit == "bytes" && value >= kib) {
@@ -35,11 +49,14 @@ std::string value_of(const statistic_info& info, std::uint64_t value) {
     return absl::StrCat(value);
 }
 
-/// Leaves room for a page's bytes, or for counts of billions.
+/// Returns the width of a column: room for its name, and for a page's bytes or for counts of billions. It does not
+/// depend on the values, so that the line of names and all rows have the same columns.
 int class_column_width(const class_statistic_info& info) {
     constexpr std::size_t counts = 12;
     return static_cast<int>(info.unit == "bytes" ? info.name.size() : std::max(counts, info.name.size()));
 }
+/// Returns the text behind a column: a line break behind the last one. `info` is an element of `class_table`, known by
+/// its address.
 const char* end_of(const class_statistic_info& info) { return &info == &class_table.back() ? "\n" : "  "; }
 
 /// Returns the classes in use, one line each, under a line of names; empty if there are none.
@@ -53,6 +70,7 @@ std::string class_lines(const statistics& values) {
             absl::StrAppendFormat(&rows, "%*d%s", class_column_width(info), one.*info.field, end_of(info));
         }
     }
+    // No line of names without a line of numbers.
     if (rows.empty()) {
         return rows;
     }
@@ -68,7 +86,10 @@ std::string class_lines(const statistics& values) {
 std::span<const statistic_info> statistic_table() { return table; }
 std::span<const class_statistic_info> class_statistic_table() { return class_table; }
 
+/// Names and units are aligned to the left, values to the right, so that digits of the same weight stand under each
+/// other. Only the columns of the first table depend on the values.
 std::string to_text(const statistics& values) {
+    // First the widest name and value, then the lines.
     std::size_t name_width = 0;
     std::size_t value_width = 0;
     for (const statistic_info& info : table) {
@@ -84,10 +105,12 @@ std::string to_text(const statistics& values) {
     return text + class_lines(values);
 }
 
+/// Numbers are plain integers, bytes too. `version` comes first, so that a reader can check it before all else.
 std::string to_json(const statistics& values) {
     nlohmann::ordered_json json;
     json["version"] = statistics::version;
     for (const statistic_info& info : table) {
+        // Ordered as in the lists: new statistics appear at the end of their group.
         json[std::string(info.name)] = values.*info.field;
     }
     json["classes"] = nlohmann::ordered_json::array();

@@ -32,6 +32,7 @@ struct class_statistics {
 /// The counters are read one after another while kernels may run, so a sum of several is exact only if no kernel runs.
 /// Fields are added at the end of their group. A field is removed, or changes its meaning, only with a new `version`.
 struct statistics {
+    /// Raised when a field is removed or changes its meaning; part of the JSON.
     static constexpr int version = 2;
 
 #define ORCHARD_STATISTIC(source, name, unit, help) std::uint64_t name = 0;
@@ -61,6 +62,7 @@ std::span<const statistic_info> statistic_table();
 using class_statistic_field = std::uint64_t class_statistics::*;
 
 /// One line of the table of a class's statistics.
+/// As `statistic_info`.
 struct class_statistic_info {
     std::string_view name;
     std::string_view unit;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The defaults of the functions of a backing that most backings do not support; backing.hpp describes them. A backing
+/// that can take memory back, or can move it, overrides them.
+
 #include "uvm/memory/backing.hpp"
 
 #include "absl/strings/str_format.h"
@@ -14,6 +17,7 @@ absl::Status backing::decommit(segment_run run) {
                         to_underlying(run.first), run.count));
 }
 
+/// Only the managed backings override this: memory that was allocated or mapped for one tier stays in that tier.
 absl::Status backing::prefetch(void* /*at*/, std::size_t bytes, memory_tier /*to*/) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "cannot move %d bytes: memory of this backing stays where it is; use the backing managed", bytes));

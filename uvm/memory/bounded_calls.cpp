@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The thread that makes calls for callers that wait only until a deadline; bounded_calls.hpp has the states.
+///
+///     caller                          `call_`            the thread
+///     run(a)  hands a over            a                  begins a
+///             waits ... deadline      a                  still in a
+///             DeadlineExceeded        a
+///     run(b)  DeadlineExceeded        a                  still in a: b is not begun
+///                                     empty              a ends; its result is dropped
+///     run(c)  hands c over            c                  begins c
+
 #include "uvm/memory/bounded_calls.hpp"
 
 #include <algorithm>
@@ -10,9 +20,12 @@
 
 namespace orchard::detail {
 
+/// The bound of a day keeps the end of a wait within the clock's range: the conversion of an infinite duration to
+/// nanoseconds, added to the present time, would overflow.
 bounded_calls::bounded_calls(absl::Duration patience, std::string remedy)
     : patience_{std::min(patience, absl::Hours(24))}, remedy_{std::move(remedy)}, thread_{[this] { serve(); }} {}
 
+/// The join waits for the call under way. The owner relies on this: it frees the memory of the call afterwards.
 bounded_calls::~bounded_calls() {
     {
         const std::scoped_lock lock(mutex_);
@@ -40,6 +53,7 @@ void bounded_calls::serve() {
     }
 }
 
+/// A text of its own tells the user that this call had no effect at all, unlike a call that was begun and is late.
 absl::Status bounded_calls::still_busy(const std::string& what) const {
     return absl::DeadlineExceededError(
         absl::StrFormat("%s was not begun: an earlier call, which did not end within %s, is still under way; %s", what,
@@ -68,6 +82,8 @@ absl::Status bounded_calls::check_idle(const std::string& what) const {
     return is_idle() ? absl::OkStatus() : still_busy(what);
 }
 
+/// The mutex makes the result current. It is held only for short moments, and by no thread during a call, so that this
+/// function returns at once.
 bool bounded_calls::is_idle() const {
     const std::scoped_lock lock(mutex_);
     return call_ == nullptr;

@@ -21,6 +21,17 @@ namespace orchard::detail {
 /// Disjoint runs, each with a `Record` of its commit: whatever the backing needs to undo it. Not thread-safe: the
 /// thread that commits uses it, and the destructor of the backing. Cost of each function: logarithmic in the number of
 /// runs.
+///
+/// Runs do not overlap, so that their first segments identify them:
+///
+///     add [0, +4)     runs_   0 -> 4
+///     add [8, +2)     runs_   0 -> 4, 8 -> 2
+///     check_free [2, +4)      FailedPrecondition: [0, +4) are committed already
+///     check_free [4, +4)      OK
+///     find [0, +2)            FailedPrecondition: a part of a run is not a run
+///     find [8, +2)            the record of [8, +2)
+///
+/// @tparam Record  copied by `find`
 template <class Record>
 class committed_runs {
 public:
@@ -64,7 +75,7 @@ public:
         return found->second.record;
     }
 
-    /// Removes a run, for which `find` has returned a record.
+    /// Removes a run, for which `find` has returned a record: its segments may be committed again.
     void remove(segment_run run) { runs_.erase(to_underlying(run.first)); }
 
     /// Calls `f(record)` for each run, in the order of addresses.
@@ -76,6 +87,7 @@ public:
     }
 
 private:
+    /// A run without its first segment, which is the key.
     struct entry {
         std::uint32_t count;
         Record record;

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The fixed backing on a GPU, and its stand-in for a build without CUDA.
+///
+///     cudaMalloc       | gap |========|========|========| rest |      one segment more than the capacity
+///                      base -^ first multiple of 2 MiB; gap and rest together are one segment
+///     cudaHostAlloc    mailbox, records of failures, staging memory of copies
+
 #include "uvm/memory/backing.hpp"
 
 #if ORCHARD_HAS_CUDA
@@ -44,6 +50,7 @@ public:
     [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
     // Never called: no segment is uncommitted.
     commit_outcome commit(segment_run) override { return {}; }
+    /// The segment that only aligns the range is not counted: it is no memory of the user's.
     [[nodiscard]] memory_use use() const override {
         memory_use now;
         now.device_bytes = std::uint64_t{segments_} << segment_shift;
@@ -52,6 +59,7 @@ public:
         return now;
     }
 
+    // One `cudaMalloc` for each array of metadata. They are few, and are made while the heap is created.
     absl::StatusOr<void*> allocate_metadata(std::size_t bytes) override {
         return metadata_.add(memory_.allocate_zeroed(bytes, "metadata"), bytes);
     }
@@ -65,6 +73,7 @@ public:
 
 private:
     std::uint32_t segments_;
+    // Owns all memory, and frees it after it has waited for late copies (`cuda_memory::~cuda_memory`).
     detail::cuda_memory memory_;
     char* base_ = nullptr;
     detail::metadata_count metadata_;
@@ -72,6 +81,8 @@ private:
 
 }  // namespace
 
+/// After an error `result` is destroyed here, and its destructor waits for a late call and for running kernels. The
+/// elastic heap avoids that by `end_driver`; this backing has no driver to keep.
 absl::StatusOr<std::unique_ptr<backing>> make_cuda_backing(std::uint64_t capacity) {
     auto result = std::make_unique<cuda_backing>(static_cast<std::uint32_t>(capacity >> segment_shift));
     if (auto s = result->initialize(); !s.ok()) {
@@ -86,6 +97,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda_backing(std::uint64_t capacit
 
 namespace orchard {
 
+// The same function in a build without CUDA.
 absl::StatusOr<std::unique_ptr<backing>> make_cuda_backing(std::uint64_t) {
     return absl::FailedPreconditionError("this build has no CUDA support; use the emulated device");
 }

@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The memory driver of GPUs, and its stand-ins for a build without CUDA; memory_driver.hpp describes the functions.
+///
+///     make_cuda_driver
+///       initialize
+///         cuda_memory::initialize      streams
+///         driver_calls::find_all       the driver's functions by name
+///         find_granularity             unit of sizes; find_host_tier: is there a spill tier?
+///         allocate_host_visible        staging memory, the first piece; is it shared with the host?
+///
+/// The memory of a heap then comes from two places:
+///
+///     create, map, ...         user memory and reserved metadata; the backing keeps the handles
+///     pieces_ (mapped_pieces)  metadata of a fixed size, mailbox, staging memory; this object keeps them
+
 #include "absl/strings/str_format.h"
 #include "uvm/geometry/geometry.hpp"
 #include "uvm/memory/memory_driver.hpp"
@@ -37,7 +51,7 @@ CUdeviceptr as_device(const char* at) { return reinterpret_cast<CUdeviceptr>(at)
 ///
 ///     has_host_tier_       the driver creates host memory that can be mapped into reserved addresses
 ///     host_shares_tier_    and lets the host read and write such a mapping: mailbox and staging memory can lie there.
-///                          If not, they are from `cudaHostAlloc`, and `warnings` says what that means
+///                          If not, they are from `cudaHostAlloc`, and `warnings` says so
 ///
 /// Members are destroyed in reverse order, after the destructor's own steps: no copy is under way, and the pieces are
 /// released, before `memory_` ends.
@@ -63,6 +77,7 @@ public:
     absl::StatusOr<char*> reserve(std::size_t bytes, std::size_t alignment) override;
     void unreserve(char* at, std::size_t bytes) override {
         const detail::current_device here(memory_.device());
+        // The reservation began before the gap (`reserve`).
         calls_.unreserve(as_device(at - gap), bytes + 2 * gap);
     }
     absl::StatusOr<memory_handle> create(std::size_t bytes, memory_tier tier) override;
@@ -76,6 +91,7 @@ public:
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override {
         return host_shares_tier_ ? pieces_.take(memory_tier::host, bytes) : memory_.allocate_host_visible(bytes);
     }
+    // Copies and streams are those of `cuda_memory`; only they can be under way after a deadline.
     [[nodiscard]] bool is_idle() const override { return memory_.is_idle(); }
     [[nodiscard]] std::vector<std::string> warnings() const override {
         if (host_shares_tier_) {
@@ -96,6 +112,7 @@ private:
     /// Returns where memory of a tier lies: on the GPU, or on the host's NUMA node next to it.
     [[nodiscard]] CUmemLocation location(memory_tier tier) const {
         CUmemLocation where{};
+        // Memory on the node next to the GPU is reached over the bus without a detour through another processor.
         where.type = tier == memory_tier::device ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
         where.id = tier == memory_tier::device ? memory_.device() : host_node_;
         return where;
@@ -103,6 +120,7 @@ private:
     /// Returns the properties with which memory of a tier is created.
     [[nodiscard]] CUmemAllocationProp properties(memory_tier tier) const {
         CUmemAllocationProp result{};
+        // Pinned: the pages stay where they were created.
         result.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         result.location = location(tier);
         return result;
@@ -120,6 +138,7 @@ private:
     absl::Status find_granularity(CUdevice device);
     [[nodiscard]] bool find_host_tier(CUdevice device, std::size_t* granularity);
 
+    // The members that `initialize` sets are constant afterwards, so that any thread may read them.
     detail::cuda_memory memory_;
     detail::driver_calls calls_;
     std::size_t granularity_ = 0;
@@ -133,10 +152,14 @@ private:
     std::set<memory_handle> host_memory_;
     std::set<char*> host_mapped_;
 
+    // Its functions call those of this object, which are complete by then: nothing is taken before `initialize`.
     detail::mapped_pieces pieces_{
         *this, [this](char* at, std::size_t bytes, memory_tier tier) { return prepare(at, bytes, tier); }};
 };
 
+/// Streams come first: their creation may be held up by running kernels, and ends at `patience`. The attribute tells
+/// whether the GPU and its driver map memory at all. If not, the error is FailedPrecondition, after which the option
+/// `automatic` takes the fixed backing (`make_backing`).
 absl::Status cuda_driver::initialize(absl::Duration patience) {
     if (auto s = memory_.initialize(patience); !s.ok()) {
         return s;
@@ -160,6 +183,8 @@ absl::Status cuda_driver::initialize(absl::Duration patience) {
     // The staging memory is the first piece on the host. If the host cannot be given access to it, all memory that host
     // and device share comes from `cudaHostAlloc` from now on.
     host_shares_tier_ = has_host_tier_;
+    // The first attempt is a piece of the host tier. Its preparation gives the host access, which not every driver
+    // allows.
     auto staging = allocate_host_visible(detail::cuda_memory::staging_bytes);
     if (!staging.ok() && host_shares_tier_) {
         host_shares_tier_ = false;
@@ -168,6 +193,7 @@ absl::Status cuda_driver::initialize(absl::Duration patience) {
     if (!staging.ok()) {
         return staging.status();
     }
+    // From here on `read` and `write` work.
     memory_.set_staging(*staging);
     return absl::OkStatus();
 }
@@ -179,6 +205,7 @@ absl::Status cuda_driver::prepare(char* at, std::size_t bytes, memory_tier tier)
         return memory_.zero(at, bytes);
     }
     const detail::current_device here(memory_.device());
+    // The GPU has access already (`mapped_pieces::map`).
     const CUresult result = give_access(at, bytes, tier);
     if (auto s = calls_.check(result, "cuMemSetAccess for the host", bytes); !s.ok()) {
         return s;
@@ -205,6 +232,7 @@ absl::Status cuda_driver::find_granularity(CUdevice device) {
                 "GPU %d gives memory in pieces of %d bytes, which do not divide %d", device, each, segment_bytes));
         }
     }
+    // One unit for both tiers, so that a run of segments fits either.
     granularity_ = std::max(granularity_, on_host);  // both are powers of two, so the larger is a multiple of the
                                                      // smaller
     return absl::OkStatus();
@@ -227,6 +255,7 @@ bool cuda_driver::find_host_tier(CUdevice device, std::size_t* granularity) {
     if (calls_.create(&handle, found, &wanted, 0) != CUDA_SUCCESS) {
         return false;
     }
+    // The unit was never mapped, so that releasing the handle gives its memory back.
     calls_.release(handle);
     *granularity = found;
     return true;
@@ -237,6 +266,8 @@ bool cuda_driver::find_host_tier(CUdevice device, std::size_t* granularity) {
 absl::StatusOr<char*> cuda_driver::reserve(std::size_t bytes, std::size_t alignment) {
     const detail::current_device here(memory_.device());
     CUdeviceptr at = 0;
+    // Room for a gap on either side. The first gap is a multiple of `alignment`, so that the address behind it is
+    // aligned, too.
     const CUresult result = calls_.reserve(&at, bytes + 2 * gap, alignment, 0, 0);
     if (auto s = calls_.check(result, "cuMemAddressReserve", bytes); !s.ok()) {
         return s;
@@ -256,6 +287,7 @@ absl::StatusOr<memory_handle> cuda_driver::create(std::size_t bytes, memory_tier
     const CUresult result = calls_.create(&handle, bytes, &wanted, 0);
     if (auto s = calls_.check(result, "cuMemCreate", bytes); absl::IsResourceExhausted(s)) {
         const auto device = device_memory();
+        // The host's free memory is that of the system, which a container's limit may lower further.
         const std::uint64_t free_bytes = tier == memory_tier::host
                                              ? static_cast<std::uint64_t>(sysconf(_SC_AVPHYS_PAGES)) *
                                                    static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))
@@ -268,6 +300,7 @@ absl::StatusOr<memory_handle> cuda_driver::create(std::size_t bytes, memory_tier
     const memory_handle memory{handle};
     if (tier == memory_tier::host) {
         const std::scoped_lock lock(host_mutex_);
+        // For `map`, which gets the handle alone.
         host_memory_.insert(memory);
     }
     return memory;
@@ -309,6 +342,8 @@ absl::Status cuda_driver::set_access(char* at, std::size_t bytes) {
         on_host = host_mapped_.contains(at);
     }
     if (on_host) {
+        // The address must be that of a `map`: a range that begins inside a mapping is not found in `host_mapped_`, and
+        // the host gets no access there. The backing and the pieces pass whole mappings.
         (void)give_access(at, bytes, memory_tier::host);  // optional: not every driver allows it
     }
     return absl::OkStatus();
@@ -338,6 +373,7 @@ absl::StatusOr<memory_driver::amounts> cuda_device_memory() {
 }
 
 bool cuda_loads_kernels_eagerly() {
+    // Looked up by name like all of the driver's functions, since the program starts without a driver, too.
     decltype(cuModuleGetLoadingMode)* loading_mode = nullptr;
     CUmoduleLoadingMode mode{};
     return detail::driver_calls::find("cuModuleGetLoadingMode", loading_mode).ok() &&

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Managed memory on a GPU: one `cudaMallocManaged`. managed_memory.hpp describes the functions, docs/uvm.md the
+/// driver.
+///
+///     allocate    cudaMallocManaged        addresses alone; pages come where they are touched or prefetched
+///     advise      cudaMemAdvise            once, for the whole range
+///     prefetch    cudaMemPrefetchAsync     and a wait for the stream
+///     discard     cudaMemDiscardBatchAsync and a wait for the stream; CUDA 13 and later
+
 #include "uvm/geometry/geometry.hpp"
 #include "uvm/memory/managed_memory.hpp"
 
@@ -61,10 +69,12 @@ public:
         if (error != cudaSuccess) {
             return to_status(error, "cudaMallocManaged");
         }
+        // `memory_` keeps the address for `cudaFree`; the range begins at the next multiple of a segment.
         const auto address = reinterpret_cast<std::uintptr_t>(memory_);
         return static_cast<char*>(memory_) + (segment_bytes - address % segment_bytes) % segment_bytes;
     }
 
+    /// `none` needs no call: it is the driver's default.
     absl::Status advise(char* at, std::size_t bytes, managed_advice what) override {
         if (what == managed_advice::none) {
             return absl::OkStatus();
@@ -80,7 +90,9 @@ public:
         return s;
     }
 
-    // CUDA 13 names the destination by a location, earlier versions by the number of a device.
+    /// Queues the move and waits for it, so that the segments have no owner until they are there. CUDA 13 names the
+    /// destination by a location, earlier versions by the number of a device. The same difference appears in
+    /// `call_advise`.
     absl::Status prefetch(char* at, std::size_t bytes, memory_tier to) override {
         const detail::current_device here(device_);
         const bool on_host = to == memory_tier::host;
@@ -95,12 +107,15 @@ public:
 #if CUDART_VERSION >= 13000
     // Discarding exists from CUDA 13 on. Before, contents are written back when the memory is evicted.
     [[nodiscard]] bool can_discard() const override { return true; }
+    /// Afterwards the contents are undefined until they are written.
     absl::Status discard(char* at, std::size_t bytes) override {
         const detail::current_device here(device_);
         void* from = at;
+        // A batch of one range. The function takes arrays of addresses and sizes.
         return wait(cudaMemDiscardBatchAsync(&from, &bytes, 1, 0, stream_.get()), "cudaMemDiscardBatchAsync");
     }
 #else
+    // Earlier versions of CUDA.
     [[nodiscard]] bool can_discard() const override { return false; }
     absl::Status discard(char*, std::size_t) override { return absl::OkStatus(); }
 #endif
@@ -123,13 +138,15 @@ private:
         return to_status(cudaMemAdvise(at, bytes, what, on_host ? cudaCpuDeviceId : device_), "cudaMemAdvise");
 #endif
     }
-    /// Waits without a deadline. A discard that completed after its caller had given up would destroy data written
-    /// since.
+    /// Returns the error of queueing an operation, otherwise that of the operation. Waits without a deadline. A discard
+    /// that completed after its caller had given up would destroy data written since. The growth thread may therefore
+    /// be held up by kernels, unlike in an elastic heap (docs/backings.md).
     [[nodiscard]] absl::Status wait(cudaError_t enqueued, const char* call) const {
         auto s = to_status(enqueued, call);
         return s.ok() ? to_status(cudaStreamSynchronize(stream_.get()), call) : s;
     }
 
+    // Set by `initialize`: the GPU that was current for the thread that created the heap.
     int device_ = 0;
     detail::kept_stream stream_;  ///< waits for no kernel
     void* memory_ = nullptr;

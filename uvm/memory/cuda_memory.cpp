@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The streams, the copies and the plain memory of CUDA heaps; cuda_memory.hpp assigns the work to threads.
+///
+///     initialize        thread of `calls_`: takes both streams
+///     zero              thread of `calls_`: memset on `copies_`, and the wait for it
+///     read, write       caller: memcpy from or to the staging memory; thread of `calls_`: copy(), 1 MiB at most
+///     allocate,         caller: cudaMalloc, cudaHostAlloc; no deadline holds for them
+///     allocate_host_visible
+
 #include "uvm/memory/cuda_memory.hpp"
 
 #if ORCHARD_HAS_CUDA
@@ -21,6 +29,7 @@ constexpr const char* remedy =
 
 }  // namespace
 
+/// Both the error's name and its text: the name can be searched for, the text is for people.
 absl::Status to_status(cudaError_t error, const char* call) {
     if (error == cudaSuccess) {
         return absl::OkStatus();
@@ -45,12 +54,16 @@ cuda_memory::~cuda_memory() {
     }
 }
 
+/// The GPU is that of the calling thread, and is made current once for the thread of `calls_`, which makes no calls for
+/// another one. All other functions make it current for their own calls, whichever thread calls them.
 absl::Status cuda_memory::initialize(absl::Duration patience) {
     if (auto s = to_status(cudaGetDevice(&device_), "cudaGetDevice"); !s.ok()) {
         return s;
     }
     calls_.emplace(patience, remedy);
     // Creating a stream can be held up like work on one. The streams are taken on the thread that will use them.
+    // If the deadline passes, the thread may take the streams later. They are members of this object, which the
+    // destructor keeps until the thread has ended.
     return calls_->run("creating the streams of a heap", [this] {
         auto s = to_status(cudaSetDevice(device_), "cudaSetDevice");  // for all later calls of this thread
         if (s.ok()) {
@@ -60,6 +73,7 @@ absl::Status cuda_memory::initialize(absl::Duration patience) {
     });
 }
 
+/// The result of `cudaMemGetInfo` is used for the error's text alone; if that call fails, the text says 0 bytes.
 absl::StatusOr<void*> cuda_memory::allocate(std::uint64_t bytes, const char* what) {
     const current_device here(device_);
     void* p = nullptr;
@@ -76,11 +90,13 @@ absl::StatusOr<void*> cuda_memory::allocate(std::uint64_t bytes, const char* wha
     if (error != cudaSuccess) {
         return to_status(error, "cudaMalloc");
     }
+    // Locked after the call, which may wait for running kernels: other threads can allocate meanwhile.
     const std::scoped_lock lock(owned_mutex_);
     device_memory_.push_back(p);
     return p;
 }
 
+/// If clearing fails, the memory stays in the list, and is freed with this object: a late memset may still write to it.
 absl::StatusOr<void*> cuda_memory::allocate_zeroed(std::uint64_t bytes, const char* what) {
     auto memory = allocate(bytes, what);
     if (!memory.ok()) {
@@ -95,12 +111,15 @@ absl::StatusOr<void*> cuda_memory::allocate_zeroed(std::uint64_t bytes, const ch
 /// The call uses device memory alone. The owner of that memory must not free it before `is_idle`.
 absl::Status cuda_memory::zero(void* at, std::size_t bytes) {
     const std::scoped_lock lock(calls_mutex_);
+    // The thread waits for the stream, too: otherwise the deadline would hold for the queueing alone.
     return calls_->run(absl::StrFormat("clearing %d bytes of device memory", bytes), [this, at, bytes] {
         auto s = to_status(cudaMemsetAsync(at, 0, bytes, copies_.get()), "cudaMemsetAsync");
         return s.ok() ? to_status(cudaStreamSynchronize(copies_.get()), "cudaStreamSynchronize") : s;
     });
 }
 
+/// Mapped, so that kernels reach the memory at all, and portable, so that it is pinned for every GPU's context. With
+/// unified addresses, the host's address is the device's, too.
 absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
     const current_device here(device_);
     void* p = nullptr;
@@ -115,8 +134,12 @@ absl::StatusOr<void*> cuda_memory::allocate_host_visible(std::size_t bytes) {
     return p;
 }
 
+/// Copies up to `staging_bytes` at a time: device memory to staging memory by `copy`, then to `to` by this thread. A
+/// read that ends at its deadline has filled `to` up to some multiple of `staging_bytes`, and writes no more to it.
 absl::Status cuda_memory::read(void* to, const void* from, std::size_t bytes) {
     const std::scoped_lock lock(calls_mutex_);
+    // No test for an idle thread is needed here, unlike in `write`: if a late copy is under way, `copy` fails before
+    // the staging memory is read.
     for (std::size_t done = 0; done < bytes;) {
         // The mutex is held for the whole read: the staging memory holds a part of it between the two copies.
         const std::size_t n = std::min(bytes - done, staging_bytes);
@@ -131,6 +154,7 @@ absl::Status cuda_memory::read(void* to, const void* from, std::size_t bytes) {
 
 /// Without the test for an idle thread, the `memcpy` could change bytes that a late copy is still reading.
 absl::Status cuda_memory::write(void* to, const void* from, std::size_t bytes) {
+    // The staging memory holds all of a write, so that a write is one copy. Several could end at the deadline half way.
     if (bytes > staging_bytes) {
         return absl::InvalidArgumentError(
             absl::StrFormat("write of %d bytes; at most %d at once", bytes, staging_bytes));

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The list of unused streams of the process; cuda_stream.hpp says why no stream is destroyed.
+///
+///     context 1    | stream | stream |      streams of ended heaps; `take` uses the last one
+///     context 7    | stream |
+
 #include "uvm/memory/cuda_stream.hpp"
 
 #if ORCHARD_HAS_CUDA
@@ -36,6 +41,8 @@ unsigned long long current_context() {
 
 }  // namespace
 
+/// The stream that became unused last is taken first. An unused stream has no work left (see the destructor), so that
+/// the new owner need not wait for it. Creating one happens without the mutex, since it may wait for running kernels.
 absl::Status kept_stream::take() {
     context_ = current_context();
     if (context_ != 0) {
@@ -49,6 +56,8 @@ absl::Status kept_stream::take() {
     return to_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }
 
+/// Makes no CUDA call if the context is numbered: adding to the list waits for no kernel. Without a number the stream
+/// cannot be attributed to a context, and a later owner could get a stream of another one; it is destroyed.
 kept_stream::~kept_stream() {
     if (stream_ == nullptr) {
         return;

@@ -37,6 +37,7 @@ public:
     [[nodiscard]] cudaStream_t get() const { return stream_; }
 
 private:
+    // Both are set by `take`, and constant afterwards.
     cudaStream_t stream_ = nullptr;
     unsigned long long context_ = 0;  ///< 0: the driver does not number contexts, so the stream is not reused
 };

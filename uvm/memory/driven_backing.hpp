@@ -2,6 +2,16 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The base class of the backings that stand on a memory driver.
+///
+///     backing
+///       driven_backing        metadata, mailbox and copies from a memory_driver
+///         elastic_backing       user memory from the driver as well, extent by extent
+///         managed_backing       user memory from managed_memory
+///         fixed_backing         user memory from the caller
+///       cuda_backing          one cudaMalloc, and cuda_memory for the rest; no driver
+///       emulated_backing      one mmap; no driver
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,6 +52,8 @@ public:
         }
         return all;
     }
+    // Copies and the stream are the driver's own. `elastic_backing` overrides `read`, since parts of its metadata may
+    // have no memory yet.
     [[nodiscard]] void* stream() const override { return driver_->stream(); }
     absl::Status read(void* to, const void* from, std::size_t n) override { return driver_->read(to, from, n); }
     absl::Status write(void* to, const void* from, std::size_t n) override { return driver_->write(to, from, n); }
@@ -51,7 +63,7 @@ protected:
     /// For destructors: calls `release` with the driver and destroys the driver, once no call accesses its memory.
     /// `release` may run after this object has ended, so that it must own all that it needs.
     void end(driver_release release) { end_driver(std::move(driver_), std::move(release)); }
-    /// Bytes of metadata, counted. A derived class adds what it commits itself.
+    /// Bytes of metadata and of host-visible memory, counted. A derived class adds the metadata that it commits itself.
     metadata_count metadata_use_;
 
 private:

@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The elastic backing: a range of addresses into which the growth thread maps memory while kernels run.
+///
+///     base                                                                base + range
+///     | extent on the device | . . . . | extent on the host | . . . . . . . . |      one piece for each commit
+///       piece: handle, tier              piece: handle, tier    . no memory
+///
+///     metadata range   | granule | granule | . . . | granule | . . . |      granules get memory with their segments
+///
+///     commit            check_free, then for the device and for the host:
+///                         allows       budget, tier
+///                         create       memory_driver
+///                         join         map, set_access
+///                       no tier: spent
+///     decommit          find, take_back
+///     commit_metadata   commit_granules, for each sequence of granules without memory
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -47,6 +63,7 @@ public:
     commit_outcome commit(segment_run run) override;
     [[nodiscard]] bool can_decommit() const override { return true; }
     absl::Status decommit(segment_run run) override;
+    /// If the driver does not answer, commits ahead of demand are not limited by it.
     std::uint64_t free_device_bytes() override {
         const auto memory = driver().device_memory();
         return memory.ok() ? memory->free : ~std::uint64_t{0};
@@ -54,9 +71,11 @@ public:
     [[nodiscard]] memory_use use() const override;
 
     absl::StatusOr<void*> reserve_metadata(std::size_t bytes) override;
+    // Mapped memory holds the contents that its last owner left; backing.hpp says why it is not cleared here.
     [[nodiscard]] bool zeroes_all() const override { return false; }
     absl::Status commit_metadata(void* at, std::size_t bytes) override;
-    // Metadata outside every range is from `allocate_metadata` and always there.
+    /// Metadata outside every range is from `allocate_metadata` and always there. The answer stays true once it is:
+    /// memory of metadata is never given back.
     [[nodiscard]] bool has_metadata(const void* at) override {
         const std::scoped_lock lock(metadata_mutex_);
         const auto* p = static_cast<const char*>(at);
@@ -106,7 +125,9 @@ private:
 
     // One thread may reserve while another commits.
     std::mutex metadata_mutex_;
+    // An element's address and size are constant from its creation on; `present` changes under the mutex.
     std::deque<metadata_range> metadata_;  // a deque, so that its elements do not move
+    // To be unmapped by the destructor; nothing else needs them.
     std::vector<piece> metadata_pieces_;
 
     // Counts that `use` reads at any time. They order no other access, so every access is relaxed.
@@ -117,8 +138,10 @@ private:
 // Collects all that must be undone, and hands it to the driver together with its end: unmapping and releasing memory
 // wait for no kernel, so that this heap can end beside kernels of another one.
 elastic_backing::~elastic_backing() {
+    // No lock: no thread uses the heap any more.
     std::vector<piece> mapped = std::move(metadata_pieces_);
     runs_.for_each([&](const piece& p) { mapped.push_back(p); });
+    // Addresses are released after everything that is mapped there, as `unreserve` requires.
     std::vector<std::pair<char*, std::size_t>> reserved{{base_, shape_.range}};
     for (const metadata_range& range : metadata_) {
         reserved.emplace_back(range.at, range.bytes);
@@ -150,6 +173,7 @@ memory_use elastic_backing::use() const {
 /// thread, which asks, raises the counts.
 bool elastic_backing::allows(memory_tier tier, std::uint64_t bytes) const {
     const memory_use now = use();
+    // The sums do not wrap around: a run has at most 2^45 bytes, and the budgets are limited by the options.
     return tier == memory_tier::device ? now.device_bytes + bytes <= now.device_budget
                                        : driver().has_host_tier() && now.host_bytes + bytes <= now.host_budget;
 }
@@ -167,6 +191,7 @@ commit_outcome elastic_backing::spent(std::uint64_t bytes, const absl::Status& f
         }
         absl::StrAppend(&text, "; ", failure.message());
     }
+    // A host budget without a host tier is a mistake that the text should name: raising it would change nothing.
     const bool no_tier = now.host_budget != 0 && !driver().has_host_tier();
     absl::StrAppend(&text, no_tier ? "; this device has no host tier: ask for a larger device budget, or free memory"
                                    : "; ask for a larger device or host budget, or free memory");
@@ -194,6 +219,7 @@ absl::Status elastic_backing::join(const piece& p) {
 
 /// Unmaps and destroys a piece. Memory that cannot be unmapped is not destroyed: it is still in use by the mapping.
 absl::Status elastic_backing::take_back(memory_driver& driver, const piece& p) {
+    // The caller keeps the record, so that a later attempt is possible.
     if (auto s = driver.unmap(p.at, p.bytes); !s.ok()) {
         return s;
     }
@@ -208,6 +234,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
         return {s, memory_tier::device, failure_reason::commit_failed};
     }
     piece p = piece_for(run);
+    // The last error of a tier that had no memory, for the text of `spent`.
     absl::Status failure;
     for (const memory_tier tier : {memory_tier::device, memory_tier::host}) {
         // True if the host could take this run instead of the device.
@@ -216,6 +243,8 @@ commit_outcome elastic_backing::commit(segment_run run) {
             continue;
         }
         const auto memory = driver().create(p.bytes, tier);
+        // The machine has less than the budget allows. Any other error is returned below: the other tier would not
+        // help.
         if (absl::IsResourceExhausted(memory.status())) {
             failure = memory.status();
             if (spills && run.count > 1) {
@@ -234,6 +263,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
         if (!status.ok()) {
             return {status, tier, failure_reason::commit_failed};
         }
+        // The record first: from here on a decommit can undo the commit.
         runs_.add(run, p);
         committed(tier).fetch_add(p.bytes, std::memory_order_relaxed);
         return {absl::OkStatus(), tier};
@@ -253,6 +283,8 @@ absl::Status elastic_backing::decommit(segment_run run) {
         return s;
     }
     runs_.remove(run);
+    // The device has memory again, so that the next commit may try it. Memory that other programs release is noticed
+    // only when neither tier could serve a commit.
     device_is_short_ = device_is_short_ && p->tier != memory_tier::device;
     committed(p->tier).fetch_sub(p->bytes, std::memory_order_relaxed);
     return absl::OkStatus();
@@ -262,6 +294,7 @@ absl::Status elastic_backing::decommit(segment_run run) {
 /// that creates the heap.
 absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes) {
     const std::size_t granule = driver().granularity();
+    // Rounded up without a sum that could overflow.
     const std::size_t granules = std::max<std::size_t>(1, bytes / granule + (bytes % granule != 0 ? 1 : 0));
     const auto at = driver().reserve(granules * granule, granule);
     if (!at.ok()) {
@@ -275,6 +308,7 @@ absl::StatusOr<void*> elastic_backing::reserve_metadata(std::size_t bytes) {
 /// Returns the range of metadata that contains all of [at, at + bytes); null if there is none. The caller holds the
 /// mutex. Cost: a walk over the ranges, one for each array of metadata.
 elastic_backing::metadata_range* elastic_backing::range_of(const char* at, std::size_t bytes) {
+    // The distance to the end is compared, as `at` + `bytes` could overflow.
     const auto found = std::find_if(metadata_.begin(), metadata_.end(), [&](const metadata_range& r) {
         return at >= r.at && at <= r.at + r.bytes && bytes <= static_cast<std::size_t>(r.at + r.bytes - at);
     });
@@ -293,6 +327,7 @@ absl::Status elastic_backing::read(void* to, const void* from, std::size_t bytes
             const std::scoped_lock lock(metadata_mutex_);
             if (const metadata_range* range = range_of(static_cast<const char*>(from), 1); range != nullptr) {
                 const auto offset = static_cast<std::size_t>(static_cast<const char*>(from) - range->at);
+                // Up to the end of the granule; the next round looks at the next one.
                 n = std::min(bytes, granule - offset % granule);
                 is_there = range->present[offset / granule];
             }
@@ -327,6 +362,7 @@ absl::Status elastic_backing::commit_metadata(void* at, std::size_t bytes) {
     }
     const std::size_t granule = driver().granularity();
     const auto offset = static_cast<std::size_t>(first - range->at);
+    // The granule behind the last one that [at, at + bytes) touches. No bytes touch no granule.
     const std::size_t end = bytes == 0 ? 0 : (offset + bytes - 1) / granule + 1;
     for (std::size_t i = offset / granule; i < end;) {
         std::size_t next = i;
@@ -347,6 +383,7 @@ absl::Status elastic_backing::commit_metadata(void* at, std::size_t bytes) {
 /// last: `read` then never touches memory that is not accessible yet.
 absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t first, std::size_t count) {
     const std::size_t granule = driver().granularity();
+    // The tier stays the device: metadata in host memory would be read over the bus by every request.
     piece p{range.at + first * granule, count * granule};
     const auto memory = driver().create(p.bytes, memory_tier::device);
     if (!memory.ok()) {
@@ -365,6 +402,8 @@ absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t
 
 }  // namespace
 
+/// Reserves the addresses; memory comes with the first commit. An error destroys the driver, which is idle, so that
+/// this waits for nothing.
 absl::StatusOr<std::unique_ptr<backing>> make_elastic_backing(std::unique_ptr<memory_driver> driver,
                                                               const elastic_shape& shape) {
     // Whole segments only; the rest of the range is not reserved.

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The default backing of the emulated device: one `mmap` of addresses, in which runs of segments are made accessible.
+///
+///     range_     | gap | segment 0 | segment 1 | segment 2 | ...      capacity, and one segment more
+///                      ^ base
+///     commit        mprotect: readable and writable, zero
+///     decommit      a new mapping over the run: inaccessible, its pages back to the machine
+///
+/// A kernel that touches a segment which is not committed ends the test by a signal.
+
 #include <atomic>
 #include <utility>
 
@@ -38,6 +47,7 @@ public:
         if (!status.ok()) {
             return {status, memory_tier::device, failure_reason::commit_failed};
         }
+        // The record and the count last, so that an error changes nothing.
         runs_.add(run, {});
         committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count; it orders no other access
         return {};
@@ -90,16 +100,19 @@ private:
     detail::mapping range_;
     std::uint32_t segments_;
     char* base_ = nullptr;
+    // A run's place is all that is needed to undo its commit.
     struct nothing_more {};
     detail::committed_runs<nothing_more> runs_;
     std::atomic<std::uint64_t> committed_{0};
     detail::metadata_count metadata_;
+    // Metadata and mailbox. Like all memory of the emulated device, both sides reach it at the same address.
     detail::owned_pieces pieces_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<backing>> make_emulated_backing(std::uint64_t capacity) {
+    // Whole segments; a segment more is mapped, for the alignment.
     const std::uint64_t bytes = capacity / segment_bytes * segment_bytes;
     if (bytes / segment_bytes > max_segments) {
         return absl::ResourceExhaustedError(

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The memory driver of the emulated device: the calls of CUDA's virtual memory over `mmap` and `mprotect`.
+///
+///     call           on a GPU                              here
+///     reserve        addresses                             mmap without access, aligned by cutting both ends
+///     create         physical memory                       a number
+///     map            joins both                            two entries; pages unchanged
+///     set_access     kernels may use it                    mprotect, and a pattern in the first 4 MiB
+///     unmap          separates both                        a new mapping without access over the old one
+///     destroy        memory goes back                      the number is forgotten
+///     unreserve      addresses go back                     munmap
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +40,7 @@ constexpr std::size_t max_rubbish = 4 << 20;
 /// A mutex protects all three, since the growth thread and the host call the driver at the same time.
 class emulated_driver final : public memory_driver {
 public:
+    /// Unmaps the ranges that were not unreserved, with all that is still mapped there.
     ~emulated_driver() override {
         for (const auto& [at, bytes] : reserved_) {
             munmap(at - gap, bytes + 2 * gap);
@@ -53,6 +65,8 @@ public:
     absl::Status set_access(char* at, std::size_t bytes) override;
     absl::Status unmap(char* at, std::size_t bytes) override;
 
+    // Memory of a fixed size is ordinary memory of its own, and not part of any reservation. Nothing delays its
+    // clearing, so that no call has a deadline, and the driver is always idle.
     absl::StatusOr<void*> allocate(std::size_t bytes) override { return pieces_.allocate(bytes); }
     absl::StatusOr<void*> allocate_host_visible(std::size_t bytes) override { return pieces_.allocate(bytes); }
     [[nodiscard]] void* stream() const override { return nullptr; }
@@ -100,9 +114,11 @@ private:
     static constexpr std::size_t gap = segment_bytes;
 
     std::mutex mutex_;
+    // The state of all calls: see the class. Keys are addresses, so that neighbours in a map are neighbours in memory.
     std::map<char*, std::size_t> reserved_;
     std::map<memory_handle, physical> created_;
     std::map<char*, joined> mapped_;
+    // The next handle. None is used twice, so that a wrong handle is never that of newer memory.
     std::uint64_t next_ = 1;
     detail::owned_pieces pieces_;
 };
@@ -114,6 +130,7 @@ private:
 ///     gaps              |..|                              |..|
 ///     unmapped     |....|                                    |.|      `before`, and alignment - before
 absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t alignment) {
+    // Both are powers of two, so that the larger one is a multiple of the smaller one.
     if (alignment < granularity()) {
         alignment = granularity();
     }
@@ -129,12 +146,14 @@ absl::StatusOr<char*> emulated_driver::reserve(std::size_t bytes, std::size_t al
     if (!more.ok()) {
         return detail::exhausted("reserve", bytes);
     }
+    // The lowest address at which the range could begin, with a gap before it.
     const std::uintptr_t least = reinterpret_cast<std::uintptr_t>(more.data()) + gap;
     const std::size_t before = (alignment - least % alignment) % alignment;
     char* at = more.release() + before + gap;
     if (before != 0) {
         munmap(at - gap - before, before);
     }
+    // Never 0 bytes: `before` is less than `alignment`.
     munmap(at + bytes + gap, alignment - before);
     const std::scoped_lock lock(mutex_);
     reserved_.emplace(at, bytes);
@@ -162,6 +181,7 @@ absl::StatusOr<memory_handle> emulated_driver::create(std::size_t bytes, memory_
     return memory;
 }
 
+/// Cannot report an error: an unknown number is ignored.
 void emulated_driver::destroy(memory_handle memory, std::size_t) {
     const std::scoped_lock lock(mutex_);
     created_.erase(memory);
@@ -174,11 +194,13 @@ absl::Status emulated_driver::map(char* at, std::size_t bytes, memory_handle mem
         return s;
     }
     const std::scoped_lock lock(mutex_);
+    // Of the reservations that begin before the end, the last one is the only one that can contain the range.
     const auto range = last_before(reserved_, at + bytes);
     if (range == reserved_.end() || range->first > at || at + bytes > range->first + range->second) {
         return absl::FailedPreconditionError(
             absl::StrFormat("map of %d bytes at %p: these addresses are not reserved", bytes, at));
     }
+    // In the same way, only the last mapping before the end can overlap the range.
     const auto other = last_before(mapped_, at + bytes);
     if (other != mapped_.end() && other->first + other->second.bytes > at) {
         return absl::FailedPreconditionError(absl::StrFormat("map of %d bytes at %p: %d bytes at %p are mapped already",
@@ -205,6 +227,7 @@ absl::Status emulated_driver::check_mapped(const char* call, char* at, std::size
             return absl::FailedPreconditionError(
                 absl::StrFormat("%s of %d bytes at %p: nothing is mapped before %p", call, bytes, at, end));
         }
+        // [last->first, end) is mapped.
         end = last->first;
     }
     return absl::OkStatus();
@@ -219,6 +242,7 @@ absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
     if (auto s = check_mapped("set_access", at, bytes); !s.ok()) {
         return s;
     }
+    // With the mutex held, so that no other thread unmaps the range meanwhile.
     if (auto s = detail::make_accessible(at, bytes); !s.ok()) {
         return s;
     }
@@ -240,6 +264,7 @@ absl::Status emulated_driver::unmap(char* at, std::size_t bytes) {
     if (auto s = detail::make_inaccessible(at, bytes); !s.ok()) {
         return s;
     }
+    // The memory may have been destroyed before, against the rule; the mapping is removed all the same.
     if (const auto source = created_.find(found->second.memory); source != created_.end()) {
         source->second.mapped = false;
     }

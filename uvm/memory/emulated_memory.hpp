@@ -31,6 +31,8 @@ public:
     mapping(std::size_t bytes, int protection)
         : bytes_{bytes},
           address_{mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)} {}
+    /// Moving leaves `other` without memory; move assignment swaps, so that `other` unmaps the memory that this object
+    /// had.
     mapping(mapping&& other) noexcept : bytes_{other.bytes_}, address_{std::exchange(other.address_, MAP_FAILED)} {}
     mapping& operator=(mapping&& other) noexcept {
         std::swap(bytes_, other.bytes_);
@@ -38,6 +40,7 @@ public:
         return *this;
     }
     ~mapping() {
+        // A mapping that was moved from, or that failed, owns nothing.
         if (address_ != MAP_FAILED) {
             munmap(address_, bytes_);
         }
@@ -56,6 +59,7 @@ private:
 
 /// Returns ResourceExhausted with the text for `errno`, after a call for memory has failed. Call it at once: `errno`
 /// may change with any other call.
+/// @param what  the verb of the text: "cannot commit 4096 bytes of host memory: ..."
 inline absl::Status exhausted(const char* what, std::uint64_t bytes) {
     const int error = errno;
     return absl::ResourceExhaustedError(
@@ -65,7 +69,8 @@ inline absl::Status exhausted(const char* what, std::uint64_t bytes) {
 }
 
 /// Makes the pages of a mapping readable and writable. Returns OK, or ResourceExhausted. Their content is zero if they
-/// were never accessible, or were made inaccessible since.
+/// were never accessible, or were made inaccessible since: anonymous pages get memory, zero-filled, when they are
+/// touched. Cost: one system call; a page fault at the first touch of each page.
 inline absl::Status make_accessible(char* at, std::size_t bytes) {
     return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0 ? absl::OkStatus() : exhausted("commit", bytes);
 }
@@ -83,6 +88,7 @@ inline absl::Status make_inaccessible(char* at, std::size_t bytes) {
 inline void copy_words(void* to, const void* from, std::size_t bytes) {
     auto* t = static_cast<char*>(to);
     auto* f = static_cast<const char*>(from);
+    // Moves `t`, `f` and `bytes` on as far as words of this size can be copied.
     const auto copy = [&]<class Word>(Word) {
         const auto aligned = [](const char* p) { return reinterpret_cast<std::uintptr_t>(p) % sizeof(Word) == 0; };
         for (; bytes >= sizeof(Word) && aligned(t) && aligned(f);
@@ -101,7 +107,8 @@ inline void copy_words(void* to, const void* from, std::size_t bytes) {
 }
 
 /// Fills whole words, as a GPU clears memory; `bytes` is rounded up to words. It is called before a mapping is handed
-/// on, so it does not count as an access of a lane.
+/// on, so it does not count as an access of a lane. Relaxed for the same reason: the mapping reaches other threads by
+/// an operation that releases it.
 inline void fill_words(char* at, std::size_t bytes, std::uint64_t word) {
     for (std::size_t done = 0; done < bytes; done += sizeof(word)) {
         std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at + done)).store(word, std::memory_order_relaxed);
@@ -123,6 +130,8 @@ public:
     }
 
 private:
+    // Protects the list alone. A piece never moves: moving a `mapping` within the vector moves its address, not its
+    // memory.
     std::mutex mutex_;
     std::vector<mapping> pieces_;
 };

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The list of drivers whose users have ended; ended_drivers.hpp says why they are kept.
+///
+///     end_driver(d)       release_ended_drivers(), then
+///                           d is idle    release, destroy
+///                           d is busy    into the list
+///     release_ended_drivers()
+///                         each idle one in the list    release, destroy
+///
+/// No thread watches the list: the next heap that is created or destroyed looks at it. Memory of a driver that stays
+/// busy is thus held until then, or until the process ends.
+
 #include "uvm/memory/ended_drivers.hpp"
 
 #include <algorithm>
@@ -40,6 +51,8 @@ kept_drivers& kept() {
 
 }  // namespace
 
+/// The driver may become idle between the test and the entry into the list. It then stays there until the next call,
+/// which finds it idle.
 void end_driver(std::unique_ptr<memory_driver> driver, driver_release release) {
     // Drivers that were kept earlier may have become idle since.
     release_ended_drivers();
@@ -47,6 +60,7 @@ void end_driver(std::unique_ptr<memory_driver> driver, driver_release release) {
         return;
     }
     ended_driver e{std::move(driver), std::move(release)};
+    // An idle driver stays idle: only its user could make calls, and that has ended.
     if (e.driver->is_idle()) {
         finish(std::move(e));
         return;
@@ -62,12 +76,14 @@ std::size_t release_ended_drivers() {
     {
         const std::scoped_lock lock(kept().mutex);
         auto& all = kept().all;
+        // Stable, so that drivers are released in the order in which their users ended.
         const auto first_idle =
             std::stable_partition(all.begin(), all.end(), [](const ended_driver& e) { return !e.driver->is_idle(); });
         std::move(first_idle, all.end(), std::back_inserter(idle));
         all.erase(first_idle, all.end());
         busy = all.size();
     }
+    // A release can enter CUDA and take long; other threads that end drivers do not wait for it.
     for (ended_driver& e : idle) {
         finish(std::move(e));
     }

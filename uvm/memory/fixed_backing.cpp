@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The backing of memory that the caller supplies (`heap::create_in`).
+///
+///     bytes at `memory`     |..|======|======|======|...|
+///     the heap uses            |======|======|======|          whole segments, aligned to 2 MiB
+
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +26,9 @@ public:
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
     [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
     // Never called: no segment is uncommitted.
+    // `committed_at_start` is the number of all segments, so that growth has no addresses to commit.
     commit_outcome commit(segment_run) override { return {}; }
+    /// Capacity and use are the same number, and constant: all memory counts as taken from the machine.
     [[nodiscard]] memory_use use() const override {
         memory_use now;
         now.device_bytes = now.device_budget = std::uint64_t{segments_} << segment_shift;

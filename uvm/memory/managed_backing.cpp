@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The backing of managed memory: the UVM driver moves it, and the growth thread tells the driver which segments are
+/// needed.
+///
+///     commit      check_free, prefetch to the GPU, add        the segments have no owner until they are there
+///     decommit    find, discard, remove                       only if `discards`; else memory is never given up
+///
+/// Both are operations on a stream, which running kernels may hold up (docs/programs.md).
+
 #include <atomic>
 #include <utility>
 
@@ -41,6 +49,7 @@ public:
         if (!status.ok()) {
             return {status, memory_tier::device, failure_reason::commit_failed};
         }
+        // After the move, so that an error leaves the run uncommitted.
         runs_.add(run, {});
         committed_.fetch_add(bytes_of(run), std::memory_order_relaxed);  // a count; it orders no other access
         return {};
@@ -52,6 +61,8 @@ public:
     /// Discards the contents of a run. The run is still committed after an error. Cost: an operation on a stream, and
     /// the wait for it.
     absl::Status decommit(segment_run run) override {
+        // Only a run of exactly one commit: the growth thread commits single segments for this backing if it discards,
+        // so that any segment can be discarded (`decommits_at_once`).
         absl::Status status = runs_.find(run).status();
         if (status.ok()) {
             status = memory_->discard(address_of(run), bytes_of(run));
@@ -71,6 +82,7 @@ public:
         // Counted as if all committed memory were on the GPU; where it really is, only the driver knows.
         now.device_bytes = committed_.load(std::memory_order_relaxed);  // independent counts
         now.metadata_bytes = metadata_use_.get();
+        // `host_budget` stays 0: there is no spill tier, as the driver moves memory to the host by itself.
         now.device_budget = shape_.bytes;
         return now;
     }
@@ -84,7 +96,9 @@ private:
     }
     static std::uint64_t bytes_of(segment_run run) { return std::uint64_t{run.count} << segment_shift; }
 
+    // Destroyed before the driver, which belongs to the base class.
     std::unique_ptr<managed_memory> memory_;
+    // Whole segments, and without the prefetch if memory stays on the host (`make_managed_backing`).
     managed_shape shape_;
     std::uint32_t segments_;
     char* base_;
@@ -99,6 +113,7 @@ private:
 absl::StatusOr<std::unique_ptr<backing>> make_managed_backing(std::unique_ptr<memory_driver> driver,
                                                               std::unique_ptr<managed_memory> memory,
                                                               const managed_shape& shape) {
+    // The options as they take effect: rounded, and adapted to the advice.
     managed_shape whole = shape;
     whole.bytes = shape.bytes / segment_bytes * segment_bytes;
     if (whole.bytes == 0 || whole.bytes / segment_bytes > max_segments) {

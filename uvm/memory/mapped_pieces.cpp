@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The pieces of memory that live as long as their driver; mapped_pieces.hpp draws them.
+///
+///     take()            a piece with room? else
+///       add_piece()       reserve, create, map(), prepare: one piece more
+///     release()         unmap, destroy, unreserve, piece by piece
+
 #include "uvm/memory/mapped_pieces.hpp"
 
 #include <algorithm>
@@ -14,20 +20,27 @@ constexpr std::size_t rounded_up(std::size_t n, std::size_t to) { return (n + to
 
 }  // namespace
 
+/// The mutex is held during the driver's calls, too: two threads that find no room would otherwise create a piece each.
+/// Pieces are few, as each takes many requests, so that a walk over all of them is cheap.
 absl::StatusOr<void*> mapped_pieces::take(memory_tier tier, std::size_t bytes) {
     constexpr std::size_t device_alignment = 256;
     constexpr std::size_t host_alignment = 4096;
     const std::scoped_lock lock(mutex_);
+    // Multiples of the alignment keep `used` aligned, and each piece begins at a multiple of the granularity. A request
+    // for no bytes takes one unit, so that two results are never equal.
     const std::size_t wanted =
         rounded_up(std::max<std::size_t>(bytes, 1), tier == memory_tier::device ? device_alignment : host_alignment);
     auto found = std::find_if(pieces_.begin(), pieces_.end(),
                               [&](const piece& p) { return p.tier == tier && wanted <= p.bytes - p.used; });
     if (found == pieces_.end()) {
+        // The rest of the last granule serves later requests.
         if (absl::Status s = add_piece(tier, rounded_up(wanted, driver_.granularity())); !s.ok()) {
             return s;
         }
         found = std::prev(pieces_.end());
     }
+    // The memory is zero already: a piece is cleared as a whole, before any part is handed out, and no part is ever
+    // handed out twice.
     found->used += wanted;
     return found->at + (found->used - wanted);
 }
@@ -45,6 +58,7 @@ absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
         driver_.unreserve(*at, bytes);
         return memory.status();
     }
+    // From here on a failure must undo up to four steps. `map` undoes its own.
     piece made{*at, bytes, 0, *memory, tier};
     absl::Status status = map(made);
     if (status.ok()) {
@@ -67,6 +81,7 @@ absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
 
 /// Maps a piece and makes it accessible; on an error the piece is not mapped.
 absl::Status mapped_pieces::map(const piece& p) {
+    // Nothing is mapped after an error of `map`, so that there is nothing to undo.
     if (absl::Status s = driver_.map(p.at, p.bytes, p.memory); !s.ok()) {
         return s;
     }

@@ -48,6 +48,7 @@ private:
         memory_handle memory{};
         memory_tier tier = memory_tier::device;
     };
+    /// The steps of `take`, described at their definitions.
     // Both are called with the mutex held.
     absl::Status add_piece(memory_tier tier, std::size_t bytes);
     absl::Status map(const piece& p);
