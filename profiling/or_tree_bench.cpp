@@ -3,9 +3,16 @@
 
 /// The cost of finding, taking and returning segments: the 64-ary OR-tree, the published binary one, and a bitmap scan.
 ///
+///     take_and_give_back   the lowest run of k is taken and returned
+///     run_after_single     the same, with a change of the structure before each search
+///     churn                half of all segments live; one at random is returned, the lowest is taken
+///     mixed                as churn, but every 16th live run has 8 segments
+///     segment_directory/grant_and_give_back   the directory, which records owners beside the tree
+///
 /// Axes: `segments` (of the super chunk), `taken_per_mille` (at random), `k` (segments of the run). An operation is one
 /// take, one return, or one failed search if the structure has no run of k (the label says so). Every iteration leaves
-/// the structure unchanged; `churn` and `mixed` leave it as full as before.
+/// the structure unchanged; `churn` and `mixed` leave it as full as before. Filling is not timed. Host code only; a
+/// program of Google Benchmark, on one thread.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,6 +32,7 @@ namespace {
 
 using namespace orchard;
 
+// 2 GiB, 128 GiB and 2 TiB of segments; empty, half full, nearly full.
 constexpr std::int64_t size_axis[] = {1 << 10, 1 << 16, 1 << 20};
 constexpr std::int64_t fill_axis[] = {0, 500, 999};
 
@@ -36,6 +44,7 @@ Structure filled(std::uint32_t segments, std::uint32_t taken_per_mille) {
     }
     Structure s(segments, false);
     std::vector<std::uint32_t> order(segments);
+    // Seeded by the size: all structures of one size have the same free segments.
     std::iota(order.begin(), order.end(), 0u);
     std::shuffle(order.begin(), order.end(), std::mt19937_64{segments});
     const std::uint64_t wanted = std::uint64_t{segments} * (1000 - taken_per_mille) / 1000;
@@ -46,7 +55,8 @@ Structure filled(std::uint32_t segments, std::uint32_t taken_per_mille) {
     return s;
 }
 
-// `operations`: takes, returns and failed searches of one iteration.
+// Sets the count of operations, and the label if nothing was found. `operations`: takes, returns and failed searches of
+// one iteration.
 void report(benchmark::State& state, bool found, int operations) {
     state.SetItemsProcessed(state.iterations() * operations);
     if (!found) {
@@ -54,6 +64,7 @@ void report(benchmark::State& state, bool found, int operations) {
     }
 }
 
+// Takes the lowest run of k and returns it. The structure is the same at each search.
 template <class Structure>
 void take_and_give_back(benchmark::State& state) {
     auto s = filled<Structure>(static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
@@ -106,11 +117,14 @@ void churn(benchmark::State& state) {
     Structure s(segments, true);
     std::vector<segment_index> live(segments / 2);
     for (auto& i : live) {
+        // The lower half is live: the lowest segments are taken first.
         i = *s.take_run(1);
     }
     const auto slots = random_slots(live.size());
     std::size_t turn = 0;
     for (auto _ : state) {
+        // 64 returns, then 64 takes: with one at a time, the segment just returned would often be the lowest, and taken
+        // again. A slot that is drawn twice in the 64 has one segment: its second return fails, and one take fills it.
         for (int j = 0; j < 64; ++j) {
             benchmark::DoNotOptimize(s.give_back({std::exchange(live[slots[turn + j]], no_segment), 1}));
         }
@@ -130,6 +144,7 @@ void mixed(benchmark::State& state) {
     Structure s(segments, true);
     const auto width = [](std::size_t slot) { return slot % 16 == 0 ? 8u : 1u; };
     std::vector<segment_index> live(segments / 4);
+    // Live segments are about a third of all: 15 of 16 runs have one segment, the others eight.
     for (std::size_t slot = 0; slot < live.size(); ++slot) {
         live[slot] = *s.take_run(width(slot));
     }
@@ -149,11 +164,13 @@ void mixed(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations() * 128);
 }
 
+// Grants a random run and returns it, in a directory whose segments are all committed.
 void directory_grant_and_give_back(benchmark::State& state) {
     const auto segments = static_cast<std::uint32_t>(state.range(0));
     const auto k = static_cast<std::uint32_t>(state.range(1));
     segment_directory directory(segments);
     benchmark::DoNotOptimize(directory.commit({segment_index{0}, segments}));
+    // Runs that lie inside the directory, wherever they begin.
     const auto slots = random_slots(segments - k + 1);
     std::size_t turn = 0;
     for (auto _ : state) {

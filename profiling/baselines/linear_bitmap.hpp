@@ -3,6 +3,7 @@
 #pragma once
 
 /// A baseline for `or_tree`: a flat bitmap that is scanned from its start, 64 segments at a time.
+/// profiling/or_tree_bench.cpp compares the two.
 
 #include <cstdint>
 #include <optional>
@@ -27,10 +28,11 @@ public:
     [[nodiscard]] bool give_back(segment_run run);
 
 private:
+    /// Returns the first segment of the lowest run of `k` >= 1 free segments; nothing if there is none.
     [[nodiscard]] std::optional<std::uint32_t> find_run(std::uint32_t k) const;
 
-    std::uint32_t size_;
-    std::vector<std::uint64_t> words_;
+    std::uint32_t size_;                ///< segments
+    std::vector<std::uint64_t> words_;  ///< bit i of word w: segment 64 w + i is free
 };
 
 }  // namespace orchard::baselines

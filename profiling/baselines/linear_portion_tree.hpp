@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A baseline for `portion_tree`: the portion tree as it was published.
+/// A baseline for `portion_tree`: the portion tree as it was published. profiling/portion_tree_bench.cpp compares the
+/// costs; `printed` shows what the paper's algorithm does if taken literally.
 
 #include <cstdint>
 #include <optional>
@@ -42,6 +43,7 @@ public:
     void release(const portion& p) { mark(p, 1); }
 
 private:
+    /// Sets the nodes of `p`, and computes those above anew.
     void mark(const portion& p, std::uint8_t free);
 
     portion_marking marking_;

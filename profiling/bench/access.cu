@@ -4,6 +4,21 @@
 /// `orchard bench access`: the cost of accesses through the lane views, compared with index arithmetic written by hand
 /// and with plain pointers, on the same memory. Each thread has an array of 4 KB from a heap and accesses it in several
 /// orders. Then a single thread and a single warp follow chains, in which every read depends on the one before.
+///
+///     pattern           sequential read, sequential write, strided read, random read, dependent reads
+///     layout            of the arrays: linear, or interleaved with tiles of 4 B to 4 KiB; a heap for each
+///     by                the way of access (access_ways.cuh)
+///     us                median time of the kernel
+///     gb_per_s          bytes that the program asked for, by that time; not the traffic of the memory
+///     share_of_hand     time of the reference by time of this way: 1 is as fast. The reference is the arithmetic by
+///                       hand, or the plain pointer for linear arrays
+///     ns_per_100        dependent reads: time of 100 reads of one thread
+///     over_raw_ns       the same less that of plain pointers
+///     wrong             failed checks; 0 unless something is broken
+///
+/// Accesses of all threads are bound by memory, so that they show whether index arithmetic is hidden behind it.
+/// Dependent reads hit the cache and nothing hides their arithmetic. One launch of each kernel does not count. Times
+/// are those of kernels, by CUDA events; allocation and checks are not timed.
 
 #include <algorithm>
 #include <array>
@@ -27,17 +42,22 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// The array of each thread. The arrays of 270,336 threads are 1.1 GB, many times what a cache holds.
 constexpr std::uint32_t array_bytes = 4096;
 
-/// The requested layout of the arrays of one heap, checked against the actual one: `Width` lanes in each sub-array.
+/// The requested layout of the arrays of one heap, checked against the actual one: `Width` lanes in each sub-array. The
+/// kernels written by hand have tile and width compiled in, so that a heap with another layout would be measured
+/// wrongly.
 struct wanted_layout {
-    std::string name;
-    layout how;
-    lane_map map;
+    std::string name;  ///< as shown in rows
+    layout how;        ///< what `allocate_array` is asked for
+    lane_map map;      ///< what each array must then have
 };
 
+/// Returns the layout of arrays that each lane has for itself.
 wanted_layout linear_layout() { return {"linear", layout::linear(), lane_map::linear()}; }
 
+/// Returns the layout of arrays that lanes share in tiles; its name is the size of a tile.
 template <tile Tile, std::uint32_t Width>
 wanted_layout interleaved_layout() {
     const std::uint64_t bytes = bytes_of(Tile);
@@ -55,15 +75,18 @@ public:
         std::function<simt::launch_result(const simt::executor&, const job<T>&)> launch;
     };
 
+    /// Prepares nothing yet: `prepare` makes the heap. `s` outlives the object.
     arrays_run(const settings& s, wanted_layout wanted) : settings_{s}, wanted_{std::move(wanted)} {}
 
-    /// Makes the heap and allocates the arrays.
+    /// Makes the heap, allocates the arrays and writes their first contents. Errors: those of the heap and of
+    /// `device_array`; Internal if an array has not the expected layout.
     absl::Status prepare() {
         const bool cuda = settings_.device == simt::device_kind::cuda;
         all_.threads = cuda && !settings_.quick ? 270'336 : 512;
         all_.count = array_bytes / sizeof(T);
         options values = settings_.heap;
         values.device = cuda ? device_option::cuda : device_option::emulated;
+        // A chunk may exceed the arrays in it by a quarter (`heap_ref::allocate_array`).
         values.capacity = std::max<std::uint64_t>(
             values.capacity, std::uint64_t{all_.threads} * array_bytes * 5 / 4 + (std::uint64_t{256} << 20));
         auto made = heap::create(values);
@@ -88,6 +111,7 @@ public:
         all_.arrays = arrays_.data();
         all_.results = results_.data();
         all_.wrong = wrong_.data();
+        // One launch of all threads: the arrays of a warp are then in one chunk, as the layout requires.
         launch(allocate_kernel<T>{heap_->ref(), wanted_.how, all_});
         check_maps();
         if (status_.ok()) {
@@ -116,7 +140,7 @@ public:
         }
     }
 
-    /// Frees everything, and appends the rows; or returns the error.
+    /// Frees everything, trims and validates the heap, and appends the rows; or returns the first error.
     absl::Status finish(ordered_json& rows) {
         launch(free_kernel<T>{heap_->ref(), all_});
         status_.Update(heap_->trim());
@@ -126,10 +150,12 @@ public:
     }
 
 private:
+    /// Runs a kernel that is not timed, with a thread for each array.
     template <class Kernel>
     void launch(const Kernel& kernel) {
         note(simt::launch(on_, simt::grid_for(kernel.of.threads), kernel));
     }
+    /// Returns the microseconds of a launch, and keeps its error.
     double note(const simt::launch_result& result) {
         if (!result.ok) {
             status_.Update(to_status(result));
@@ -143,6 +169,7 @@ private:
         status_.Update(wrong_.zero());
         return wrong;
     }
+    /// Returns the same job for the first `threads` threads only.
     job<T> lanes(std::uint32_t threads) const {
         job<T> some = all_;
         some.threads = threads;
@@ -161,6 +188,8 @@ private:
             }
         }
     }
+    /// Checks that every way computes the same addresses as `Reference`. Without this check, a way could be fast
+    /// because it reads other bytes.
     template <class Reference>
     void check_addresses() {
         launch(check_addresses_kernel<T, Reference>{all_});
@@ -170,12 +199,14 @@ private:
         }
     }
 
+    /// Returns a kernel as a function, so that the kernels of one pattern can be run in turn.
     template <class Kernel>
     static timed_kernel make_timed(const char* by) {
         return {by, [](const simt::executor& on, const job<T>& of) {
                     return simt::launch(on, simt::grid_for(of.threads), Kernel{of});
                 }};
     }
+    /// Measure one pattern in all `Ways`; the last one is the reference.
     template <class Order, class... Ways>
     void time_reads(const char* pattern) {
         time_all(pattern, {make_timed<read_kernel<T, Ways, Order>>(Ways::name)...}, false,
@@ -195,6 +226,7 @@ private:
         std::vector<std::uint64_t> wrong(kernels.size());
         for (int round = -1; round < settings_.repeats && status_.ok(); ++round) {
             for (std::size_t k = 0; k < kernels.size(); ++k) {
+                // Each write has other contents; otherwise a write that did nothing would pass the check.
                 all_.salt += writes ? 1 : 0;
                 us[k].push_back(note(kernels[k].launch(on_, all_)));
                 check();
@@ -204,6 +236,7 @@ private:
         if (!status_.ok()) {
             return;
         }
+        // The first launch (round -1) loads code and fills caches; it does not count.
         const double reference = median_after(1, us.back());
         for (std::size_t k = 0; k < kernels.size(); ++k) {
             const double time = median_after(1, us[k]);
@@ -223,6 +256,7 @@ private:
     void time_chase(std::uint32_t threads) {
         constexpr std::size_t ways = sizeof...(Ways);
         const bool small = settings_.quick || settings_.device == simt::device_kind::emulated;
+        // Two rounds through the array: the first one brings it into the cache, the second one reads from there.
         const std::uint32_t shorter = 2 * all_.count;
         const std::uint32_t longer = shorter + (small ? 10'000 : 50'000);
         const std::array<std::function<double(std::uint32_t)>, ways> once{
@@ -234,6 +268,7 @@ private:
             for (std::size_t k = 0; k < ways; ++k) {
                 us_shorter[k].push_back(once[k](shorter));
                 us_longer[k].push_back(once[k](longer));
+                // Only the long chase is checked; the short one is a part of it.
                 launch(check_chase_kernel<T>{lanes(threads), longer});
                 wrong[k] += counted_wrong();
             }
@@ -251,6 +286,7 @@ private:
             row["ns_per_100"] = ns_per_100(k);
             row["over_raw_ns"] = ns_per_100(k) - ns_per_100(ways - 1);
             row["wrong"] = wrong[k];
+            // The same difference of each repetition, for the columns of single repetitions.
             std::vector<double> each(us_longer[k].size());
             std::transform(us_longer[k].begin(), us_longer[k].end(), us_shorter[k].begin(), each.begin(),
                            [&](double with, double without) { return (with - without) * ns_per_100_of_us; });
@@ -258,11 +294,13 @@ private:
             rows_.push_back(std::move(row));
         }
     }
+    /// Returns the microseconds of one chase by one warp, of which the first `threads` threads take part.
     template <class Way>
     double chase_once(std::uint32_t threads, std::uint32_t steps) {
         return note(simt::launch(on_, {1, simt::warp_size}, chase_kernel<T, Way>{lanes(threads), steps}));
     }
 
+    /// Returns the axes of a row.
     ordered_json begin_row(const char* pattern, const char* by, std::uint32_t threads) const {
         return {{"pattern", pattern},
                 {"layout", wanted_.name},
@@ -274,18 +312,19 @@ private:
     const settings& settings_;
     wanted_layout wanted_;
     std::optional<heap> heap_;
-    simt::executor on_;
-    device_array<lane_array<T>> arrays_;
-    device_array<std::uint32_t> results_;
+    simt::executor on_;                    ///< times its launches
+    device_array<lane_array<T>> arrays_;   ///< [thread], in device memory
+    device_array<std::uint32_t> results_;  ///< [thread]: sums, or the ends of chains
     device_array<word64> wrong_;
-    job<T> all_{};
-    absl::Status status_;
+    job<T> all_{};         ///< the parameters of kernels for all threads
+    absl::Status status_;  ///< the first error
     ordered_json rows_ = ordered_json::array();
 };
 
 /// Selects whether chains are also followed.
 enum class chains { no, yes };
 
+/// Measures linear arrays of `T`; the reference is the plain pointer.
 template <class T>
 absl::Status measure_linear(const settings& s, chains also, ordered_json& rows) {
     arrays_run<T> run(s, linear_layout());
@@ -299,7 +338,8 @@ absl::Status measure_linear(const settings& s, chains also, ordered_json& rows) 
     return run.finish(rows);
 }
 
-/// `Width`: the lanes that share a sub-array if 32 lanes allocate together (docs/layouts.md, "Arrays from a heap").
+/// Measures interleaved arrays of `T`; the reference is the arithmetic by hand. `Width`: the lanes that share a
+/// sub-array if 32 lanes allocate together (docs/layouts.md, "Arrays from a heap").
 template <class T, tile Tile, std::uint32_t Width = simt::warp_size>
 absl::Status measure_tile(const settings& s, chains also, ordered_json& rows) {
     arrays_run<T> run(s, interleaved_layout<Tile, Width>());
@@ -313,9 +353,11 @@ absl::Status measure_tile(const settings& s, chains also, ordered_json& rows) {
     return run.finish(rows);
 }
 
+/// Returns the rows of all layouts: 4 B elements first, then 16 B ones, which need fewer accesses for the same bytes.
 absl::StatusOr<ordered_json> run_access(const settings& s) {
     ordered_json rows = ordered_json::array();
     absl::Status status = measure_linear<std::uint32_t>(s, chains::yes, rows);
+    // Measures the next layout unless an earlier one failed.
     const auto next = [&](absl::Status (*measure)(const settings&, chains, ordered_json&), chains also) {
         if (status.ok()) {
             status.Update(measure(s, also, rows));

@@ -3,7 +3,8 @@
 #pragma once
 
 /// The kernels of `orchard bench access`. The timed kernels do the same work in every way of access: the same number of
-/// accesses, in the same batches, of the same bytes.
+/// accesses, in the same batches, of the same bytes. Allocation, contents and checks are kernels of their own, so that
+/// the timed ones do nothing else.
 
 #include <cstdint>
 #include <type_traits>
@@ -35,6 +36,7 @@ inline constexpr std::uint32_t batch = words_of<T> == 1 ? 4 : 2;
 /// Registers of a timed kernel: few enough that 2,048 threads run at once on a processor, in every way of access.
 inline constexpr int registers_of_timed = 32;
 
+/// Each thread allocates its array; the lanes of a warp together.
 template <class T>
 struct allocate_kernel {
     heap_ref heap;
@@ -60,10 +62,12 @@ struct free_kernel {
     }
 };
 
-/// Returns the sum of `count` elements in the order `Order`.
+/// Returns the sum of `count` elements in the order `Order`. A batch is read before any of it is added, so that its
+/// reads are in flight together. `count` is a multiple of the batch.
 template <class T, class View, class Order>
 ORCHARD_INLINE std::uint32_t sum_in_batches(const View& view, std::uint32_t count, Order& in_turn) {
     std::uint32_t sum = 0;
+    // Not unrolled: the batch alone says how many reads are in flight, in every way of access.
     ORCHARD_NO_UNROLL
     for (std::uint32_t i = 0; i < count; i += batch<T>) {
         T read[batch<T>];
@@ -93,7 +97,8 @@ ORCHARD_INLINE std::uint32_t sum_of_piece(const tile_span<T>& piece) {
     return sum;
 }
 
-/// Each thread reads `count` elements of its array.
+/// Each thread reads `count` elements of its array, and stores their sum: without a result, the compiler would remove
+/// the reads.
 template <class T, class Way, class Order>
 struct read_kernel {
     static constexpr int max_registers = registers_of_timed;
@@ -103,6 +108,7 @@ struct read_kernel {
         if (thread >= of.threads) {
             return;
         }
+        // A copy in registers; the view's parameters are read from memory once.
         const lane_array<T> mine = of.arrays[thread];
         std::uint32_t sum = 0;
         if constexpr (std::is_same_v<Way, by_tile>) {
@@ -116,7 +122,7 @@ struct read_kernel {
     }
 };
 
-/// Writes `count` elements with the contents of the elements from `first` on.
+/// Writes `count` elements with the contents of the elements from `first` on. In batches, as the reads.
 template <class T, class View>
 ORCHARD_INLINE void write_in_batches(const View& view, std::uint32_t count, std::uint32_t seed, std::uint32_t first) {
     ORCHARD_NO_UNROLL
@@ -128,6 +134,7 @@ ORCHARD_INLINE void write_in_batches(const View& view, std::uint32_t count, std:
     }
 }
 
+/// Writes one piece, as `sum_of_piece` reads it.
 template <class T>
 ORCHARD_INLINE void write_piece(const tile_span<T>& piece, std::uint32_t seed) {
     const auto count = static_cast<std::uint32_t>(piece.count);
@@ -161,7 +168,8 @@ struct write_kernel {
     }
 };
 
-/// Follows the chain through the array for `steps` reads, each of which returns the position of the next.
+/// Follows the chain through the array for `steps` reads, each of which returns the position of the next. No read can
+/// start before the one before it has ended: the time of a step is the latency of the read and of its index arithmetic.
 template <class T, class Way>
 struct chase_kernel {
     job<T> of;
@@ -186,6 +194,8 @@ struct chase_kernel {
 
 // --- untimed: contents and checks ---
 
+/// Writes the chain into each array: element i holds where the next one is, as an index and as a distance (`follow`).
+/// The distance is between addresses, so that it is right in every layout.
 template <class T>
 struct make_chain_kernel {
     job<T> of;
@@ -198,6 +208,8 @@ struct make_chain_kernel {
         for (std::uint32_t i = 0; i < of.count; ++i) {
             const std::uint32_t next = next_in_chain(i, of.count - 1);
             const auto behind = static_cast<std::uint32_t>(&mine[next] - &mine[0u]);
+            // Only the first word of an element is a link. The distance is less than 32 * `count` elements, which fits
+            // its 16 bits.
             T link = content<T>(0, 0);
             *reinterpret_cast<std::uint32_t*>(&link) = behind << 16 | next;
             mine[i] = link;
@@ -225,6 +237,7 @@ struct check_sums_kernel {
             return;
         }
         const std::uint32_t seed = seed_of(thread, of.salt);
+        // The same order as the timed kernel's, so that also the random one visits the same elements.
         Order in_turn(of.count, thread);
         std::uint32_t sum = 0;
         for (std::uint32_t i = 0; i < of.count; ++i) {
@@ -270,6 +283,7 @@ struct check_chase_kernel {
         if (thread >= of.threads) {
             return;
         }
+        // By arithmetic on indices alone: no element is read.
         std::uint32_t at_last = 0;
         for (std::uint32_t i = 0; i < steps; ++i) {
             at_last = next_in_chain(at_last, of.count - 1);
@@ -294,6 +308,7 @@ struct check_addresses_kernel {
         for (std::uint32_t i = 0; i < of.count; ++i) {
             bad += &mine[i] != &reference[i] || &pointer[i] != &reference[i];
         }
+        // Pieces come in ascending order, and must cover the array without a gap.
         std::uint32_t seen = 0;
         mine.for_each_tile([&](const tile_span<T>& piece) {
             for (std::uint32_t i = 0; i < piece.count; ++i) {

@@ -42,13 +42,16 @@ ORCHARD_INLINE T content(std::uint32_t seed, std::uint32_t i) {
         return {{first, first + content_step, first + 2 * content_step, first + 3 * content_step}};
     }
 }
+/// Return the sum of an element's words; every word of it must therefore be loaded.
 ORCHARD_INLINE std::uint32_t sum_of(std::uint32_t x) { return x; }
 ORCHARD_INLINE std::uint32_t sum_of(const quad& x) { return x.words[0] + x.words[1] + x.words[2] + x.words[3]; }
+/// Return the word that holds a link of a chain.
 ORCHARD_INLINE std::uint32_t first_word(std::uint32_t x) { return x; }
 ORCHARD_INLINE std::uint32_t first_word(const quad& x) { return x.words[0]; }
 
 // --- ways: `view` converts an array to the object that is indexed ---
 
+/// By `lane_array::operator[]`, which reads the layout from the array.
 struct by_array {
     static constexpr const char* name = "lane_array";
     template <class T>
@@ -57,6 +60,7 @@ struct by_array {
     }
 };
 
+/// By the pointer to the first element, which carries the layout along.
 struct by_pointer {
     static constexpr const char* name = "lane_ptr";
     template <class T>
@@ -65,7 +69,8 @@ struct by_pointer {
     }
 };
 
-/// In contiguous pieces; in ascending order only.
+/// In contiguous pieces, by `lane_array::for_each_tile`; in ascending order only. The kernels treat it apart, since it
+/// has no index.
 struct by_tile {
     static constexpr const char* name = "for_each_tile";
 };
@@ -86,8 +91,8 @@ struct by_hand {
 
     template <class T>
     struct indexed {
-        T* chunk;
-        std::uint32_t position;
+        T* chunk;                ///< the first element of the warp chunk
+        std::uint32_t position;  ///< of the thread's array among those of the sub-array
         ORCHARD_INLINE T& operator[](std::uint32_t i) const {
             constexpr std::uint32_t in_tile = bytes_of(Tile) / sizeof(T);
             return chunk[(i / in_tile * Width + position) * in_tile + i % in_tile];
@@ -101,12 +106,14 @@ struct by_hand {
 
 // --- orders: the index of a thread's i-th access, for i = 0, 1, 2, ... in turn; sizes are powers of two ---
 
+/// Element by element.
 struct sequential {
     ORCHARD_INLINE sequential(std::uint32_t, std::uint32_t) {}
     ORCHARD_INLINE std::uint32_t index(std::uint32_t i) { return i; }
 };
 
-/// Every 17th element, wrapping around until all elements were accessed; the same indices for all lanes.
+/// Every 17th element, wrapping around until all elements were accessed; the same indices for all lanes. 17 is odd, so
+/// that all elements of an array are accessed once each.
 struct strided {
     std::uint32_t last;
 
@@ -114,7 +121,8 @@ struct strided {
     ORCHARD_INLINE std::uint32_t index(std::uint32_t i) { return i * 17 & last; }
 };
 
-/// The order of a linear congruential generator; each thread has its own start.
+/// The order of a linear congruential generator; each thread has its own start, so that the lanes of a warp access
+/// unrelated elements.
 struct random {
     std::uint32_t last;
     std::uint32_t state;
@@ -122,11 +130,13 @@ struct random {
     ORCHARD_INLINE random(std::uint32_t count, std::uint32_t thread) : last{count - 1}, state{device::mix(~thread)} {}
     ORCHARD_INLINE std::uint32_t index(std::uint32_t) {
         state = state * 1664525 + 1013904223;
+        // The upper bits: the lower ones of such a generator have short periods.
         return state >> 16 & last;
     }
 };
 
 /// Returns the element after `i` in a chain through all `last` + 1 elements, in an order that no prefetcher recognises.
+/// The chain visits every element before it returns to the first.
 ///
 /// Source: Hull and Dobell, SIAM Review 1962: the period is 2^n with a = 1 mod 4 and an odd c.
 ORCHARD_INLINE std::uint32_t next_in_chain(std::uint32_t i, std::uint32_t last) { return (i * 5 + 17) & last; }

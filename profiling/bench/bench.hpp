@@ -2,8 +2,16 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// `orchard bench <name>`: measurements as subcommands. Each prints a table and, with --json, writes its rows
-/// (profiling/results/README.md describes how a result is made of them).
+/// `orchard bench <name>`: measurements as subcommands. This header is the interface between the command
+/// (bench_command.cpp) and the benchmarks, of which each file registers its own.
+///
+/// A benchmark returns rows. A row is a flat JSON object: its first keys say what was measured (the axes), the others
+/// hold the measured values, with the unit at the end of the key (`malloc_us`, `committed_mib`). The command prints the
+/// rows, and with --json writes them (profiling/results/README.md describes how a result is made of them).
+///
+/// Times of kernels are those of `simt::launch_result::microseconds`: between two CUDA events around the launch, or by
+/// the host's clock on the emulated device; benchmarks that use other clocks say so. Times of the emulated device show
+/// only that a benchmark works.
 
 #include <cstdint>
 #include <functional>
@@ -19,34 +27,36 @@
 
 namespace orchard::bench {
 
-/// The parameters of every benchmark.
+/// The parameters of every benchmark, from the command line.
 struct settings {
-    options heap;
-    simt::device_kind device = simt::device_kind::emulated;
-    int repeats = 20;
+    options heap;  ///< the options of the heaps; a benchmark sets those that it depends on itself
+    simt::device_kind device = simt::device_kind::emulated;  ///< where kernels run; never a request for "automatic"
+    int repeats = 20;              ///< measured launches a row; benchmarks add launches as a warm-up
     bool quick = false;            ///< small sizes, to test the benchmark itself
-    std::uint64_t operations = 0;  ///< for benchmarks that run for long; 0: the benchmark's default
-    int seconds = 0;               ///< likewise
+    std::uint64_t operations = 0;  ///< for benchmarks that count allocations; 0: the benchmark's default
+    int seconds = 0;               ///< for benchmarks that run for a time; 0: the benchmark's default
 };
 
 /// A benchmark: returns its rows, an array of flat objects. Errors: the reason why it could not be measured.
 struct benchmark {
-    std::string name;
-    std::string help;
+    std::string name;  ///< the word after `orchard bench`
+    std::string help;  ///< one line for `--help`
     std::function<absl::StatusOr<nlohmann::ordered_json>(const settings&)> run;
     std::string shown = "";  ///< says which repetitions the times belong to; printed below the rows
 };
 
-/// A static object that registers a benchmark before `main`.
+/// A static object that registers a benchmark before `main`. The files of benchmarks therefore need no common list; the
+/// order of their constructors does not matter.
 class registrar {
 public:
     explicit registrar(benchmark b);
 };
 
-/// Returns all registered benchmarks, by name.
+/// Returns all registered benchmarks, sorted by name.
 const std::vector<benchmark>& all();
 
-/// Returns the median; `values` must not be empty.
+/// Returns the median; `values` must not be empty. Of an even number of values it is the greater of the two in the
+/// middle, so that the result is always one of the measured values.
 double median(std::vector<double> values);
 
 }  // namespace orchard::bench

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The subcommand `bench`: reads the arguments, chooses the device, runs one benchmark, prints its rows as lines
+/// `key=value` and writes them as JSON.
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -16,12 +19,14 @@
 namespace orchard::bench {
 namespace {
 
+/// The arguments of one call.
 struct arguments {
-    std::string name;
-    std::string json;
+    std::string name;  ///< the benchmark
+    std::string json;  ///< the file for the rows; empty: none
     settings values;
 };
 
+/// Returns a value as printed: four significant digits for times and ratios; counts in full; text without quotes.
 std::string cell(const nlohmann::ordered_json& value) {
     if (value.is_number_float()) {
         return absl::StrFormat("%.4g", value.get<double>());
@@ -29,16 +34,21 @@ std::string cell(const nlohmann::ordered_json& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+/// Prints each row on a line of its own. Rows of one benchmark may have different keys, so that a table with fixed
+/// columns would be mostly empty.
 void print_table(const nlohmann::ordered_json& rows) {
     for (const auto& row : rows) {
         std::string line;
         for (const auto& [key, value] : row.items()) {
+            // Two blanks between values, since text may contain one.
             absl::StrAppend(&line, line.empty() ? "" : "  ", key, "=", cell(value));
         }
         std::cout << line << "\n";
     }
 }
 
+/// Runs the benchmark `a.name`. Errors: NotFound for an unknown name, with all known ones; those of the device's
+/// choice, of the output file and of the benchmark.
 absl::Status run(const arguments& a) {
     for (const benchmark& b : all()) {
         if (b.name != a.name) {
@@ -48,6 +58,7 @@ absl::Status run(const arguments& a) {
         if (!choice.ok()) {
             return choice.status();
         }
+        // The file is opened before the measurement, so that a wrong path fails at once and not after minutes.
         auto json = command_line::open_if_named(a.json);
         if (!json.ok()) {
             return json.status();
@@ -65,8 +76,10 @@ absl::Status run(const arguments& a) {
         if (!b.shown.empty()) {
             std::cout << "times: " << b.shown << "\n";
         }
+        // The file is written only here: a benchmark that fails leaves none.
         return *json ? (*json)->commit(rows->dump(1) + "\n") : absl::OkStatus();
     }
+    // No benchmark has that name: the error lists all of them.
     std::string known;
     for (const benchmark& b : all()) {
         absl::StrAppend(&known, known.empty() ? "" : ", ", b.name);
@@ -74,11 +87,14 @@ absl::Status run(const arguments& a) {
     return absl::NotFoundError(absl::StrCat("there is no benchmark '", a.name, "'; choose one of: ", known));
 }
 
+/// Returns the subcommand. Its two functions share the arguments: the first one binds them to the flags, the second one
+/// runs with what the parser stored there.
 command_line::subcommand bench_command() {
     const auto a = std::make_shared<arguments>();
     return {
         "bench", "Measure what requests cost, and what a heap holds", "Measurements",
         [a](CLI::App& app) {
+            // The help lists the benchmarks by name, because registration is the only list of them.
             std::string help = "Which benchmark:";
             for (const benchmark& b : all()) {
                 absl::StrAppend(&help, "\n", b.name, ": ", b.help);
@@ -87,6 +103,7 @@ command_line::subcommand bench_command() {
             app.add_option("--repeats", a->values.repeats, "Launches of which the median is taken")
                 ->check(CLI::Range(1, 10000));
             app.add_flag("--quick", a->values.quick, "Small sizes: only to see that it works");
+            // Only these two benchmarks read the number of operations.
             app.add_option(
                 "--operations", a->values.operations,
                 "soak, storm: allocations in all; soak, 0: 10,000,000,000 on CUDA, 1,000,000 on the emulated device");

@@ -2,7 +2,16 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Blocks of many threads, one for each: one launch each allocates, stamps, checks and frees them.
+/// Blocks of many threads, one for each: one launch each allocates, stamps, checks and frees them. The benchmarks of
+/// large requests (iterations, scaling, shortage, sizes) use it.
+///
+///     allocate        one kernel: thread i writes its block into blocks[i]           timed
+///     stamp           one kernel: each thread writes values into its block
+///     wrong_stamps    one kernel: each thread reads them back. Another value means   not timed
+///                     that two blocks overlap
+///     free            one kernel                                                     timed
+///
+/// Times are those of whole kernels, the store or load of the pointer included.
 
 #include <algorithm>
 #include <string>
@@ -20,7 +29,8 @@
 namespace orchard::bench {
 
 /// Gives the bytes that thread `i` requests: from `least` up to but not including `below`, the same in every launch of
-/// a `round`.
+/// a `round`. Different rounds give different sizes, so that a heap cannot serve each thread with the block that the
+/// thread had in the round before. Computed, not stored: a table of sizes would be read in the measured time.
 struct size_range {
     std::uint64_t least = 0;
     std::uint64_t below = 0;  ///< if `least` or less: all threads request `least`
@@ -32,7 +42,7 @@ struct size_range {
     }
 };
 
-/// Blocks of `malloc`.
+/// Blocks of `malloc`: the first of the two kinds of block. A kind names itself, allocates, frees, and recognises null.
 struct linear_blocks {
     using block = std::uint32_t*;
 
@@ -44,11 +54,12 @@ struct linear_blocks {
     static ORCHARD_INLINE bool is_null(block b) { return b == nullptr; }
 };
 
-/// Arrays of lanes, in one layout.
+/// Arrays of lanes, in one layout: the second kind. The arrays of a warp's lanes share one warp chunk, and a word of an
+/// array is reached through the layout.
 struct array_blocks {
     using block = lane_array<std::uint32_t>;
 
-    layout how;
+    layout how;  ///< how the lanes' arrays lie in the chunk
 
     [[nodiscard]] std::string name() const { return text_of(how); }
     [[nodiscard]] ORCHARD_INLINE block allocate(const heap_ref& heap, std::uint64_t bytes) const {
@@ -58,6 +69,7 @@ struct array_blocks {
     static ORCHARD_INLINE bool is_null(const block& b) { return b.empty(); }
 };
 
+/// The kernel that allocates: one block for each thread. The last thread block may have threads without a request.
 template <class Kind>
 struct allocate_blocks {
     heap_ref heap;
@@ -73,15 +85,18 @@ struct allocate_blocks {
     }
 };
 
-/// The threads whose blocks a launch uses.
+/// The threads whose blocks a launch uses: all, or one of the two parts of `is_in`.
 enum class blocks_of : std::uint32_t { all, dropped, kept };
 
-/// About half of all threads keep their blocks for longer: lanes at random.
+/// Returns whether thread `i` belongs to a part. About half of all threads, at random, keep their blocks for longer
+/// than the others. Kept and dropped blocks are then neighbours in memory: the holes that the dropped ones leave have
+/// the length of single blocks, which is the hard case for an allocator.
 ORCHARD_INLINE bool is_in(blocks_of which, std::uint64_t i) {
     const bool kept = (device::mix(static_cast<std::uint32_t>(i)) & 1) != 0;
     return which == blocks_of::all || (which == blocks_of::kept) == kept;
 }
 
+/// The kernel that frees the blocks of some threads. A null block is freed as well; that does nothing.
 template <class Kind>
 struct free_blocks {
     heap_ref heap;
@@ -97,16 +112,18 @@ struct free_blocks {
     }
 };
 
-/// Writes (or checks) the thread's number in the first word of each 4 KiB of its block, and in the last word.
+/// Writes (or checks) a value of the thread and the round in the first word of each 4 KiB of its block, and in the last
+/// word. Not in every word, so that checks of many GiB take little time: an overlap of two blocks is found if both
+/// stamp the same word, above all if both begin at the same address.
 template <class Kind>
 struct stamp_blocks {
-    static constexpr std::uint64_t step = 4096 / sizeof(std::uint32_t);
+    static constexpr std::uint64_t step = 4096 / sizeof(std::uint32_t);  ///< words from one stamp to the next
 
     typename Kind::block* blocks;
     size_range bytes;
     std::uint64_t threads;
     blocks_of which;
-    simt::device_word<std::uint64_t>* wrong;  ///< null: write
+    simt::device_word<std::uint64_t>* wrong;  ///< null: write; else: the number of wrong words is added here
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t i = at.global_thread();
         if (i >= threads || !is_in(which, i) || Kind::is_null(blocks[i])) {
@@ -114,6 +131,7 @@ struct stamp_blocks {
         }
         const auto words = blocks[i];
         const auto stamp = device::mix(static_cast<std::uint32_t>(i) ^ bytes.round);
+        // The step to the last word is shorter than the others: the last word is always stamped.
         const std::uint64_t last = bytes(i) / sizeof(std::uint32_t) - 1;
         std::uint64_t bad = 0;
         for (std::uint64_t w = 0; w <= last; w = w < last && w + step > last ? last : w + step) {
@@ -133,7 +151,7 @@ struct stamp_blocks {
 template <class Kind>
 class block_set {
 public:
-    /// Errors: those of `device_array`.
+    /// Returns a set without blocks. Errors: those of `device_array`.
     static absl::StatusOr<block_set> create(heap& h, Kind kind, std::uint64_t threads) {
         block_set made(h, kind, threads);
         auto blocks = device_array<typename Kind::block>::create(made.on_, threads);
@@ -148,7 +166,8 @@ public:
         return made;
     }
 
-    /// Lets all threads allocate. Returns the microseconds of the kernel. Errors, here and below: the launch's own.
+    /// Lets all threads allocate, and remembers the sizes for the stamps. Returns the microseconds of the kernel.
+    /// Errors, here and below: the launch's own. A thread that got null is no error (`nulls`).
     absl::StatusOr<double> allocate(size_range bytes) {
         bytes_ = bytes;
         return launch(allocate_blocks<Kind>{heap_->ref(), kind_, blocks_.data(), bytes, threads_});
@@ -157,19 +176,21 @@ public:
     absl::StatusOr<double> free(blocks_of which = blocks_of::all) {
         return launch(free_blocks<Kind>{heap_->ref(), kind_, blocks_.data(), threads_, which});
     }
-    /// Stamps the blocks.
+    /// Stamps the blocks of all threads with values of the last `allocate`.
     absl::Status stamp() {
         return launch(stamp_blocks<Kind>{blocks_.data(), bytes_, threads_, blocks_of::all, nullptr}).status();
     }
     /// Returns the number of words that differ from the values of `stamp`.
     absl::StatusOr<std::uint64_t> wrong_stamps(blocks_of which = blocks_of::all) {
+        // Stamps and checks are separate kernels: the end of the first one makes all its writes visible to the second
+        // one.
         absl::Status status = wrong_.zero();
         status.Update(launch(stamp_blocks<Kind>{blocks_.data(), bytes_, threads_, which, wrong_.data()}).status());
         std::uint64_t wrong = 0;
         status.Update(copy_to_host(on_, &wrong, wrong_.data(), sizeof(wrong)));
         return status.ok() ? absl::StatusOr<std::uint64_t>(wrong) : status;
     }
-    /// Returns the number of threads that got null.
+    /// Returns the number of threads that got null in the last `allocate`. Cost: a copy of all pointers.
     absl::StatusOr<std::uint64_t> nulls() const {
         std::vector<typename Kind::block> blocks(threads_);
         if (absl::Status s = blocks_.download(blocks); !s.ok()) {
@@ -177,6 +198,7 @@ public:
         }
         return static_cast<std::uint64_t>(std::count_if(blocks.begin(), blocks.end(), &Kind::is_null));
     }
+    /// Return the number of threads, and the name of the kind in rows.
     [[nodiscard]] std::uint64_t threads() const { return threads_; }
     [[nodiscard]] std::string name() const { return kind_.name(); }
 
@@ -185,6 +207,7 @@ private:
         : heap_{&h}, on_{h.executor()}, kind_{kind}, threads_{threads} {
         on_.timed = true;
     }
+    /// Runs one kernel with a thread for each block, and waits for its end. Returns its microseconds.
     template <class Kernel>
     absl::StatusOr<double> launch(const Kernel& kernel) {
         const simt::launch_result result = simt::launch(on_, simt::grid_for(threads_), kernel);
@@ -198,24 +221,27 @@ private:
     simt::executor on_;
     Kind kind_;
     std::uint64_t threads_;
-    size_range bytes_{};
-    device_array<typename Kind::block> blocks_;
-    device_array<simt::device_word<std::uint64_t>> wrong_;
+    size_range bytes_{};                                    ///< of the last `allocate`
+    device_array<typename Kind::block> blocks_;             ///< [threads]
+    device_array<simt::device_word<std::uint64_t>> wrong_;  ///< one word: the result of `wrong_stamps`
 };
 
-/// Times of launches of one kind; their median is reported.
+/// Times of launches of one kind, in the order of the launches; their median is reported.
 struct times {
     std::vector<double> allocate_us;
     std::vector<double> free_us;
 };
 
-/// The combined results of all launches of a row.
+/// The combined results of all checked launches of a row. Both are 0 unless the heap is full or faulty.
 struct outcome {
-    std::uint64_t nulls = 0;
-    std::uint64_t wrong = 0;
+    std::uint64_t nulls = 0;  ///< threads that got null
+    std::uint64_t wrong = 0;  ///< words with another value than was written
 };
 
-/// Runs one launch that allocates and one that frees. With `check`, the blocks are stamped and read back in between.
+/// Runs one launch that allocates and one that frees, and appends their times to `t`. With `check`, the blocks are
+/// stamped and read back in between, nulls are counted and the heap is validated; `all` sums up what was found. Checks
+/// are not part of the times, but the launch that frees finds the caches as they left them. Errors: those of the
+/// launches; Internal if the heap is inconsistent.
 template <class Kind>
 absl::Status cycle(heap& h, block_set<Kind>& blocks, size_range bytes, bool check, times& t, outcome& all) {
     const auto allocated = blocks.allocate(bytes);
@@ -232,6 +258,7 @@ absl::Status cycle(heap& h, block_set<Kind>& blocks, size_range bytes, bool chec
             all.nulls += *nulls;
         }
     }
+    // Freed even if a check failed, so that the next row begins with an empty heap.
     const auto freed = blocks.free();
     status.Update(freed.status());
     if (status.ok()) {

@@ -3,6 +3,16 @@
 
 /// `orchard bench chunks`: the cost of a warp chunk from the host in addition to the request, and the time saved
 /// because the lanes describe it while the response is in flight.
+///
+///     what          the way (`way`)
+///     warps         warps that ask at the same time
+///     rounds        chunks for each warp, one after the other
+///     us            the kernel's time: median over launches, each of a new heap
+///     us_per_round  the same by rounds
+///
+/// One warp shows the latency of a chunk; 512 warps show whether anything is left of it where they wait in line for the
+/// host. Every chunk comes from the host, because the heap has no segment cache and nothing is freed. The heap's
+/// creation and a first launch, in which the service answers for the first time, are not timed.
 
 #include "device/large/chunk_path.cuh"
 #include "profiling/bench/bench.hpp"
@@ -15,6 +25,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// A warp's chunk is then 3.1 MiB: one segment and a tail.
 constexpr std::uint64_t bytes_a_lane = 100 << 10;
 
 /// The time at which the description of a chunk is written.
@@ -24,6 +35,7 @@ enum class way : std::uint32_t {
     not_described,      ///< never: the memory alone
 };
 
+/// A way and its name in rows.
 struct named_way {
     way how;
     const char* name;
@@ -35,9 +47,9 @@ constexpr named_way ways[] = {{way::counted_meanwhile, "counted while the respon
 /// Every warp requests a chunk `rounds` times.
 struct chunk_kernel {
     device::heap_view heap;
-    std::uint32_t rounds;
+    std::uint32_t rounds;  ///< 1 to some hundreds: the memory of all rounds is held at the same time
     way how;
-    simt::device_word<std::uint64_t>* granted;
+    simt::device_word<std::uint64_t>* granted;  ///< successful requests of all warps
 
     ORCHARD_FN void operator()(simt::thread_position) const {
         const simt::lane_mask mask = simt::converge();
@@ -52,6 +64,8 @@ struct chunk_kernel {
         }
     }
 
+    /// Makes one request and returns whether it succeeded. The two other ways repeat the steps of
+    /// `device::allocate_chunk` in another order, or leave some out.
     ORCHARD_FN bool allocate(device::chunk_request& r) const {
         if (how == way::counted_meanwhile) {
             device::allocate_chunk(r);
@@ -61,6 +75,7 @@ struct chunk_kernel {
             device::acquire(heap, r.mask, {r.k, r.leaves}, &r.got) != failure_reason::none) {
             return false;
         }
+        // The same work as in a heap, but after the response.
         if (how == way::counted_behind) {
             device::segment_request d(heap, r.mask);
             d.bytes = device::bytes_asked(r);
@@ -71,6 +86,7 @@ struct chunk_kernel {
     }
 };
 
+/// Returns a grid of whole warps, four a block, for `warps` of 1 to 3 or a multiple of 4.
 simt::grid grid_of(std::uint32_t warps) {
     const std::uint32_t per_block = warps < 4 ? warps : 4;
     return {warps / per_block, per_block * simt::warp_size};
@@ -80,7 +96,9 @@ simt::grid grid_of(std::uint32_t warps) {
 absl::StatusOr<double> time_once(const settings& s, std::uint32_t warps, std::uint32_t rounds, way how) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    // Two segments for each chunk, one of them for its tail; and for 16 chunks more.
     values.capacity = (std::uint64_t{warps} * (rounds + 1) + 16) * 2 * segment_bytes;
+    // No segment cache: each chunk is a round trip to the host.
     values.cached_segments = 0;
     auto h = heap::create(values);
     if (!h.ok()) {
@@ -95,6 +113,7 @@ absl::StatusOr<double> time_once(const settings& s, std::uint32_t warps, std::ui
     const device::heap_view view = h->ref().view();
     const auto warm = simt::launch(on, grid_of(warps), chunk_kernel{view, 1, how, granted->data()});
     const auto result = simt::launch(on, grid_of(warps), chunk_kernel{view, rounds, how, granted->data()});
+    // Both launches are counted together: one null makes the time meaningless.
     std::uint64_t n = 0;
     absl::Status status = copy_to_host(on, &n, granted->data(), sizeof(n));
     if (!warm.ok || !result.ok) {
@@ -105,6 +124,7 @@ absl::StatusOr<double> time_once(const settings& s, std::uint32_t warps, std::ui
     return status.ok() ? absl::StatusOr<double>(result.microseconds) : status;
 }
 
+/// Returns a row for each way at each of the two points.
 absl::StatusOr<ordered_json> run_chunks(const settings& s) {
     struct point {
         std::uint32_t warps;

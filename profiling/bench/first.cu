@@ -4,6 +4,23 @@
 /// `orchard bench first`: the times of the first repetitions of plain kernels whose sizes differ in each repetition and
 /// thread. New heaps that grow (elastic, default options) are compared with heaps that have all memory from the start
 /// (fixed). Each block is stamped and checked between the timed launches, so that an overlap of any two is detected.
+///
+///     what                      rows
+///     loading                   loading_ms: loading a kernel, by the host's clock; not part of any other time
+///     repetitions               every thread asks: one row for each range of sizes and backing
+///     one lane of a warp        the first lane of each warp asks for 16 MiB
+///     divergent lists           first_lists.cu
+///     a kernel is loaded ...    first_loading.cu
+///
+///     allocate_*_us, free_*_us  kernels of repetition 1, 3, 10, the settled ones, and the sum of 3 to 10
+///     of_fixed                  that sum of an elastic heap by that of a fixed one: what growth costs later on
+///     first_wall_us             the first allocation as the host sees it, launch and wait included
+///     first_less_settled_ms     what the first allocation takes more than a settled one
+///     committed_mib             physical memory of the heap after the last repetition
+///     segments_in_use           segments granted and not in the segment cache at that time, when all is freed
+///     nulls, wrong_stamps       summed over all heaps; 0 unless something is wrong
+///
+/// Kernel times are between CUDA events. Each time is the median over heaps. The creation of the heap is not timed.
 
 #include <utility>
 
@@ -18,13 +35,14 @@ namespace {
 using nlohmann::ordered_json;
 using simt::order;
 
-/// The sizes that the threads of a repetition request.
+/// The sizes that the threads of a repetition request: the same function on each call, so that the kernels that stamp,
+/// check and free need no stored sizes.
 struct requests {
     std::uint32_t threads;
-    std::uint32_t least;  ///< bytes
-    std::uint32_t most;
-    bool one_lane;  ///< one lane of each warp
-    std::uint32_t repetition = 0;
+    std::uint32_t least;           ///< bytes
+    std::uint32_t most;            ///< bytes, included
+    bool one_lane;                 ///< one lane of each warp
+    std::uint32_t repetition = 0;  ///< other sizes in each
 
     [[nodiscard]] ORCHARD_INLINE bool asks(std::uint64_t i) const {
         return i < threads && (!one_lane || i % simt::warp_size == 0);
@@ -34,12 +52,13 @@ struct requests {
     }
 };
 
-/// The errors that were found.
+/// The errors that were found by the threads of all repetitions.
 struct faults {
-    simt::device_word<std::uint64_t> nulls;
-    simt::device_word<std::uint64_t> wrong;
+    simt::device_word<std::uint64_t> nulls;  ///< requests without a block
+    simt::device_word<std::uint64_t> wrong;  ///< blocks with a stamp of another thread
 };
 
+/// The timed kernels: allocation, and free of the same threads' blocks.
 struct allocate_all {
     heap_ref heap;
     requests what;
@@ -78,6 +97,7 @@ struct stamp_all {
         std::uint64_t* const words = blocks[i];
         const std::uint64_t last = what.bytes(i) / sizeof(std::uint64_t) - 1;
         if (words == nullptr) {
+            // Counted once: the kernel that checks comes to the same null again.
             found->nulls.fetch_add<order::relaxed>(writes ? 1 : 0);
         } else if (writes) {
             words[0] = words[last] = i;
@@ -92,9 +112,9 @@ struct record {
     times_of_heaps allocate_us;
     times_of_heaps free_us;
     std::vector<double> first_wall_us;  ///< [heap], as the other two
-    std::vector<double> committed_mib;
+    std::vector<double> committed_mib;  ///< [heap], after the last repetition
     std::vector<double> segments_in_use;
-    std::uint64_t nulls = 0;
+    std::uint64_t nulls = 0;  ///< of all heaps
     std::uint64_t wrong = 0;
 };
 
@@ -113,7 +133,9 @@ absl::Status add_levels(heap& h, record& all) {
     return absl::OkStatus();
 }
 
-/// Creates a heap and adds the times of its repetitions, each of which allocates, stamps, checks and frees.
+/// Creates a heap and adds the times of its repetitions, each of which allocates, stamps, checks and frees. The first
+/// repetition starts with an empty heap: no segment on the device, and none committed if the heap is elastic, unless
+/// the options say otherwise.
 absl::Status use_fresh_heap(launcher& on, const options& values, requests what, std::uint32_t repetitions,
                             record& all) {
     auto h = heap::create(values);
@@ -151,6 +173,7 @@ absl::Status use_fresh_heap(launcher& on, const options& values, requests what, 
     return status;
 }
 
+/// Returns the row of one range of sizes and one backing.
 ordered_json row_of(const char* what, const char* backing, const requests& asked, std::uint32_t repetitions,
                     const record& all) {
     ordered_json row{{"what", what},
@@ -175,6 +198,7 @@ ordered_json row_of(const char* what, const char* backing, const requests& asked
 /// Adds a row for each backing. Heaps of both take turns, so that a change of the machine affects both.
 absl::Status measure_requests(launcher& on, const settings& s, const char* what, const requests& asked,
                               ordered_json& rows) {
+    // 40 GiB: the largest row has 1,024 blocks of 16 MiB.
     constexpr std::uint64_t capacity = std::uint64_t{40} << 30;
     const std::uint32_t repetitions = s.quick ? 24 : 100;
     record elastic;
@@ -196,7 +220,8 @@ absl::Status measure_requests(launcher& on, const settings& s, const char* what,
     return absl::OkStatus();
 }
 
-/// Loads the kernels before the first repetition. The time of loading has rows of its own.
+/// Loads the kernels before the first repetition, because CUDA loads a kernel at its first launch and that time would
+/// be part of the first repetition. The time of loading has rows of its own.
 absl::Status load_kernels(launcher& on, ordered_json& rows) {
     if (!on.is_cuda()) {
         return absl::OkStatus();
@@ -214,6 +239,8 @@ absl::Status load_kernels(launcher& on, ordered_json& rows) {
     return absl::OkStatus();
 }
 
+/// Returns all rows. Sizes up to 512 KiB are pages: of many classes at once (16 B to 8 KiB, 1 to 256 KiB) or of few. 16
+/// MiB are chunks.
 absl::StatusOr<ordered_json> run_first(const settings& s) {
     ordered_json rows = ordered_json::array();
     simt::executor device;

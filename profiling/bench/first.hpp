@@ -5,6 +5,9 @@
 /// Code that the parts of `orchard bench first` share. These files use only the library's public headers, device arrays
 /// and bench.hpp. They can therefore be built against an older version of the library, and both versions measured in
 /// one run.
+///
+/// The question of all parts: what does a program meet that uses a new heap for the first time? Medians over many
+/// repetitions of one heap do not show it. Each figure is therefore a median over several new heaps.
 
 #include <algorithm>
 #include <chrono>
@@ -19,8 +22,9 @@
 
 namespace orchard::bench::first {
 
-inline constexpr double mib = 1 << 20;
+inline constexpr double mib = 1 << 20;  ///< bytes; a double, for columns in MiB
 
+/// Returns whether the full sizes are measured: on a GPU and without --quick.
 inline bool is_large(const settings& s) { return s.device == simt::device_kind::cuda && !s.quick; }
 
 /// Returns the divisor of all thread counts: 1 if a GPU is measured.
@@ -28,10 +32,13 @@ inline std::uint32_t divisor(const settings& s) {
     return is_large(s) ? 1 : s.device == simt::device_kind::cuda ? 10 : 100;
 }
 
-/// Returns the number of new heaps over which each figure is a median.
+/// Returns the number of new heaps over which each figure is a median: --repeats, but at most `most`, or 3 if the full
+/// sizes are not measured.
 inline int heaps_of(const settings& s, int most) { return std::min(s.repeats, is_large(s) ? most : 3); }
 
 /// Returns a heap's options: the defaults (or the command line's values), with the given backing.
+/// @param capacity  in bytes, on a GPU; on the emulated device a heap has 1 GiB. A value of the command line comes
+///     first
 inline options options_of(const settings& s, backing_option backing, std::uint64_t capacity) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
@@ -69,11 +76,13 @@ inline std::size_t settled_from(std::size_t repetitions) {
     return repetitions - std::min<std::size_t>(20, (repetitions + 1) / 2);
 }
 
+/// Returns the median of the settled repetitions of one heap.
 inline double settled(const std::vector<double>& times) {
     return median({times.begin() + static_cast<std::ptrdiff_t>(settled_from(times.size())), times.end()});
 }
 
-/// Returns the sum of repetitions 3 to 10.
+/// Returns the sum of repetitions 3 to 10: what a program pays that runs a few times only, without the launch in which
+/// the heap grows.
 inline double third_to_tenth(const std::vector<double>& times) {
     double sum = 0;
     for (std::size_t i = 2; i < 10; ++i) {

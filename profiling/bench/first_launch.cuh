@@ -3,7 +3,9 @@
 #pragma once
 
 /// How `orchard bench first` launches its work: on a GPU by plain `__global__` kernels and `<<<>>>` on the default
-/// stream, as an ordinary program uses a heap; on the emulated device the same work by `simt::launch`.
+/// stream, as an ordinary program uses a heap; on the emulated device the same work by `simt::launch`. A kernel of
+/// `simt::launch` may have a bound on its registers; a program's kernel has none, and its times are the ones of
+/// interest here.
 
 #include <chrono>
 #include <cstdint>
@@ -23,6 +25,7 @@ namespace orchard::bench::first {
 /// Milliseconds of the host's clock since a moment.
 class stopwatch {
 public:
+    /// Returns the milliseconds since the object was made.
     [[nodiscard]] double ms() const {
         return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began_).count();
     }
@@ -33,7 +36,7 @@ private:
 
 /// The times of a launch.
 struct launch_times {
-    double kernel_us = 0;  ///< on a GPU between events around the launch
+    double kernel_us = 0;  ///< on a GPU between events around the launch; else the host's time
     double wall_us = 0;    ///< from before the launch until the host observed its end
 };
 
@@ -56,10 +59,12 @@ inline absl::Status cuda_status(cudaError_t error, const char* call) {
 /// Launches work on one device and waits for its end. On CUDA it belongs to the GPU that is current at construction.
 class launcher {
 public:
+    /// @param on  the device; its stream is not used on CUDA: kernels go to the default stream
     explicit launcher(const simt::executor& on) : on_{on} {
         on_.timed = true;
 #if ORCHARD_CUDA_SOURCE
         if (is_cuda()) {
+            // An error here is returned by the first launch.
             status_.Update(cuda_status(cudaEventCreate(&begin_), "cudaEventCreate"));
             status_.Update(cuda_status(cudaEventCreate(&end_), "cudaEventCreate"));
         }
@@ -100,8 +105,9 @@ public:
         return launch_times{done.microseconds, watch.ms() * 1000};
     }
 
-    /// Loads the kernel of a kind of work and returns the milliseconds of the loading; 0 on the emulated device.
-    /// Errors: InternalError with the runtime's text.
+    /// Loads the kernel of a kind of work and returns the milliseconds of the loading, by the host's clock; 0 on the
+    /// emulated device. Asking for a kernel's attributes loads it, and runs nothing. Errors: InternalError with the
+    /// runtime's text.
     template <class Work>
     absl::StatusOr<double> load() {
         const stopwatch watch;
@@ -118,9 +124,12 @@ public:
 
 private:
 #if ORCHARD_CUDA_SOURCE
+    /// Launches on the default stream, between two events. An error stays in `status_`, so that later launches fail at
+    /// once.
     template <class Work>
     absl::StatusOr<launch_times> run_plain(const Work& work, simt::grid shape) {
         const stopwatch watch;
+        // Events are recorded on the default stream, directly before and behind the kernel.
         status_.Update(cuda_status(cudaEventRecord(begin_), "cudaEventRecord"));
         plain_kernel<<<shape.blocks, shape.threads_per_block>>>(work);
         status_.Update(cuda_status(cudaGetLastError(), "a launch"));
@@ -128,6 +137,7 @@ private:
         status_.Update(cuda_status(cudaEventSynchronize(end_), "cudaEventSynchronize"));
         const double wall_us = watch.ms() * 1000;
         float ms = 0;
+        // Elapsed time is asked for only if all went well; otherwise the events may be unset.
         if (status_.ok()) {
             status_.Update(cuda_status(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime"));
         }
@@ -135,8 +145,8 @@ private:
                             : status_;
     }
 
-    cudaEvent_t begin_ = nullptr;
-    cudaEvent_t end_ = nullptr;
+    cudaEvent_t begin_ = nullptr;  ///< before the launch
+    cudaEvent_t end_ = nullptr;    ///< after it
 #endif
     simt::executor on_;
     absl::Status status_;

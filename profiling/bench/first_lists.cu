@@ -4,6 +4,16 @@
 /// A part of `orchard bench first`: each thread makes a linked list of blocks, whose sizes differ much from thread to
 /// thread. All lists are freed before the next round. The rows compare the memory that an elastic heap's size classes
 /// hold, and its committed memory, with the live memory at the peak of a round, after few rounds and after many.
+///
+/// The question: does memory of a class stay with it although other rounds need other classes? Each round draws other
+/// sizes, so that a heap that never gives slabs back would hold more and more.
+///
+///     divergent lists          times as in first.cu: `allocate` is the kernel that makes the lists, `free` the one
+///                              that checks and frees them
+///     divergent lists: memory  live_mib, held_mib, committed_mib after `round` rounds, lists still alive;
+///                              held_of_live, committed_of_live: their ratios
+///
+/// Medians over new heaps. Writes of a node's two words are part of the kernel's time.
 
 #include <array>
 #include <utility>
@@ -19,15 +29,17 @@ namespace {
 using nlohmann::ordered_json;
 using simt::order;
 
-/// The lists of one round.
+/// The lists of one round; all values are computed from the thread's number and the round.
 struct list_plan {
     std::uint32_t threads;
-    std::uint32_t max_nodes;
+    std::uint32_t max_nodes;  ///< of a list
     std::uint32_t round = 0;
 
+    /// Returns the random number of a thread in this round.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t random(std::uint32_t i) const {
         return device::mix(i + device::mix(round + 0x51ed270b));
     }
+    /// Returns the number of nodes, 1 to `max_nodes`.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t nodes(std::uint32_t i) const { return random(i) % max_nodes + 1; }
     /// Half of the threads have nodes of 16 to 512 B, a third have nodes of 1 to 8 KiB, and the rest have nodes of 8 to
     /// 64 KiB.
@@ -46,13 +58,17 @@ struct list {
     std::uint32_t unused;
 };
 
+/// Returns the stamp of a node: thread and position, so that no two nodes of a round have the same.
 ORCHARD_INLINE std::uint64_t stamp_of(std::uint32_t i, std::uint32_t node) { return std::uint64_t{i} << 32 | node; }
 
+/// The errors that were found in all rounds.
 struct list_faults {
-    simt::device_word<std::uint64_t> nulls;
-    simt::device_word<std::uint64_t> wrong;
+    simt::device_word<std::uint64_t> nulls;  ///< lists that ended early
+    simt::device_word<std::uint64_t> wrong;  ///< lists with a wrong stamp or link
 };
 
+/// Each thread makes its list. It allocates, links and stamps node by node, so that the lanes of a warp leave the loop
+/// one by one and ask for different sizes at the same time. A list ends at the first null.
 struct make_lists {
     heap_ref heap;
     list_plan plan;
@@ -79,7 +95,8 @@ struct make_lists {
     }
 };
 
-/// Frees each list from its end; each node is checked before it is freed.
+/// Frees each list from its end; each node is checked before it is freed: its address lies in the heap and its stamp is
+/// that of this thread and position.
 struct free_lists {
     heap_ref heap;
     list_plan plan;
@@ -107,22 +124,24 @@ struct free_lists {
 /// Memory at the peak of a round.
 struct levels {
     std::vector<double> live_mib;       ///< [heap] of pages that are allocated
-    std::vector<double> held_mib;       ///< of segments that classes have
-    std::vector<double> committed_mib;  ///< of physical memory
+    std::vector<double> held_mib;       ///< [heap] of segments that are slabs of a class
+    std::vector<double> committed_mib;  ///< [heap] of physical memory
 };
 
+/// Rounds after which memory is measured, counted from 1.
 constexpr std::array<std::uint32_t, 4> rounds_shown{1, 6, 20, 60};
 
-/// The observations on all heaps.
+/// The observations on all heaps; times are [heap][round], as in first.cu.
 struct list_record {
     times_of_heaps make_us;
     times_of_heaps free_us;
     std::vector<double> first_wall_us;
-    std::array<levels, rounds_shown.size()> at;
+    std::array<levels, rounds_shown.size()> at;  ///< in the order of `rounds_shown`
     std::uint64_t nulls = 0;
     std::uint64_t wrong = 0;
 };
 
+/// Adds the memory at this moment. The lists are alive and no kernel runs, so that the counts are exact.
 absl::Status add_levels(heap& h, levels& at) {
     const auto stats = h.stats();
     if (!stats.ok()) {
@@ -135,6 +154,7 @@ absl::Status add_levels(heap& h, levels& at) {
         slabs += one.slabs;
     }
     at.live_mib.push_back(static_cast<double>(live) / mib);
+    // A slab is a segment of 2 MiB.
     at.held_mib.push_back(static_cast<double>(slabs) * 2);
     at.committed_mib.push_back(static_cast<double>(stats->committed_bytes) / mib);
     return absl::OkStatus();
@@ -151,6 +171,8 @@ absl::Status expect_empty(heap& h) {
                : absl::InternalError(absl::StrFormat("%d pages are in use when all was freed", stats->pages_in_use));
 }
 
+/// Creates a heap, runs all rounds on it, and adds their times and memory. Errors: those of the heap, of launches and
+/// of copies; Internal if pages are in use at the end.
 absl::Status use_fresh_heap(launcher& on, const options& values, list_plan plan, std::uint32_t rounds,
                             list_record& all) {
     auto h = heap::create(values);
@@ -169,6 +191,7 @@ absl::Status use_fresh_heap(launcher& on, const options& values, list_plan plan,
         plan.round = round;
         const auto made = on.run(make_lists{h->ref(), plan, lists->data(), found->data()}, plan.threads);
         absl::Status status = made.status();
+        // Between making and freeing: the peak of the round. This copies the counters, but outside both timed kernels.
         if (status.ok() && shown < rounds_shown.size() && round + 1 == rounds_shown[shown]) {
             status.Update(add_levels(*h, all.at[shown++]));
         }
@@ -193,6 +216,7 @@ absl::Status use_fresh_heap(launcher& on, const options& values, list_plan plan,
     return status;
 }
 
+/// Adds one row of times, and a row of memory for each of the rounds shown.
 void add_rows(const list_plan& plan, std::uint32_t rounds, const list_record& all, ordered_json& rows) {
     ordered_json times{{"what", "divergent lists"}, {"backing", "elastic"},
                        {"threads", plan.threads},   {"heaps", all.make_us.size()},
@@ -204,6 +228,7 @@ void add_rows(const list_plan& plan, std::uint32_t rounds, const list_record& al
     times["nulls"] = all.nulls;
     times["wrong_stamps"] = all.wrong;
     rows.push_back(std::move(times));
+    // With --quick there are 24 rounds: the last of `rounds_shown` is left out.
     for (std::size_t i = 0; i < rounds_shown.size() && rounds_shown[i] <= rounds; ++i) {
         const double live = median(all.at[i].live_mib);
         const double held = median(all.at[i].held_mib);
@@ -234,6 +259,7 @@ absl::Status measure_lists(const settings& s, ordered_json& rows) {
     simt::executor device;
     device.kind = s.device;
     device.workers = static_cast<unsigned>(s.heap.emulated_workers);
+    // Its own launcher and its own loading, since these are other kernels than those of first.cu.
     launcher on(device);
     const auto loading_ms = on.load<make_lists>();
     absl::Status status = loading_ms.status();

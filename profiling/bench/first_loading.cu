@@ -4,6 +4,17 @@
 /// A part of `orchard bench first`: a kernel allocates from an empty heap, and a kernel that was never launched before
 /// is launched after it. CUDA loads the second kernel at its launch, unless all kernels are loaded eagerly, while the
 /// first one waits for memory. The rows count the first kernel's nulls and its time. On a GPU only.
+///
+/// The danger: the loading waits for the running kernel (`heap::preload`), and that kernel waits for memory. If the
+/// heap's growth had to wait for the loading, requests would run into their timeout and get null.
+///
+///     stream                         of the second kernel: that of the first one, or another one
+///     loading                        lazy or eager, as the process was started
+///     second_launch_ms               time of the call that launches the second kernel, on the host
+///     answered_ms                    time until all threads of the first kernel had their result; null: over a minute
+///     answered_before_second_launch  whether they had it already: the row then says nothing about loading
+///     kernel_ms                      the first kernel, between events, its wait for the release included
+///     nulls                          requests that failed; 0 is expected
 
 #include "profiling/bench/first.hpp"
 #include "profiling/bench/first_launch.cuh"
@@ -44,12 +55,13 @@ struct shared_state {
 /// The first kernel: each thread allocates a block, then waits at most five seconds to be released. The blocks are not
 /// freed; they end with the heap.
 struct ask_and_wait {
+    /// So that a kernel ends even if the host does not release it.
     static constexpr std::uint64_t deadline_ns = 5'000'000'000;
 
     heap_ref heap;
     std::uint32_t threads;
-    std::uint32_t least;
-    std::uint32_t most;
+    std::uint32_t least;  ///< bytes
+    std::uint32_t most;   ///< bytes, included
     shared_state* shared;
     signals* host;
 
@@ -61,11 +73,13 @@ struct ask_and_wait {
         if (heap.malloc(least + device::mix(i) % (most - least + 1)) == nullptr) {
             shared->nulls.fetch_add<order::relaxed>(1);
         }
+        // The thread that completes the count tells the host.
         if (shared->answered.fetch_add<order::relaxed>(1) + 1 == threads) {
             host->answered.store<order::release>(1);
         }
         const std::uint64_t began = simt::clock_ns();
         while (shared->released.load<order::relaxed>() == 0 && simt::clock_ns() - began < deadline_ns) {
+            // One thread alone reads the host's word: reads of host memory by all threads would delay commits.
             if (i == 0 && host->released.load<order::relaxed>() != 0) {
                 shared->released.store<order::relaxed>(1);
             }
@@ -80,15 +94,18 @@ __global__ void never_launched(std::uint32_t* word) {
     *word = N;
 }
 
+/// Launches instance `N`. Each instance is a kernel of its own, which the driver has not loaded yet.
 template <int N>
 void launch_never_launched(cudaStream_t stream, std::uint32_t* word) {
     never_launched<N><<<1, 1, 0, stream>>>(word);
 }
 
+/// One for each case: a second launch of the same instance would find it loaded.
 constexpr std::array second_launches{&launch_never_launched<0>, &launch_never_launched<1>, &launch_never_launched<2>,
                                      &launch_never_launched<3>};
 
-/// Streams, events and pinned memory, all made before any kernel runs.
+/// Streams, events and pinned memory, all made before any kernel runs, because such calls may wait for running kernels.
+/// The streams are non-blocking: the default stream would order the two kernels.
 class loading_run {
 public:
     loading_run() {
@@ -114,6 +131,7 @@ public:
         }
     }
 
+    /// One row: the first kernel's requests, and the stream of the second one.
     struct one_case {
         std::uint32_t threads;
         std::uint32_t least;  ///< bytes
@@ -121,6 +139,9 @@ public:
         bool same_stream;
     };
 
+    /// Measures one case on a new heap and adds its row. Errors: those of the heap and of the runtime. A null is no
+    /// error: it is the result.
+    /// @param number  of the instance to launch, another one in each case
     absl::Status measure(const settings& s, const one_case& c, std::size_t number, ordered_json& rows) {
         options values = options_of(s, backing_option::elastic, std::uint64_t{40} << 30);
         // A heap that cannot grow then ends the kernel soon. All other options have their defaults.
@@ -134,6 +155,7 @@ public:
         if (!shared.ok() || !word.ok() || !status_.ok()) {
             return !status_.ok() ? status_ : shared.ok() ? word.status() : shared.status();
         }
+        // Both words begin at 0, in memory that the previous case used.
         auto* const host = new (pinned_) signals{};
         const ask_and_wait work{h->ref(), c.threads, c.least, c.most, shared->data(), host};
         ordered_json row{{"what", "a kernel is loaded beside one that allocates"},
@@ -152,8 +174,10 @@ public:
     }
 
 private:
+    /// Keeps the first error of the runtime.
     void note(cudaError_t error, const char* call) { status_.Update(cuda_status(error, call)); }
 
+    /// Launches both kernels, waits for the results, releases the first kernel, and adds the times to the row.
     void launch_both(const ask_and_wait& work, const one_case& c, std::size_t number, std::uint32_t* word,
                      signals& host, ordered_json& row) {
         const simt::grid shape = simt::grid_for(c.threads);
@@ -163,10 +187,12 @@ private:
         note(cudaGetLastError(), "the first launch");
         note(cudaEventRecord(end_, first_), "cudaEventRecord");
         const double began_ms = watch.ms();
+        // Read before the second launch. If all were answered already, the loading was not beside any request.
         const bool before = host.answered.load<order::acquire>() != 0;
         second_launches[number](c.same_stream ? first_ : other_, word);
         note(cudaGetLastError(), "the second launch");
         row["second_launch_ms"] = watch.ms() - began_ms;
+        // The host waits without a CUDA call, because such a call could wait for the kernel that waits for the host.
         const bool answered = wait_for_results(host, watch);
         row["answered_ms"] = answered ? ordered_json(watch.ms()) : ordered_json(nullptr);
         row["answered_before_second_launch"] = before;
@@ -194,7 +220,7 @@ private:
     cudaStream_t other_ = nullptr;
     cudaEvent_t begin_ = nullptr;
     cudaEvent_t end_ = nullptr;
-    void* pinned_ = nullptr;
+    void* pinned_ = nullptr;  ///< host memory that the GPU can access: the `signals`
     absl::Status status_;
 };
 
@@ -207,6 +233,7 @@ absl::Status measure_loading_beside(const settings& s, ordered_json& rows) {
     simt::executor device;
     device.kind = s.device;
     launcher on(device);
+    // The first kernel is loaded beforehand: only the loading of the second one is of interest.
     absl::Status status = on.load<ask_and_wait>().status();
     loading_run run;
     std::size_t number = 0;

@@ -4,7 +4,19 @@
 /// `orchard bench fragmentation`: threads free their block and allocate one of another size, at random, in a heap that
 /// is four fifths full. Then it measures the largest request that still succeeds, as a share of the free memory. Lanes
 /// that allocate together share chunks, which stay whole until the last lane frees its block. The benchmark runs once
-/// with chunks for a whole warp and once with chunks for single lanes.
+/// with one lane of each warp alone, and for whole warps once with chunks of single lanes and once with chunks for a
+/// warp.
+///
+///     mode, chunk_lanes   which threads allocate, and the option of that name
+///     blocks, iterations  threads with a block; exchanges so far
+///     live_share          requested bytes of live blocks, by the capacity
+///     held_over_live      memory of segments that are granted, by those bytes: what rounding and shared chunks hold
+///     free_bytes          the capacity less that memory
+///     largest_bytes       the largest request of whole segments that succeeds; largest_share: by free_bytes
+///     nulls               threads without a block, because their last request failed
+///
+/// Nothing is timed. Rows come after 10, 100, 1,000 iterations; the heap is trimmed before, so that memory that only
+/// waits on the device does not count as used.
 
 #include <algorithm>
 #include <numeric>
@@ -20,18 +32,20 @@ namespace {
 using nlohmann::ordered_json;
 
 /// Sizes are spread evenly over the doublings from 2^16 to 2^24 B.
-constexpr std::uint32_t least_log = 16;
-constexpr std::uint32_t doublings = 8;
+constexpr std::uint32_t least_log = 16;  ///< log2 of the smallest size in bytes
+constexpr std::uint32_t doublings = 8;   ///< the largest size is 2^24 B
+/// The mean of all sizes: each doubling is as likely, and its mean is 1.5 times its lower end.
 constexpr std::uint64_t mean_bytes =
     3 * ((std::uint64_t{1} << (least_log + doublings)) - (1u << least_log)) / 2 / doublings;
 
+/// The block of one allocating thread.
 struct slot {
-    void* block;
+    void* block;          ///< null: none yet, or the last request failed
     std::uint64_t bytes;  ///< size of the block
 };
 
 /// Every fourth of the allocating threads, chosen at random, exchanges its block. All of them that have no block
-/// allocate one.
+/// allocate one; in the first round, all do.
 struct exchange_kernel {
     heap_ref heap;
     slot* slots;
@@ -43,11 +57,13 @@ struct exchange_kernel {
         if (at.global_thread() % threads_each != 0 || i >= count) {
             return;
         }
+        // One random number for both choices: its lowest two bits whether to exchange, the next ones the doubling.
         const std::uint32_t r = device::mix(static_cast<std::uint32_t>(i) + device::mix(round));
         slot& s = slots[i];
         if (s.block != nullptr && r % 4 != 0) {
             return;
         }
+        // Freed before the new request, so that no more is live than the capacity is made for.
         heap.free(s.block);
         const std::uint64_t low = std::uint64_t{1} << (least_log + r / 4 % doublings);
         s.bytes = low + device::mix(r) % low;
@@ -55,6 +71,7 @@ struct exchange_kernel {
     }
 };
 
+/// Frees all blocks.
 struct free_all_kernel {
     heap_ref heap;
     slot* slots;
@@ -67,7 +84,8 @@ struct free_all_kernel {
     }
 };
 
-/// Finds the most whole segments that one request can get. One thread, which frees the result.
+/// Finds the most whole segments that one request can get, by bisection: what fits is freed at once, and a larger
+/// request is tried. One thread, so that no other request changes what is free. The failures are intended.
 struct largest_kernel {
     heap_ref heap;
     std::uint64_t segments;
@@ -76,6 +94,7 @@ struct largest_kernel {
         if (at.global_thread() != 0) {
             return;
         }
+        // Invariant: `fits` succeeded (0 always does), `does_not` failed, or exceeds the capacity.
         std::uint64_t fits = 0;
         std::uint64_t does_not = segments + 1;
         while (does_not - fits > 1) {
@@ -92,8 +111,8 @@ struct largest_kernel {
 struct mode {
     const char* name;
     std::uint64_t threads_each;  ///< threads for each slot; the first of them allocates
-    int chunk_lanes;
-    std::uint32_t times_fewer;  ///< iterations: a full heap takes long over each
+    int chunk_lanes;             ///< the option `chunk_lanes` of the heap
+    std::uint32_t times_fewer;   ///< iterations: a full heap takes long over each
 };
 
 struct bed {
@@ -107,7 +126,8 @@ struct bed {
     }
 };
 
-/// The row of a heap after `iterations`.
+/// Returns the row of a heap after `iterations`, without changing its blocks. Errors: those of the heap and of
+/// launches.
 absl::StatusOr<ordered_json> inspect(bed& b, std::uint32_t iterations) {
     absl::Status status = b.h.trim();
     status.Update(b.h.validate());
@@ -132,6 +152,7 @@ absl::StatusOr<ordered_json> inspect(bed& b, std::uint32_t iterations) {
         live += s.block != nullptr ? s.bytes : 0;
         nulls += s.block == nullptr;
     }
+    // After `trim` no segment waits on the device: what is granted is held by blocks.
     const std::uint64_t held = stats->segments_granted * segment_bytes;
     const std::uint64_t free = stats->capacity_bytes - held;
     const auto share = [](std::uint64_t part, std::uint64_t whole) {
@@ -150,6 +171,8 @@ absl::StatusOr<ordered_json> inspect(bed& b, std::uint32_t iterations) {
                         {"nulls", nulls}};
 }
 
+/// Runs `iterations` exchanges, adds a row at each power of ten from 10 on and at the last one, and empties the heap.
+/// Errors: those of `inspect`, of launches and of the last `validate`.
 absl::Status measure(bed b, std::uint32_t iterations, ordered_json& rows) {
     const std::uint64_t count = b.slots.size();
     absl::Status status;
@@ -178,6 +201,7 @@ absl::StatusOr<ordered_json> run_fragmentation(const settings& s) {
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
     const std::uint64_t count = large ? 4096 : 96;
     const std::uint32_t iterations = s.quick ? 20 : 1000;
+    // 5/4 of what is requested on average: the heap is four fifths full, in whole segments.
     values.capacity = count * mean_bytes * 5 / 4 / segment_bytes * segment_bytes;
     ordered_json rows = ordered_json::array();
     for (const mode& how :

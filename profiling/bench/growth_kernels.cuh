@@ -2,19 +2,20 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Kernels of `orchard bench growth`: warps that allocate large blocks and write all of them.
+/// Kernels of `orchard bench growth`: warps that allocate large blocks and write all of them. Times of single requests
+/// are taken on the device, by its clock in nanoseconds, around `malloc`.
 
 #include "device/heap_ref.cuh"
 
 namespace orchard::bench {
 
-/// The size of a request that needs no growth.
+/// The size of a request that needs no growth, in bytes: a page, whose memory `warm_up` has committed before.
 inline constexpr std::uint64_t beside_bytes = 48 << 10;
 
-/// The longest acceptable time of such a request.
+/// The longest acceptable time of such a request. Longer ones are counted, since the longest alone may be an outlier.
 inline constexpr std::uint64_t beside_late_ns = 100'000;
 
-/// The counts of a launch.
+/// The counts of a launch; `growing_heap::take_counts` sets them to 0.
 struct growth_counts {
     simt::device_word<std::uint64_t> begun;  ///< blocks that warps have begun to request
     simt::device_word<std::uint64_t> nulls;
@@ -29,7 +30,8 @@ struct growth_counts {
                                                          ///< counters
 };
 
-/// Blocks that warps divide among them, 32 at a time, one for each lane.
+/// Blocks that warps divide among them, 32 at a time, one for each lane. Pointers are read by single lanes and contents
+/// are accessed by whole warps, 32 consecutive words at once.
 struct block_list {
     std::uint64_t** blocks;  ///< null: blocks are not recorded
     std::uint64_t count;
@@ -81,6 +83,7 @@ struct take_and_write {
         }
     }
 
+    /// Lane 0 of a warp allocates and frees a block again and again, with pauses, until all other warps are finished.
     ORCHARD_INLINE void ask_beside(std::uint64_t others) const {
         ORCHARD_NO_UNROLL
         while (simt::lane_id() == 0 && counts->finished.load<simt::order::relaxed>() < others) {
@@ -97,7 +100,7 @@ struct take_and_write {
         }
     }
 
-    /// The control for `ask_beside`: a long time here is caused by the machine.
+    /// The control for `ask_beside`: the same loop with a plain atomic. A long time here is caused by the machine.
     ORCHARD_INLINE void add_beside(std::uint64_t others) const {
         ORCHARD_NO_UNROLL
         while (simt::lane_id() == 0 && counts->finished.load<simt::order::relaxed>() < others) {
@@ -119,6 +122,7 @@ struct take_and_write {
         return simt::shuffle(~simt::lane_mask{0}, first, 0);
     }
 
+    /// Takes blocks and writes them, 1 to 32 at a time, until all are taken.
     ORCHARD_INLINE void take() const {
         ORCHARD_NO_UNROLL
         for (std::uint64_t first = next(); first < list.count; first = next()) {
@@ -128,10 +132,12 @@ struct take_and_write {
                 own = ask();
                 list.blocks[first + lane] = own;
             }
+            // The pointers of all lanes must be there before the warp writes the blocks together.
             simt::sync(~simt::lane_mask{0});
             list.each_block(own, first + lane, [&](std::uint64_t* block, std::uint64_t of) {
                 ORCHARD_UNROLL
                 for (std::uint64_t w = lane; w < list.words; w += simt::warp_size) {
+                    // The value depends on block and word, so that a block at a wrong place is found.
                     block[w] = of ^ w;
                 }
             });
@@ -142,6 +148,7 @@ struct take_and_write {
         }
     }
 
+    /// Returns a block or null, and counts it with its time.
     ORCHARD_INLINE std::uint64_t* ask() const {
         const std::uint64_t began = simt::clock_ns();
         auto* const block = static_cast<std::uint64_t*>(heap.malloc(list.words * sizeof(std::uint64_t)));
@@ -153,7 +160,8 @@ struct take_and_write {
     }
 };
 
-/// One lane allocates the memory that serves such requests, so that it is committed before any request is timed.
+/// One lane allocates a block as `ask_beside` does and frees it, so that a slab of its class exists and its memory is
+/// committed before any request is timed.
 struct warm_up {
     heap_ref heap;
 
@@ -181,7 +189,8 @@ struct write_blocks {
     }
 };
 
-/// Checks the contents of the blocks.
+/// Checks the contents of the blocks, and counts the wrong words. Blocks that are null are passed over; they were
+/// counted as such.
 struct check_blocks {
     block_list list;
     growth_counts* counts;
@@ -205,7 +214,8 @@ struct check_blocks {
 /// A signal between reading warps and the host, in host memory.
 using reader_signal = simt::host_word<std::uint64_t>;
 
-/// Reads the blocks repeatedly, until the host signals the end or the time limit has passed.
+/// Reads the blocks repeatedly, until the host signals the end or the time limit has passed. Its only purpose is its
+/// traffic.
 struct read_on {
     block_list list;
     reader_signal* over;     ///< not zero: stop
@@ -216,6 +226,7 @@ struct read_on {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t began = simt::clock_ns();
         if (simt::lane_id() == 0) {
+            // The host waits for this word of each warp, so that growth is timed only while all warps read.
             reading[at.global_warp()].store<simt::order::relaxed>(1);
         }
         std::uint64_t sum = 0;
@@ -229,6 +240,7 @@ struct read_on {
                          w += simt::warp_size) {
                         sum += block[w];
                     }
+                    // The signal is host memory; it is read once for each block of 1 MiB.
                     done = done || is_over(began);
                 });
             });
@@ -256,7 +268,7 @@ struct free_blocks {
     }
 };
 
-/// One lane makes `times` requests for which there is no memory.
+/// One lane makes `times` requests for which there is no memory. A request that succeeds is not freed.
 struct ask_and_fail {
     heap_ref heap;
     std::uint64_t bytes;

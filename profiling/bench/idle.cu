@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench idle`: the host time that a heap uses while no request is made.
+/// `orchard bench idle`: the host time that a heap uses while no request is made. The service thread polls host memory;
+/// it must not keep a core busy in a program that does not allocate.
+///
+///     seconds_after_last_request   start of the interval of one second
+///     percent_of_a_core            processor time of all threads of the process in that second, by the elapsed time
+///
+/// The first second shows that the service spins for a while (option `service_spin`) and then sleeps for longer.
 
 #include <time.h>
 
@@ -15,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Makes one request that goes to the host.
+/// Makes one request that goes to the host: 2 segments are more than a page, and the heap is new.
 struct request_once {
     heap_ref heap;
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -25,7 +31,8 @@ struct request_once {
     }
 };
 
-/// Returns the processor time of the whole process, in seconds.
+/// Returns the processor time of the whole process so far, in seconds: service, growth, and the driver's threads. The
+/// main thread sleeps meanwhile and adds nothing.
 double process_seconds() {
     timespec t{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -49,6 +56,7 @@ absl::StatusOr<ordered_json> run_idle(const settings& s) {
         const double before = process_seconds();
         const absl::Time began = absl::Now();
         absl::SleepFor(absl::Seconds(1));
+        // By the elapsed time, since a sleep may last longer than asked for.
         const double share = (process_seconds() - before) / absl::ToDoubleSeconds(absl::Now() - began);
         rows.push_back({{"seconds_after_last_request", after_s}, {"percent_of_a_core", 100 * share}});
     }

@@ -2,7 +2,18 @@
 // Copyright the Orchard authors.
 
 /// `orchard bench iterations`: 16,384 threads allocate 1 to 256 KB each and free it, repeatedly: with all blocks freed
-/// at once, with half of the blocks kept for ten iterations, and with 200,000 other blocks live.
+/// at once, with half of the blocks kept for ten iterations, and with 200,000 other blocks live. The question: does a
+/// heap get slower with use, and what does an iteration cost when memory is recycled?
+///
+///     mode, layout         the three plans, each with `malloc` and with interleaved arrays
+///     allocate_us, free_us medians of the kernels of all iterations
+///     iteration_us         mean of the sums of both
+///     first_us, last_us    means of a tenth of the iterations, near the start and at the end
+///     last_over_first      above 1: the heap has become slower
+///     nulls, wrong_stamps  of all iterations
+///
+/// An iteration is one kernel that allocates and one that frees (two where kept blocks fall due). Between them, not
+/// timed, all blocks are stamped and read back. Sizes differ in each iteration.
 ///
 /// Source: the paper's Fig. 10b (Zhang et al., AlignMalloc, TPDS 2025).
 
@@ -21,18 +32,20 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t least_bytes = 1 << 10;
 constexpr std::uint64_t max_bytes = 256 << 10;
 
-/// The number of iterations for which kept blocks live.
+/// The number of iterations for which kept blocks live. They keep the chunks whole that they share with dropped ones.
 constexpr std::uint32_t kept_iterations = 10;
 
+/// What one row does.
 struct plan {
     const char* name;
-    bool keeps_half;
-    bool has_others;
+    bool keeps_half;  ///< half of the threads keep their block for `kept_iterations`
+    bool has_others;  ///< `others` further blocks are live all the time
     std::uint64_t threads;
     std::uint64_t others;
     std::uint32_t iterations;
 };
 
+/// The observations of one row; times are [iteration].
 struct tally {
     std::vector<double> allocate_us;
     std::vector<double> free_us;
@@ -40,11 +53,12 @@ struct tally {
     std::uint64_t wrong = 0;
 };
 
+/// Returns the mean; `values` must not be empty.
 double mean(std::span<const double> values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// Adds the wrong and the null ones of `blocks` to the counts.
+/// Checks the stamps of some threads' blocks, and adds the wrong ones to `t`. Errors: those of the launch.
 template <class Kind>
 absl::Status inspect(block_set<Kind>& blocks, blocks_of which, tally& t) {
     const auto wrong = blocks.wrong_stamps(which);
@@ -55,9 +69,12 @@ absl::Status inspect(block_set<Kind>& blocks, blocks_of which, tally& t) {
 }
 
 /// One iteration: all threads allocate; then threads that keep nothing free their blocks, and the other threads free
-/// the blocks of ten iterations ago.
+/// the blocks of ten iterations ago. Adds the times to `t`. Errors: those of launches and copies.
+/// @param sets  one set of blocks, or eleven in turn if half is kept: that of this iteration and those of the ten
+///     before
 template <class Kind>
 absl::Status iterate(std::vector<block_set<Kind>>& sets, const plan& p, std::uint32_t i, tally& t) {
+    // The set after the current one is the one used longest ago: ten iterations.
     block_set<Kind>& now = sets[i % sets.size()];
     block_set<Kind>& oldest = sets[(i + 1) % sets.size()];
     const bool frees_old = p.keeps_half && i >= kept_iterations;
@@ -66,6 +83,7 @@ absl::Status iterate(std::vector<block_set<Kind>>& sets, const plan& p, std::uin
     status.Update(now.stamp());
     const auto nulls = now.nulls();
     status.Update(nulls.status());
+    // Kept blocks are checked when they fall due: by then ten iterations could have written over them.
     status.Update(inspect(now, p.keeps_half ? blocks_of::dropped : blocks_of::all, t));
     if (frees_old) {
         status.Update(inspect(oldest, blocks_of::kept, t));
@@ -82,7 +100,7 @@ absl::Status iterate(std::vector<block_set<Kind>>& sets, const plan& p, std::uin
     return status;
 }
 
-/// Frees the blocks that the last iterations kept.
+/// Frees the blocks that the last iterations kept, so that the heap is empty for the next row.
 template <class Kind>
 absl::Status free_kept(std::vector<block_set<Kind>>& sets, const plan& p) {
     absl::Status status;
@@ -93,6 +111,7 @@ absl::Status free_kept(std::vector<block_set<Kind>>& sets, const plan& p) {
     return status;
 }
 
+/// Returns the sets of blocks that `iterate` needs.
 template <class Kind>
 absl::StatusOr<std::vector<block_set<Kind>>> make_sets(heap& h, Kind kind, const plan& p) {
     std::vector<block_set<Kind>> sets;
@@ -106,12 +125,14 @@ absl::StatusOr<std::vector<block_set<Kind>>> make_sets(heap& h, Kind kind, const
     return sets;
 }
 
+/// Returns the row of one plan and layout.
 ordered_json row_of(const std::string& layout, const plan& p, const tally& t) {
     std::vector<double> whole(t.allocate_us.size());
     std::transform(t.allocate_us.begin(), t.allocate_us.end(), t.free_us.begin(), whole.begin(), std::plus<>());
     const std::span<const double> all(whole);
     const std::size_t tenth = all.size() / 10;
-    // The first of all: the device has no free segments, and the caches are empty.
+    // Not the very first ones, in which the device has no free segments and the caches are empty: the mean would show
+    // their growth. Of 1,000 iterations, numbers 12 to 111.
     const double first = mean(all.subspan(tenth / 10 + 1, tenth));
     const double last = mean(all.last(tenth));
     ordered_json row{{"layout", layout},
@@ -133,6 +154,8 @@ ordered_json row_of(const std::string& layout, const plan& p, const tally& t) {
     return row;
 }
 
+/// Runs one plan with one kind of block, and returns its row. The heap is trimmed at the end, so that each row begins
+/// without memory on the device. Errors: those of launches and copies; Internal if the heap is inconsistent.
 template <class Kind>
 absl::StatusOr<ordered_json> measure(heap& h, Kind kind, const plan& p) {
     auto sets = make_sets(h, kind, p);
@@ -141,6 +164,7 @@ absl::StatusOr<ordered_json> measure(heap& h, Kind kind, const plan& p) {
     status.Update(others.status());
     tally t;
     if (status.ok() && p.has_others) {
+        // The round of the other blocks is one that no iteration has.
         status.Update(others->allocate({least_bytes, max_bytes, ~std::uint32_t{0}}).status());
         status.Update(others->stamp());
         const auto nulls = others->nulls();
@@ -173,6 +197,8 @@ absl::StatusOr<ordered_json> run_iterations(const settings& s) {
     const std::uint64_t threads = large ? 16384 : 128;
     const std::uint64_t others = large ? 200'000 : 256;
     const std::uint32_t iterations = large ? 1000 : 30;
+    // 128 KiB on average for each block, and half as much again; the kept blocks of ten iterations are five times the
+    // threads' blocks.
     values.capacity = std::max<std::uint64_t>(values.capacity, (others + threads * 12) * (max_bytes * 3 / 4));
     auto h = heap::create(values);
     if (!h.ok()) {

@@ -2,7 +2,22 @@
 // Copyright the Orchard authors.
 
 /// `orchard bench mailbox`: the cost of a request to the host. The service does its real work on a tree of a million
-/// segments. It hands out addresses only; no memory is mapped there.
+/// segments. It hands out addresses only; no memory is mapped there. Except in the last row, no commit is part of a
+/// time.
+///
+///     round trip of a lone warp       us_per_round: the latency of one request
+///     warps asking at once            one request for each warp, all at the same time
+///     warps asking again and again    the rate that the service reaches: million_per_s
+///     an empty kernel                 the part of these times that is the launch
+///     from the segment cache          every warp takes a segment that waits on the device: no request to the host
+///     commit 64 MiB while warps wait  us: the driver's calls while all warps wait for a response; us_alone: the same
+///                                     on an idle GPU. Reads of host memory by waiting warps can delay commits
+///
+///     us                 the kernel's time by CUDA events (commits: by the host's clock); us_per_round: by the rounds
+///     requests_per_poll  requests that the service found in a poll that found any
+///     empty_polls        polls without a request, for each one with requests
+///
+/// Two launches of each row are a warm-up; each launch of requests has a mailbox and a service of its own.
 
 #include <memory>
 #include <thread>
@@ -23,13 +38,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A million segments without memory; mailbox and metadata are real.
+/// A million segments without memory; mailbox and metadata are real. Everything is passed to a small real backing,
+/// except what concerns segments.
 class address_space final : public backing {
 public:
+    /// @param real  supplies metadata, the mailbox and copies
     address_space(std::unique_ptr<backing> real, std::uint32_t segments)
         : real_{std::move(real)}, segments_{segments} {}
     [[nodiscard]] char* base() const override { return real_->base(); }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
+    /// All segments count as committed, so that the service never waits for a commit.
     [[nodiscard]] std::uint32_t committed_at_start() const override { return segments_; }
     commit_outcome commit(segment_run) override { return {}; }
     [[nodiscard]] memory_use use() const override { return real_->use(); }
@@ -40,10 +58,11 @@ public:
     absl::Status write(void* to, const void* from, std::size_t n) override { return real_->write(to, from, n); }
 
 private:
-    std::unique_ptr<backing> real_;
-    std::uint32_t segments_;
+    std::unique_ptr<backing> real_;  ///< for everything but segments
+    std::uint32_t segments_;         ///< segments of the address space
 };
 
+/// For responses that belong to no waiting group: nothing is to be kept here.
 struct ignore_response {
     ORCHARD_FN void operator()(device::response_status, segment_run) const {}
 };
@@ -54,9 +73,10 @@ struct request_kernel {
     device::mailbox_client box;
     std::uint32_t rounds;
     std::uint32_t count;
-    simt::device_word<std::uint64_t>* answered;
+    simt::device_word<std::uint64_t>* answered;  ///< requests with a segment, of all warps
 
     ORCHARD_FN void operator()(simt::thread_position) const {
+        // All lanes are one group: a warp has one request under way at a time.
         const simt::lane_mask mask = simt::converge();
         std::uint64_t good = 0;
         for (std::uint32_t i = 0; i < rounds; ++i) {
@@ -73,7 +93,8 @@ struct request_kernel {
     }
 };
 
-/// Puts segments [0, count) into the segment cache, as if the host had handed them out.
+/// Puts segments [0, count) into the segment cache, as if the host had handed them out. The host does not know of it,
+/// so that the heap must be discarded afterwards.
 struct fill_cache_kernel {
     device::heap_view heap;
     std::uint32_t count;
@@ -85,10 +106,10 @@ struct fill_cache_kernel {
     }
 };
 
-/// Returns the segments that the warps took.
+/// Returns the segments that the warps took to the segment cache; a launch of its own, which is not timed.
 struct put_back_kernel {
     device::heap_view heap;
-    const segment_run* taken;
+    const segment_run* taken;  ///< [warps]
     std::uint32_t warps;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -101,7 +122,7 @@ struct put_back_kernel {
 /// Every warp takes a segment, which the segment cache contains.
 struct cache_kernel {
     device::heap_view heap;
-    segment_run* taken;
+    segment_run* taken;  ///< [warps]: the segment of each; where it goes is not checked
 
     ORCHARD_FN void operator()(simt::thread_position) const {
         const simt::lane_mask mask = simt::converge();
@@ -113,7 +134,7 @@ struct cache_kernel {
     }
 };
 
-/// An empty kernel of the same shape, to measure the cost of a launch.
+/// An empty kernel of the same shape, to measure the cost of a launch. Its argument keeps it from being optimised away.
 struct empty_kernel {
     simt::device_word<std::uint64_t>* answered;
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -123,18 +144,20 @@ struct empty_kernel {
     }
 };
 
+/// Segments of the address space: 2 TiB of addresses.
 constexpr std::uint32_t million = 1u << 20;
 
-/// One mailbox with its service and thread, and the data that kernels need of it.
+/// One mailbox with its service and thread, and the data that kernels need of it. No heap: only the layers under it.
 struct rig {
     std::unique_ptr<address_space> memory;
     std::unique_ptr<growth> grower;
     std::unique_ptr<segment_service> service;
-    std::unique_ptr<service_thread> thread;
-    device::mailbox_client box;
+    std::unique_ptr<service_thread> thread;  ///< null until `start`; requests wait until then
+    device::mailbox_client box;              ///< the device's side of the mailbox
     device_array<simt::device_word<std::uint64_t>> answered;
     simt::executor on;
 
+    /// Returns a mailbox and a service that does not run yet. Errors: those of the backing and of `device_array`.
     static absl::StatusOr<rig> make(const settings& s) {
         auto real = s.device == simt::device_kind::cuda ? make_cuda_backing(segment_bytes)
                                                         : make_emulated_backing(segment_bytes);
@@ -146,6 +169,7 @@ struct rig {
         r.on.timed = true;
         r.memory = std::make_unique<address_space>(*std::move(real), million);
         const auto slots = static_cast<std::uint32_t>(s.heap.mailbox_slots);
+        // Tags of 8 bits, and as many pollers as a heap has with so many slots.
         const mailbox::shape shape{slots, 8, mailbox::pollers_for(slots)};
         auto host = r.memory->allocate_host_visible(mailbox::host_part::bytes(shape));
         auto device = r.memory->allocate_metadata(mailbox::device_part::bytes(shape));
@@ -164,6 +188,7 @@ struct rig {
     void start(const settings& s) {
         thread = std::make_unique<service_thread>(*service, s.heap.service_core, absl::Seconds(1));
     }
+    /// Returns the number of requests with a segment since the last call, and sets it to 0.
     absl::StatusOr<std::uint64_t> count_answered() {
         std::uint64_t n = 0;
         absl::Status status = copy_to_host(on, &n, answered.data(), sizeof(n));
@@ -181,13 +206,14 @@ simt::grid warps_grid(std::uint32_t warps) {
     return {warps / per_block, per_block * 32};
 }
 
+/// The times of one row, and what the service counted meanwhile.
 struct timing {
     std::vector<double> us;    ///< of each launch, in order
     double requests_per_poll;  ///< requests that the service found at once, in polls that found any
     double empty_polls;        ///< polls without a request, for each poll that found one
 };
 
-/// Launches that the medians leave out.
+/// Launches that the medians leave out; the first one loads the kernel.
 constexpr std::size_t warm_up = 2;
 
 /// Returns the times of launches, each on a new service (so that the tree is full again), with all requests answered.
@@ -211,12 +237,14 @@ absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std
             return to_status(result);
         }
         auto n = r->count_answered();
+        // All must have a segment: a request that failed would make the time too short.
         if (!n.ok() || *n != std::uint64_t{warps} * rounds) {
             return absl::InternalError(
                 absl::StrFormat("%d of %d requests were answered", n.ok() ? *n : 0, std::uint64_t{warps} * rounds));
         }
         times.push_back(us);
         if (i >= 0) {
+            // The counts of the service are those of the measured launches, and of one request of each warp before.
             const service_counters& c = r->service->counters();
             const auto busy = static_cast<double>(c.busy_polls.get());
             empty.push_back(static_cast<double>(c.polls.get()) / busy - 1);
@@ -226,7 +254,8 @@ absl::StatusOr<timing> time_requests(const settings& s, std::uint32_t warps, std
     return timing{std::move(times), median(found), median(empty)};
 }
 
-/// Returns the times of launches in which every warp takes a segment from the segment cache.
+/// Returns the times of launches in which every warp takes a segment from the segment cache. Errors: those of the heap
+/// and of launches.
 absl::StatusOr<std::vector<double>> time_cache(const settings& s, std::uint32_t warps) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
@@ -258,8 +287,8 @@ absl::StatusOr<std::vector<double>> time_cache(const settings& s, std::uint32_t 
     return times;
 }
 
-/// Returns the median time to commit 64 MiB while `warps` warps wait for a response that is withheld, and while no warp
-/// waits.
+/// Returns a row: the median time to commit 64 MiB while `warps` warps wait for a response that is withheld, and while
+/// no warp waits.
 absl::StatusOr<ordered_json> time_mapping(const settings& s, std::uint32_t warps) {
     constexpr std::uint64_t bytes = 64ull << 20;
     auto alone = time_commits(bytes, s.repeats + 2);
@@ -267,16 +296,19 @@ absl::StatusOr<ordered_json> time_mapping(const settings& s, std::uint32_t warps
     if (!alone.ok() || !r.ok()) {
         return alone.ok() ? r.status() : alone.status();
     }
+    // Loaded before any warp waits: loading could wait for the kernel that waits.
     simt::launch(r->on, simt::grid{1, 32}, empty_kernel{r->answered.data()});
     if (auto p = simt::preload<request_kernel>(r->on); !p.ok) {
         return absl::InternalError(p.error);
     }
     simt::launch_result result;
+    // A thread of its own, since a launch returns only when the kernel has ended.
     std::thread application([&] {
         result = simt::launch(r->on, warps_grid(warps), request_kernel{r->box, 1, 1, r->answered.data()});
     });
     absl::SleepFor(absl::Milliseconds(20));  // all warps have sent their requests and wait
     auto beside = time_commits(bytes, s.repeats + 2);
+    // Only now does the service answer, and the kernel ends.
     r->start(s);
     application.join();
     auto n = r->count_answered();
@@ -303,6 +335,7 @@ absl::StatusOr<ordered_json> run_mailbox(const settings& s) {
         std::uint32_t warps;
         std::uint32_t rounds;
     };
+    // With --quick only the two points above.
     std::vector<point> points = {{"round trip of a lone warp", 1, 500}, {"warps asking at once", 512, 1}};
     if (!s.quick) {
         points.insert(points.end(), {{"warps asking at once", 32, 1},
@@ -333,6 +366,7 @@ absl::StatusOr<ordered_json> run_mailbox(const settings& s) {
     if (!idle.ok()) {
         return idle.status();
     }
+    // The empty kernel has the shape of 512 warps, the row that is compared with it.
     std::vector<double> empty;
     for (int i = 0; i < s.repeats; ++i) {
         empty.push_back(simt::launch(idle->on, warps_grid(512), empty_kernel{idle->answered.data()}).microseconds);

@@ -13,6 +13,10 @@ namespace orchard::bench {
 using element = std::uint32_t;
 
 /// The places that the threads read.
+///
+///     same_in_warp  all lanes of a warp read the same random index of their arrays: interleaved, they share pages
+///     stride_64k    read k is at k times 64 KiB, the same for all lanes
+///     own           each lane has random indices of its own: no layout lets lanes share pages
 enum class places : int { same_in_warp, stride_64k, own };
 
 /// Gives each thread an array, and keeps it in a list.
@@ -31,26 +35,30 @@ struct allocate_arrays {
     }
 };
 
-/// The arrays of such a list.
+/// The arrays of such a list, as `read_places` takes them.
 struct arrays_of_heap {
     const lane_array<element>* arrays;
     [[nodiscard]] ORCHARD_INLINE lane_array<element> of(std::uint64_t i) const { return arrays[i]; }
 };
 
-/// Arrays in one contiguous piece of memory, by index arithmetic.
+/// Arrays in one contiguous piece of memory, by index arithmetic: what a program would write without a heap.
+/// Interleaved arrays belong to whole warps, so that the number of threads is a multiple of 32.
 struct arrays_by_hand {
     element* base;
     std::uint64_t count;          ///< elements of each array
     std::uint32_t log_tile_size;  ///< elements of a tile; 0: linear
 
+    /// The array of one thread.
     struct one {
         element* first;
         std::uint32_t log_tile_size;
         [[nodiscard]] ORCHARD_INLINE element operator[](std::uint64_t i) const {
+            // A row of tiles has one for each of 32 lanes: 2^5.
             const std::uint64_t row = i >> log_tile_size << (log_tile_size + 5);
             return log_tile_size == 0 ? first[i] : first[row | (i & ((std::uint64_t{1} << log_tile_size) - 1))];
         }
     };
+    /// Returns the array of thread `i`.
     [[nodiscard]] ORCHARD_INLINE one of(std::uint64_t i) const {
         const std::uint64_t warp = i / simt::warp_size;
         const std::uint64_t lane = i % simt::warp_size;
@@ -60,7 +68,7 @@ struct arrays_by_hand {
 };
 
 /// Each thread reads `reads` places, one after the other: all contents are 0, and each place depends on the previous
-/// value.
+/// value. A thread therefore has one fault under way at a time, as in code that follows pointers.
 template <class Arrays>
 struct read_places {
     Arrays arrays;
@@ -71,6 +79,7 @@ struct read_places {
     std::uint64_t count;  ///< elements of each array, a power of two
     element* sums;        ///< one for each thread
 
+    /// Returns the index of read number `read` of thread `i`.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t place(std::uint64_t i, std::uint32_t read) const {
         constexpr std::uint64_t stride = (64 << 10) / sizeof(element);
         if (which == places::stride_64k) {
@@ -90,11 +99,12 @@ struct read_places {
         for (std::uint32_t read = 0; read < reads; ++read) {
             sum += mine[place(i, read) + sum];
         }
+        // The stored sum keeps the compiler from removing the reads.
         sums[i] = sum;
     }
 };
 
-/// Blocks of `bytes` each.
+/// Blocks of `bytes` each, as kernels get them.
 struct large_blocks {
     char** blocks;
     std::uint64_t count;
@@ -133,7 +143,7 @@ ORCHARD_FN constexpr std::uint64_t marked_by_host(std::uint64_t word, std::uint6
 /// Counts the pages of the blocks that hold a word with the host's mark, one page for each thread.
 struct count_marked_pages {
     large_blocks list;
-    simt::device_word<std::uint64_t>* found;
+    simt::device_word<std::uint64_t>* found;  ///< pages, of all threads
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t pages = list.bytes / os_page_bytes;
         const std::uint64_t i = at.global_thread();
@@ -141,6 +151,7 @@ struct count_marked_pages {
             const auto* page =
                 reinterpret_cast<const std::uint64_t*>(list.blocks[i / pages] + i % pages * os_page_bytes);
             const std::uint64_t all = list.count * pages;
+            // Without the host's mark the word must be one that `write_pages` wrote.
             if (was_written(*page - marked_by_host(0, all), all)) {
                 found->fetch_add<simt::order::relaxed>(1);
             }

@@ -4,6 +4,7 @@
 
 /// The published random walks over a flat pool, as the paper measures them, compared with its equations
 /// (random_walk_theory.hpp). Steps are counted instead of time: except for scatter they are the same on every machine.
+/// `orchard bench walks` prints these rows; they are also the last part of `orchard bench pages`.
 
 #include <nlohmann/json.hpp>
 

@@ -3,8 +3,15 @@
 
 /// The cost of placing and releasing portions: the portion tree with each policy, and the published one, which scans.
 ///
+///     portion_tree_packed, portion_tree_padded   host/portion_tree.hpp
+///     linear_scan                                baselines/linear_portion_tree.hpp, the padded policy
+///
+///     take_and_release    a portion of random size, in a space that is full but for what was released
+///     churn               a random live portion is released, and one of its size taken
+///
 /// Axes: `blocks` (VA blocks in the space), `released_per_mille` (of the portions in a full space, at random; at least
 /// one). An operation is one take, one release, or one failed take. Every iteration leaves the space as full as before.
+/// Filling the space is not timed. Host code only; a program of Google Benchmark.
 
 #include <algorithm>
 #include <cstdint>
@@ -42,12 +49,14 @@ private:
     baselines::linear_portion_tree tree_;
 };
 
+/// A structure, and the portions that are taken in it.
 template <class Structure>
 struct space {
     Structure structure;
     std::vector<portion> live;
 };
 
+/// Returns a random length in leaves: any for packed portions, up to half a VA block for padded ones.
 std::uint32_t some_leaves(std::mt19937_64& random, portion_policy policy) {
     return 1 + static_cast<std::uint32_t>(random() % (policy == portion_policy::packed ? 31 : 16));
 }
@@ -57,9 +66,11 @@ std::uint32_t some_leaves(std::mt19937_64& random, portion_policy policy) {
 space<portion_tree> filled_tree(std::uint32_t blocks, portion_policy policy, std::int64_t released_per_mille) {
     space<portion_tree> s{portion_tree({blocks, policy}), {}};
     std::mt19937_64 random{blocks};
+    // All blocks are given to the tree first; otherwise it would have none to divide.
     for (std::uint32_t i = 0; i < blocks; ++i) {
         benchmark::DoNotOptimize(s.structure.join(segment_index{i}));
     }
+    // One leaf and a random length in turn, until no leaf is free.
     for (auto p = s.structure.take(leaf_count{1}); p; p = s.structure.take(leaf_count{1})) {
         s.live.push_back(*p);
         if (const auto more = s.structure.take(leaf_count{some_leaves(random, policy)})) {
@@ -68,6 +79,7 @@ space<portion_tree> filled_tree(std::uint32_t blocks, portion_policy policy, std
     }
     std::shuffle(s.live.begin(), s.live.end(), random);
     const auto released = static_cast<std::int64_t>(s.live.size()) * released_per_mille / 1000;
+    // At least one, so that a take can succeed at all.
     for (std::int64_t i = 0; i < std::max<std::int64_t>(released, 1); ++i) {
         benchmark::DoNotOptimize(s.structure.release(s.live.back()));
         s.live.pop_back();
@@ -75,6 +87,8 @@ space<portion_tree> filled_tree(std::uint32_t blocks, portion_policy policy, std
     return s;
 }
 
+/// Returns the same space for each structure: the baseline is filled with the portions of the tree, so that both are
+/// measured on the same holes.
 template <class Structure, portion_policy Policy>
 space<Structure> filled(const benchmark::State& state) {
     const auto blocks = static_cast<std::uint32_t>(state.range(0));
@@ -91,6 +105,7 @@ template <class Structure, portion_policy Policy>
 void take_and_release(benchmark::State& state) {
     auto s = filled<Structure, Policy>(state);
     std::mt19937_64 random{3};
+    // Sizes are drawn before the measurement, so that drawing is not timed.
     std::vector<leaf_count> sizes(1 << 12);
     std::generate(sizes.begin(), sizes.end(), [&] { return leaf_count{some_leaves(random, Policy)}; });
     std::size_t turn = 0;
@@ -110,6 +125,7 @@ template <class Structure, portion_policy Policy>
 void churn(benchmark::State& state) {
     auto s = filled<Structure, Policy>(state);
     std::mt19937_64 random{4};
+    // The slots, too.
     std::vector<std::uint32_t> slots(1 << 14);
     std::generate(slots.begin(), slots.end(), [&] { return static_cast<std::uint32_t>(random() % s.live.size()); });
     std::size_t turn = 0;
@@ -121,6 +137,7 @@ void churn(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations() * 2);
 }
 
+/// The axes of all benchmarks: one VA block to 512 GiB of them, full or half full.
 void axes(benchmark::internal::Benchmark* b) {
     b->ArgNames({"blocks", "released_per_mille"})->ArgsProduct({{1, 64, 1 << 12, 1 << 18}, {0, 500}});
 }

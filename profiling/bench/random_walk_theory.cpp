@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The equations as sums, arranged so that no digits are lost: T goes up to 2^20, and terms differ by many orders of
+/// magnitude. log1p and expm1 stand where 1 - x with a small x, or its logarithm, would cancel.
+
 #include "profiling/bench/random_walk_theory.hpp"
 
 #include <algorithm>
@@ -13,7 +17,8 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// A sum that does not lose small addends. Method: Neumaier's variant of Kahan's summation.
+/// A sum that does not lose small addends, because it adds up what each addition rounds off. Method: Neumaier's variant
+/// of Kahan's summation.
 class careful_sum {
 public:
     void add(double x) {
@@ -24,14 +29,15 @@ public:
     [[nodiscard]] double value() const { return sum_ + rest_; }
 
 private:
-    double sum_ = 0;
-    double rest_ = 0;
+    double sum_ = 0;   ///< rounded after each addition
+    double rest_ = 0;  ///< the sum of what was rounded off
 };
 
 double as_double(std::uint64_t n) { return static_cast<double>(n); }
 
 /// Returns the expected greatest of 32 geometric numbers of steps whose failures have probability exp(-rate): the sum
-/// over k >= 0 of 1 - (1 - exp(-rate k))^32.
+/// over k >= 0 of 1 - (1 - exp(-rate k))^32, the probability that the slowest lane takes more than k steps. Infinite if
+/// the rate is 0.
 double expected_worst(double rate) {
     if (rate <= 0) {
         return infinite;
@@ -63,11 +69,17 @@ double bound_rate(const setting& s, int width) {
     return -width * std::log1p(-as_double(s.free - s.threads) / as_double(s.pages));
 }
 
-/// Words by their number of free pages: at first binomial, then one less each of `hits` times, on average.
+/// The words of a bitmap, by their number of free pages. At first that number is binomial: each page is free with the
+/// same probability. Then words are drawn at random, each a Poisson number of times, and each draw takes one free page
+/// of its word if there is one.
 class depleted_words {
 public:
+    /// @param free_share  A / T, more than 0
+    /// @param width       pages of a word
     depleted_words(double free_share, int width) : first_(static_cast<std::size_t>(width) + 1) {
         for (int k = 0; k <= width; ++k) {
+            // By logarithms, since the coefficient may be large and the powers small. For k = width the last factor is
+            // 1; its logarithm is not computed, because log1p(-1) times 0 is no number if all pages are free.
             const double ways = std::lgamma(width + 1) - std::lgamma(k + 1) - std::lgamma(width - k + 1);
             const double taken = k == width ? 0 : (width - k) * std::log1p(-free_share);
             first_[static_cast<std::size_t>(k)] = std::exp(ways + k * std::log(free_share) + taken);
@@ -88,15 +100,18 @@ public:
     }
 
 private:
-    std::vector<double> first_;
+    std::vector<double> first_;  ///< [k]: share of the words that have k free pages at first
 };
 
+/// The result of a simulated walk.
 struct walked {
     double mean_steps;
     double found_last;  ///< share of words with a free page, at the end
 };
 
-/// Simulates a walk by words, in the limit of many pages; N < A.
+/// Simulates a walk by words, in the limit of many pages; N < A. It goes through the walk in small steps: while p pages
+/// for each word are taken, p / (share of words with a free page) words are drawn. The sum of the draws is the steps of
+/// all threads.
 walked walk_by_words(const setting& s, int width) {
     const depleted_words words(as_double(s.free) / as_double(s.pages), width);
     const double words_of_space = as_double(s.pages) / width;
@@ -104,6 +119,7 @@ walked walk_by_words(const setting& s, int width) {
     const double free = as_double(s.free) / words_of_space;
     careful_sum draws;
     careful_sum taken;
+    // The loop ends when all but a rounding error is taken.
     for (double left = wanted; left > wanted * 1e-12; left = wanted - taken.value()) {
         // So few pages at once that the share of words with free pages hardly changes. By the midpoint rule.
         const double pages = std::min({wanted / 1000, (free - taken.value()) / 100, left});
@@ -120,6 +136,8 @@ double queue_mean_steps(std::uint64_t threads) { return (as_double(threads) + 1)
 
 double queue_worst_steps(std::uint64_t threads) {
     careful_sum below;
+    // The mean of the greatest of 32 positions is the sum over k < N of the probability that it exceeds k: 1 - (k /
+    // N)^32.
     for (std::uint64_t k = 1; k < threads; ++k) {
         below.add(std::pow(as_double(k) / as_double(threads), warp_lanes));
     }

@@ -12,17 +12,17 @@
 /// - (1) lacks the factor 1 / N^32 and a bracket: it is N - (N^33/33 - N^32/2 + 8 N^31/3 - 124 N^29/3 + ...) / N^32,
 ///   which is 32 N / 33 + 1/2 - 8 / (3 N) + ... It also assumes that positions in the queue are drawn with replacement.
 /// - Section 4.1.1 calls (3) the case w = 1 of (2). In fact (2) is the case w = 1 of (4), and (3) is that of (5). Fig.
-/// 4 (a)
-///   plots (2), not "(4)".
+///   4 (a) plots (2), not "(4)".
 /// - (2) as printed is its approximation by logarithms, which has no value for N = A; the sum before it has one.
 /// - (3) and (5) have no value for N = A, because their bound on the last thread's probability is 0. With A - N + 1 in
 ///   place of A - N, which is also true, they would have one.
 /// - (4) assumes that the free pages are spread evenly, whatever was taken before. A walk by words takes as many pages
-/// from
-///   a word with one free page as from one with many. The remaining free pages are therefore closer together. When many
-///   of the free pages are taken, the walk takes longer than (4), and (5) is no bound: `..._by_words`.
+///   from a word with one free page as from one with many. The remaining free pages are therefore closer together. When
+///   many of the free pages are taken, the walk takes longer than (4), and (5) is no bound: `..._by_words`.
 /// - Theorem 1 leaves out the term (w - 1) / (2 w) that theorem 2 has: U' = U / w + (w - 1) / (2 w) + a rest of the
 ///   order of w A / T. The ratio U' w / U goes to 1 only if U itself is unbounded.
+///
+/// U and V are TAS and the bound on WAS of the basic walk, U' and V' those of a walk by words of w pages.
 
 #include <cstdint>
 

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench scaling`: 128 to 262,144 threads allocate 1 KB or 8 KB each at once.
+/// `orchard bench scaling`: 128 to 262,144 threads allocate 1 KB or 8 KB each at once. How does the time grow with the
+/// number of threads?
+///
+///     bytes, layout, threads  blocks of `malloc`, which are pages, and interleaved arrays, which are chunks
+///     allocate_us, free_us    medians of kernels, after one launch that does not count
+///     requests_per_us         threads by that time: millions a second
+///     nulls, wrong_stamps     of the two launches that are checked: the first one and the one after it
 ///
 /// Source: the paper's Fig. 11 (Zhang et al., AlignMalloc, TPDS 2025).
 
@@ -14,6 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Returns the row of one size and number of threads. Errors: those of the heap and of launches.
 template <class Kind>
 absl::StatusOr<ordered_json> measure(heap& h, Kind kind, std::uint64_t bytes, std::uint64_t threads, int repeats) {
     auto blocks = block_set<Kind>::create(h, kind, threads);
@@ -47,12 +54,14 @@ absl::StatusOr<ordered_json> run_scaling(const settings& s) {
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
     const std::uint64_t most = cuda && !s.quick ? 262'144 : 1024;
+    // Twice what the largest row requests, and 256 MiB.
     values.capacity = std::max<std::uint64_t>(values.capacity, most * (8 << 10) * 2 + (256ull << 20));
     auto h = heap::create(values);
     if (!h.ok()) {
         return h.status();
     }
     ordered_json rows = ordered_json::array();
+    // One heap for all rows: each one finds the memory that the rows before it have freed.
     for (const std::uint64_t bytes : {std::uint64_t{1} << 10, std::uint64_t{8} << 10}) {
         for (std::uint64_t threads = 128; threads <= most; threads *= 2) {
             auto linear = measure(*h, linear_blocks{}, bytes, threads, s.repeats);

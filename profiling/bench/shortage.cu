@@ -2,7 +2,17 @@
 // Copyright the Orchard authors.
 
 /// `orchard bench shortage`: the cost of a failed request. A heap is filled until even the smallest block fails; then
-/// many threads request one block each.
+/// many threads request one block each. A null must come soon, however many threads ask: no request may wait for memory
+/// that nobody frees.
+///
+///     bytes_from, bytes_to   sizes of the requests
+///     launch_us              the kernel's time, by CUDA events
+///     latest_us              the longest request that ended in null, by the GPU's clock
+///     nulls                  such requests; fewer than `threads` if a block was found after all
+///     groups, searches, ...  the paths that the requests took (path_counts.hpp)
+///
+/// Nothing is freed. Values are those of the first launch of each row; `_third`, `_tenth` and `_settled` are later
+/// ones.
 
 #include "device/heap_ref.cuh"
 #include "profiling/bench/bench.hpp"
@@ -19,12 +29,14 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t mib = 1 << 20;
 
+/// The failed requests of a launch.
 struct rejections {
     simt::device_word<std::uint64_t> nulls;
     simt::device_word<std::uint64_t> latest_ns;  ///< the longest time of a null
 };
 
-/// Each thread makes one request, or requests until it gets null. Nothing is freed.
+/// Each thread makes one request, or requests until it gets null. Nothing is freed. The time of each request that fails
+/// is taken on the device, around `malloc`.
 struct ask_in_shortage {
     heap_ref heap;
     size_range bytes;
@@ -47,9 +59,13 @@ struct ask_in_shortage {
     }
 };
 
-/// Fills a heap, and then makes requests to it.
+/// Fills a heap, and then makes requests to it. The heap must stay full: blocks that a later request finds are not
+/// freed.
 class full_heap {
 public:
+    /// Returns a full heap. Blocks of 4 MiB first, then ever smaller ones down to 16 B, each until all threads got
+    /// null: what is too short for one size is taken by a smaller one. Errors: those of the heap and of launches.
+    /// @param fillers  threads that allocate at the same time
     static absl::StatusOr<full_heap> make(const options& values, std::uint32_t fillers) {
         auto h = heap::create(values);
         if (!h.ok()) {
@@ -68,6 +84,8 @@ public:
         return made;
     }
 
+    /// Lets `threads` threads request, and returns a row with the launch's times and counts. Errors: those of launches
+    /// and copies. A null is no error.
     absl::StatusOr<ordered_json> ask(size_range bytes, std::uint32_t threads, bool until_null) {
         simt::executor on = heap_.executor();
         on.timed = true;
@@ -88,6 +106,7 @@ public:
         status.Update(path_.add_to(row, heap_));
         return status.ok() ? absl::StatusOr<ordered_json>(row) : status;
     }
+    /// Checks the full heap (`heap::validate`).
     absl::Status validate() { return heap_.validate(); }
 
 private:
@@ -95,7 +114,7 @@ private:
 
     heap heap_;
     device_array<rejections> counts_;
-    path_counts path_;
+    path_counts path_;  ///< so that a row has the counts of its own launch alone
 };
 
 /// One row, and the times of its launches.
@@ -105,6 +124,7 @@ struct asked {
     std::vector<double> latest_us;
 };
 
+/// Makes one launch of a row, and adds its times to `all`.
 absl::Status ask_again(full_heap& full, size_range bytes, std::uint32_t threads, asked& all) {
     auto row = full.ask(bytes, threads, false);
     if (!row.ok()) {
@@ -122,11 +142,13 @@ absl::StatusOr<ordered_json> run_shortage(const settings& s) {
     const bool cuda = s.device == simt::device_kind::cuda && !s.quick;
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
+    // Small, so that it is full soon.
     values.capacity = cuda ? 2048 * mib : 32 * mib;
     auto full = full_heap::make(values, cuda ? 1024 : 32);
     if (!full.ok()) {
         return full.status();
     }
+    // Up to 131,072 threads: half of what is on the GPU at once.
     const std::vector<std::uint32_t> counts =
         cuda ? std::vector<std::uint32_t>{32, 4'096, 131'072} : std::vector<std::uint32_t>{32, 64};
     // All rows once, then all of them again. The first launch of each row then finds the heap as without repetition.

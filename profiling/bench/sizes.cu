@@ -2,8 +2,17 @@
 // Copyright the Orchard authors.
 
 /// `orchard bench sizes`: 16,384 threads allocate 2^n to 2^(n+1) bytes each from one heap, as blocks of `malloc` and as
-/// interleaved arrays. Every block is stamped over its length and read back by another kernel, so that an overlap of
-/// any two is detected.
+/// interleaved arrays. Does the cost depend on the size, and on whether the memory comes from the host?
+///
+///     cold_us          the kernel that allocates after `trim`: all memory comes through the mailbox
+///     recycled_us      the same with the memory that the launch before has freed
+///     free_us          the kernel that frees, after either
+///     host_requests, recycled_host_requests   requests to the host of the last launch of each kind
+///     nulls, wrong_stamps                     of the checked launches
+///
+/// All memory is committed from the start, so that commits are not part of any time. In three launches of each row (the
+/// warm-up, and the first of each kind), every block is stamped every 4 KiB and at its end and read back by another
+/// kernel, to find blocks that overlap, and the full heap is validated.
 
 #include <algorithm>
 
@@ -16,12 +25,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Returns the number of requests so far.
+/// Returns the number of requests to the host that the heap has made so far.
 absl::StatusOr<std::uint64_t> host_requests_of(heap& h) {
     const auto stats = h.stats();
     return stats.ok() ? absl::StatusOr<std::uint64_t>(stats->host_requests) : stats.status();
 }
 
+/// Returns all times in one list, in order.
 std::vector<double> joined(const std::vector<std::vector<double>>& parts) {
     std::vector<double> all;
     for (const std::vector<double>& part : parts) {
@@ -30,8 +40,10 @@ std::vector<double> joined(const std::vector<std::vector<double>>& parts) {
     return all;
 }
 
+/// Returns the row of blocks of `low` to 2 * `low` bytes.
+///
 /// `cold`: the device has no free segments, and all memory comes from the host. `recycled`: the device has the segments
-/// of the launch before.
+/// of the launch before. Errors: those of the heap, of launches and of copies.
 template <class Kind>
 absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint64_t low, int repeats) {
     const size_range bytes{low, 2 * low};
@@ -42,6 +54,7 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
     absl::Status status = cycle(h, blocks, bytes, true, warm_up, all);
     std::uint64_t cold_host_requests = 0;
     std::uint64_t recycled_host_requests = 0;
+    // The counts are read before and after the whole cycle, outside the timed kernels.
     const auto measure_cycle = [&](bool check, times& t, std::uint64_t& host_requests) {
         const auto before = host_requests_of(h);
         status.Update(cycle(h, blocks, bytes, check, t, all));
@@ -82,6 +95,7 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
     return row;
 }
 
+/// Adds the rows of all sizes, 4 KiB to 4 MiB, for one kind of block.
 template <class Kind>
 absl::Status measure_all(heap& h, const settings& s, Kind kind, std::uint64_t threads, ordered_json& rows) {
     auto blocks = block_set<Kind>::create(h, kind, threads);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Arithmetic of the soak on the host: rates, the length of launches, descriptions of errors, and the watchdog.
+
 #include "profiling/bench/soak.hpp"
 
 #include <algorithm>
@@ -16,6 +18,7 @@ template <class Iterator>
 double rate_of_tenth(Iterator begin, Iterator end, std::uint64_t all) {
     std::uint64_t done = 0;
     double us = 0;
+    // Stops at the launch with which the tenth is full.
     for (; begin != end && done * 10 < all; ++begin) {
         done += begin->allocations;
         us += begin->us;
@@ -31,14 +34,17 @@ tenths rates_of_tenths(std::span<const sample> launches) {
         all += s.allocations;
     }
     return {rate_of_tenth(launches.begin(), launches.end(), all),
+            // The same sequence from its end: the last tenth.
             rate_of_tenth(launches.rbegin(), launches.rend(), all)};
 }
 
 std::uint32_t next_rounds(const plan& p, std::uint32_t rounds, double us) {
     constexpr double launches = 50;
     // Half of the rounds allocate.
+    // The rounds of one launch if all of them were shared by 50 launches.
     const double share = static_cast<double>(p.allocations) / launches / (static_cast<double>(p.threads) / 2);
     const double in_time = us > 0 ? rounds * p.launch_us / us : 4.0 * rounds;
+    // At most a million rounds, whatever the time of the last launch was.
     const double wanted = std::min({4.0 * rounds, in_time, share, 1e6});
     return static_cast<std::uint32_t>(std::max(1.0, wanted));
 }
@@ -49,6 +55,7 @@ absl::Status status_of(const counts& c, const mismatch& first) {
     }
     const std::uint64_t slot = first.slot.get();
     const std::uint64_t id = first.id.get();
+    // The slot's key has 16 bits of the block's hash: a first word whose hash has others was overwritten.
     std::string found = absl::StrFormat("its first word is %#x, which is no id of the block that was put there", id);
     if (((hash_of(id) ^ slot) & ~address_mask) == 0) {
         found = absl::StrFormat("it is number %d of thread %d, but its last word is %#x and should be %#x",
@@ -68,6 +75,7 @@ absl::Status expect_count(const char* what, std::uint64_t found, std::uint64_t e
 watchdog::watchdog(absl::Duration deadline, std::function<void()> stuck)
     : thread_{[this, deadline, stuck = std::move(stuck)] {
           std::unique_lock lock(mutex_);
+          // Woken early by the destructor alone.
           if (!changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline), [this] { return done_; })) {
               stuck();
           }

@@ -4,6 +4,19 @@
 /// `orchard bench soak`: ten thousand million allocations of random sizes and lifetimes, by threads that pass blocks to
 /// each other. Every block is checked when it is freed. At the end everything is freed, the heap must be empty, and the
 /// last tenth should have been as fast as the first.
+///
+/// One row:
+///
+///     allocations, frees, nulls, handed_over, mean_bytes   what the threads did
+///     mismatches, left_in_use, invalid_frees               0, or the run ends with an error
+///     seconds, kernel_seconds                              the whole run by the host's clock; the sum of its kernels
+///     launches, longest_launch_ms                          of rounds; each takes about a quarter of a second
+///     pairs_per_us                                         allocations by that sum: millions a second
+///     first_tenth_pairs_per_us, last_tenth_pairs_per_us    the same at the beginning and at the end; last_to_first
+///     failed_allocations, abandoned, peak_segments_granted the heap's own counts
+///
+/// Kernel times include the checks: two words of each block are written and read. A first launch fills the tables and
+/// is not part of the times. On the emulated device the numbers are smaller.
 
 #include <cstdio>
 #include <optional>
@@ -20,11 +33,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Reports the progress on standard error every few seconds.
+/// Reports the progress on standard error every few seconds, since a run takes long and says nothing else until its
+/// end.
 class reporter {
 public:
     explicit reporter(std::uint64_t total) : total_{total} {}
 
+    /// Prints one line unless the last one is less than three seconds ago. @param last  the launch that has just ended
     void tell(const counts& c, const sample& last) {
         constexpr absl::Duration interval = absl::Seconds(3);
         const absl::Time now = absl::Now();
@@ -42,9 +57,11 @@ private:
     absl::Time told_ = absl::Now();
 };
 
+/// Returns the plan of a device; --operations and --quick change the number of allocations.
 plan plan_of(const settings& s) {
     const bool cuda = s.device == simt::device_kind::cuda;
     plan p;
+    // On CUDA as many threads as an H200 runs at once (132 SMs of 2,048 threads).
     p.threads = cuda ? 270'336 : 256;
     p.allocations = s.operations != 0 ? s.operations
                     : s.quick         ? (cuda ? 20'000'000 : 20'000)
@@ -54,7 +71,8 @@ plan plan_of(const settings& s) {
     return p;
 }
 
-/// Checks that the heap is empty and that its counts agree with those of the run.
+/// Checks that the heap is empty and that its counts agree with those of the run. Errors: Internal with the first count
+/// that differs.
 absl::Status expect_all_freed(const statistics& s, const counts& c) {
     if (c.frees != c.allocations) {
         return absl::InternalError(absl::StrFormat("%d blocks were allocated and %d freed", c.allocations, c.frees));
@@ -70,12 +88,15 @@ absl::Status expect_all_freed(const statistics& s, const counts& c) {
     return status;
 }
 
-/// All rounds, then the end.
+/// All rounds, then the end: drain, validate, trim, validate again, compare counts.
 class soak_run {
 public:
     soak_run(heap& h, const plan& p) : heap_{h}, plan_{p} {}
 
+    /// Runs everything and returns the one row. Errors: those of the launches; ResourceExhausted if the heap is too
+    /// small; Internal if a block or a count is wrong.
     absl::StatusOr<ordered_json> run() {
+        // A launch that hangs is ended by closing the heap: requests that wait then fail.
         auto made = runner<heap_ref>::create(heap_.executor(), heap_.ref(), plan_, [this] { (void)heap_.close(); });
         if (!made.ok()) {
             return made.status();
@@ -86,6 +107,7 @@ public:
         if (status.ok()) {
             status.Update(r.drain());
         }
+        // Twice: with free memory on the device, and after it has returned to the host.
         status.Update(heap_.validate());
         status.Update(status.ok() ? heap_.trim() : absl::OkStatus());
         status.Update(status.ok() ? heap_.validate() : absl::OkStatus());
@@ -101,6 +123,7 @@ public:
     }
 
 private:
+    /// Launches rounds until all allocations are made. The length of each launch follows from the one before.
     absl::Status run_rounds(runner<heap_ref>& r) {
         // Fills the tables; not measured.
         if (auto filling = r.run(4 * plan_.slots_each); !filling.ok()) {
@@ -113,6 +136,7 @@ private:
             if (!one.ok()) {
                 return one.status();
             }
+            // More nulls than blocks: the run would measure failed requests.
             if (r.counted().nulls > r.counted().allocations) {
                 return absl::ResourceExhaustedError(
                     absl::StrFormat("%d allocations and %d nulls: the heap is too small for the blocks that live at a "
@@ -126,6 +150,7 @@ private:
         return absl::OkStatus();
     }
 
+    /// Returns the row. Rates are those of measured launches only; counts are those of all.
     [[nodiscard]] ordered_json row(const counts& c, const statistics& stats, absl::Duration took) const {
         const tenths rates = rates_of_tenths(launches_);
         double us = 0;
@@ -162,13 +187,14 @@ private:
 
     heap& heap_;
     plan plan_;
-    std::vector<sample> launches_;
+    std::vector<sample> launches_;  ///< measured ones, in order
 };
 
 absl::StatusOr<ordered_json> run_soak(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
+    // The default capacity would be most of the GPU's memory.
     if (values.capacity == options{}.capacity) {
         values.capacity = cuda ? 24ull << 30 : 1ull << 30;
     }
@@ -176,6 +202,7 @@ absl::StatusOr<ordered_json> run_soak(const settings& s) {
     if (!made.ok()) {
         return made.status();
     }
+    // So that no launch is timed with the loading of its kernel.
     if (absl::Status status = made->preload<run_kernel<heap_ref>, drain_kernel<heap_ref>>(); !status.ok()) {
         return status;
     }

@@ -69,7 +69,7 @@ ORCHARD_INLINE std::uint64_t* block_in(std::uint64_t slot) {
     return reinterpret_cast<std::uint64_t*>(slot & address_mask);
 }
 
-/// The first block that did not carry its tags.
+/// The first block that did not carry its tags. Written by one thread, so that plain words suffice.
 struct mismatch {
     simt::plain<std::uint64_t> thread;  ///< thread that found it
     simt::plain<std::uint64_t> slot;    ///< the slot's word
@@ -77,7 +77,7 @@ struct mismatch {
     simt::plain<std::uint64_t> last;    ///< its last word, as found; 0 if the first one is already wrong
 };
 
-/// The counts of all threads. Relaxed: read after the kernel.
+/// The counts of all threads since the start. Relaxed: read after the kernel.
 struct tally {
     word64 allocations;
     word64 frees;
@@ -91,7 +91,7 @@ struct tally {
 /// The tables, in device memory.
 struct tables {
     word64* slots = nullptr;  ///< [threads][slots_each]; accessed by their own thread only
-    word64* board = nullptr;  ///< [threads]
+    word64* board = nullptr;  ///< [threads]; accessed by all threads: blocks that wait for another thread
     tally* counts = nullptr;
     std::uint32_t threads = 0;
     std::uint32_t slots_each = 0;  ///< a power of two up to 256
@@ -128,10 +128,12 @@ ORCHARD_INLINE bool block_is_right(const tables& t, std::uint64_t slot, std::uin
     return false;
 }
 
-/// The rounds of one launch. `Heap` has `malloc` and `free` like `heap_ref`.
+/// The rounds of one launch. `Heap` has `malloc` and `free` like `heap_ref`. All choices of a round (slot, size,
+/// handing over) come from the block's id, so that a run can be repeated; what threads do to each other depends on
+/// their timing.
 template <class Heap>
 struct run_kernel {
-    static constexpr int max_registers = 64;
+    static constexpr int max_registers = 64;  ///< so that 1,024 threads run at once on an SM with 65,536 registers
     Heap heap;
     tables t;
     std::uint64_t first_sequence;  ///< of this launch; 32 bits of it are used
@@ -150,6 +152,7 @@ struct run_kernel {
         std::uint32_t handed_over = 0;
         std::uint64_t bytes = 0;
         for (std::uint32_t round = 0; round < rounds; ++round) {
+            // Every 16 rounds only, to spare reads of the clock.
             if (round % 16 == 15 && simt::clock_ns() - began > limit_ns) {
                 break;
             }
@@ -168,6 +171,7 @@ struct run_kernel {
                 held = new_block(id, bytes);
                 (held != 0 ? allocations : nulls) += 1;
             }
+            // One visit in eight, with or without a block: an empty slot can take a block from the board.
             if ((random >> 8 & 7) == 0) {
                 handed_over += held != 0 ? 1 : 0;
                 // Releases the block's tags to the thread that takes it, and acquires the tags of the block that lies
@@ -176,6 +180,7 @@ struct run_kernel {
             }
             slot.store<order::relaxed>(held);
         }
+        // Counted once for each thread and launch, so that counting costs little.
         t.counts->allocations.fetch_add<order::relaxed>(allocations);
         t.counts->frees.fetch_add<order::relaxed>(frees);
         t.counts->nulls.fetch_add<order::relaxed>(nulls);
@@ -197,7 +202,8 @@ private:
     }
 };
 
-/// Checks and frees all blocks; each table by another thread than its own.
+/// Checks and frees all blocks; each table by another thread than its own, so that most blocks are freed by a thread of
+/// another warp than the one that allocated them.
 template <class Heap>
 struct drain_kernel {
     static constexpr int max_registers = 64;
@@ -211,6 +217,7 @@ struct drain_kernel {
         const std::uint64_t thread = at.global_thread();
         const std::uint64_t other = t.threads - 1 - thread;
         std::uint64_t frees = 0;
+        // The last word is the board's: one for each thread.
         for (std::uint32_t i = 0; i <= t.slots_each; ++i) {
             word64& slot = i < t.slots_each ? t.slots[other * t.slots_each + i] : t.board[other];
             // Relaxed: each word has one thread, and the previous launch has ended.

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Runs the soak's kernels on any heap.
+/// Runs the soak's kernels on any heap: owns the tables in device memory, launches, and reads the counts after each
+/// launch.
 
 #include <algorithm>
 #include <atomic>
@@ -20,8 +21,9 @@ namespace orchard::bench::soak {
 template <class Heap>
 class runner {
 public:
+    /// Returns a runner with empty tables. Errors: those of `device_array`.
     /// @param on_stuck  called from another thread when a launch takes longer than the plan's deadline, to end the
-    /// launch Errors: those of `device_array`.
+    ///     launch
     static absl::StatusOr<runner> create(const simt::executor& on, const Heap& heap, const plan& p,
                                          std::function<void()> on_stuck) {
         runner r(on, heap, p, std::move(on_stuck));
@@ -43,7 +45,9 @@ public:
     /// Makes one launch with `rounds` rounds for each thread. Errors: Internal if a block did not carry its tags;
     /// DeadlineExceeded; the launch's own.
     absl::StatusOr<sample> run(std::uint32_t rounds) {
+        // The limit of a launch is the device's own; the deadline of the watchdog is the last resort.
         const auto limit = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(plan_.limit));
+        // Counts are totals; the launch has made the difference.
         const counts before = counts_;
         const auto us = launch(run_kernel<Heap>{heap_, device_tables(), sequence_, rounds, limit});
         sequence_ += rounds;
@@ -53,9 +57,10 @@ public:
         return sample{counts_.allocations - before.allocations, *us};
     }
 
-    /// Frees all blocks. Errors: those of `run`.
+    /// Checks and frees all blocks. Errors: those of `run`.
     absl::Status drain() { return launch(drain_kernel<Heap>{heap_, device_tables()}).status(); }
 
+    /// Returns the counts of all launches so far.
     [[nodiscard]] const counts& counted() const { return counts_; }
     /// Returns, for tests, the words of all slots.
     [[nodiscard]] const device_array<word64>& slots() const { return slots_; }
@@ -65,15 +70,18 @@ private:
         : on_{on}, heap_{heap}, plan_{p}, on_stuck_{std::move(on_stuck)} {
         on_.timed = true;
     }
+    /// Returns the tables as kernels get them.
     [[nodiscard]] tables device_tables() const {
         return {slots_.data(), board_.data(), tally_.data(), plan_.threads, plan_.slots_each, plan_.sizes};
     }
 
-    /// Launches a kernel and returns its microseconds.
+    /// Launches a kernel, waits for its end, reads the counts, and returns its microseconds. Errors: the launch's own;
+    /// DeadlineExceeded if the watchdog had to end it; Internal if a block did not carry its tags.
     template <class Kernel>
     absl::StatusOr<double> launch(const Kernel& kernel) {
         std::atomic<bool> stuck = false;
         simt::launch_result result;
+        // The watchdog's destructor waits for its thread: `stuck` is final behind this block.
         {
             const watchdog guard(plan_.deadline, [this, &stuck] {
                 stuck.store(true, std::memory_order_relaxed);  // read when the thread has been joined
@@ -108,7 +116,7 @@ private:
     device_array<word64> slots_;
     device_array<word64> board_;
     device_array<tally> tally_;
-    counts counts_;
+    counts counts_;               ///< as of the last launch
     std::uint64_t sequence_ = 1;  // so that no id is 0
 };
 

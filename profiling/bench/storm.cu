@@ -4,7 +4,18 @@
 /// `orchard bench storm`: several kernels in several streams use one heap at once. The heap begins without memory and
 /// grows on the device and into the spill tier. Meanwhile the host trims it, reserves memory, queries it and uses it.
 /// Every block is checked when it is freed; at the end no block may be left. Runs for ten minutes, or for a number of
-/// allocations.
+/// allocations. A test of correctness under load, not of speed: no kernel is timed.
+///
+/// One row: counts of what was done (launches, allocations, nulls, trims, reserves, host_allocations, ebbs), and
+///
+///     mismatches                   0, or the run ends with an error
+///     times_spent                  intervals between two ebbs in which a request failed: the budgets were spent
+///     peak_committed_mib           the most that was committed at a time
+///     committed_in_all_mib         sum of all commits; least_growth_mib: the least of them between two ebbs
+///     released_before_end_mib      memory given back before the last trim
+///     released_beside_kernels_mib  of it, what was not given back at ebbs
+///     released_to_peak             released_before_end_mib by the peak: how often the heap shrank
+///     left_committed_mib           0, or the run ends with an error
 ///
 ///     committed
 ///        |        ______                     ______
@@ -37,8 +48,10 @@ using soak::counts;
 constexpr std::uint64_t mib = 1 << 20;
 constexpr std::uint64_t gib = 1 << 30;
 
+/// Returns whether kernels run on a GPU.
 bool on_cuda(const settings& s) { return s.device == simt::device_kind::cuda; }
 
+/// Returns the heap's options: small budgets, which the requests exceed at times.
 options heap_of(const settings& s) {
     options values = s.heap;
     const bool cuda = on_cuda(s);
@@ -47,6 +60,7 @@ options heap_of(const settings& s) {
     // At times this is less than a slab for each requested size, so that budgets are also spent.
     values.capacity = cuda ? 8 * gib : 96 * mib;
     values.host_budget = cuda ? 4 * gib : 16 * mib;
+    // Unused memory is given back soon, so that it also happens beside kernels.
     values.decay = absl::Milliseconds(50);
     if (!cuda) {
         // With the defaults, all of so small a heap would be committed in one or two extents.
@@ -55,11 +69,13 @@ options heap_of(const settings& s) {
     return values;
 }
 
+/// Returns the plans of a stream for high and for low water. Both use the kernels of the soak.
 plans plans_of(const settings& s) {
     soak::plan high;
     // Half of the slots are full most of the time, with about 15 KB each: the device budget sometimes suffices and
     // sometimes does not.
     high.threads = on_cuda(s) ? 8'192 : 32;
+    // Slots, and sizes: one block in 16 has 8 KiB or more, one in 256 has 512 KiB or more.
     high.slots_each = 16;
     high.sizes = {16, 256};
     high.deadline = std::max(absl::Minutes(2), 4 * s.heap.request_timeout);
@@ -76,10 +92,11 @@ int streams_of(const settings& s) { return on_cuda(s) ? 4 : 2; }
 /// The time until the next ebb: a number of launches and of turns of the host (about 5 ms each on a GPU). Then the
 /// streams continue until a request fails, so that failures are tested too, up to `max_turns`.
 struct phase {
-    std::uint64_t launches;
-    int turns;
-    int max_turns;
+    std::uint64_t launches;  ///< of all streams together, at least
+    int turns;               ///< of the host, at least, if a request failed
+    int max_turns;           ///< of the host, at least, if none did
 };
+/// Returns the phase at a level: long at high water, so that the budgets are spent; short at low water.
 phase phase_of(const settings& s, water level) {
     const auto launches = static_cast<std::uint64_t>(4 * streams_of(s));
     if (!on_cuda(s)) {
@@ -101,6 +118,8 @@ struct levels {
     std::uint64_t released_before_end = 0;           ///< bytes, including those at ebbs
 };
 
+/// Checks that the heap is empty and agrees with the streams' counts. The host allocates, too, so that the heap may
+/// have more allocations than `allocations`.
 absl::Status expect_nothing_left(const statistics& s, std::uint64_t allocations, std::uint64_t nulls) {
     absl::Status status = soak::expect_count("pages in use", s.pages_in_use, 0);
     status.Update(soak::expect_count("live chunks", s.live_chunks, 0));
@@ -123,6 +142,8 @@ public:
           host_{h, h.configuration().capacity},
           meeting_{static_cast<std::size_t>(streams_of(s))} {}
 
+    /// Runs everything and returns the one row. Errors: those of streams and of the host; Internal if a block or a
+    /// count is wrong.
     absl::StatusOr<ordered_json> run() {
         for (int i = 0; i < streams_of(settings_); ++i) {
             auto made =
@@ -132,11 +153,13 @@ public:
             }
             streams_.push_back(*std::move(made));
         }
+        // Before any kernel runs: a first launch could wait for running kernels.
         if (absl::Status s = heap_.preload<soak::run_kernel<heap_ref>, soak::drain_kernel<heap_ref>>(); !s.ok()) {
             return s;
         }
         const absl::Time began = absl::Now();
         absl::Status status = rage(began);
+        // Also after an error; the first one is returned.
         for (stream_side& one : streams_) {
             status.Update(one.free_all());
         }
@@ -154,7 +177,7 @@ public:
     }
 
 private:
-    /// Runs the streams and the host's side until the end.
+    /// Runs the streams, a thread for each, and the host's side in this thread, until the end. Returns the first error.
     absl::Status rage(absl::Time began) {
         std::vector<absl::Status> ends(streams_.size());
         absl::Status of_host;
@@ -164,6 +187,7 @@ private:
                 threads.emplace_back([this, i, &ends] { ends[i].Update(play_stream(streams_[i])); });
             }
             of_host.Update(play_host(began));
+            // The end of the block joins the threads: each ends after its current launch.
             over_.store(true, std::memory_order_relaxed);
         }
         absl::Status status;
@@ -173,6 +197,8 @@ private:
         status.Update(of_host);  // last, because it may only be a consequence of a stream's error
         return status;
     }
+    /// A stream's thread: launches until the end; at a meeting, it frees its blocks and waits. An error ends all
+    /// streams.
     absl::Status play_stream(stream_side& one) {
         absl::Status status;
         while (status.ok() && !over_.load(std::memory_order_relaxed)) {
@@ -190,9 +216,11 @@ private:
             launches_.fetch_add(1, std::memory_order_relaxed);
         }
         over_.store(true, std::memory_order_relaxed);
+        // So that the caller of a meeting does not wait for this stream.
         meeting_.leave();
         return status;
     }
+    /// The host's thread: uses the heap, and calls the ebbs.
     absl::Status play_host(absl::Time began) {
         const std::uint64_t goal = settings_.operations != 0 ? settings_.operations : settings_.quick ? 3'000 : 0;
         const absl::Duration time = settings_.seconds != 0 ? absl::Seconds(settings_.seconds) : absl::Minutes(10);
@@ -212,6 +240,8 @@ private:
         }
         return status;
     }
+    /// Returns whether the streams have held memory long enough at this level. Launches count, too, because a launch
+    /// may take longer than many turns of the host.
     [[nodiscard]] bool is_phase_over(int turns) const {
         const phase p = phase_of(settings_, level_);
         const bool some_failed = nulls_.load(std::memory_order_relaxed) != nulls_before_;
@@ -233,6 +263,8 @@ private:
         meeting_.dismiss();
         return status;
     }
+    /// At a meeting: empties the heap and counts what was committed and released since the last one. Errors: those of
+    /// `empty_heap`.
     absl::Status give_all_back() {
         const auto before = heap_.stats();
         if (!before.ok()) {
@@ -242,6 +274,7 @@ private:
         if (!after.ok()) {
             return after.status();
         }
+        // All that was ever committed: what was given back, and what is left.
         const std::uint64_t committed = before->released_bytes + before->committed_bytes;
         levels_.least_growth = std::min(levels_.least_growth, committed - levels_.committed_bytes);
         levels_.committed_bytes = after->released_bytes;
@@ -250,7 +283,8 @@ private:
         ++levels_.ebbs;
         return absl::OkStatus();
     }
-    /// After all streams have freed their blocks: checks that the heap is empty and releases all memory.
+    /// After all streams have freed their blocks: checks that the heap is empty and releases all memory. Returns the
+    /// statistics then. Errors: Internal if a block or committed memory is left, or a count differs.
     absl::StatusOr<statistics> empty_heap() {
         absl::Status status = host_.free_all();
         status.Update(heap_.validate());
@@ -279,6 +313,7 @@ private:
         }
     }
 
+    /// Returns the sum of all streams' counts. Exact while no stream runs.
     [[nodiscard]] counts sum() const {
         counts all;
         for (const stream_side& one : streams_) {
@@ -286,6 +321,7 @@ private:
         }
         return all;
     }
+    /// Returns the row. @param s  statistics when all was freed and trimmed
     [[nodiscard]] ordered_json row(const statistics& s, absl::Duration took) const {
         const counts c = sum();
         std::uint64_t launches = 0;
@@ -325,12 +361,12 @@ private:
     // Changed only while all streams are at the meeting.
     water level_ = water::high;
     std::uint64_t launches_before_ = 0;  ///< at the last ebb, as `launches_`
-    std::uint64_t nulls_before_ = 0;
+    std::uint64_t nulls_before_ = 0;     ///< nulls at the last ebb
     // Counts and a flag. Relaxed: the joining of the threads, or their meeting, orders all other accesses.
     std::atomic<std::uint64_t> allocations_{0};
     std::atomic<std::uint64_t> nulls_{0};
     std::atomic<std::uint64_t> launches_{0};
-    std::atomic<bool> over_{false};
+    std::atomic<bool> over_{false};  ///< the streams and the host end
 };
 
 absl::StatusOr<ordered_json> run_storm(const settings& s) {

@@ -2,7 +2,12 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The meeting point of the threads of `orchard bench storm`.
+/// The meeting point of the threads of `orchard bench storm`. The number of members decreases when streams end, and the
+/// caller acts while all others wait.
+///
+///     caller        call ...............| all wait: the caller acts | dismiss
+///     member 1      works  | attend ................................|  works
+///     member 2      works ......| attend ...........................|  works
 
 #include <atomic>
 #include <condition_variable>
@@ -53,10 +58,10 @@ public:
 private:
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::size_t members_;
-    std::size_t present_ = 0;
-    std::size_t held_ = 0;  ///< completed meetings
-    std::atomic<bool> called_{false};
+    std::size_t members_;              ///< threads that have not left
+    std::size_t present_ = 0;          ///< members that wait
+    std::size_t held_ = 0;             ///< completed meetings
+    std::atomic<bool> called_{false};  ///< a hint for members that run
 };
 
 }  // namespace orchard::bench::storm

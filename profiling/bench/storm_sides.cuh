@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The users of the heap in `orchard bench storm`: kernels, stream by stream, and the host.
+/// The users of the heap in `orchard bench storm`: kernels, stream by stream, and the host. Both draw their actions
+/// from generators with constant seeds; the order in which the actions meet depends on timing.
 
 #include <array>
 #include <cstddef>
@@ -21,12 +22,13 @@
 
 namespace orchard::bench::storm {
 
-/// The amount of memory that the streams hold.
+/// The amount of memory that the streams hold: much, so that the budgets are spent at times, or little.
 enum class water : std::size_t { high, low };
 
 /// The plan of the threads of a stream, by `water`.
 using plans = std::array<soak::plan, 2>;
 
+/// Returns the sum of both, count by count.
 inline soak::counts operator+(soak::counts a, const soak::counts& b) {
     a.allocations += b.allocations;
     a.frees += b.frees;
@@ -37,12 +39,14 @@ inline soak::counts operator+(soak::counts a, const soak::counts& b) {
     return a;
 }
 
-/// One stream: launches of random length, and occasionally one that frees everything. One thread.
+/// One stream: launches of random length, and occasionally one that frees everything. One thread. Blocks of high and of
+/// low water are in tables of their own; both runners use the same heap.
 class stream_side {
 public:
-    /// Errors: those of the driver and of `soak::runner`.
+    /// Returns a stream whose kernels run beside those of others. Errors: those of the driver and of `soak::runner`.
     static absl::StatusOr<stream_side> create(heap& h, const plans& p, simt::device_kind kind, std::uint64_t seed) {
         stream_side made(seed);
+        // A driver of its own for its stream: launches of several streams then run side by side.
         auto driver = kind == simt::device_kind::cuda ? make_cuda_driver() : make_emulated_driver();
         if (!driver.ok()) {
             return driver.status();
@@ -51,6 +55,7 @@ public:
         simt::executor on = h.executor();
         on.stream = made.driver_->stream();
         for (std::size_t i = 0; i < p.size(); ++i) {
+            // A launch that hangs is ended by closing the heap.
             auto r = runner::create(on, h.ref(), p[i], [&h] { (void)h.close(); });
             if (!r.ok()) {
                 return r.status();
@@ -60,8 +65,8 @@ public:
         return made;
     }
 
-    /// Runs one launch, whose blocks are in the tables of `level`. Frees nothing if no block is held. Errors: those of
-    /// `soak::runner::run`.
+    /// Runs one launch, whose blocks are in the tables of `level`: in one of four cases it frees all of them, otherwise
+    /// it makes 1 to 64 rounds. Frees nothing if no block is held. Errors: those of `soak::runner::run`.
     absl::Status turn(water level) {
         ++launches_;
         runner& r = *runners_[static_cast<std::size_t>(level)];
@@ -81,6 +86,7 @@ public:
         holds_ = false;
         return status;
     }
+    /// Return the counts of both runners, and the number of `turn`s.
     [[nodiscard]] soak::counts counted() const { return runners_[0]->counted() + runners_[1]->counted(); }
     [[nodiscard]] std::uint64_t launches() const { return launches_; }
 
@@ -88,14 +94,14 @@ private:
     using runner = soak::runner<heap_ref>;
     explicit stream_side(std::uint64_t seed) : random_{seed} {}
 
-    std::unique_ptr<memory_driver> driver_;  ///< owns the stream
-    std::array<std::unique_ptr<runner>, 2> runners_;
+    std::unique_ptr<memory_driver> driver_;           ///< owns the stream
+    std::array<std::unique_ptr<runner>, 2> runners_;  ///< by `water`
     std::mt19937_64 random_;
     std::uint64_t launches_ = 0;
-    bool holds_ = false;
+    bool holds_ = false;  ///< whether the last `turn` may have left blocks
 };
 
-/// The host's use of the heap while kernels run. One thread.
+/// The host's use of the heap while kernels run: one random call after the other. One thread.
 class host_side {
 public:
     /// @param budget  limit of its reservations, in bytes
@@ -103,11 +109,13 @@ public:
 
     /// Makes one call of the heap. Errors: the call's own; a shortage of memory is no error.
     absl::Status turn() {
+        // Allocations are twice as likely as frees, so that the host holds blocks most of the time.
         switch (random_() % 6) {
             case 0: return trim();
             case 1: {
                 ++reserves_;
                 const absl::Status s = heap_.reserve(random_() % budget_);
+                // Memory may be short: that is no error.
                 return absl::IsResourceExhausted(s) ? absl::OkStatus() : s;
             }
             case 2: return heap_.stats().status();
@@ -116,10 +124,12 @@ public:
             default: return free_one();
         }
     }
+    /// Trims the heap. Errors: those of `heap::trim`.
     absl::Status trim() {
         ++trims_;
         return heap_.trim();
     }
+    /// Frees the host's blocks. Errors: those of `heap::free_on_host`.
     absl::Status free_all() {
         absl::Status s;
         while (!blocks_.empty() && s.ok()) {
@@ -127,11 +137,13 @@ public:
         }
         return s;
     }
+    /// Return the number of calls so far; of `allocations`, those that gave a block.
     [[nodiscard]] std::uint64_t trims() const { return trims_; }
     [[nodiscard]] std::uint64_t reserves() const { return reserves_; }
     [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
 
 private:
+    /// Allocates 1 B to 2 MiB, each power of two as likely. A shortage of memory is no error.
     absl::Status allocate() {
         const auto p = heap_.allocate_on_host(std::uint64_t{1} << random_() % 22);
         if (absl::IsResourceExhausted(p.status())) {
@@ -143,10 +155,12 @@ private:
         }
         return p.status();
     }
+    /// Frees one of the host's blocks, at random; nothing if there is none.
     absl::Status free_one() {
         if (blocks_.empty()) {
             return absl::OkStatus();
         }
+        // A random block moves to the end, where it is removed in constant time.
         std::swap(blocks_[random_() % blocks_.size()], blocks_.back());
         const absl::Status s = heap_.free_on_host(blocks_.back());
         blocks_.pop_back();
@@ -155,7 +169,7 @@ private:
 
     heap& heap_;
     std::uint64_t budget_;
-    std::mt19937_64 random_{1};
+    std::mt19937_64 random_{1};  ///< a constant seed
     std::vector<void*> blocks_;
     std::uint64_t trims_ = 0;
     std::uint64_t reserves_ = 0;

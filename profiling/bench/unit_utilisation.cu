@@ -6,6 +6,13 @@
 /// first null; utilisation is the total requested size until then, divided by the heap's capacity. The paper does not
 /// say how many threads allocate at once. If many compete for the last free memory, a null comes early. Here all
 /// threads stop at the first null.
+///
+///     unit             unit size in bytes: blocks are runs of whole units
+///     bytes, bytes_to  sizes of the requests
+///     threads          threads that allocate at the same time
+///     capacity, requested, utilisation   bytes, and their ratio, at most 1
+///
+/// Nothing is timed. Each row has a heap of its own; one run a row. docs/random_walk.md discusses the results.
 
 #include <string>
 
@@ -23,11 +30,11 @@ using simt::order;
 /// The largest request, as in the paper.
 constexpr std::uint32_t max_bytes = 8192;
 
-/// Shared by all threads of a launch.
+/// Shared by all threads of a launch; added up when a thread ends.
 struct fill_totals {
     simt::device_word<std::uint64_t> requested;  ///< bytes
-    simt::device_word<std::uint64_t> blocks;
-    simt::device_word<std::uint64_t> nulls;
+    simt::device_word<std::uint64_t> blocks;     ///< requests with memory
+    simt::device_word<std::uint64_t> nulls;      ///< not 0: all threads stop
 };
 
 /// Each thread repeatedly requests `least` to `most` bytes, until any thread gets null.
@@ -39,6 +46,7 @@ struct fill_units {
     fill_totals* totals;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
+        // Random numbers without memory: the seed and the thread's number, mixed again for each request.
         std::uint32_t random = device::mix(static_cast<std::uint32_t>(at.global_thread()) * 747'796'405u + seed);
         std::uint64_t requested = 0;
         std::uint64_t blocks = 0;
@@ -64,6 +72,8 @@ struct size_range {
     std::uint32_t most;
 };
 
+/// Fills a new heap and returns the row. Errors: those of the heap and of the launch; those of `validate` on the full
+/// heap.
 absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_range sizes, simt::grid shape) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
@@ -96,12 +106,14 @@ absl::StatusOr<ordered_json> fill(const settings& s, std::uint64_t unit, size_ra
 absl::StatusOr<ordered_json> run_unit_utilisation(const settings& s) {
     const bool large = s.device == simt::device_kind::cuda && !s.quick;
     settings chosen = s;
+    // Small on the emulated device, since each of 40 rows fills a heap.
     if (!large) {
         chosen.heap.capacity = (s.quick ? 4 : 16) * segment_bytes;
     }
     const simt::grid shape = large ? simt::grid{256, 256} : simt::grid{2, 64};
     ordered_json rows = ordered_json::array();
     for (const std::uint64_t unit : {64u, 256u, 1024u, 8192u}) {
+        // Sizes that are multiples of a unit, and sizes that are not.
         for (const size_range sizes : {size_range{64, 64},
                                        {200, 200},
                                        {520, 520},

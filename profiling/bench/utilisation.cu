@@ -5,6 +5,12 @@
 /// KiB in steps of 16 B. A kernel allocates until the first null. The result is the memory that was handed out before
 /// it, divided by the heap's memory including metadata. Then everything is freed and must return, and the next size
 /// begins. Each row also has the share that the size classes allow.
+///
+///     what                   one size, or a summary: a doubling of sizes, all class sizes, all sizes
+///     percent                requested bytes before the first null, by the heap's memory
+///     reachable_percent      the same if the last page had been found: arithmetic (page_waste.hpp)
+///     after_the_first_null   requests that succeeded later; not counted in `percent`
+///     fill_us, free_us       the kernels, by CUDA events; one run
 
 #include <algorithm>
 #include <optional>
@@ -24,18 +30,18 @@ using simt::order;
 
 /// The combined counts of the threads of one filling.
 struct fill_tally {
-    simt::device_word<std::uint32_t> ended;  ///< 1 once a thread got null
-    simt::device_word<std::uint32_t> nulls;
+    simt::device_word<std::uint32_t> ended;     ///< 1 once a thread got null
+    simt::device_word<std::uint32_t> nulls;     ///< threads that got null
     simt::device_word<std::uint64_t> answered;  ///< before the first null
     simt::device_word<std::uint64_t> late;      ///< answered after it
 };
 
 /// Each thread allocates until any thread gets null, and chains its blocks: the first word of a block is the address of
-/// the previous one.
+/// the previous one. The blocks can then be freed without a list of them.
 struct fill_kernel {
     heap_ref heap;
     std::uint64_t bytes;
-    void** heads;
+    void** heads;  ///< [threads]: each thread's last block
     fill_tally* tally;
     std::uint32_t threads;
 
@@ -50,6 +56,7 @@ struct fill_kernel {
         // Relaxed: it ends the other threads' loops and orders no other access.
         while (tally->ended.load<order::relaxed>() == 0) {
             void* p = heap.malloc(bytes);
+            // Read after the request: an answer counts as late only if another thread had null before.
             const bool over = tally->ended.load<order::relaxed>() != 0;
             // Lanes that were answered together with a lane that got null check the flag before that lane sets it.
             simt::sync(simt::converge());
@@ -69,6 +76,7 @@ struct fill_kernel {
     }
 };
 
+/// Each thread frees its chain.
 struct free_kernel {
     heap_ref heap;
     void** heads;
@@ -79,6 +87,7 @@ struct free_kernel {
         if (i >= threads) {
             return;
         }
+        // The link is read before the block is freed.
         for (void* p = heads[i]; p != nullptr;) {
             void* next = *static_cast<void**>(p);
             heap.free(p);
@@ -89,19 +98,21 @@ struct free_kernel {
 
 /// The results of one size.
 struct filling {
-    std::uint64_t answered = 0;
-    std::uint64_t late = 0;
+    std::uint64_t answered = 0;  ///< requests before the first null
+    std::uint64_t late = 0;      ///< requests after it
     double fill_us = 0;
     double free_us = 0;
 };
 
-/// One heap that is filled and emptied repeatedly.
+/// One heap that is filled and emptied repeatedly, with one size after the other: memory of one class must become
+/// memory of another.
 class filler {
 public:
     filler(heap h, std::uint32_t max_threads) : heap_{std::move(h)}, on_{heap_.executor()}, max_threads_{max_threads} {
         on_.timed = true;
     }
 
+    /// Allocates the arrays and reads the heap's extent. Errors: those of `device_array` and of `stats`.
     absl::Status prepare() {
         auto heads = device_array<void*>::create(on_, max_threads_);
         auto tally = device_array<fill_tally>::create(on_, 1);
@@ -119,8 +130,11 @@ public:
 
     [[nodiscard]] const heap_extent& extent() const { return extent_; }
 
+    /// Fills the heap with requests of `bytes`, checks its counts, frees everything and trims. Errors: those of the
+    /// heap and of launches; Internal if the heap counts other pages than the threads, or a slab is left.
     absl::StatusOr<filling> fill(std::uint32_t bytes) {
         const auto threads = threads_for(bytes);
+        // The chains of the previous size have been freed; only the counts begin anew.
         absl::Status status = tally_.zero();
         filling result;
         const simt::grid shape = simt::grid_for(threads);
@@ -140,6 +154,7 @@ public:
         status.Update(to_status(launched));
         result.free_us = launched.microseconds;
         status.Update(heap_.trim());
+        // After `trim` no slab of this size may be left: the next size needs the memory.
         status.Update(expect_pages(bytes, 0));
         if (!status.ok()) {
             return status;
@@ -147,16 +162,19 @@ public:
         return result;
     }
 
+    /// Checks the heap (`heap::validate`).
     absl::Status validate() { return heap_.validate(); }
 
 private:
-    /// So many threads that each makes about 256 requests. Few requests are then in progress when the heap is full.
+    /// Returns so many threads that each makes about 256 requests: whole warps. Few requests are then in progress when
+    /// the heap is full, compared with those that have ended.
     [[nodiscard]] std::uint32_t threads_for(std::uint32_t bytes) const {
         const std::uint64_t wanted = requests_that_fit(bytes, extent_) / 256 / simt::warp_size * simt::warp_size;
         return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, simt::warp_size, max_threads_));
     }
-    /// Checks that the heap agrees about the allocated pages.
+    /// Checks that the heap agrees about the allocated pages; with none, that no slab is left either.
     absl::Status expect_pages(std::uint32_t bytes, std::uint64_t pages) {
+        // The heap's own counts, from its bitmaps.
         auto stats = heap_.stats();
         if (!stats.ok()) {
             return stats.status();
@@ -171,8 +189,8 @@ private:
     heap heap_;
     simt::executor on_;
     std::uint32_t max_threads_;
-    heap_extent extent_;
-    device_array<void*> heads_;
+    heap_extent extent_;         ///< capacity and metadata at the start
+    device_array<void*> heads_;  ///< [max_threads_]
     device_array<fill_tally> tally_;
 };
 
@@ -196,13 +214,14 @@ ordered_json summary_row(const char* what, std::span<const size_utilisation> siz
     return row;
 }
 
-/// Rows for the class sizes, for each doubling, and for all.
+/// Adds rows for each doubling of sizes, for the class sizes, and for all.
 void add_summaries(ordered_json& rows, const std::vector<size_utilisation>& sizes) {
     std::vector<size_utilisation> classes;
     std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(classes),
                  [](const size_utilisation& s) { return is_class_size(s.bytes); });
     for (std::uint32_t high = 16; high <= 8192; high *= 2) {
         std::vector<size_utilisation> doubling;
+        // A size belongs to the doubling in whose range it lies, the upper end included.
         std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(doubling),
                      [high](const size_utilisation& s) { return s.bytes > high / 2 && s.bytes <= high; });
         if (!doubling.empty()) {
@@ -219,6 +238,7 @@ absl::StatusOr<ordered_json> run_utilisation(const settings& s) {
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
     if (values.capacity == options{}.capacity) {
+        // Small on the emulated device, since each of 512 sizes fills all of it.
         values.capacity = cuda ? 2ull << 30 : s.quick ? 16ull << 20 : 64ull << 20;
     }
     auto made = heap::create(values);
@@ -237,6 +257,7 @@ absl::StatusOr<ordered_json> run_utilisation(const settings& s) {
         if (!filled.ok()) {
             return filled.status();
         }
+        // Divided by all of the heap's memory, so that metadata counts as used.
         const double percent = utilisation_percent(bytes, filled->answered, f.extent());
         const double reachable = utilisation_percent(bytes, requests_that_fit(bytes, f.extent()), f.extent());
         sizes.push_back({bytes, percent, reachable});

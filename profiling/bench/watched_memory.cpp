@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The location of managed memory, from the host's page table.
+
 #include "profiling/bench/watched_memory.hpp"
 
 #include <fcntl.h>
@@ -14,9 +16,11 @@
 namespace orchard::bench {
 
 absl::StatusOr<std::vector<bool>> pages_mapped(const void* at, std::uint64_t bytes) {
+    // Bit 63 of an entry of 8 B: the page is present in this process (Linux: Documentation/admin-guide/mm/pagemap.rst).
     constexpr std::uint64_t present = std::uint64_t{1} << 63;
     std::vector<std::uint64_t> entries(bytes / os_page_bytes);
     const std::size_t size = entries.size() * sizeof(std::uint64_t);
+    // The entry of an address lies at 8 B times the number of its page, for the whole address space.
     const auto first = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(at) / os_page_bytes * sizeof(std::uint64_t));
     // Read without a stream, because a stream's buffer would request parts of entries, which the system rejects.
     const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -39,6 +43,7 @@ absl::Status map_on_host(const void* at, std::uint64_t bytes, const std::functio
     if (auto s = bring_home(); !s.ok()) {
         return s;
     }
+    // Volatile, because the values are not used and the compiler would leave out the reads.
     const auto* const memory = static_cast<const volatile char*>(at);
     for (std::uint64_t i = 0; i < bytes; i += os_page_bytes) {
         (void)memory[i];

@@ -20,8 +20,9 @@ namespace orchard::bench {
 /// each page.
 absl::StatusOr<std::vector<bool>> pages_mapped(const void* at, std::uint64_t bytes);
 
-/// Lets the host map all of [at, at + bytes): `bring_home` moves it, then each page is read. Errors: those of
-/// `bring_home`; Internal if pages are still missing.
+/// Lets the host map all of [at, at + bytes), so that a later move to the GPU can be seen: `bring_home` moves it, then
+/// each page is read, because the host maps a page only when it touches it. Errors: those of `bring_home`; Internal if
+/// pages are still missing.
 absl::Status map_on_host(const void* at, std::uint64_t bytes, const std::function<absl::Status()>& bring_home);
 
 /// Returns the bytes of [at, at + bytes) that the host has not mapped. If the host had all of them, these have moved to

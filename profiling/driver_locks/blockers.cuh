@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The calls that another thread of `driver_locks` makes while a kernel runs, and the data that they use.
+/// The calls that another thread of `driver_locks` makes while a kernel runs, and the data that they use. Each blocker
+/// is one call, or a pair of calls. The program shows during which of them other calls complete.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -18,7 +19,7 @@
 namespace driver_locks {
 
 inline constexpr std::size_t mib = std::size_t{1} << 20;
-inline constexpr int unlimited = 1 << 30;
+inline constexpr int unlimited = 1 << 30;  ///< calls; more than are made while a kernel runs
 
 /// Throws the call's name and its error, if it failed.
 inline void check(cudaError_t error, const char* call) {
@@ -28,6 +29,7 @@ inline void check(cudaError_t error, const char* call) {
     }
 }
 
+/// As above, for a call of the driver.
 inline void check(CUresult error, const char* call) {
     if (error != CUDA_SUCCESS) {
         const char* name = nullptr;
@@ -36,10 +38,10 @@ inline void check(CUresult error, const char* call) {
     }
 }
 
-/// A kernel that is launched before any measurement.
+/// A kernel that is launched before any measurement, so that a launch of it loads nothing.
 static __global__ void loaded(char* at) { *at = 0; }
 
-/// Kernels, each of which is launched at most once.
+/// Kernels, each of which is launched at most once, since only the first launch loads a kernel.
 template <int N>
 __global__ void never_loaded(int* to) {
     if (to != nullptr) {
@@ -47,12 +49,14 @@ __global__ void never_loaded(int* to) {
     }
 }
 
+/// Returns the addresses of N such kernels.
 template <int... N>
 std::vector<const void*> kernels_of(std::integer_sequence<int, N...>) {
     return {reinterpret_cast<const void*>(never_loaded<N>)...};
 }
 
-/// Returns a function that creates an object by a call which stores its address or handle.
+/// Returns a function that creates an object by a call which stores its address or handle. The handle is returned as a
+/// pointer, so that all kinds of objects fit one list.
 template <class T, class... Arguments>
 std::function<void*()> maker(const char* name, cudaError_t (*call)(T*, Arguments...), Arguments... arguments) {
     return [=] {
@@ -62,6 +66,7 @@ std::function<void*()> maker(const char* name, cudaError_t (*call)(T*, Arguments
     };
 }
 
+/// Returns a function that destroys such an object.
 template <class T>
 std::function<void(void*)> destroyer(const char* name, cudaError_t (*call)(T)) {
     return [=](void* made) { check(call(reinterpret_cast<T>(made)), name); };
@@ -69,7 +74,7 @@ std::function<void(void*)> destroyer(const char* name, cudaError_t (*call)(T)) {
 
 /// A call that another thread makes while steps are made.
 struct blocker {
-    std::string name;
+    std::string name;                     ///< as shown in results
     int most;                             ///< number of calls during one kernel
     std::function<void()> prepare;        ///< before the kernel
     std::function<void()> call;           ///< during the kernel, in another thread
@@ -79,9 +84,13 @@ struct blocker {
 
 /// The data of blockers and steps, and the list of blockers.
 struct bench {
+    /// Makes streams, buffers and a graph, runs once what steps queue, and lists the blockers. Throws the first error.
     bench();
+    /// Allocation and release: device memory, pools, pinned and registered host memory, managed memory.
     void add_memory();
+    /// First launches, modules, graphs.
     void add_launches();
+    /// Streams, events, synchronization, copies, queries, limits, peers.
     void add_others();
     /// Adds a blocker that creates objects, which are destroyed after the kernel.
     void add_making(const char* name, int most, std::function<void*()> make, std::function<void(void*)> destroy) {
@@ -92,10 +101,12 @@ struct bench {
         blockers.push_back(
             {name, most, [=] { fill(make, most); }, [=] { destroy(take(&cache_bitmap)); }, [=] { empty(destroy); }});
     }
+    /// Adds a blocker that makes one call, at most `most` times a kernel.
     void add(
         const char* name, int most, std::function<void()> call, std::function<void()> prepare = [] {}) {
         blockers.push_back({name, most, prepare, call});
     }
+    /// Takes the last element. Throws if there is none: the blocker's number of calls is then too great.
     template <class T>
     static T take(std::vector<T>* from) {
         if (from->empty()) {
@@ -105,16 +116,19 @@ struct bench {
         from->pop_back();
         return last;
     }
+    /// Creates `count` objects before the kernel.
     void fill(const std::function<void*()>& make, int count) {
         for (int i = 0; i < count; ++i) {
             cache_bitmap.push_back(make());
         }
     }
+    /// Destroys all objects that are left after the kernel.
     void empty(const std::function<void(void*)>& destroy) {
         while (!cache_bitmap.empty()) {
             destroy(take(&cache_bitmap));
         }
     }
+    /// Fills `module_code`, once.
     void compile_module();
 
     cudaStream_t own = nullptr;    ///< the kernel's stream if that is not the default stream
@@ -122,19 +136,22 @@ struct bench {
     cudaStream_t other = nullptr;  ///< stream of the blockers
     char* device = nullptr;        ///< 8 MiB; the upper half is the steps'
     char* pinned = nullptr;        ///< 8 MiB; the upper half is the steps'
+    /// Host memory that is not pinned; `cudaHostRegister` pins parts.
     std::vector<char> pageable = std::vector<char>(8 * mib);
+    /// Kernels that were never launched; each is taken once.
     std::vector<const void*> fresh = kernels_of(std::make_integer_sequence<int, 160>{});
-    std::vector<char> module_code;
+    std::vector<char> module_code;    ///< empty until `compile_module`
     std::vector<void*> cache_bitmap;  ///< objects that a blocker creates or destroys
-    cudaGraph_t graph = nullptr;
+    cudaGraph_t graph = nullptr;      ///< four launches of `loaded`
     cudaGraphExec_t instance = nullptr;
-    std::size_t limit = 0;  ///< the current value of the limit that a blocker sets
-    CUcontext context = nullptr;
-    std::vector<blocker> blockers;
+    std::size_t limit = 0;          ///< the current value of the limit that a blocker sets
+    CUcontext context = nullptr;    ///< that the threads of blockers and steps make current
+    std::vector<blocker> blockers;  ///< in the order in which they run
 };
 
 inline bench::bench() {
     check(cudaSetDevice(0), "cudaSetDevice");
+    // Non-blocking: the default stream, on which the kernel runs, would make them wait.
     for (cudaStream_t* stream : {&own, &probe, &other}) {
         check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     }
@@ -175,6 +192,8 @@ inline void bench::add_memory() {
     add_making("cudaHostAlloc", 64,
                maker<void*, std::size_t, unsigned>("cudaHostAlloc", cudaHostAlloc, mib, cudaHostAllocMapped), unpin);
     constexpr std::size_t piece = 64 << 10;
+    // Another part of the buffer for each object, from a page's start on; the first one is left out, since the buffer
+    // may begin inside a page.
     const std::function<void*()> enlist = [=] {
         char* at = pageable.data() + piece * (1 + cache_bitmap.size());
         at -= reinterpret_cast<std::uintptr_t>(at) % 4096;
@@ -192,6 +211,7 @@ inline void bench::add_memory() {
 }
 
 inline void bench::add_launches() {
+    // The kernel is taken from the list: it was never launched, so that this launch loads it.
     const auto launch = [=](cudaStream_t stream, bool cooperative) {
         int* nothing = nullptr;
         void* arguments[] = {&nothing};
@@ -217,6 +237,7 @@ inline void bench::add_launches() {
     };
     add_making("cuModuleLoadData", 64, load,
                [](void* made) { check(cuModuleUnload(static_cast<CUmodule>(made)), "cuModuleUnload"); });
+    // Compiled before the kernel: only the loading is the blocker.
     blockers.back().prepare = [=] { compile_module(); };
     add_making(
         "cudaGraphInstantiate", 64,
@@ -254,11 +275,13 @@ inline void bench::add_others() {
     });
     add("cudaDeviceSynchronize", unlimited, [] { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); });
     add("cudaStreamSynchronize", unlimited, [] { check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"); });
+    // Into the lower half of `device`; the steps use the upper one.
     const auto copy = [=](const void* from) {
         check(cudaMemcpy(device, from, mib, cudaMemcpyHostToDevice), "cudaMemcpy");
     };
     add("cudaMemcpy pageable", unlimited, [=] { copy(pageable.data()); });
     add("cudaMemcpy pageable, another stream", unlimited, [=] { copy(pageable.data()); });
+    // With the kernel on a stream of its own, a call on the default stream does not wait for it.
     blockers.back().apart = true;
     add("cudaMemcpy pinned", unlimited, [=] { copy(pinned); });
     add("cudaMemcpyAsync pageable", unlimited, [=] {
@@ -273,7 +296,8 @@ inline void bench::add_others() {
     for (const auto& [name, which] : {std::pair{"cudaDeviceSetLimit printf buffer", cudaLimitPrintfFifoSize},
                                       std::pair{"cudaDeviceSetLimit malloc heap", cudaLimitMallocHeapSize}}) {
         const cudaLimit each = which;
-        // Sets the limit alternately to twice and to half of its value, because setting the same value changes nothing.
+        // Sets the limit to twice its value, back, and once more to the value that it has: another value and the same
+        // one are different cases.
         add(
             name, unlimited,
             [=] {
@@ -289,6 +313,7 @@ inline void bench::add_others() {
             check(cudaDeviceEnablePeerAccess(1, 0), "cudaDeviceEnablePeerAccess");
             check(cudaDeviceDisablePeerAccess(1), "cudaDeviceDisablePeerAccess");
         },
+        // Throws before the kernel runs if there is no second GPU.
         [] {
             int possible = 0;
             check(cudaDeviceCanAccessPeer(&possible, 0, 1), "cudaDeviceCanAccessPeer");

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The calls that `driver_locks` tries while a kernel and a blocker run.
+/// The calls that `driver_locks` tries while a kernel and a blocker run: those by which a heap grows and shrinks, and
+/// work on streams.
 
 #include <chrono>
 #include <functional>
@@ -15,13 +16,13 @@
 
 namespace driver_locks {
 
-inline constexpr std::size_t extent = 64 * mib;
-inline constexpr std::size_t host_extent = 2 * mib;
+inline constexpr std::size_t extent = 64 * mib;      ///< bytes of a commit on the device, as in a heap
+inline constexpr std::size_t host_extent = 2 * mib;  ///< bytes of a commit on the host
 
 /// A call that is tried while a kernel and a blocker run.
 struct step {
-    std::string name;
-    std::function<void()> call;
+    std::string name;                  ///< as shown in results
+    std::function<void()> call;        ///< the call whose duration is measured; throws its error
     std::function<void()> completion;  ///< waits for the work that the call queued; empty for most steps
     bool optional = false;             ///< not every machine supports it
 };
@@ -29,6 +30,7 @@ struct step {
 /// The steps of one blocker, in an order in which each uses the objects of earlier ones.
 class step_list {
 public:
+    /// @param b  the data that steps use; outlives the list
     explicit step_list(bench* b);
     /// Creates, before the kernel, the objects that the steps use up.
     void prepare() { check(cudaMallocHost(&small_, 4096), "cudaMallocHost"); }
@@ -38,21 +40,23 @@ public:
             check(cuMemRelease(std::exchange(on_host_, 0)), "cuMemRelease");
         }
     }
-    std::vector<step> steps;
+    std::vector<step> steps;  ///< in order
 
 private:
+    /// Commit and release on the device, addresses, a commit on the host.
     void add_virtual_memory();
+    /// Work on a stream: memset, copy, launch; streams; freeing of pinned memory.
     void add_work(bench* b);
 
-    CUmemAllocationProp where_{};
-    CUmemAllocationProp host_{};
-    CUmemAccessDesc access_{};
-    CUdeviceptr range_ = 0;
-    CUdeviceptr reserved_ = 0;
-    CUmemGenericAllocationHandle memory_ = 0;
-    CUmemGenericAllocationHandle on_host_ = 0;
+    CUmemAllocationProp where_{};               ///< memory of GPU 0
+    CUmemAllocationProp host_{};                ///< memory of the host
+    CUmemAccessDesc access_{};                  ///< read and write by GPU 0
+    CUdeviceptr range_ = 0;                     ///< reserved once; steps map memory there
+    CUdeviceptr reserved_ = 0;                  ///< reserved by a step, freed by the next one
+    CUmemGenericAllocationHandle memory_ = 0;   ///< created, mapped, unmapped and released by steps
+    CUmemGenericAllocationHandle on_host_ = 0;  ///< created by a step, released by `clean`
     cudaStream_t stream_ = nullptr;
-    void* small_ = nullptr;
+    void* small_ = nullptr;  ///< 4 KiB of pinned memory; made by `prepare`, freed by a step
 };
 
 inline step_list::step_list(bench* b) {
@@ -65,6 +69,7 @@ inline step_list::step_list(bench* b) {
     }
     host_ = where_;
     host_.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, node};
+    // Addresses are reserved before any kernel, so that commits need nothing else.
     check(cuMemAddressReserve(&range_, extent, 0, 0, 0), "cuMemAddressReserve");
     add_virtual_memory();
     add_work(b);
@@ -95,6 +100,7 @@ inline void step_list::add_virtual_memory() {
 }
 
 inline void step_list::add_work(bench* b) {
+    // Polls instead of waiting: a wait is a call that could itself be blocked.
     const auto wait = [=] {
         cudaError_t state = cudaSuccess;
         while ((state = cudaStreamQuery(b->probe)) == cudaErrorNotReady) {
@@ -102,6 +108,7 @@ inline void step_list::add_work(bench* b) {
         }
         check(state, "cudaStreamQuery");
     };
+    // The upper halves of the buffers; blockers use the lower ones.
     char* to = b->device + 4 * mib;
     char* from = b->pinned + 4 * mib;
     steps.push_back(

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Runs the grid of recommendations: one study for each pattern, size and candidate, whose times are then averaged as
+/// logarithms.
+
 #include "profiling/uvm/recommend.hpp"
 
 #include <algorithm>
@@ -16,8 +19,11 @@ namespace {
 constexpr std::array<double, 2> shares{0.75, 0.5};
 constexpr std::size_t capacities = 1 + shares.size();
 
+/// The modelled times of one candidate at one size: all memory fits, then `shares`.
 using seconds_by_capacity = std::array<double, capacities>;
 
+/// Returns the layout to run for a candidate's: `automatic` stands for a tile of one element, which the model needs as
+/// a number of bytes.
 layout of_elements(layout how) {
     return how == layout::automatic() ? layout::interleaved(tile_of(grid_element_bytes)) : how;
 }
@@ -38,6 +44,8 @@ candidate simplest_like(candidate c, std::uint64_t bytes_per_thread) {
     return c;
 }
 
+/// Returns the study of one pattern and size, with all capacities. Patterns that go through a whole array access each
+/// element once; others make a fixed number of accesses.
 study study_of(const grid& g, access_pattern pattern, std::uint64_t bytes_per_thread) {
     const bool all_elements = pattern == access_pattern::sequential || pattern == access_pattern::growth;
     study s;
@@ -63,7 +71,8 @@ class running_grid {
 public:
     running_grid(const grid& g, const progress& tell) : grid_{g}, tell_{tell} {}
 
-    /// Returns means of logarithms for one pattern: fits, oversubscribed.
+    /// Returns means of logarithms of times for one pattern: if memory fits, and if it does not. Logarithms, because a
+    /// geometric mean weighs a factor of two the same at each size, whatever the times are. Errors: those of `run`.
     absl::StatusOr<std::array<scores, 2>> run(access_pattern pattern) {
         std::array<scores, 2> sums{};
         for (const std::uint64_t bytes : grid_.bytes_per_thread) {
@@ -71,6 +80,7 @@ public:
             if (!times.ok()) {
                 return times.status();
             }
+            // Each size weighs the same; of the smaller capacities, each of the two weighs half.
             const double sizes = static_cast<double>(grid_.bytes_per_thread.size());
             for (std::size_t c = 0; c < candidates.size(); ++c) {
                 sums[0][c] += std::log((*times)[c].front()) / sizes;
@@ -83,6 +93,7 @@ public:
     }
 
 private:
+    /// Returns the times of all candidates at one size.
     absl::StatusOr<std::array<seconds_by_capacity, candidates.size()>> times_of(access_pattern pattern,
                                                                                 std::uint64_t bytes) {
         study s = study_of(grid_, pattern, bytes);
@@ -95,6 +106,7 @@ private:
                 tell_(done_++, grid_.patterns.size() * grid_.bytes_per_thread.size() * candidates.size());
             }
             const candidate like = simplest_like(candidates[c], bytes);
+            // The model would compute the same counts again.
             if (like != candidates[c]) {  // an earlier candidate, which was already run
                 times[c] = times[static_cast<std::size_t>(std::ranges::find(candidates, like) - candidates.begin())];
                 continue;
@@ -105,6 +117,7 @@ private:
             if (!cells.ok()) {
                 return cells.status();
             }
+            // Cells come in the order of capacities: there is one layout and one placement.
             for (std::size_t i = 0; i < capacities; ++i) {
                 times[c][i] = (*cells)[i].counts.seconds;
             }
@@ -112,7 +125,7 @@ private:
         return times;
     }
 
-    /// One graph serves all sizes, because their elements are equally many.
+    /// Makes the graph of `graph_walk` once. One graph serves all sizes, because their elements are equally many.
     absl::Status make_graph(study& s, access_pattern pattern) {
         if (pattern == access_pattern::graph_walk && graph_ == nullptr) {
             uvm_model::pattern_parameters p;
@@ -130,10 +143,11 @@ private:
 
     const grid& grid_;
     const progress& tell_;
-    std::size_t done_ = 0;
+    std::size_t done_ = 0;  ///< cells that were run or copied, for progress
     std::shared_ptr<const uvm_model::csr> graph_;
 };
 
+/// Returns the verdict for means of logarithms.
 verdict verdict_of(access_pattern pattern, bool fits, const scores& logarithms) {
     verdict v{pattern, fits, {}, 0};
     std::ranges::transform(logarithms, v.seconds.begin(), [](double l) { return std::exp(l); });
@@ -144,6 +158,7 @@ verdict verdict_of(access_pattern pattern, bool fits, const scores& logarithms) 
 }  // namespace
 
 std::size_t choose(const scores& seconds) {
+    // `candidates` are in order of simplicity: the first one within 2 % is the simplest.
     constexpr double tie = 1.02;
     const double least = *std::ranges::min_element(seconds);
     const auto first = std::ranges::find_if(seconds, [&](double s) { return s <= tie * least; });
@@ -153,6 +168,7 @@ std::size_t choose(const scores& seconds) {
 absl::StatusOr<std::vector<verdict>> recommend(const grid& g, const progress& tell) {
     running_grid all(g, tell);
     std::array<scores, 2> of_all{};
+    // The two of all patterns come first, and are filled last.
     std::vector<verdict> verdicts(2);  // of all patterns
     for (const access_pattern pattern : g.patterns) {
         const auto logarithms = all.run(pattern);

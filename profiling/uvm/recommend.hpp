@@ -3,7 +3,11 @@
 #pragma once
 
 /// The layout and placement that the model recommends for an access pattern, if memory fits the GPU and if it does not:
-/// docs/uvm_model.md.
+/// docs/uvm_model.md. No kernel runs; the times are the model's.
+///
+///     grid: pattern x bytes a thread x candidate x capacity     one modelled run each
+///     score of a candidate, for one pattern                     geometric mean over sizes (and over two capacities)
+///     recommended                                               the simplest candidate within 2 % of the least score
 
 #include <array>
 #include <cstdint>
@@ -26,10 +30,10 @@ struct grid {
     std::uint64_t bytes = 256 << 20;  ///< of all threads
     std::uint64_t accesses = 100;     ///< of each thread; of `sequential` and `growth`: all its elements
     std::uint64_t stride = 64 << 10;  ///< of `strided`; a quarter of a thread's memory if that is less
-    std::uint64_t seed = 1;
-    before contents = before::cpu;
+    std::uint64_t seed = 1;           ///< of graphs and random indices
+    before contents = before::cpu;    ///< where all memory is before the kernel
     told advice = told::nothing;
-    uvm_model::calibration machine;
+    uvm_model::calibration machine;  ///< the constants of the model
 };
 
 /// Bytes of an element of the grid's arrays: as much as one load of a lane takes.
@@ -37,8 +41,8 @@ inline constexpr std::uint64_t grid_element_bytes = 16;
 
 /// A candidate. `how` is `automatic` for a tile of one element.
 struct candidate {
-    layout how;
-    portion_policy placed;
+    layout how;             ///< the layout of arrays
+    portion_policy placed;  ///< how the warps' chunks share VA blocks
     friend bool operator==(const candidate&, const candidate&) = default;
 };
 
@@ -57,7 +61,7 @@ inline constexpr std::array<candidate, 10> candidates{{
     {layout::interleaved(tile::k64), portion_policy::padded},
 }};
 
-/// A value for each candidate.
+/// A value for each candidate, in the order of `candidates`.
 using scores = std::array<double, candidates.size()>;
 
 /// The result for one pattern, or for all patterns together (`unknown`).

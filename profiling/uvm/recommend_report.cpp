@@ -20,11 +20,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Return names for tables and JSON.
 const char* text_of(portion_policy p) { return p == portion_policy::packed ? "packed" : "padded"; }
 const char* layout_name(layout how) { return how == layout::linear() ? "linear" : "interleaved"; }
 std::string tile_name(layout how) {
     return how == layout::linear() ? "-" : how == layout::automatic() ? "element" : orchard::text_of(how.turn);
 }
+/// Returns a short name of a candidate: the layout, and "padded" if it is.
 std::string short_name(const candidate& c) {
     const std::string how = c.how == layout::linear() ? "linear" : tile_name(c.how);
     return c.placed == portion_policy::packed ? how : absl::StrCat(how, " padded");
@@ -34,10 +36,11 @@ const char* capacity_name(const verdict& v) { return v.fits ? "fits" : "oversubs
 /// Returns the time of a candidate, relative to the recommended one.
 double slower(const verdict& v, std::size_t c) { return v.seconds[c] / v.seconds[v.best]; }
 
+/// Returns a factor as text, such as "x 1.25".
 std::string times(double factor) { return absl::StrFormat("x %.2f", factor); }
 
 /// Returns the fastest other candidate whose time differs; the model sees no difference between candidates of equal
-/// time.
+/// time. Returns the recommended one itself if all are equal.
 std::size_t next_best(const verdict& v) {
     std::size_t next = v.best;
     for (std::size_t c = 0; c < candidates.size(); ++c) {
@@ -49,6 +52,7 @@ std::size_t next_best(const verdict& v) {
     return next;
 }
 
+/// Returns a verdict as JSON: the recommendation, and the scores of all candidates.
 ordered_json row_of(const verdict& v) {
     ordered_json all = ordered_json::array();
     for (std::size_t c = 0; c < candidates.size(); ++c) {
@@ -67,6 +71,7 @@ ordered_json row_of(const verdict& v) {
             {"all", all}};
 }
 
+/// Returns a candidate as C++ text, as in the header that is generated.
 std::string cpp_of(const candidate& c) {
     std::string how = absl::StrCat("layout::", orchard::text_of(c.how), "()");
     if (c.how.which == layout::choice::interleaved) {
@@ -77,6 +82,7 @@ std::string cpp_of(const candidate& c) {
     return absl::StrCat("{", how, ", portion_policy::", text_of(c.placed), "}");
 }
 
+/// The text before and after the table of the generated header; %s is the machine.
 constexpr const char* header_begin = R"(// SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 #pragma once
@@ -137,11 +143,13 @@ std::string to_table(const std::vector<verdict>& verdicts) {
             if (candidates[c].placed == portion_policy::packed) {
                 lines.back().push_back(times(slower(v, c)));
             } else {
+                // Of the padded candidates only the fastest is shown, so that the table stays narrow.
                 padded = std::min(padded, slower(v, c));
             }
         }
         lines.back().push_back(times(padded));
     }
+    // The number of the first columns, which are text and aligned to the left.
     constexpr std::size_t words = 6;
     return in_columns(lines, words);
 }
@@ -168,6 +176,7 @@ std::string to_json(const grid& g, const std::vector<verdict>& verdicts, const s
 std::string to_header(const std::vector<verdict>& verdicts, std::string_view machine) {
     std::string text =
         absl::StrFormat(absl::ParsedFormat<'s'>(header_begin), absl::string_view(machine.data(), machine.size()));
+    // In the order of the enumeration, since the header's array is indexed by it.
     for (std::size_t p = 0; p < access_pattern_names.size(); ++p) {
         std::array<std::string, 2> of;
         for (const verdict& v : verdicts) {
@@ -175,6 +184,7 @@ std::string to_header(const std::vector<verdict>& verdicts, std::string_view mac
                 of[v.fits ? 0 : 1] = cpp_of(candidates[v.best]);
             }
         }
+        // Breaks a line where clang-format would: a test compares the file with this text.
         constexpr std::size_t columns = 120;  // clang-format breaks longer lines
         const bool fits = of[0].size() + of[1].size() + std::string_view("    {, },").size() <= columns;
         absl::StrAppend(&text, "    // ", std::string(access_pattern_names[p]), "\n    {", of[0],

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Runs the product of a study's lists through the model of the driver's paging, cell by cell.
+
 #include "profiling/uvm/study.hpp"
 
 #include <algorithm>
@@ -20,24 +22,30 @@ namespace {
 using uvm_model::access_source;
 using uvm_model::paging_model;
 
-/// Accesses that can be run repeatedly.
+/// Accesses that can be run repeatedly: each capacity reads the same ones from the beginning.
 struct replay {
+    /// Returns the accesses from the first one on.
     std::function<absl::StatusOr<std::unique_ptr<access_source>>()> open;
     std::uint64_t bytes = 0;  ///< memory of the threads
 };
 
+/// Returns whether the model computes a pattern of this name; otherwise it may be an application's.
 bool is_pattern(const std::string& name) {
     return std::ranges::any_of(uvm_model::patterns(), [&](const auto& p) { return p.name == name; });
 }
 
+/// Returns the accesses of a trace in memory. @param bytes  of the threads, for capacities in percent
 replay of_trace(const uvm_model::trace& t, std::uint64_t bytes) {
     return {[t]() -> absl::StatusOr<std::unique_ptr<access_source>> { return t.source(); }, bytes};
 }
 
+/// Returns the accesses of a pattern, or of an application, which is run on the emulated device for it. Errors:
+/// InvalidArgument for an unknown name, with all known ones; those of the model and of the application.
 /// @param graph  for the pattern graph-walk; it does not depend on the arrangement, and is created if it is null
 absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, const arrangement& a,
                                     portion_policy placed, std::shared_ptr<const uvm_model::csr>& graph) {
     if (is_pattern(name)) {
+        // The memory of all threads, in the arrangement of this cell; accesses are computed from it on demand.
         uvm_model::pattern_parameters p;
         p.memory = {s.threads, s.bytes_per_thread, s.element_bytes, a.how, a.order, placed};
         p.accesses_per_thread = s.accesses;
@@ -62,6 +70,7 @@ absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, con
     }
     const auto application = applications::application_named(name);
     if (!application.ok()) {
+        // The list has patterns and applications, since either may have been meant.
         std::vector<std::string> known;
         for (const auto& p : uvm_model::patterns()) {
             known.emplace_back(p.name);
@@ -72,6 +81,7 @@ absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, con
         return absl::InvalidArgumentError(
             absl::StrCat("there is no pattern \"", name, "\"; choose one of: ", absl::StrJoin(known, ", ")));
     }
+    // Applications choose their own memory and accesses; of the study's sizes, only threads and scale apply.
     applications::parameters p;
     p.threads = s.threads;
     p.scale = s.scale;
@@ -83,9 +93,11 @@ absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, con
     if (!recorded.ok()) {
         return recorded.status();
     }
+    // An application is recorded anew for each arrangement, because its addresses depend on it.
     return of_trace(*recorded, recorded->source()->bytes());
 }
 
+/// Gives the advice for all of the memory. Errors: the model's own.
 absl::Status advise(paging_model& model, std::uint64_t bytes, told advice) {
     using uvm_model::advice::prefer_cpu;
     using uvm_model::advice::prefer_gpu;
@@ -99,10 +111,13 @@ absl::Status advise(paging_model& model, std::uint64_t bytes, told advice) {
     return absl::OkStatus();
 }
 
+/// Returns the bytes of GPU memory for a capacity: whole segments, at least one; 0: unlimited. @param in_use  bytes of
+/// the threads
 std::uint64_t bytes_of(const capacity& c, std::uint64_t in_use) {
     if (c.is_unlimited()) {
         return 0;
     }
+    // A VA block is the model's unit of GPU memory: at least one.
     const std::uint64_t bytes = c.share ? static_cast<std::uint64_t>(*c.share * static_cast<double>(in_use)) : *c.bytes;
     return std::max(segment_bytes, bytes / segment_bytes * segment_bytes);
 }
@@ -117,18 +132,22 @@ absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capac
     o.bytes = what.bytes;
     o.memory = text_of(c);
     o.capacity = bytes_of(c, what.bytes);
+    // The space may be larger than the threads' memory: placements leave gaps. Capacities count the latter.
     const std::uint64_t space = (*source)->bytes();
+    // A new model for each cell: no page is left from the one before.
     auto model = paging_model::create({space, o.capacity != 0 ? std::optional(o.capacity) : std::nullopt, s.machine});
     if (!model.ok()) {
         return model.status();
     }
     absl::Status status = advise(*model, space, s.advice);
+    // Contents on the CPU must be moved; untouched memory comes to the GPU without a copy.
     if (status.ok() && s.contents == before::cpu) {
         status = model->populate({0, space}, uvm_model::processor::cpu);
     }
     if (!status.ok()) {
         return status;
     }
+    // Advice first, then contents, then the kernel: as a program would.
     const auto counts = model->run(**source);
     if (!counts.ok()) {
         return counts.status();
@@ -141,14 +160,17 @@ absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capac
 class running_study {
 public:
     running_study(const study& s, const progress& tell) : study_{s}, tell_{tell}, graph_{s.graph} {
+        // The number of cells, for progress. Traces have no layouts and placements.
         const std::size_t placed = s.patterns.size() * s.layouts.size() * s.placements.size();
         all_ = (placed + s.traces.size()) * s.capacities.size();
     }
 
+    /// Run all cells of patterns and applications, and of traces; the first error ends it.
     absl::Status run_patterns() {
         for (const std::string& name : study_.patterns) {
             for (const arrangement& a : study_.layouts) {
                 for (const portion_policy placed : study_.placements) {
+                    // Opened once for all capacities: an application runs only once for them.
                     const auto what = open_pattern(study_, name, a, placed, graph_);
                     absl::Status s = what.status();
                     s.Update(s.ok() ? run_capacities(*what, name, text_of(a),
@@ -168,6 +190,7 @@ public:
             if (!loaded.ok()) {
                 return loaded.status();
             }
+            // A trace brings its own space; its addresses cannot be placed again.
             const replay what = of_trace(*loaded, loaded->header().space_bytes);
             if (absl::Status s = run_capacities(what, file, "recorded", "recorded"); !s.ok()) {
                 return s;
@@ -175,9 +198,11 @@ public:
         }
         return absl::OkStatus();
     }
+    /// Returns the cells that were run.
     std::vector<outcome> take() { return std::move(done_); }
 
 private:
+    /// Runs one source of accesses at each capacity, and names the cells.
     absl::Status run_capacities(const replay& what, const std::string& source, const std::string& how,
                                 const std::string& placed) {
         for (const capacity& c : study_.capacities) {
@@ -199,7 +224,7 @@ private:
     const study& study_;
     const progress& tell_;
     std::shared_ptr<const uvm_model::csr> graph_;
-    std::size_t all_ = 0;
+    std::size_t all_ = 0;  ///< number of cells
     std::vector<outcome> done_;
 };
 
@@ -210,6 +235,7 @@ absl::StatusOr<std::vector<outcome>> run(const study& s, const progress& tell) {
         return absl::InvalidArgumentError("nothing to run; name a pattern with --pattern, or a file with --trace");
     }
     running_study all(s, tell);
+    // Patterns first, then traces, each in the order of the command line.
     absl::Status status = all.run_patterns();
     status.Update(status.ok() ? all.run_traces() : absl::OkStatus());
     if (!status.ok()) {

@@ -3,7 +3,10 @@
 #pragma once
 
 /// A study with the model of the driver's paging: patterns, applications and traces, each with every layout, placement
-/// and capacity.
+/// and capacity. `orchard uvm` prints it. No kernel runs on a GPU; times are the model's (docs/uvm_model.md).
+///
+///     (patterns and applications) x layouts x placements x capacities
+///     traces                                          x capacities       a trace has its layout recorded in it
 
 #include <cstdint>
 #include <functional>
@@ -34,6 +37,7 @@ struct arrangement {
 /// Returns the arrangement for "linear", "interleaved:64K", "interleaved:4KiB:prefetch_first"; the tile is written as
 /// for `parse_bytes` or as in options. Errors: InvalidArgument that quotes the text and lists the allowed forms.
 absl::StatusOr<arrangement> parse_arrangement(std::string_view text);
+/// Returns the text that `parse_arrangement` reads.
 std::string text_of(const arrangement& a);
 
 /// The size of GPU memory: all of the memory in use, a share of it, or a number of bytes.
@@ -44,6 +48,7 @@ struct capacity {
 };
 /// Returns the capacity for "50%", "4GiB", "unlimited". Errors: those of `parse_arrangement`.
 absl::StatusOr<capacity> parse_capacity(std::string_view text);
+/// Returns such a text; bytes that are no whole number of a unit are rounded (`format_bytes`).
 std::string text_of(const capacity& c);
 
 /// The location of the memory's contents before the kernel begins.
@@ -59,16 +64,16 @@ struct study {
     std::vector<arrangement> layouts{arrangement{}};
     std::vector<portion_policy> placements{portion_policy::packed};
     std::vector<capacity> capacities{capacity{}};
-    std::uint64_t threads = 1024;
-    std::uint64_t bytes_per_thread = 256 << 10;
-    std::uint64_t accesses = 100;  ///< of each thread
-    std::uint64_t element_bytes = 4;
-    std::uint64_t stride = 64 << 10;
-    std::uint64_t scale = 1;  ///< of applications
+    std::uint64_t threads = 1024;                ///< of patterns and applications; 32 are a warp
+    std::uint64_t bytes_per_thread = 256 << 10;  ///< of patterns
+    std::uint64_t accesses = 100;                ///< of each thread
+    std::uint64_t element_bytes = 4;             ///< of patterns
+    std::uint64_t stride = 64 << 10;             ///< bytes between accesses of a thread, of the pattern strided
+    std::uint64_t scale = 1;                     ///< of applications
     std::uint64_t seed = 1;
-    before contents = before::cpu;
-    told advice = told::nothing;
-    uvm_model::calibration machine;
+    before contents = before::cpu;                ///< where all memory is before the kernel
+    told advice = told::nothing;                  ///< the same advice for all memory
+    uvm_model::calibration machine;               ///< the constants of the model
     std::shared_ptr<const uvm_model::csr> graph;  ///< for the pattern graph-walk; null: it is created (`graph_for`)
 };
 
@@ -80,7 +85,7 @@ struct outcome {
     std::string memory;          ///< the capacity as it was typed
     std::uint64_t bytes = 0;     ///< memory of the threads; for a trace: of its space
     std::uint64_t capacity = 0;  ///< bytes of GPU memory; 0: unlimited
-    uvm_model::result counts;
+    uvm_model::result counts;    ///< what the model counted
 };
 
 /// Called before each cell, with the number of completed cells and of all cells.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Tables and JSON of a study. The table has the counts that explain a time; the JSON has all of them.
+
 #include "profiling/uvm/study_report.hpp"
 
 #include <algorithm>
@@ -15,10 +17,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// 10^6 bytes: the unit of moved bytes.
 constexpr double mb = 1e6;
 
+/// Returns the line of a cell in the table.
 std::vector<std::string> line_of(const outcome& o) {
     const uvm_model::result& r = o.counts;
+    // In the order of the titles in `to_table`.
     return {o.source,
             o.how,
             o.placement,
@@ -35,6 +40,7 @@ std::vector<std::string> line_of(const outcome& o) {
             absl::StrFormat("%d", r.evictions)};
 }
 
+/// Returns a cell as JSON: all its names and counts.
 ordered_json row_of(const outcome& o) {
     const uvm_model::result& r = o.counts;
     return {{"source", o.source},
@@ -80,6 +86,7 @@ std::string to_table(const std::vector<outcome>& cells) {
 std::vector<outcome> fastest(const std::vector<outcome>& cells) {
     std::vector<outcome> best;
     for (const outcome& o : cells) {
+        // The fastest cell so far of this pattern and capacity; of equal times, the first one stays.
         const auto same =
             std::ranges::find_if(best, [&](const outcome& b) { return b.source == o.source && b.memory == o.memory; });
         if (same == best.end()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The parameters of a study, from text and as text.
+/// The parameters of a study, from text and as text. Tests hold both directions together.
 
 #include <vector>
 
@@ -18,9 +18,11 @@
 namespace orchard::uvm_study {
 namespace {
 
+/// Convert between the two types of views, which are different types in some builds of Abseil.
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view view(absl::string_view text) { return {text.data(), text.size()}; }
 
+/// Returns the error for text that is no value of its kind: the text is escaped, since it may hold anything.
 absl::Status refused(std::string_view text, const char* what, const char* allowed) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", absl::CEscape(view(text)), "\" is no ", what, "; give ", allowed));
@@ -35,11 +37,13 @@ absl::StatusOr<arrangement> parse_arrangement(std::string_view text) {
     if (text == "linear") {
         return arrangement{};
     }
+    // "interleaved", the tile, and perhaps the order.
     const std::vector<absl::string_view> parts = absl::StrSplit(view(text), ':');
     if (parts.size() < 2 || parts.size() > 3 || parts[0] != "interleaved") {
         return refused(text, "layout", allowed);
     }
     arrangement a;
+    // Named tiles first, then any number of bytes that is a tile.
     if (const auto known = layout_from(absl::StrCat("interleaved:", parts[1]))) {
         a.how = *known;
     } else if (const auto bytes = parse_bytes(view(parts[1])); bytes.ok() && is_tile(*bytes)) {
@@ -69,12 +73,15 @@ absl::StatusOr<capacity> parse_capacity(std::string_view text) {
     }
     if (absl::string_view number = view(text); absl::ConsumeSuffix(&number, "%")) {
         double percent = 0;
+        // Written so that NaN fails, too.
         if (!absl::SimpleAtod(number, &percent) || !(percent > 0) || percent > 1e6) {
             return refused(text, "capacity", allowed);
         }
+        // More than 100 % is allowed: the threads' memory then fits with room to spare.
         return capacity{percent / 100, std::nullopt};
     }
     const auto bytes = parse_bytes(text);
+    // A VA block is the model's unit of GPU memory.
     if (!bytes.ok() || *bytes < segment_bytes) {
         return refused(text, "capacity", allowed);
     }

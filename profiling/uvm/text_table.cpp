@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// Two passes: the widths of the columns, then the text.
+
 #include "profiling/uvm/text_table.hpp"
 
 #include <algorithm>
@@ -21,6 +23,7 @@ std::string in_columns(const std::vector<std::vector<std::string>>& lines, std::
     for (const auto& line : lines) {
         for (std::size_t i = 0; i < line.size(); ++i) {
             const int width = static_cast<int>(widths[i]);
+            // A negative width aligns to the left.
             absl::StrAppend(&text, i == 0 ? "" : "  ", absl::StrFormat("%*s", i < words ? -width : width, line[i]));
         }
         text += '\n';

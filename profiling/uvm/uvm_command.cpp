@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard uvm`: predicts the UVM driver's work for a kernel's accesses by the model, on any machine.
+/// `orchard uvm`: predicts the UVM driver's work for a kernel's accesses by the model, on any machine. Two modes: a
+/// study of what is named on the command line, or with --recommend a grid of its own.
 
 #include <unistd.h>
 #include <CLI/CLI.hpp>
@@ -28,9 +29,10 @@
 namespace orchard::uvm_study {
 namespace {
 
-/// The arguments as they were typed.
+/// The arguments as they were typed. Text is parsed after all arguments were read, so that an error can name its flag.
 struct arguments {
-    study what;
+    study what;  ///< numbers and names that need no parsing; the rest is set by `complete`
+    // Lists keep their defaults in `what` if nothing is named.
     std::vector<std::string> layouts;
     std::vector<std::string> placements;
     std::vector<std::string> capacities;
@@ -40,7 +42,7 @@ struct arguments {
     std::string contents = "cpu";
     std::string advice = "none";
     std::string json;
-    std::string plot;
+    std::string plot;  ///< folder of the pictures; empty: none
     bool best = false;
     bool recommends = false;
     bool header = false;
@@ -48,17 +50,20 @@ struct arguments {
     bool quiet = false;
 };
 
+/// Returns an error with the flag in front of its text.
 absl::Status named(const absl::Status& s, const char* flag) {
     return s.ok() ? s : absl::Status(s.code(), absl::StrCat(flag, ": ", s.message()));
 }
 
-/// Parses each text of a list; `into` keeps its default if the list is empty.
+/// Parses each text of a list; `into` keeps its default if the list is empty. Errors: that of the first text that is no
+/// value.
 template <class T, class Parse>
 absl::Status parse_each(const std::vector<std::string>& texts, const char* flag, Parse parse, std::vector<T>& into) {
     if (texts.empty()) {
         return absl::OkStatus();
     }
     into.clear();
+    // An error ends the list: the message names the flag, and quotes the text.
     for (const std::string& text : texts) {
         auto value = parse(text);
         if (!value.ok()) {
@@ -79,6 +84,7 @@ absl::StatusOr<T> parse_choice(std::string_view text, const std::map<std::string
     return absl::InvalidArgumentError(
         absl::StrCat("\"", absl::CEscape(absl::string_view(text.data(), text.size())), "\" is ", what));
 }
+/// The choices of the options of that name.
 absl::StatusOr<portion_policy> parse_placement(std::string_view text) {
     return parse_choice<portion_policy>(text, {{"packed", portion_policy::packed}, {"padded", portion_policy::padded}},
                                         "no placement; give packed or padded");
@@ -96,10 +102,13 @@ absl::StatusOr<told> parse_advice(std::string_view text) {
                               "no advice; give none, prefer_gpu, prefer_cpu or read_mostly");
 }
 
+/// Checks that flags are given together with those that they belong to. --recommend runs all patterns and sizes, so
+/// that flags that choose some of them would be ignored; they are rejected instead.
 absl::Status check_flags(const arguments& a) {
     if (a.header && !a.recommends) {
         return absl::InvalidArgumentError("--header: it is for what --recommend says; give both");
     }
+    // Flags are compared by whether they were given, not by their values, which may be defaults.
     for (const CLI::Option* other : a.of_study) {
         if (a.recommends && other->count() != 0) {
             return absl::InvalidArgumentError(
@@ -109,6 +118,7 @@ absl::Status check_flags(const arguments& a) {
     return absl::OkStatus();
 }
 
+/// Parses all text into `a.what`. Errors: the first one, with its flag.
 absl::Status complete(arguments& a) {
     absl::Status status = check_flags(a);
     status.Update(parse_each(a.layouts, "--layout", parse_arrangement, a.what.layouts));
@@ -142,17 +152,21 @@ absl::StatusOr<std::optional<command_line::output_file>> open_plotted(const std:
     if (folder.empty()) {
         return std::nullopt;
     }
+    // The folder is made if it is missing; several levels at once.
     std::error_code failed;  // the file's error names the path
     std::filesystem::create_directories(folder, failed);
     return command_line::open_if_named(plotted(folder));
 }
 
-/// Draws the result by profiling/report/plot_uvm.py, which needs Python and matplotlib.
+/// Writes the numbers, and draws them by profiling/report/plot_uvm.py, which needs Python and matplotlib. Errors: those
+/// of the file; FailedPrecondition if the pictures cannot be drawn: the numbers are kept, and the text says how to draw
+/// them.
 absl::Status plot(const std::string& folder, command_line::output_file& file, const std::string& json) {
     if (absl::Status s = file.commit(json); !s.ok()) {
         return s;
     }
     const std::string data = plotted(folder);
+    // -B: Python leaves no compiled files beside the script.
     const std::vector<std::string> draw{"python3", "-B",           ORCHARD_SOURCE_DIR "/profiling/report/plot_uvm.py",
                                         data,      "--output-dir", folder};
     const absl::Status drawn = command_line::run_program(draw);
@@ -162,7 +176,8 @@ absl::Status plot(const std::string& folder, command_line::output_file& file, co
                                                                    data, "; try: ", command_line::as_shell_line(draw)));
 }
 
-/// Shows the progress on a terminal.
+/// Shows the progress on standard error, if that is a terminal; the destructor clears the line, so that the table
+/// follows it.
 class shown_progress {
 public:
     explicit shown_progress(bool quiet) : shows_{!quiet && isatty(STDERR_FILENO) != 0} {}
@@ -183,8 +198,10 @@ private:
     bool shows_;
 };
 
+/// Run the grid or the study; the progress has ended when they return.
 absl::StatusOr<std::vector<verdict>> run_grid(const arguments& a, const grid& g) {
     const shown_progress shown(a.quiet);
+    // By reference, because the object cannot be copied.
     return recommend(g, std::cref(shown));
 }
 absl::StatusOr<std::vector<outcome>> run_study(const arguments& a) {
@@ -192,12 +209,15 @@ absl::StatusOr<std::vector<outcome>> run_study(const arguments& a) {
     return run(a.what, std::cref(shown));
 }
 
+/// Runs the grid, prints the table or the header, and writes JSON if asked for.
 absl::Status run_recommend(const arguments& a) {
+    // The grid has its own patterns, sizes and layouts; only what concerns the machine is taken over.
     grid g;
     g.seed = a.what.seed;
     g.contents = a.what.contents;
     g.advice = a.what.advice;
     g.machine = a.what.machine;
+    // Files are opened before the work, so that a wrong path fails at once.
     auto json = command_line::open_if_named(a.json);
     if (!json.ok()) {
         return json.status();
@@ -212,7 +232,9 @@ absl::Status run_recommend(const arguments& a) {
     return *json ? (*json)->commit(to_json(g, *verdicts, command_line::typed())) : absl::OkStatus();
 }
 
+/// Runs the command of either mode. Errors: those of arguments, files and the study.
 absl::Status run_command(arguments& a) {
+    // The texts are completed for both modes, because --machine and others apply to both.
     if (absl::Status s = complete(a); !s.ok() || a.recommends) {
         return s.ok() ? run_recommend(a) : s;
     }
@@ -228,6 +250,7 @@ absl::Status run_command(arguments& a) {
     if (!cells.ok()) {
         return cells.status();
     }
+    // With --best the table has the fastest cells only; JSON always has all of them.
     if (!a.quiet) {
         std::cout << to_table(a.best ? fastest(*cells) : *cells);
     }
@@ -237,6 +260,7 @@ absl::Status run_command(arguments& a) {
     return status;
 }
 
+/// Returns the help of --pattern: all names with one line each.
 std::string pattern_help() {
     std::string help = "What the threads access; may be repeated:";
     for (const auto& p : uvm_model::patterns()) {
@@ -248,11 +272,13 @@ std::string pattern_help() {
     return help;
 }
 
+/// Declares the flags of --recommend, and lists those that it does not go with. They must have been declared before.
 void declare_recommend(CLI::App& app, arguments& a) {
     app.add_flag("--recommend", a.recommends,
                  "Run a grid of its own, and print which layout and placement to take for each pattern, where memory "
                  "fits and where it does not (docs/uvm_model.md)");
     app.add_flag("--header", a.header, "Print that as runtime/heap/recommended_layouts.hpp");
+    // All flags that choose what a study runs, or how it is shown.
     for (const char* other :
          {"--pattern", "--trace", "--layout", "--placement", "--capacity", "--threads", "--bytes-per-thread",
           "--accesses", "--element", "--stride", "--scale", "--best", "--plot"}) {
@@ -260,6 +286,7 @@ void declare_recommend(CLI::App& app, arguments& a) {
     }
 }
 
+/// Declares all flags, with their defaults.
 void declare(CLI::App& app, arguments& a) {
     app.add_option("--pattern", a.what.patterns, pattern_help())->type_name("NAME");
     app.add_option("--trace", a.what.traces, "A recorded trace; may be repeated (docs/uvm_traces.md)")
@@ -295,6 +322,7 @@ void declare(CLI::App& app, arguments& a) {
     declare_recommend(app, a);
 }
 
+/// Returns the subcommand. Its two functions share the arguments: the first one binds them to flags.
 command_line::subcommand uvm_command() {
     const auto a = std::make_shared<arguments>();
     return {"uvm", "What the UVM driver would do with managed memory, by a model of it", "Measurements",

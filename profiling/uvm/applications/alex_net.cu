@@ -3,6 +3,10 @@
 
 /// A small network similar to AlexNet: a convolution and a pooling, whose work is distributed over the threads, and a
 /// fully connected layer, in which each thread holds the weights of its outputs.
+///
+///     image 3 x 18 x 18 -> convolve: 8 x 16 x 16 -> pool: 8 x 8 x 8 = 512 features -> connect: scale outputs a thread
+///
+/// Nearly all memory is weights of the last layer, 512 for each output, which are read once by their own thread.
 
 #include <cstdint>
 #include <vector>
@@ -32,6 +36,7 @@ ORCHARD_FN std::int32_t convolve_at(std::uint64_t o, const Image& image, const W
     const std::uint64_t channel = o / (side * side);
     const std::uint64_t row = o / side % side;
     const std::uint64_t column = o % side;
+    // An output reads three channels of a window of 3 x 3: 27 products.
     std::int32_t sum = 0;
     for (std::uint64_t tap = 0; tap < taps; ++tap) {
         const std::uint64_t in = tap / (window * window);
@@ -47,6 +52,7 @@ template <class Convolved>
 ORCHARD_FN std::int32_t pool_at(std::uint64_t o, const Convolved& from) {
     const std::uint64_t channel = o / (pooled_side * pooled_side);
     const std::uint64_t row = o / pooled_side % pooled_side * 2;
+    // Windows of 2 x 2 that do not overlap.
     const std::uint64_t column = o % pooled_side * 2;
     std::int32_t most = 0;
     for (std::uint64_t i = 0; i < 4; ++i) {
@@ -72,10 +78,11 @@ struct reader {
     ORCHARD_FN std::int32_t operator()(std::uint64_t i) const { return of[i].get(); }
 };
 
+/// The layers as kernels, a launch for each. Outputs of the first two are dealt out, one by one, to all threads.
 struct convolve {
-    reader image;
-    reader weights;
-    parts<number> to;
+    reader image;      ///< [in_channels][in_side][in_side]
+    reader weights;    ///< [channels][taps]
+    parts<number> to;  ///< [channels][side][side]
     std::uint64_t threads;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -86,8 +93,8 @@ struct convolve {
 };
 
 struct pool {
-    reader from;
-    parts<number> to;
+    reader from;       ///< the result of `convolve`
+    parts<number> to;  ///< [features]
     std::uint64_t threads;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -97,12 +104,13 @@ struct pool {
     }
 };
 
+/// Each thread computes its `each` outputs from all features.
 struct connect {
-    reader from;
-    reader weights;
-    parts<number> to;
+    reader from;       ///< [features]
+    reader weights;    ///< [outputs][features]
+    parts<number> to;  ///< [outputs]
     std::uint64_t threads;
-    std::uint64_t each;
+    std::uint64_t each;  ///< outputs of a thread
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t t = at.global_thread();
@@ -116,6 +124,7 @@ struct connect {
 template <class Image, class Weights, class Connections>
 std::vector<std::int64_t> expected(const Image& image, const Weights& weights, const Connections& connections,
                                    std::uint64_t outputs) {
+    // Layer by layer, with the functions that the kernels call.
     std::vector<std::int32_t> first(convolved);
     for (std::uint64_t o = 0; o < convolved; ++o) {
         first[o] = convolve_at(o, image, weights);
@@ -134,9 +143,11 @@ std::vector<std::int64_t> expected(const Image& image, const Weights& weights, c
 
 }  // namespace
 
+/// Runs the three layers once, and compares the outputs with the same functions on the host.
 absl::StatusOr<uvm_model::trace> alex_net(const parameters& p) {
     const std::uint64_t outputs = p.threads * p.scale;
     const auto random = [&](std::uint64_t stream) {
+        // Small numbers: sums of 512 products fit 32 bits.
         return [&p, stream](std::uint64_t i) { return static_cast<std::int32_t>(signed_value(p, stream, i)); };
     };
     const std::uint64_t bytes = 4 * (image_size + channels * taps + convolved + features + outputs * (features + 1));
@@ -144,6 +155,7 @@ absl::StatusOr<uvm_model::trace> alex_net(const parameters& p) {
         const auto zero = [](std::uint64_t) { return 0; };
         const auto image = s.array<number>(image_size, 1, random(1));
         const auto weights = s.array<number>(channels * taps, 1, random(2));
+        // All weights of a thread's outputs are in its own part.
         const auto connections = s.array<number>(outputs * features, features * p.scale, random(3));
         const auto first = s.array<number>(convolved, 1, zero);
         const auto second = s.array<number>(features, 1, zero);

@@ -2,7 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Eight small applications whose accesses are recorded for the model of the driver's paging: docs/uvm_traces.md.
+/// Eight small applications whose accesses are recorded for the model of the driver's paging: docs/uvm_traces.md. They
+/// run on the emulated device, on any machine. Nothing is timed: only the order and the addresses of accesses matter.
+///
+///     run of one application:  heap on the emulated device -> arrays in parts, one for each thread
+///                              -> fill (not recorded) -> kernels (recorded) -> compare with a plain loop -> trace
 ///
 /// The choice of the eight applications is that of Zhang et al., AlignMalloc (TPDS 2025), section VII-I.
 
@@ -29,10 +33,10 @@ struct parameters {
     std::uint64_t threads = 256;    ///< 1 to 2^20; warps are those of blocks of 64
     std::uint64_t scale = 1;        ///< memory of a thread, and its work, in units of the application; 1 to 2^20
     layout how = layout::linear();  ///< `linear` or `interleaved`: of the threads' arrays
-    lane_order order = lane_order::ascending;
-    portion_policy portions = portion_policy::packed;
+    lane_order order = lane_order::ascending;          ///< positions of the lanes in an interleaved chunk
+    portion_policy portions = portion_policy::packed;  ///< how the warps' chunks share VA blocks
     addresses which = addresses::in_order;
-    std::uint64_t seed = 1;
+    std::uint64_t seed = 1;  ///< of the initial numbers and graphs
 };
 
 /// One application. `run` creates a heap on the emulated device, in which each thread allocates its part of all arrays.
@@ -43,8 +47,8 @@ struct parameters {
 /// reason, if it ran out of memory; Internal if a launch failed or a result is wrong. Cost: 16 B of memory and about
 /// 0.2 us for each access.
 struct application {
-    std::string_view name;
-    std::string_view help;
+    std::string_view name;  ///< as `orchard uvm --pattern` names it
+    std::string_view help;  ///< one line, with the unit of `scale`
     absl::StatusOr<uvm_model::trace> (*run)(const parameters&);
 };
 
@@ -53,6 +57,7 @@ std::span<const application> applications();
 /// Returns the application called `name`. Errors: InvalidArgument with the known names.
 absl::StatusOr<application> application_named(std::string_view name);
 
+/// The `run` of each application; its file describes the kernel.
 absl::StatusOr<uvm_model::trace> gemm(const parameters& p);
 absl::StatusOr<uvm_model::trace> stencil(const parameters& p);
 absl::StatusOr<uvm_model::trace> k_means(const parameters& p);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The table of the applications.
+
 #include <array>
 #include <string>
 
@@ -10,6 +13,7 @@ namespace orchard::applications {
 
 namespace {
 
+/// In the order in which they are listed to users.
 constexpr std::array<application, 8> table{{
     {"gemm", "product of a tall matrix, a row a thread, and a narrow one that all read; scale: 128 columns", gemm},
     {"stencil", "four sweeps of a five-point stencil over rows, one a thread; scale: 256 columns", stencil},

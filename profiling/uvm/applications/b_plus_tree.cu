@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Lookups in a B+ tree whose nodes lie in the memory of all threads: every lookup goes from the root to a leaf.
+/// Lookups in a B+ tree whose nodes lie in the memory of all threads: every lookup goes from the root to a leaf. The
+/// nodes of a path lie in the memory of unrelated threads; the upper levels are read by all.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,14 +29,16 @@ constexpr std::uint64_t first_key = 1;
 constexpr std::uint64_t first_child = 17;
 constexpr std::uint64_t filled = 12;  // children or keys of a node when it is built
 
+/// The tree as words, built on the host.
 struct tree {
-    std::vector<std::uint32_t> words;
-    std::uint32_t root = 0;
-    std::uint32_t levels = 0;  ///< of inner nodes
+    std::vector<std::uint32_t> words;  ///< node after node
+    std::uint32_t root = 0;            ///< number of the root node
+    std::uint32_t levels = 0;          ///< of inner nodes
 
     /// Builds the tree from ascending keys: leaves first, then levels of inner nodes above them, until there is one
     /// node.
     tree(const std::vector<std::uint32_t>& keys, const std::vector<std::uint32_t>& values) {
+        // At first the entries are keys and values; then, level by level, the least keys of nodes and their numbers.
         std::vector<std::uint32_t> least = keys;
         std::vector<std::uint32_t> below = values;
         for (bool leaves = true;; leaves = false) {
@@ -64,10 +67,11 @@ struct tree {
     }
 };
 
+/// Each thread looks up its keys, one after the other, and stores the value or `absent`.
 struct look_up {
-    parts<index> nodes;
-    parts<index> wanted;
-    parts<index> found;
+    parts<index> nodes;   ///< words of all nodes
+    parts<index> wanted;  ///< [threads][lookups]: keys
+    parts<index> found;   ///< [threads][lookups]: results
     std::uint64_t threads;
     std::uint32_t root;
     std::uint32_t levels;
@@ -83,6 +87,7 @@ struct look_up {
             const std::uint32_t place = place_of(node, key);
             const std::uint32_t answer =
                 word(node, first_key + place) == key ? word(node, first_child + place) : absent;
+            // The lanes meet behind loops that end at different times, here and in `place_of`.
             reconverge();
             found[i].set(answer);
         }
@@ -102,6 +107,8 @@ struct look_up {
     }
 };
 
+/// Fills the tree, looks up, and compares with the sorted keys: key i is one of eight numbers, so that its index
+/// follows from the key.
 void search(session& s, const parameters& p) {
     const std::uint64_t count = p.threads * keys_of_scale * p.scale;
     std::vector<std::uint32_t> keys(count);
@@ -111,10 +118,12 @@ void search(session& s, const parameters& p) {
         values[i] = static_cast<std::uint32_t>(value(p, 2, i, absent));
     }
     const auto of_wanted = [&](std::uint64_t i) {  // half of them exist
+        // Keys at even places exist; those at odd places exist only by chance.
         const auto any = static_cast<std::uint64_t>(value(p, 3, i, count * key_spacing));
         return i % 2 == 0 ? keys[any / key_spacing] : static_cast<std::uint32_t>(any);
     };
     const tree t(keys, values);
+    // A node is 32 words, and no node lies in two parts.
     const auto nodes = s.array<index>(t.words.size(), node_words,
                                       [&](std::uint64_t i) { return i < t.words.size() ? t.words[i] : 0; });
     const auto wanted = s.array<index>(p.threads * lookups, lookups, of_wanted);
@@ -135,6 +144,7 @@ absl::StatusOr<uvm_model::trace> b_plus_tree(const parameters& p) {
     if (keys * key_spacing > absent) {
         return absl::InvalidArgumentError("b-plus-tree: too many keys for 32 bits: fewer threads, or a smaller scale");
     }
+    // A node has twelve entries, except the last one of each level; twice as many nodes as leaves are enough.
     return run_session(p, 2 * node_words * 4 * (keys / filled + 1) + 8 * p.threads * lookups,
                        [&](session& s) { search(s, p); });
 }

@@ -16,13 +16,14 @@ namespace {
 constexpr std::uint64_t vertices_of_scale = 16;  // of a thread
 constexpr std::uint32_t unreached = ~std::uint32_t{0};
 
+/// One level: each thread looks at its vertices, and marks the neighbours of those at depth `depth`.
 struct search_level {
     graph_view graph;
-    parts<counter> level;
-    counter* reached;  // number of vertices that this level reached
+    parts<counter> level;  ///< [vertices]: level of each; `unreached` at first
+    counter* reached;      // number of vertices that this level reached
     std::uint64_t threads;
-    std::uint64_t each;
-    std::uint32_t depth;
+    std::uint64_t each;   ///< vertices of a thread
+    std::uint32_t depth;  ///< the level whose neighbours are marked
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t t = at.global_thread();
@@ -30,14 +31,18 @@ struct search_level {
             // Relaxed, here and below: the previous launch wrote the values that this level reads.
             if (level[v].template load<simt::order::relaxed>() == depth) {
                 const std::uint32_t end = graph.begin[v + 1].get();
+                // Edges of a vertex: their number differs much, since the graph is of a power law.
                 for (std::uint32_t e = graph.begin[v].get(); e < end; ++e) {
                     reach(graph.to[e].get());
                 }
             }
+            // Few lanes have a vertex of this level: the others wait here, as on a GPU.
             reconverge();
         }
     }
+    /// Marks a vertex if no other thread has. Of several threads that find it, one counts it.
     ORCHARD_FN void reach(std::uint32_t v) const {
+        // The load first, so that a vertex that was reached before costs no atomic.
         std::uint32_t found = level[v].template load<simt::order::relaxed>();
         if (found == unreached && level[v].template compare_exchange<simt::order::relaxed>(found, depth + 1)) {
             reached->fetch_add<simt::order::relaxed>(1);
@@ -62,14 +67,17 @@ std::vector<std::int64_t> levels_from(const uvm_model::csr& graph, std::uint64_t
     return level;
 }
 
+/// Runs level after level until one reaches no vertex, and compares the levels.
 void search(session& s, const parameters& p, const uvm_model::csr& graph) {
     // An end of the first edge, so that the vertex has a neighbour.
     const std::uint64_t source = graph.to.front();
     const dealt_graph dealt(s, graph);
+    // One vertex is at level 0.
     const auto level =
         s.array<counter>(graph.vertices(), 1, [&](std::uint64_t v) { return v == source ? 0 : unreached; });
     auto reached = device_array<counter>::create(simt::executor{}, 1);
     s.fail(reached.status());
+    // 1: the first level has the source.
     counter count{1};
     for (std::uint32_t depth = 0; s.status().ok() && count.load<simt::order::relaxed>() != 0; ++depth) {
         s.fail(reached->zero());

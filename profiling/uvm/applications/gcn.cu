@@ -29,24 +29,28 @@ ORCHARD_FN std::int32_t output_of(const std::int32_t* sums, std::uint32_t vertic
     return sum < 0 ? 0 : sum;
 }
 
+/// Each thread computes the outputs of its vertices: sums of features over neighbours, which lie anywhere, then
+/// products with the weights.
 struct convolve {
     graph_view graph;
-    parts<number> from;
-    parts<number> weights;
-    parts<number> to;
+    parts<number> from;     ///< [vertices][features]
+    parts<number> weights;  ///< [features][outputs]
+    parts<number> to;       ///< [vertices][outputs]
     std::uint64_t threads;
-    std::uint64_t each;
+    std::uint64_t each;  ///< vertices of a thread
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t t = at.global_thread();
         for (std::uint64_t v = t * each; t < threads && v < (t + 1) * each; ++v) {
             std::int32_t sums[features] = {};
+            // The vertex counts itself among its neighbours.
             add_features(sums, v);
             const std::uint32_t begin = graph.begin[v].get();
             const std::uint32_t end = graph.begin[v + 1].get();
             for (std::uint32_t e = begin; e < end; ++e) {
                 add_features(sums, graph.to[e].get());
             }
+            // Lists have different lengths: the lanes meet before they write.
             reconverge();
             for (std::uint64_t o = 0; o < outputs; ++o) {
                 to[v * outputs + o].set(
@@ -54,6 +58,7 @@ struct convolve {
             }
         }
     }
+    /// Adds the features of vertex `v`: 16 consecutive elements of another thread's part.
     ORCHARD_FN void add_features(std::int32_t* sums, std::uint64_t v) const {
         for (std::uint64_t f = 0; f < features; ++f) {
             sums[f] += from[v * features + f].get();
@@ -61,6 +66,7 @@ struct convolve {
     }
 };
 
+/// Runs the layer, and compares the outputs of all vertices.
 void layer(session& s, const parameters& p, const uvm_model::csr& graph) {
     const auto feature = [&](std::uint64_t i) { return static_cast<std::int32_t>(value(p, 1, i, 1000)); };
     const auto weight = [&](std::uint64_t i) { return static_cast<std::int32_t>(signed_value(p, 2, i)); };
@@ -71,6 +77,7 @@ void layer(session& s, const parameters& p, const uvm_model::csr& graph) {
     const auto weights = s.array<number>(features * outputs, outputs, weight);
     const auto to = s.array<number>(vertices * outputs, outputs * each, [](std::uint64_t) { return 0; });
     s.launch(convolve{dealt.view(), from.view(), weights.view(), to.view(), p.threads, each});
+    // The same layer on the host, with all numbers computed anew.
     std::vector<std::int64_t> right;
     for (std::uint64_t v = 0; v < vertices; ++v) {
         std::vector<std::int32_t> sums(features);

@@ -3,6 +3,10 @@
 
 /// C = A B: a thread has a row of A and of C; B, with eight columns, is distributed over the memory of all threads. A
 /// is read once, B is read repeatedly.
+///
+///     A   own part, in order         the lanes of a warp read the same index of their rows
+///     B   all threads read all of it, at the same time
+///     C   own part, written once
 
 #include <cstdint>
 #include <vector>
@@ -13,21 +17,23 @@
 namespace orchard::applications {
 namespace {
 
-constexpr std::uint64_t columns = 8;  // of B and C
-constexpr std::uint64_t inner_of_scale = 128;
+constexpr std::uint64_t columns = 8;           // of B and C
+constexpr std::uint64_t inner_of_scale = 128;  ///< columns of A and rows of B, for scale 1
 
+/// Thread t computes row t of C, in registers until the end.
 struct multiply {
-    parts<number> a;
-    parts<number> b;
-    parts<number> c;
-    std::uint64_t rows;
-    std::uint64_t inner;
+    parts<number> a;      ///< [rows][inner]
+    parts<number> b;      ///< [inner][columns]
+    parts<number> c;      ///< [rows][columns]
+    std::uint64_t rows;   ///< of A and C: one for each thread
+    std::uint64_t inner;  ///< columns of A, rows of B
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t row = at.global_thread();
         if (row >= rows) {
             return;
         }
+        // All columns at once, so that A is read once.
         std::int32_t sums[columns] = {};
         for (std::uint64_t k = 0; k < inner; ++k) {
             const std::int32_t factor = a[row * inner + k].get();
@@ -43,6 +49,7 @@ struct multiply {
 
 }  // namespace
 
+/// Runs one product, and compares it with three loops on the host.
 absl::StatusOr<uvm_model::trace> gemm(const parameters& p) {
     const std::uint64_t inner = inner_of_scale * p.scale;
     const auto of_a = [&](std::uint64_t i) { return signed_value(p, 1, i); };

@@ -24,6 +24,7 @@ constexpr int rounds = 2;
 /// coordinates.
 template <class Point, class Mean>
 ORCHARD_FN std::uint32_t nearest(const Point& point, const Mean& mean) {
+    // The point is read once; the means are read for each point.
     std::int32_t coordinates[dimensions];
     for (std::uint64_t d = 0; d < dimensions; ++d) {
         coordinates[d] = point(d);
@@ -44,13 +45,15 @@ ORCHARD_FN std::uint32_t nearest(const Point& point, const Mean& mean) {
     return best;
 }
 
+/// First launch of a round: each thread finds the nearest mean of its points, and adds each point to that cluster's
+/// sums. All threads add to the same few words.
 struct assign {
-    parts<number> points;
-    parts<number> means;
-    parts<counter> sums;
-    parts<index> cluster_of;
+    parts<number> points;     ///< [points][dimensions]
+    parts<number> means;      ///< [clusters][dimensions]
+    parts<counter> sums;      ///< [clusters][sum_words]; 0 before the launch
+    parts<index> cluster_of;  ///< [points]: the result
     std::uint64_t threads;
-    std::uint64_t each;
+    std::uint64_t each;  ///< points of a thread
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t t = at.global_thread();
@@ -72,9 +75,11 @@ struct assign {
     }
 };
 
+/// Second launch of a round: computes the means from the sums, and sets the sums to 0. A cluster without points keeps
+/// its mean.
 struct take_means {
-    parts<number> means;
-    parts<counter> sums;
+    parts<number> means;  ///< [clusters][dimensions]
+    parts<counter> sums;  ///< [clusters][sum_words]
     std::uint64_t threads;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -98,6 +103,7 @@ struct expected {
 
     explicit expected(const std::vector<std::int64_t>& points)
         : means(points.begin(), points.begin() + clusters * dimensions), cluster_of(points.size() / dimensions) {
+        // The same rounds on the host; additions are in another order there, which changes nothing for whole numbers.
         for (int round = 0; round < rounds; ++round) {
             std::vector<std::uint32_t> sums(clusters * sum_words);
             for (std::uint64_t i = 0; i < cluster_of.size(); ++i) {
@@ -123,6 +129,8 @@ struct expected {
 
 }  // namespace
 
+/// Runs the rounds, and compares means and clusters. Whole numbers make the result independent of the order of
+/// additions.
 absl::StatusOr<uvm_model::trace> k_means(const parameters& p) {
     const std::uint64_t each = points_of_scale * p.scale;
     const std::uint64_t words = p.threads * each * dimensions;
@@ -130,6 +138,7 @@ absl::StatusOr<uvm_model::trace> k_means(const parameters& p) {
     return run_session(p, 4 * words + 4 * p.threads * each, [&](session& s) {
         const auto points = s.array<number>(words, each * dimensions, initial);
         const auto cluster_of = s.array<index>(p.threads * each, each, [](std::uint64_t) { return 0; });
+        // The first points are the initial means.
         const auto means = s.array<number>(clusters * dimensions, dimensions, initial);
         const auto sums = s.array<counter>(clusters * sum_words, sum_words, [](std::uint64_t) { return 0; });
         for (int round = 0; round < rounds; ++round) {

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Arrays whose elements are distributed over threads: each thread has allocated its part.
+/// Arrays whose elements are distributed over threads: each thread has allocated its part. The distribution is what an
+/// application of a dynamic allocator has; a `cudaMalloc` would give one contiguous piece.
 
 #include <cstdint>
 
@@ -22,8 +23,8 @@ using counter = simt::device_word<std::uint32_t>;
 /// kernels, and on the emulated device for the host.
 template <class T>
 struct parts {
-    const lane_array<T>* of_thread;
-    std::uint64_t per_thread;
+    const lane_array<T>* of_thread;  ///< [threads]
+    std::uint64_t per_thread;        ///< elements of each part
 
     ORCHARD_FN T& operator[](std::uint64_t i) const { return of_thread[i / per_thread][i % per_thread]; }
 };
@@ -31,7 +32,7 @@ struct parts {
 /// Waits for the lanes of the warp that are still running, as a warp does after a loop that some lanes leave earlier.
 ORCHARD_INLINE void reconverge(simt::site where = simt::site::here()) { (void)simt::converge(where); }
 
-/// Thread t allocates its part of an array.
+/// Thread t allocates its part of an array; the lanes of a warp allocate together. Not recorded.
 template <class T>
 struct allocate_parts {
     heap_ref heap;

@@ -2,7 +2,13 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Maps an address of a heap to an array, a thread and a byte.
+/// Maps an address of a heap to an array, a thread and a byte, and from there to an address that is the same in each
+/// run.
+///
+/// A heap places small blocks at random, so that recorded addresses may differ from run to run. Those of a trace should
+/// not: they are the addresses of `uvm_model::placement`, array after array.
+///
+///     recorded address -> chunk (`at_`) -> lane's byte (`lane_map`) -> thread and offset -> placement of the array
 
 #include <array>
 #include <cstdint>
@@ -22,6 +28,7 @@ namespace orchard::applications {
 /// another, each as `uvm_model::placement` places it.
 class regions {
 public:
+    /// @param like  threads, layout, order and portions of all arrays; sizes are those of each array
     explicit regions(const uvm_model::thread_memory& like) : like_{like} {}
 
     /// Records the parts of another array. Errors: those of `placement::create`.
@@ -47,20 +54,22 @@ public:
 private:
     friend class in_order_source;
 
+    /// One thread's part of an array, as it lies in the heap.
     struct part {
-        std::uint64_t chunk;
+        std::uint64_t chunk;  ///< address of the warp chunk
         lane_map map;
-        std::uint32_t position;
+        std::uint32_t position;  ///< of the lane in the chunk
     };
     /// Memory of one part, or of all that share a chunk.
     struct region {
         std::uint64_t bytes;
-        std::size_t array;
+        std::size_t array;  ///< index in `arrays_`
         lane_map map;
         std::array<std::uint32_t, max_lanes> thread_at;  // by position
     };
+    /// An array in the space.
     struct placed_array {
-        std::uint64_t begin;
+        std::uint64_t begin;  ///< in the space
         uvm_model::placement where;
     };
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The heap of an application, and the end of its run: comparison and trace.
+
 #include "profiling/uvm/applications/session.hpp"
 
 #include <algorithm>
@@ -33,7 +36,9 @@ absl::StatusOr<options> options_for(const parameters& p, std::uint64_t bytes) {
     constexpr std::uint64_t least = 32 * segment_bytes;
     const std::uint64_t warps = (p.threads + max_lanes - 1) / max_lanes;
     options o;
+    // An emulated heap, whatever device the machine has: only its accesses can be recorded.
     o.device = device_option::emulated;
+    // A segment for each warp: eight arrays of four leaves. Whole segments in all.
     o.capacity = (least + 5 * bytes + warps * segment_bytes) / segment_bytes * segment_bytes;
     o.emulated_workers = 1;  // so that races have the same result in each run
     o.lane_order = p.order;
@@ -41,6 +46,7 @@ absl::StatusOr<options> options_for(const parameters& p, std::uint64_t bytes) {
     return o;
 }
 
+/// Returns the memory of the threads as the model describes it; the sizes are those of each array.
 uvm_model::thread_memory memory_of(const parameters& p) {
     return {.threads = p.threads, .how = p.how, .order = p.order, .portions = p.portions};
 }
@@ -74,6 +80,7 @@ void session::expect(const char* what, const std::vector<std::int64_t>& found, c
     if (!status_.ok()) {
         return;
     }
+    // The first difference is named; the rest usually follows from it.
     const auto differs = std::mismatch(found.begin(), found.end(), right.begin(), right.end());
     if (differs.first != found.end() || differs.second != right.end()) {
         const auto at = differs.first - found.begin();
@@ -85,10 +92,12 @@ void session::expect(const char* what, const std::vector<std::int64_t>& found, c
 }
 
 absl::StatusOr<uvm_model::trace> session::trace() {
+    // A trace of a run with an error would be incomplete: there is none.
     if (!status_.ok()) {
         return status_;
     }
     const auto recorded = uvm_model::recorded(recorder_);
+    // Two kinds of addresses: the heap's own, or the ones that are the same in each run.
     if (parameters_.which == addresses::of_heap) {
         return uvm_model::trace::from(*recorded);
     }

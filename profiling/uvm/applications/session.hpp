@@ -3,7 +3,8 @@
 #pragma once
 
 /// The code that all applications share: a heap on the emulated device, arrays in parts, recorded launches, and their
-/// trace.
+/// trace. An application describes arrays, kernels and expected results; errors of any step end up in the session, so
+/// that applications need no checks of their own.
 
 #include <cstdint>
 #include <memory>
@@ -30,14 +31,16 @@ struct dealt_array {
     [[nodiscard]] parts<T> view() const { return {of_thread.data(), per_thread}; }
 };
 
-/// One run of an application. The first error is kept, and later calls do nothing.
+/// One run of an application. The first error is kept, and later calls do nothing. One thread.
 class session {
 public:
     /// Creates a session. `bytes`: total size of all arrays. Errors: InvalidArgument; those of `heap::create`.
     static absl::StatusOr<std::unique_ptr<session>> create(const parameters& p, std::uint64_t bytes);
 
+    /// Return the number of threads, and the first error.
     [[nodiscard]] std::uint64_t threads() const { return parameters_.threads; }
     [[nodiscard]] const absl::Status& status() const { return status_; }
+    /// Keeps an error, if it is the first.
     void fail(absl::Status why) { status_.Update(std::move(why)); }
 
     /// Returns an array of at least `elements` elements. Each thread allocates an equal part, rounded up to a multiple
@@ -62,7 +65,7 @@ public:
     }
 
     /// Runs `kernel` with recording, with as many threads as the session has. If their number is a multiple of 64, the
-    /// kernel need not check that a thread is one of them.
+    /// kernel need not check that a thread is one of them. Only these launches are recorded, not those that allocate.
     template <class Kernel>
     void launch(const Kernel& kernel) {
         run(kernel, &recorder_);
@@ -77,6 +80,7 @@ public:
 private:
     session(const parameters& p, heap h);
 
+    /// Returns an array whose parts were allocated by a launch, without contents. Its regions are recorded for `trace`.
     template <class T>
     dealt_array<T> allocate(std::uint64_t elements, std::uint64_t together) {
         dealt_array<T> made;
@@ -96,6 +100,7 @@ private:
         }
         return made;
     }
+    /// Launches with or without a recorder. A null from the heap is an error here, even if the kernel could go on.
     template <class Kernel>
     void run(const Kernel& kernel, simt::emulated::access_recorder* recorder) {
         if (!status_.ok()) {
@@ -107,10 +112,13 @@ private:
         fail(to_status(done));
         fail(failure_of_heap());
     }
+    /// Returns the first failed request of the heap as an error.
     absl::Status failure_of_heap();
 
-    static constexpr std::uint32_t threads_per_block = 64;
+    static constexpr std::uint32_t threads_per_block = 64;  ///< two warps
 
+    /// Write and read an element as a number, whatever its type. The host may do so, because the emulated device's
+    /// memory is its own.
     template <class T>
     static void put(simt::plain<T>& element, std::int64_t value) {
         element.set(static_cast<T>(value));
@@ -124,11 +132,11 @@ private:
     }
     static std::int64_t take(const counter& element) { return element.load<simt::order::relaxed>(); }  // after it
 
-    parameters parameters_;
+    parameters parameters_;  ///< of the application, as given
     heap heap_;
-    simt::emulated::access_recorder recorder_;
-    regions regions_;
-    absl::Status status_;
+    simt::emulated::access_recorder recorder_;  ///< of the whole range of the heap
+    regions regions_;                           ///< of all arrays
+    absl::Status status_;                       ///< the first error
 };
 
 /// Calls `body(session)` in a session with room for `bytes`: it fills, launches and compares. Returns the trace, or the

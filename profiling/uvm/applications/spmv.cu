@@ -19,13 +19,14 @@ constexpr int rounds = 2;
 // The bits of a result that are kept as the next round's factor, so that sums stay small.
 constexpr std::int32_t kept_bits = 15;
 
+/// Thread t computes its rows. Lists of rows have different lengths, so that lanes leave the inner loop one by one.
 struct multiply_rows {
-    graph_view matrix;  // row r has elements in the columns of its list
-    parts<number> values;
-    parts<number> from;
-    parts<number> to;
+    graph_view matrix;     // row r has elements in the columns of its list
+    parts<number> values;  ///< [edges], of the matrix's elements
+    parts<number> from;    ///< [vertices], the vector
+    parts<number> to;      ///< [vertices], the product
     std::uint64_t threads;
-    std::uint64_t each;
+    std::uint64_t each;  ///< rows of a thread
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t t = at.global_thread();
@@ -33,14 +34,18 @@ struct multiply_rows {
             std::int32_t sum = 0;
             const std::uint32_t end = matrix.begin[row + 1].get();
             for (std::uint32_t e = matrix.begin[row].get(); e < end; ++e) {
+                // The column is read from the list first; then the vector's element, which may lie in any thread's
+                // part.
                 sum += values[e].get() * from[matrix.to[e].get()].get();
             }
+            // The lanes meet, so that the write is one step of the warp.
             reconverge();
             to[row].set(sum & kept_bits);
         }
     }
 };
 
+/// Runs the rounds, and compares the last vector. The result of a round is the vector of the next one.
 void multiply(session& s, const parameters& p, const uvm_model::csr& matrix) {
     const auto of_values = [&](std::uint64_t i) { return signed_value(p, 1, i); };
     const auto of_vector = [&](std::uint64_t i) { return signed_value(p, 2, i); };
@@ -55,7 +60,9 @@ void multiply(session& s, const parameters& p, const uvm_model::csr& matrix) {
     for (int i = 0; i < rounds; ++i) {
         s.launch(
             multiply_rows{dealt.view(), values.view(), from.view(), to.view(), p.threads, rows_of_scale * p.scale});
+        // After the swap, `from` is the newest vector.
         std::swap(from, to);
+        // The same product on the host, with the values computed anew.
         const std::vector<std::int64_t> before = right;
         for (std::uint64_t row = 0; row < right.size(); ++row) {
             std::int64_t sum = 0;

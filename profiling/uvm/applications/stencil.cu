@@ -14,8 +14,8 @@
 namespace orchard::applications {
 namespace {
 
-constexpr std::uint64_t columns_of_scale = 256;
-constexpr int sweeps = 4;
+constexpr std::uint64_t columns_of_scale = 256;  ///< columns for scale 1
+constexpr int sweeps = 4;                        ///< launches; the grids change places in between
 
 /// Returns the mean of a place, which counts four times, and its neighbours; at the border a place is its own
 /// neighbour. `at(row, column)` is the grid.
@@ -29,10 +29,11 @@ ORCHARD_FN std::int32_t smoothed(const Grid& at, std::uint64_t row, std::uint64_
     return (4 * at(row, column) + up + down + left + right) / 8;
 }
 
+/// One sweep: thread t computes row t of the new grid.
 struct sweep {
-    parts<number> from;
-    parts<number> to;
-    std::uint64_t rows;
+    parts<number> from;  ///< [rows][columns], the grid before the sweep
+    parts<number> to;    ///< [rows][columns], the grid after it
+    std::uint64_t rows;  ///< one for each thread
     std::uint64_t columns;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -40,6 +41,7 @@ struct sweep {
         if (row >= rows) {
             return;
         }
+        // Reads of the rows above and below go to the memory of other threads.
         const auto grid = [&](std::uint64_t r, std::uint64_t c) { return from[r * columns + c].get(); };
         for (std::uint64_t c = 0; c < columns; ++c) {
             to[row * columns + c].set(smoothed(grid, row, c, rows, columns));
@@ -49,6 +51,7 @@ struct sweep {
 
 }  // namespace
 
+/// Runs the sweeps, and compares the last grid with the same sweeps on the host.
 absl::StatusOr<uvm_model::trace> stencil(const parameters& p) {
     const std::uint64_t columns = columns_of_scale * p.scale;
     const std::uint64_t size = p.threads * columns;
@@ -63,6 +66,7 @@ absl::StatusOr<uvm_model::trace> stencil(const parameters& p) {
         for (int i = 0; i < sweeps; ++i) {
             s.launch(sweep{from.view(), to.view(), p.threads, columns});
             std::swap(from, to);
+            // The same function on the host, on a copy of the grid.
             const std::vector<std::int64_t> before = right;
             const auto grid = [&](std::uint64_t r, std::uint64_t c) {
                 return static_cast<std::int32_t>(before[r * columns + c]);

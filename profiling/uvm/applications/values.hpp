@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The initial numbers and graphs of the applications.
+/// The initial numbers and graphs of the applications. All are computed from the seed, so that the host can compute the
+/// expected results without reading what the kernels have read.
 
 #include <cstdint>
 
@@ -30,9 +31,10 @@ struct graph_view {
 
 /// A graph in the threads' memory.
 struct dealt_graph {
-    dealt_array<index> begin;
-    dealt_array<index> to;
+    dealt_array<index> begin;  ///< of vertex v and of v + 1: where its list begins and ends
+    dealt_array<index> to;     ///< the neighbours of all vertices, list after list
 
+    /// Deals out the graph over the parts of `s`. Elements behind the graph's, which rounding adds, are 0.
     dealt_graph(session& s, const uvm_model::csr& graph)
         : begin{s.array<index>(graph.vertices() + 1, 1,
                                [&](std::uint64_t v) { return v <= graph.vertices() ? graph.begin[v] : 0; })},
