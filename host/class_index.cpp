@@ -24,6 +24,8 @@ class_index::class_index(std::uint32_t members, std::uint32_t classes) : members
 
 // Sets the member's bit. The level above already has this node's bit if the word was not 0: then some other member
 // below the node is in the class, and nothing changes further up.
+//
+//     member 5,000 in class 2    level 0, node 78: bit 8    level 1, node 1: bit 14    level 2, node 0: bit 1
 void class_index::add(std::uint32_t member, std::uint32_t c) {
     for (auto& level : levels_) {
         std::uint64_t& word = level[at(member / word_bits, c)];
@@ -72,6 +74,7 @@ std::optional<std::uint32_t> class_index::tightest(std::uint32_t least) const {
 void class_index::make_node(std::size_t level, std::uint32_t node, const class_function& class_of,
                             std::vector<std::uint64_t>& words) const {
     std::fill(words.begin(), words.end(), 0);
+    // A level has `classes_` words for each of its nodes; the last node may have fewer than 64 children.
     const auto children = level == 0 ? members_ : static_cast<std::uint32_t>(levels_[level - 1].size() / classes_);
     for (std::uint32_t i = node * word_bits; i < std::min(children, (node + 1) * word_bits); ++i) {
         const std::uint32_t only = level == 0 ? class_of(i) : 0;
@@ -82,6 +85,7 @@ void class_index::make_node(std::size_t level, std::uint32_t node, const class_f
     }
 }
 
+// Level by level from the members up, and `present_` last. Cost: allocates the words of one node.
 absl::Status class_index::validate(const class_function& class_of) const {
     std::vector<std::uint64_t> right(classes_);
     for (std::size_t level = 0; level < levels_.size(); ++level) {

@@ -85,9 +85,9 @@ private:
     void make_node(std::size_t level, std::uint32_t node, const class_function& class_of,
                    std::vector<std::uint64_t>& words) const;
 
-    std::uint32_t members_;
-    std::uint32_t classes_;
-    std::uint64_t present_ = 0;
+    std::uint32_t members_;                           ///< members 0 to `members_` - 1
+    std::uint32_t classes_;                           ///< classes 1 to `classes_`
+    std::uint64_t present_ = 0;                       ///< bit c: class c has a member
     std::vector<std::vector<std::uint64_t>> levels_;  ///< the last level is one node
 };
 

@@ -75,8 +75,8 @@ private:
 
     std::vector<std::uint64_t> begins_;   ///< 1 for each segment at which an extent begins
     std::vector<std::uint32_t> extents_;  ///< there: the count, shifted left by one, plus 1 if on the host
-    std::uint32_t on_device_ = 0;
-    std::uint32_t on_host_ = 0;
+    std::uint32_t on_device_ = 0;         ///< segments in all extents of the tier
+    std::uint32_t on_host_ = 0;           ///< likewise
 };
 
 }  // namespace orchard

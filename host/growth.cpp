@@ -29,6 +29,7 @@ void add_gap(std::map<std::uint32_t, std::uint32_t>& gaps, std::uint32_t first, 
         next = gaps.erase(next);
     }
     if (next != gaps.begin()) {
+        // The gap below, if it ends where the new one begins, is made longer in place.
         const auto before = std::prev(next);
         if (before->first + before->second == first) {
             before->second += count;
@@ -52,6 +53,8 @@ segment_run take_from(std::map<std::uint32_t, std::uint32_t>& gaps, std::map<std
 
 }  // namespace
 
+/// `committed`, `begun` and `wanted` begin with the segments that the backing has committed from the start: none is
+/// missing.
 growth::growth(backing& memory, std::vector<segment_run> ranges, extent_sizes sizes, preparation prepare)
     : memory_{memory},
       sizes_{memory.decommits_at_once() ? extent_sizes{1, 1} : sizes},
@@ -81,6 +84,7 @@ growth::growth(backing& memory, std::vector<segment_run> ranges, extent_sizes si
     }
 }
 
+/// The budgets are shared by all shards, so that each shard alone may use all of them.
 void growth::limit(std::uint32_t segments, bool by_range) {
     by_range_ = by_range;
     for (growth_line& line : lines_) {
@@ -88,6 +92,8 @@ void growth::limit(std::uint32_t segments, bool by_range) {
     }
 }
 
+/// The two numbers need not be of the same moment: the minimum keeps the difference from wrapping around to nearly
+/// 2^64.
 std::uint32_t growth::device_left() const {
     const memory_use use = memory_.use();
     return static_cast<std::uint32_t>((use.device_budget - std::min(use.device_budget, use.device_bytes)) >>
@@ -101,6 +107,7 @@ void growth::wake() {
     signal_.notify_all();
 }
 
+/// Stores and wakes only if the number rises: the service calls this in every turn with traffic.
 void growth::want_ahead(std::size_t shard, std::uint64_t segments) {
     growth_line& line = lines_[shard];
     // Relaxed: only this shard's service writes `wanted`.
@@ -137,6 +144,7 @@ bool growth::release(std::size_t shard, const extent& e) {
     return true;
 }
 
+/// Keeps an error for `last_error`; an older one is replaced.
 void growth::note(absl::Status error) {
     const std::scoped_lock lock(error_mutex_);
     error_ = std::move(error);
@@ -185,6 +193,7 @@ commit_outcome growth::commit_once(segment_run run) {
 /// is spent, or if the driver failed for another reason. In the last two cases the run is not halved. Cost: at most
 /// log2 of the run's length failed calls. Each call is timed by itself for `is_blocked`.
 commit_outcome growth::commit(segment_run* run) {
+    // A run of 100 segments is tried with 100, 50, 25, 12, 6, 3 and 1.
     for (;;) {
         begin_call();
         commit_outcome done = commit_once(*run);
@@ -200,6 +209,13 @@ commit_outcome growth::commit(segment_run* run) {
 /// Takes up to `count` addresses without memory: those that continue a run that a request waits for, else the first of
 /// a gap with room for such a run, else the lowest. Returns an empty run if there are no addresses left. Lowest first,
 /// so that the memory in use stays dense and whole extents above it become free.
+///
+///     gaps [10, 40) and [100, 300), a run of 80 is needed, extents of 32:
+///
+///     take 32    the first gap with room for 80       [100, 132)    80 are missing: 48 after the commit
+///     take 32    continues at 132                     [132, 164)    16 are missing
+///     take 32    continues at 164                     [164, 196)    none is missing
+///     take 32    the run has come: a new one begins, in the first gap that has room, while `longest` asks for one
 ///
 /// If the addresses that continue the run are gone, or no gap is long enough, the lowest are taken: they serve other
 /// requests. The first segment of the gap becomes a fence if `fence_extents` says so: of a gap [32, 128), 32 segments
@@ -270,6 +286,7 @@ bool growth::commit_wanted(std::size_t shard) {
     if (have >= wanted || line.failed.load<simt::order::relaxed>() != 0 || line.ready.is_full()) {
         return false;
     }
+    // 0 can only come from a commit that is ahead of demand (see there).
     const std::uint32_t size = choose_size(line, have, wanted);
     if (size == 0) {
         note_failure(line,
@@ -278,6 +295,7 @@ bool growth::commit_wanted(std::size_t shard) {
         return true;
     }
     const segment_run taken = take_addresses(shard, size);
+    // No address is left: nothing can be committed before a decommit.
     if (taken.count == 0) {
         return false;
     }
@@ -346,6 +364,7 @@ bool growth::decommit_all() {
     const std::uint32_t before = given_up_.load<simt::order::acquire>();
     bool did = false;
     bool left = false;
+    // All shards, before any commit: the commit may need the budget of any of them.
     for (std::size_t shard = 0; shard < lines_.size(); ++shard) {
         did |= decommit_released(shard);
         left = left || lines_[shard].ready.is_full();
@@ -355,6 +374,7 @@ bool growth::decommit_all() {
     return did;
 }
 
+/// The order matters: `seen_`, which `decommit_all` sets, must hold for the commits behind it.
 bool growth::step() {
     bool did = decommit_all();
     for (std::size_t shard = 0; shard < lines_.size(); ++shard) {
@@ -368,6 +388,8 @@ void growth::start() {
     thread_.emplace([this] { run(); }, [this] { ask_to_stop(); });
 }
 
+/// The loop of the thread. A step that did anything is followed by another one, since its effect may have made room for
+/// more, such as budget or addresses.
 void growth::run() {
     for (;;) {
         // Read before the work that it may signal, so that no signal is lost. Pairs with `wake`.

@@ -104,6 +104,7 @@ public:
     growth(const growth&) = delete;
     growth& operator=(const growth&) = delete;
 
+    /// Any thread may take the line; each of its words says which thread writes it.
     [[nodiscard]] growth_line& line(std::size_t shard) { return lines_[shard]; }
     /// Sets the most segments that all shards together can have committed at the same time, and whether the address
     /// range (`by_range`) or the budgets set this limit. It decides only how a shortage is reported and when memory
@@ -121,6 +122,10 @@ public:
     /// Returns true if the shard's last commit failed because the budgets are spent, and nothing has been released
     /// since: another commit would fail too. A budget changes only by commits and decommits of this heap, so that the
     /// number of extents given up tells whether a new attempt is worthwhile.
+    ///
+    ///     extents given up    5                  5         6
+    ///                         a commit fails:    spent     not spent any more: the sixth one's budget may suffice
+    ///                         failed_at = 5
     [[nodiscard]] bool is_spent(std::size_t shard) const {
         return is_of_budgets(why_failed(shard)) &&
                // `failed_at` was written before `failed`, which `why_failed` acquires.
@@ -190,7 +195,8 @@ private:
     using gaps = std::map<std::uint32_t, std::uint32_t>;  // first -> count
 
     /// A run that is needed in one piece: where its next extent begins, and how many segments are missing. A run of 100
-    /// segments with extents of 32 is committed as 32 + 32 + 32 + 4, one after the other in one gap.
+    /// segments with extents of 32 takes four of them, one after the other in one gap; the last one reaches beyond the
+    /// run.
     struct piece {
         std::uint32_t next = 0;
         std::uint32_t missing = 0;
@@ -224,17 +230,18 @@ private:
     /// Tells the thread to end after the call under way, and returns at once. Any thread may call it, several times.
     void ask_to_stop();
 
+    /// Only the growth thread commits and decommits through it.
     backing& memory_;
-    extent_sizes sizes_;
-    preparation prepare_;
+    extent_sizes sizes_;   ///< limits of an extent, in segments
+    preparation prepare_;  ///< empty: nothing to prepare
     // Copies of properties of the backing and of `limit`, read by the services.
-    bool at_once_;
-    bool by_range_ = false;
+    bool at_once_;           ///< `backing::decommits_at_once`
+    bool by_range_ = false;  ///< the addresses are the limit, not the budgets
     bool fences_extents_ = false;
     // One element for each shard.
     std::vector<growth_line> lines_;
-    std::vector<gaps> gaps_;
-    std::vector<piece> pieces_;
+    std::vector<gaps> gaps_;                       ///< addresses without memory
+    std::vector<piece> pieces_;                    ///< the long run under way, if any
     std::vector<std::set<std::uint32_t>> fences_;  ///< segments; each is in front of a committed extent, in no gap
     /// Raised by `wake`; the growth thread sleeps on it.
     simt::host_word<std::uint32_t> signal_{0};
@@ -245,7 +252,7 @@ private:
     simt::host_word<std::uint32_t> stopping_{0};
     // Protects `error_`, which any thread may read.
     mutable std::mutex error_mutex_;
-    absl::Status error_;
+    absl::Status error_;                 ///< the last error of the backing
     std::optional<heap_thread> thread_;  ///< if `start` made one
 };
 

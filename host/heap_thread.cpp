@@ -23,6 +23,9 @@ namespace {
 constinit std::mutex list_mutex;
 constinit std::vector<heap_thread*>* list = nullptr;  // made for the first thread, never destroyed
 
+// The handlers of a fork: `prepare` in the parent, then `parent` in the parent and `child` in the child. The child has
+// a copy of the mutex as it was at the fork. It is held by the thread that forked, which is the only thread of the
+// child and may therefore unlock it.
 void lock_list() { list_mutex.lock(); }
 void unlock_list() { list_mutex.unlock(); }
 
@@ -38,6 +41,8 @@ void forget_list() {
 
 }  // namespace
 
+/// The lock is held until the thread is in the list: an exit in between would miss the thread. Room in the list is
+/// reserved before the thread exists, so that nothing can fail afterwards and leave a thread that no list knows.
 heap_thread::heap_thread(std::function<void()> body, std::function<void()> ask)
     : body_{std::move(body)}, ask_{std::move(ask)} {
     const std::scoped_lock lock(list_mutex);
@@ -54,6 +59,8 @@ heap_thread::heap_thread(std::function<void()> body, std::function<void()> ask)
     list->push_back(this);
 }
 
+/// The thread is joined before it leaves the list. An exit at the same time finds it there and joins it, or waits in
+/// `join` until the owner has.
 heap_thread::~heap_thread() {
     stop();
     const std::scoped_lock lock(list_mutex);
@@ -74,6 +81,10 @@ void heap_thread::join() {
     }
 }
 
+/// Asks all threads before it waits for the first: they end side by side, and the second is for all of them together. A
+/// thread that does not end in time is left running, since a call of a driver cannot be broken off.
+///
+/// The list stays locked until the threads have ended: a thread that creates or destroys a heap during the exit waits.
 void heap_thread::stop_all() {
     const std::scoped_lock lock(list_mutex);
     if (list == nullptr) {
@@ -85,6 +96,8 @@ void heap_thread::stop_all() {
     const absl::Time end = absl::Now() + absl::Seconds(1);
     for (heap_thread* const each : *list) {
         bool has_ended = false;
+        // Polls, because the thread may be in a call of a driver, where nothing could wake a waiting join at the
+        // deadline.
         while (!(has_ended = each->has_ended_.load(std::memory_order_acquire)) && absl::Now() < end) {
             absl::SleepFor(absl::Microseconds(20));
         }

@@ -2,7 +2,12 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A thread of a heap.
+/// A thread of a heap: the thread of a service (`service_thread`) or of growth (`growth`), which must end before the
+/// memory that it uses does.
+///
+///     the heap is destroyed        stop(): asks, and joins for as long as it takes
+///     the process exits            stop_all(): asks all threads, and joins those that end within a second
+///     a forked process             has no such thread; its list is empty
 
 #include <atomic>
 #include <functional>
@@ -31,13 +36,15 @@ public:
     void stop();
 
 private:
+    /// Ends the threads of all heaps; registered with `std::atexit`.
     static void stop_all();
+    /// Joins the thread, once. Two threads may call it at the same time: the owner's and the one that exits.
     void join();
 
-    std::function<void()> body_;
-    std::function<void()> ask_;
-    std::atomic<bool> has_ended_{false};
-    std::mutex join_mutex_;
+    std::function<void()> body_;          ///< runs on the thread
+    std::function<void()> ask_;           ///< makes `body_` return
+    std::atomic<bool> has_ended_{false};  ///< `body_` has returned: a join does not wait
+    std::mutex join_mutex_;               ///< guards `thread_` after the constructor
     std::thread thread_;
 };
 

@@ -50,6 +50,7 @@ std::optional<segment_index> or_tree::take_run(std::uint32_t k) {
     return first;
 }
 
+// Reads the hint but does not move it: the function is const, and the next `take_lowest` moves it.
 std::optional<segment_index> or_tree::find_run(std::uint32_t k) const {
     if (k == 0 || k > free_) {
         return std::nullopt;
@@ -57,6 +58,7 @@ std::optional<segment_index> or_tree::find_run(std::uint32_t k) const {
     return find_from(lowest_word(), k);
 }
 
+// The summaries are a cache: a refresh changes no answer of the tree.
 std::uint32_t or_tree::longest_run() const {
     runs_.refresh(free_words());
     return runs_.known_longest();
@@ -119,12 +121,14 @@ std::uint32_t or_tree::lowest_word() const {
     }
     std::uint32_t w = hint_;
     std::uint32_t level = 0;
+    // Up: the lowest set bit of a word that is not 0 leads to the lowest leaf word below it.
     for (; level < inner_levels_; ++level) {
         w /= word_bits;
         if (inner_[level][w] != 0) {
             break;
         }
     }
+    // Down: one word a level, from the one that was found.
     for (++level; level-- != 0;) {
         w = w * word_bits + static_cast<std::uint32_t>(std::countr_zero(inner_[level][w]));
     }
@@ -150,7 +154,9 @@ bool or_tree::take(segment_run run) {
 // word can keep other bits; those between lie inside the run and are 0 afterwards. If all of them keep other bits, no
 // level above changes.
 //
+//     run [60, 200)
 //     leaf words   w=0: kept     w=1: 0     w=2: 0     w=3: kept       then bits 1 and 2 are cleared at level 1
+//                  [0, 60) free                        [200, 256) free
 void or_tree::clear(segment_run run) {
     std::uint32_t first = to_underlying(run.first);
     std::uint32_t last = first + run.count - 1;
@@ -213,6 +219,8 @@ bool or_tree::give_back_many(segment_run run) {
 }
 
 // Updates the inner words after leaf word `w` has changed from 0. A parent that was not 0 is known further up.
+//
+//     leaf word 70 was 0:   level 1, word 1: bit 6 is set. If that word was 0: level 2, word 0: bit 1 is set
 void or_tree::set_above(std::uint32_t w) {
     for (std::uint32_t level = 0; level < inner_levels_; ++level) {
         std::uint64_t& word = inner_[level][w / word_bits];
@@ -265,6 +273,7 @@ absl::Status or_tree::validate() const {
     for (std::uint32_t level = 0; level < inner_levels_; ++level) {
         for (std::uint32_t w = 0; w < inner_[level].size(); ++w) {
             std::uint64_t right = 0;
+            // The last word of a level may have fewer than 64 children.
             for (std::uint32_t i = 0; i < word_bits && w * word_bits + i < below->size(); ++i) {
                 right |= (*below)[w * word_bits + i] != 0 ? bit_of(i) : 0;
             }

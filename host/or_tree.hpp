@@ -143,11 +143,11 @@ private:
     void set_above(std::uint32_t w);
     void clear_above(std::uint32_t w);
 
-    std::uint32_t size_;
-    std::uint32_t words_;     ///< leaf words in use; `leaves_` has at least one
-    std::uint32_t free_ = 0;  ///< number of set bits in `leaves_`
-    std::uint32_t hint_ = 0;  ///< every leaf word below this one is 0
-    std::vector<std::uint64_t> leaves_;
+    std::uint32_t size_;                               ///< number of segments
+    std::uint32_t words_;                              ///< leaf words in use; `leaves_` has at least one
+    std::uint32_t free_ = 0;                           ///< number of set bits in `leaves_`
+    std::uint32_t hint_ = 0;                           ///< every leaf word below this one is 0
+    std::vector<std::uint64_t> leaves_;                ///< bit i of word w: segment 64 w + i is free
     std::uint32_t inner_levels_;                       ///< 0 to 3; the last level in use is one word
     std::array<std::vector<std::uint64_t>, 3> inner_;  ///< [l]: bit i is the OR of word i of the level below
     mutable detail::run_index runs_;                   ///< a cache, brought up to date when a run is searched

@@ -65,6 +65,7 @@ std::optional<std::uint32_t> portion_tree::place(block_record b, std::uint32_t r
     return padded() ? detail::tightest_node(b.free, reserved) : detail::tightest_run(b.free, reserved, alignment);
 }
 
+// A block that joins has all leaves free, hence the highest class: it is used after all others.
 bool portion_tree::join(segment_index block) {
     if (!covers(block) || contains(block)) {
         return false;
@@ -74,6 +75,7 @@ bool portion_tree::join(segment_index block) {
     return true;
 }
 
+// Without a start, all leaves are free: the record becomes two words of 0, and the class 0.
 bool portion_tree::leave(segment_index block) {
     if (!contains(block) || blocks_of_[to_underlying(block)].starts != 0) {
         return false;
@@ -83,6 +85,8 @@ bool portion_tree::leave(segment_index block) {
     return true;
 }
 
+// The index finds the block, and the masks the place in it. A block of the class that a request needs, or of a higher
+// one, has room for it, so that one look at the index decides, unless an alignment is asked for.
 std::optional<portion> portion_tree::find(leaf_count asked, leaf_count alignment) const {
     const leaf_count own = portion_leaves(shape_.policy, asked, shape_.block_leaves);
     const std::uint32_t align = to_underlying(alignment);
@@ -135,6 +139,9 @@ std::optional<portion> portion_tree::take_leftmost(segment_index block, leaf_cou
 
 // Takes `p`. Its leaves, with the padding, must be free in `b`, the block's current record, or that of an empty block
 // if the block joins.
+//
+//     packed, leaves 3 and 4       free    0 0 0 1 1 1 1 1  ->  0 0 0 0 0 1 1 1
+//     of a block of 8              starts  1 0 0 0 0 0 0 0  ->  1 0 0 1 0 0 0 0
 void portion_tree::reserve(const portion& p, block_record b) {
     const std::uint32_t first = to_underlying(p.first);
     const std::uint32_t reserved = to_underlying(reserved_for(shape_.policy, p.leaves));
@@ -184,6 +191,7 @@ std::uint32_t portion_tree::extent(block_record b, std::uint32_t first) const {
     return static_cast<std::uint32_t>(std::countr_zero(ends >> (first + 1))) + 1;
 }
 
+// A padded portion owns the lower half of the leaves that it reserves.
 std::optional<portion> portion_tree::portion_at(segment_index block, leaf_index first) const {
     const std::uint32_t leaf = to_underlying(first);
     if (!covers(block) || leaf >= shape_.block_leaves) {
@@ -199,6 +207,7 @@ std::optional<portion> portion_tree::portion_at(segment_index block, leaf_index 
 // The portion that begins there decides: a wrong length, or a first leaf at which none begins, is no portion.
 bool portion_tree::holds(const portion& p) const { return portion_at(p.block, p.first) == p; }
 
+// The highest class holds exactly the blocks without portions.
 std::optional<segment_index> portion_tree::lowest_empty() const {
     const auto block = room_.tightest(classes_of(shape_));
     return block ? std::optional(segment_index{*block}) : std::nullopt;

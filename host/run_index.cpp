@@ -26,6 +26,7 @@ run_index::run_index(std::uint32_t leaf_words)
            : leaf_words <= word_bits * word_bits ? 1
                                                  : 2) {
     // All three levels exist, each with a block for 64 blocks of the level below; those above `top_` are not used.
+    // `in_words`: blocks of level 0; `in_nodes`: blocks of level 1.
     const std::uint32_t in_words = words_for(leaf_words);
     const std::uint32_t in_nodes = words_for(in_words);
     words_.resize(in_words);
@@ -37,6 +38,8 @@ run_index::run_index(std::uint32_t leaf_words)
 
 // Marks block `block` of level 0 in the block above it, and that one further up, to the root. Called at the first
 // change below a block since the last refresh; the later ones find its mask nonzero and stop there.
+//
+//     leaf word 5,000:   level 0, block 78: bit 8 (set by `mark`)   level 1, block 1: bit 14   level 2, block 0: bit 1
 void run_index::mark_above(std::uint32_t block) {
     for (std::uint32_t level = 1; level <= top_; ++level) {
         stale_[level][block / word_bits] |= bit_of(block);
@@ -111,6 +114,7 @@ std::uint32_t run_index::find_in(std::span<const std::uint64_t> words, std::uint
     }
 }
 
+// A run that is too long for the whole tree is found out at the root; below it `find_in` needs no such test.
 std::optional<std::uint32_t> run_index::find(std::span<const std::uint64_t> words, std::uint32_t k) const {
     if (root_.longest < k) {
         return std::nullopt;
@@ -131,6 +135,8 @@ absl::Status run_index::validate_level(std::span<const std::uint64_t> words) con
         for (std::uint32_t i = 0; i < word_bits; ++i) {
             const std::uint32_t child = n * word_bits + i;
             const bool stale = (stale_[Level][n] & bit_of(i)) != 0;
+            // Level 0 compares with the leaf words, the levels above with the blocks below them. Children past the end
+            // of the tree must have the summary of a child without free segments.
             run_summary right;
             if constexpr (Level == 0) {
                 right = child < words.size() ? summary_of(words[child]) : run_summary{};

@@ -87,12 +87,12 @@ private:
     absl::Status validate_level(std::span<const std::uint64_t> words) const;
 
     // `run_block`'s first argument is the narrowest type that holds two spans, the second the segments below one child.
-    std::uint32_t top_;  ///< the level that consists of one block: 0, 1 or 2
-    run_summary root_;
-    std::array<std::vector<std::uint64_t>, 3> stale_;  ///< [level], one word a block
-    std::vector<run_block<std::uint8_t, 64>> words_;
-    std::vector<run_block<std::int16_t, 64 * 64>> nodes_;
-    std::vector<run_block<std::int32_t, 64 * 64 * 64>> groups_;
+    std::uint32_t top_;                                          ///< the level that consists of one block: 0, 1 or 2
+    run_summary root_;                                           ///< of the whole tree, as of the last refresh
+    std::array<std::vector<std::uint64_t>, 3> stale_;            ///< [level], one word a block
+    std::vector<run_block<std::uint8_t, 64>> words_;             ///< level 0: children are leaf words
+    std::vector<run_block<std::int16_t, 64 * 64>> nodes_;        ///< level 1: children are blocks of level 0
+    std::vector<run_block<std::int32_t, 64 * 64 * 64>> groups_;  ///< level 2: children are blocks of level 1
 };
 
 }  // namespace detail

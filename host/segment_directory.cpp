@@ -75,12 +75,17 @@ absl::Status to_status(const segment_verdict& verdict) {
                                                          meaning(verdict.asked, verdict.found)));
 }
 
+// Words of zeros: all segments are uncommitted.
 segment_directory::segment_directory(std::uint32_t segments)
     : size_(std::min(segments, max_segments)), words_(detail::words_for(size_)) {}
 
 // The change of a run of any length. The part of the run that lies inside is checked first, so that the offender
 // reported is the lowest one; a run that reaches beyond the end is rejected as a whole. A run may come from a request
 // of a kernel and hold any numbers, so that no sum of `first` and `count` is computed, which could overflow.
+//
+//     100 segments    run [90, 110), all inside as needed       offender 100, outside
+//                     run [90, 110), 95 in a wrong state        offender 95, in that state
+//                     run [200, 210)                            offender 200, outside
 template <segment_change Change>
 segment_verdict segment_directory::change_many(segment_run run) {
     const std::uint32_t first = to_underlying(run.first);
@@ -113,6 +118,7 @@ segment_verdict segment_directory::change_many(segment_run run) {
     return verdict;
 }
 
+// The four changes, for the header's `change`, which calls them from other files.
 template segment_verdict segment_directory::change_many<segment_change::commit>(segment_run);
 template segment_verdict segment_directory::change_many<segment_change::grant>(segment_run);
 template segment_verdict segment_directory::change_many<segment_change::give_back>(segment_run);
@@ -130,6 +136,8 @@ segment_state segment_directory::state(segment_index i) const {
                                                 : segment_state::uncommitted;
 }
 
+// Computed from two counts: all segments are `size_`, those with memory `committed_`, and of these `granted_` are
+// granted.
 std::uint32_t segment_directory::count(segment_state state) const {
     switch (state) {
         case segment_state::uncommitted: return size_ - committed_;

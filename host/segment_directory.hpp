@@ -141,10 +141,10 @@ private:
     template <segment_change Change>
     segment_verdict change_many(segment_run run);
 
-    std::uint32_t size_;
+    std::uint32_t size_;           ///< number of segments
     std::uint32_t committed_ = 0;  ///< number of free and granted segments
-    std::uint32_t granted_ = 0;
-    std::vector<states> words_;
+    std::uint32_t granted_ = 0;    ///< number of granted segments
+    std::vector<states> words_;    ///< 64 segments each, the lowest in the least significant bit
 };
 
 }  // namespace orchard

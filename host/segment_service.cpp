@@ -30,6 +30,8 @@ namespace orchard {
 
 using mailbox::response_status;
 
+/// All structures begin without memory. `take_up_growth` then enters the extent that the backing has committed from the
+/// start, as it enters every later one.
 segment_service::segment_service(mailbox_server server, growth& grower, std::size_t shard,
                                  const service_settings& settings)
     : server_{server},
@@ -66,6 +68,7 @@ std::uint32_t segment_service::poll_once() {
     while (arrived < batch && server_.next(&requests_[arrived])) {
         ++arrived;
     }
+    // The requests in order: sequences of exact grants together if possible, all others one by one.
     for (std::span<const mailbox::request> left(requests_.data(), arrived); !left.empty();) {
         const std::size_t length = exact_grants(left);
         if (length < 2 || !grant_together(left.first(length))) {
@@ -116,6 +119,7 @@ bool segment_service::grant_together(std::span<const mailbox::request> requests)
         total += segments;
         least = std::min(least, segments);
     }
+    // They cannot all be granted. One by one, some may be, and the others are parked.
     if (total > tree_.free_count()) {
         return false;
     }
@@ -221,6 +225,8 @@ bool segment_service::try_grant(const parked_request& p) {
     return place.has_value();
 }
 
+/// The service thread calls it, in a job of the thread that allocates. The memory is granted as far as the structures
+/// are concerned; the counter of grants counts requests of the device only.
 std::optional<mailbox::grant> segment_service::take_for_host(std::uint32_t count, leaf_count leaves) {
     // As for a grant to the device, the memory kept ahead is filled up, and the counts are published.
     const auto place = is_closing() ? std::nullopt : find_place(count, leaves);
@@ -245,6 +251,10 @@ void segment_service::give_back_from_host(const mailbox::grant& g) {
 
 /// Grants segments to the segment cache: one run, of at most the length asked for. No group waits for the response, so
 /// that the request is never parked; it gets free segments that are there, or is rejected.
+///
+///     asked for 16    a run of 16 is free                16
+///                     the longest free run has 5         5
+///                     memory is scarce                   rejected, whatever is free
 void segment_service::handle_refill(const mailbox::request& p) {
     // A refill may be shorter than asked for, so that no refill is too large to serve. A response carries at most
     // `max_refill`.
@@ -371,6 +381,8 @@ void segment_service::take_up_growth() {
 
 /// Returns the value of the counter of all segments ever committed at which `segments` are committed now: that many,
 /// and all that were given up before. At most all addresses of the shard.
+///
+///     30 segments were given up so far; to have 80 committed, growth must have committed 110 in total
 std::uint64_t segment_service::ever(std::uint64_t segments) const {
     return released_ + std::min<std::uint64_t>(line_.range.count, segments);
 }
@@ -385,12 +397,15 @@ std::uint64_t segment_service::begin_want(std::uint32_t segments, std::uint32_t 
     return ever(segments);
 }
 
+/// The thread that waited has seen its memory, or has given up. Memory that was committed for it stays, until `decay`
+/// or a trim.
 void segment_service::end_want() {
     if (--host_wants_ == 0) {
         host_longest_ = 0;
     }
 }
 
+/// `taken_up_` is the number of segments committed so far, in total: no more are wanted.
 void segment_service::want_no_more() {
     if (!is_awaited()) {
         grower_.want_no_more(shard_, taken_up_);
@@ -407,6 +422,9 @@ std::uint32_t segment_service::ahead() const {
 
 /// Asks growth for memory before it is needed, so that requests seldom wait for a commit. Called after each turn with
 /// traffic.
+///
+///     64 segments are to be kept ahead:   40 free    nothing is asked: at least half of 64, and one, are there
+///                                         20 free    44 more are asked for, as far as the device's budget goes
 void segment_service::keep_ahead() {
     const std::uint32_t wanted = ahead();
     // Asks only when half of the amount is missing, so that one call commits enough to be worthwhile. After a failed
@@ -437,6 +455,12 @@ bool segment_service::release(const extent& e) {
     return true;
 }
 
+/// One step of giving up unused memory. The thread calls it again after each sleep until it returns true.
+///
+///     a decommit failed since the last call        true: ends, although memory is left
+///     memory that was asked for is on its way      false: it must not be given up as soon as it comes
+///     some was given up, or is being decommitted   false
+///     otherwise                                    true: nothing is left to be given up
 bool segment_service::decay() {
     // A decommit has failed since the last call: ends as if all was given up. The acquire pairs with the release in
     // `growth::decommit_released`.

@@ -28,6 +28,7 @@ namespace orchard {
 /// `service_thread::publish` and `service_thread::run` order them for readers that need that.
 class single_writer_counter {
 public:
+    /// Writer: add to the value, raise it to a maximum, set it.
     void add(std::uint64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
     void raise_to(std::uint64_t n) {
         if (n > value_.load(std::memory_order_relaxed)) {
@@ -35,6 +36,7 @@ public:
         }
     }
     void set(std::uint64_t n) { value_.store(n, std::memory_order_relaxed); }
+    /// Any thread: returns the value.
     [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
 
 private:
@@ -44,15 +46,15 @@ private:
 /// The counters of a service. The events count since the heap was created; the levels (`segments_free` and the like)
 /// are as of the end of the service's last turn that did any work.
 struct service_counters {
-    single_writer_counter polls;
-    single_writer_counter busy_polls;  ///< polls that found a request
-    single_writer_counter grants;
-    single_writer_counter pings;
+    single_writer_counter polls;              ///< turns
+    single_writer_counter busy_polls;         ///< polls that found a request
+    single_writer_counter grants;             ///< requests for memory that were granted
+    single_writer_counter pings;              ///< signs of life, and requests of an unknown kind
     single_writer_counter requests_rejected;  ///< those that made no sense, such as a double return
     single_writer_counter requests_parked;    ///< those that had to wait for growth
-    single_writer_counter portions_granted;
-    single_writer_counter portion_blocks;    ///< segments that hold portions
-    single_writer_counter segments_granted;  ///< including those that hold portions
+    single_writer_counter portions_granted;   ///< tails in VA blocks, now
+    single_writer_counter portion_blocks;     ///< segments that hold portions
+    single_writer_counter segments_granted;   ///< including those that hold portions
     single_writer_counter peak_segments_granted;
     single_writer_counter segments_free;
     single_writer_counter segments_committed;
@@ -237,8 +239,8 @@ private:
     mailbox_server server_;
     growth& grower_;
     std::size_t shard_;
-    growth_line& line_;
-    std::uint32_t first_;
+    growth_line& line_;    ///< the shard's words in `grower_`
+    std::uint32_t first_;  ///< the first segment of the shard, counted in the whole heap
     service_settings settings_;
     // taken_up_ = released_ + committed_. The totals are compared with `growth_line`'s; `committed_` is the current
     // amount.
@@ -246,10 +248,10 @@ private:
     std::uint64_t rejected_ = 0;   ///< `line_.taken_again` as `decay` last saw it
     std::uint64_t released_ = 0;   ///< those of them given up so far
     std::uint32_t committed_ = 0;  ///< segments committed now: the rest
-    or_tree tree_;
-    segment_directory directory_;
-    extent_map extents_;
-    portion_tree portions_;
+    or_tree tree_;                 ///< free segments
+    segment_directory directory_;  ///< the state of each segment
+    extent_map extents_;           ///< committed extents, for decommits
+    portion_tree portions_;        ///< tails
     std::array<mailbox::request, batch> requests_{};  ///< those of a turn
     std::vector<portion> tails_;                      ///< granted, and not in `portions_` yet; only within a turn
     std::vector<parked_request> parked_;  // reserved for all slots in the constructor, so that it never allocates

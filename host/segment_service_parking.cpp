@@ -40,6 +40,12 @@ void segment_service::want_for_parked() {
 /// Tries all parked requests, in the order of their arrival, and rejects those without a place if no memory can come
 /// any more. Called in each turn while requests are parked; a turn in which nothing has changed ends at the first
 /// return. Otherwise the cost is one search a request.
+///
+///     place found    memory can still come    the request
+///     yes            (any)                    is granted
+///     no             it is being committed    stays parked
+///     no             all of it has come       stays parked, and growth is asked for the sum of all parked requests
+///     no             no                       is rejected, with the reason
 void segment_service::retry_parked() {
     // Read before the committed memory is taken over: `has_failed` acquires the failure, and the extents that were
     // committed before it. A failure then implies that no more memory came after the memory that is taken over here.

@@ -33,6 +33,10 @@ service_thread::service_thread(segment_service& service, int core, absl::Duratio
       yields_{yields},
       thread_{[this] { loop(); }, [this] { stopping_.store(true, std::memory_order_release); }} {}
 
+/// The turns of the service, from the start of the thread to `stop`. `busy_at` is the time of the last traffic:
+/// infinite while there is traffic, when the time is not needed, and read at the first poll without any.
+///
+/// A core that cannot be set is not an error here: the service works on any core.
 void service_thread::loop() {
     if (core_ >= 0 && core_ < CPU_SETSIZE) {
         cpu_set_t set;
@@ -65,9 +69,12 @@ void service_thread::loop() {
         if (busy_at == absl::InfiniteFuture()) {
             busy_at = absl::Now();
         }
+        // The lanes of an emulated device need the core in order to make the next request.
         if (yields_) {
             std::this_thread::yield();
         }
+        // A thread that has slept looks at the clock after each poll: it has time, and goes back to sleep after one
+        // empty poll.
         if (++polls < polls_per_look && nap == first_nap) {
             continue;
         }
@@ -83,6 +90,7 @@ void service_thread::loop() {
             nap = std::min(nap * 2, longest_nap);
         }
     }
+    // The thread ends: its counters are final.
     service_.publish_longest_run();
     published_.store(ever, std::memory_order_release);  // pairs with the acquire in `publish`
     {
@@ -93,6 +101,7 @@ void service_thread::loop() {
     }
 }
 
+/// Serves all calls of `publish` up to now by one computation. Cost without a call: two loads.
 void service_thread::publish_if_asked() {
     const std::uint64_t asked = asked_.load(std::memory_order_relaxed);
     if (asked != published_.load(std::memory_order_relaxed)) {
@@ -101,6 +110,8 @@ void service_thread::publish_if_asked() {
     }
 }
 
+/// Looks every 20 us, and takes no lock. A call is served before the next turn, and does not queue behind the jobs of
+/// other threads.
 bool service_thread::publish(absl::Time end) {
     constexpr absl::Duration between_looks = absl::Microseconds(20);
     const std::uint64_t asked = asked_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -135,6 +146,8 @@ bool service_thread::do_job() {
     return true;
 }
 
+/// Queues a job. If the service's thread has ended, the calling thread runs the queue's jobs, its own included, unless
+/// another caller is running them; that one then takes the next.
 void service_thread::add(std::shared_ptr<queued_job> job) {
     std::unique_lock lock(mutex_);
     jobs_.push_back(std::move(job));
@@ -147,6 +160,8 @@ void service_thread::add(std::shared_ptr<queued_job> job) {
 
 void service_thread::post(std::function<void()> job) { add(std::make_shared<queued_job>(std::move(job))); }
 
+/// A job that is still in the queue at the deadline is taken out, so that it never runs after its caller has returned.
+/// If it is not in the queue, it has begun, and is waited for without a limit: it uses the caller's variables.
 absl::Status service_thread::run(std::string_view call, absl::Duration limit, std::function<void()> job) {
     const auto mine = std::make_shared<queued_job>(std::move(job));
     const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(limit);

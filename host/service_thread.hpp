@@ -3,6 +3,13 @@
 #pragma once
 
 /// The thread that runs a service.
+///
+///     loop    | job? | publish? | poll_once: requests ... |   |   traffic: at once again
+///                                                             |   no traffic for `spin`: sleeps 20 us, 40 us, ... 1 ms
+///                                                             |   no traffic for `decay`: gives up unused memory
+///
+/// Other threads call few functions of the service themselves; for the rest they hand this thread a job, or a request
+/// to publish counters. A thread that sleeps sees them when it wakes, up to 1 ms later.
 
 #include <atomic>
 #include <condition_variable>
@@ -62,18 +69,19 @@ public:
 private:
     /// A job, in `jobs_` until it begins.
     struct queued_job {
-        std::function<void()> work;
-        bool is_done = false;  ///< guarded by `mutex_`
+        std::function<void()> work;  ///< runs once
+        bool is_done = false;        ///< guarded by `mutex_`
     };
 
+    // The steps of the thread; each is described at its definition.
     void loop();
     bool do_job();
     void add(std::shared_ptr<queued_job> job);
     void publish_if_asked();
 
-    segment_service& service_;
+    segment_service& service_;  ///< used by this thread alone, until it has ended
     int core_;
-    absl::Duration spin_;
+    absl::Duration spin_;  ///< as the constructor's arguments; `decay_` is infinite for "never"
     absl::Duration decay_;
     bool yields_;
     std::atomic<bool> stopping_{false};

@@ -2,6 +2,13 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The lowest layer of the graph readers: the bytes of a file, whether it is packed or not.
+///
+///     file --read(2)--> byte_source --inflate, if gzip--> line_reader --> number_line --> edges
+///                       256 KiB at a time                 lines           columns
+///
+/// A large file never lies in memory as a whole. A pipe works as well as a file, since nothing goes back.
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,6 +36,8 @@ public:
     absl::StatusOr<std::size_t> read(std::span<char> into);
 
 private:
+    /// The open file, the bytes read and not handed out, and the state of zlib. It lives behind a pointer, so that
+    /// zlib's header stays in the source file, and zlib's own pointers stay valid when a `byte_source` is moved.
     struct state;
     explicit byte_source(std::unique_ptr<state> s);
     std::unique_ptr<state> state_;

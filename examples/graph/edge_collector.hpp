@@ -2,6 +2,17 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The edges of an input as they are read, with a limit on their memory.
+///
+///     edges read     capacity     in memory while the list grows: the old list and the new one
+///     0              0
+///     1              1,024        1,024
+///     1,025          2,048        1,024 + 2,048
+///     ...
+///
+/// The limit counts twice the new capacity: now for both lists, and later for the list and the copy by which
+/// `make_edge_list` sorts it.
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -36,11 +47,13 @@ public:
         edges_.push_back(e);
         return absl::OkStatus();
     }
+    /// Returns the number of edges added.
     [[nodiscard]] std::size_t size() const { return edges_.size(); }
+    /// Returns the edges; the collector is empty then.
     std::vector<edge> take() { return std::move(edges_); }
 
 private:
-    std::uint64_t memory_;
+    std::uint64_t memory_;  ///< bytes that all of this may take
     std::vector<edge> edges_;
 };
 

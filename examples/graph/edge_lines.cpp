@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The reader of edge lists, the format of SNAP and of many others; contract in read_graph.hpp.
+///
+///     # a comment                 skipped, as are blank lines
+///     0 1                         an edge
+///     1  2  0.5                   an edge with a weight, which is checked and dropped
+
 #include <algorithm>
 #include <string>
 
@@ -13,6 +20,8 @@ namespace orchard::examples {
 
 namespace {
 
+/// Reads a vertex number from the next column. Errors: InvalidArgument, with file and line, for a column that is no
+/// whole number, or one above the largest vertex.
 absl::Status read_vertex(const line_reader& reader, number_line& numbers, const char* name, std::uint32_t& vertex) {
     std::uint64_t number = 0;
     if (absl::Status s = numbers.whole(name, number); !s.ok()) {
@@ -26,13 +35,17 @@ absl::Status read_vertex(const line_reader& reader, number_line& numbers, const 
     return absl::OkStatus();
 }
 
+/// Returns whether a line that begins with `c` is a comment.
 bool is_comment(char c) { return c == '#' || c == '%'; }
 
 }  // namespace
 
+/// The number of vertices is known only at the end: the greatest number, and one. A file that names vertex
+/// 4,000,000,000 alone thus gets as many vertices, and fails later if the machine has no memory for them.
 absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view line) {
     edge_collector edges;
     std::uint32_t greatest = 0;
+    // The first line has been read already, to tell the format.
     for (std::optional<std::string_view> at = line; at; at = reader.next()) {
         number_line numbers(reader, *at);
         if (numbers.at_end() || is_comment(at->front())) {
@@ -56,6 +69,8 @@ absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view 
         }
         greatest = std::max({greatest, from, to});
         if (absl::Status s = edges.add(edge::between(from, to)); !s.ok()) {
+            // The list is too long as a whole: the line that was read last is not at fault, so that the error has no
+            // line number.
             return absl::Status(s.code(), reader.file_error(std::string(s.message())).message());
         }
     }

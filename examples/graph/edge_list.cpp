@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// From the entries of an input to a set of edges: sorted, without self-loops and duplicates; see edge_list.hpp.
+///
+///     input      2-1   0-0   0-2   1-2
+///     entries    (1,2) (0,0) (0,2) (1,2)      `edge::between` puts the lower end first
+///     sorted     (0,2) (1,2) (1,2)            the self-loop is dropped before the sort
+///     edges      (0,2) (1,2)                  a duplicate lies behind its equal
+
 #include "examples/graph/edge_list.hpp"
 
 #include <algorithm>
@@ -14,9 +22,12 @@ namespace orchard::examples {
 namespace {
 
 constexpr int digit_bits = 11;  // 2048 counters and as many open output lines fit the first-level cache
+// From this many edges on the radix sort is used; a short list does not pay for its counters.
 constexpr std::size_t radix_from = 1u << 16;
 
-/// One pass of the radix sort: stable by the digit at `shift`.
+/// One pass of the radix sort: stable by the digit at `shift`. It counts the edges of each digit, turns the counts into
+/// the places where each digit's edges begin, and moves each edge to its place. Cost: reads `from` twice, writes `to`
+/// once.
 void sort_by_digit(const std::vector<edge>& from, std::vector<edge>& to, int shift) {
     constexpr std::uint64_t digit_mask = (1u << digit_bits) - 1;
     std::array<std::size_t, 1u << digit_bits> place{};
@@ -32,7 +43,12 @@ void sort_by_digit(const std::vector<edge>& from, std::vector<edge>& to, int shi
     }
 }
 
-/// Sorts the edges, by the bits that a vertex number below `vertices` can have.
+/// Sorts the edges, by the bits that a vertex number below `vertices` can have: the bits above are 0 in all of them.
+///
+///     65,536 vertices, 16 bits an end:    digits at bits 0 and 11 (high vertex), 32 and 43 (low vertex): 4 passes
+///
+/// The last digit of an end may reach into other bits. Those of the high vertex's last digit are sorted again by the
+/// passes of the low vertex, and those above are 0.
 void sort_edges(std::vector<edge>& edges, std::uint32_t vertices) {
     if (edges.size() < radix_from) {
         std::sort(edges.begin(), edges.end());
@@ -65,6 +81,7 @@ edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges) {
 
 std::vector<edge> shuffled(const std::vector<edge>& edges, std::uint64_t seed) {
     std::vector<edge> result = edges;
+    // Fisher-Yates: each order is equally likely, as far as the random numbers go.
     for (std::size_t i = result.size(); i > 1; --i) {
         // Random numbers have 64 bits, so the modulo's bias is below 2^-24 for any list that fits a machine.
         std::swap(result[i - 1], result[random_bits(seed, 0, i) % i]);

@@ -27,6 +27,7 @@ struct edge {
     static ORCHARD_FN constexpr edge between(std::uint32_t a, std::uint32_t b) {
         return a < b ? edge{(std::uint64_t{a} << 32) | b} : edge{(std::uint64_t{b} << 32) | a};
     }
+    /// Return the two ends, the lower one first.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t low() const { return static_cast<std::uint32_t>(key >> 32); }
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t high() const { return static_cast<std::uint32_t>(key); }
     friend constexpr auto operator<=>(const edge&, const edge&) = default;
@@ -34,8 +35,8 @@ struct edge {
 
 /// Vertices 0 to `vertices` - 1 and the edges between them: in ascending order, without duplicates and self-loops.
 struct edge_list {
-    std::uint32_t vertices = 0;
-    std::vector<edge> edges;
+    std::uint32_t vertices = 0;    ///< also those without edges
+    std::vector<edge> edges;       ///< ascending by (low, high)
     std::uint64_t entries = 0;     ///< edges in the input, including those that are counted below
     std::uint64_t self_loops = 0;  ///< entries dropped because both ends were the same vertex
     std::uint64_t duplicates = 0;  ///< entries dropped because the edge was there already, in either direction
@@ -45,7 +46,8 @@ struct edge_list {
 /// be below `vertices`. Cost: a radix sort; its time is linear in the edges, and it takes twice their memory.
 edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges);
 
-/// Returns the edges in a random order that depends on `seed` alone.
+/// Returns the edges in a random order that depends on `seed` alone. The walk inserts them so: in the order of the
+/// list, all edges of a vertex would meet at its list at the same time. Cost: a second list of the same length.
 std::vector<edge> shuffled(const std::vector<edge>& edges, std::uint64_t seed);
 
 }  // namespace orchard::examples

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The adjacency of a list of edges, in two passes over it; see host_graph.hpp.
+///
+///     1    count the edges at each vertex       2    sums of the counts: where each list begins
+///     3    put each edge into both lists
+
 #include "examples/graph/host_graph.hpp"
 
 #include <algorithm>
@@ -19,6 +25,7 @@ std::uint32_t host_graph::max_degree() const {
     return most;
 }
 
+/// The memory is checked for the result, the places of pass 3, and the edges themselves.
 absl::StatusOr<host_graph> make_host_graph(const edge_list& list) {
     const std::uint64_t bytes = (std::uint64_t{list.vertices} + 1) * 2 * sizeof(std::uint64_t) +
                                 list.edges.size() * (2 * sizeof(std::uint32_t) + sizeof(edge));
@@ -30,11 +37,13 @@ absl::StatusOr<host_graph> make_host_graph(const edge_list& list) {
     host_graph graph;
     graph.offsets.assign(std::size_t{list.vertices} + 1, 0);
     for (const edge e : list.edges) {
+        // One place late: after the sums below, `offsets[v]` is the number of entries of all vertices before v.
         ++graph.offsets[std::size_t{e.low()} + 1];
         ++graph.offsets[std::size_t{e.high()} + 1];
     }
     std::inclusive_scan(graph.offsets.begin(), graph.offsets.end(), graph.offsets.begin());
     graph.neighbours.resize(list.edges.size() * 2);
+    // place[v]: the first entry of v's list that is not filled yet.
     std::vector<std::uint64_t> place(graph.offsets.begin(), graph.offsets.end() - 1);
     // The edges ascend by (low, high). A vertex therefore gets its smaller neighbours first, ascending, then the
     // larger.

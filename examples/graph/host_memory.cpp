@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The limits on the memory of this process; see host_memory.hpp. A process is in a control group, which lies in
+/// others:
+///
+///     /sys/fs/cgroup/                memory.max: none
+///       a/                           memory.max: 8 GiB
+///         b/   <- /proc/self/cgroup  memory.max: max           the process may use 8 GiB
+
 #include "examples/graph/host_memory.hpp"
 
 #include <unistd.h>
@@ -18,12 +26,12 @@ namespace orchard::examples {
 namespace {
 
 /// Returns the least limit in the files `name` of the folder `group` below `root` and of all folders above it, `root`
-/// included; `least` if no limit is lower. A group may be named from
-/// outside the process's namespace ("/../x") and then is not there; such folders are passed over. Without a limit, a
-/// file says "max" or a number above all memory.
+/// included; `least` if no limit is lower. A group may be named from outside the process's namespace ("/../x") and then
+/// is not there; such folders are passed over. Without a limit, a file says "max" or a number above all memory.
 std::uint64_t least_limit(const std::filesystem::path& root, const std::filesystem::path& group, const char* name,
                           std::uint64_t least) {
     std::filesystem::path folder = root;
+    // From the root down, the root itself first, as ".".
     for (const auto& part : std::filesystem::path(".") / group.relative_path()) {
         folder /= part;
         std::uint64_t limit = 0;
@@ -36,6 +44,8 @@ std::uint64_t least_limit(const std::filesystem::path& root, const std::filesyst
 
 }  // namespace
 
+/// Looks at both versions of control groups: a machine may use either, or both for different controllers. Version 1 has
+/// a tree of its own for memory.
 std::uint64_t host_memory_bytes(const std::string& cgroups, const std::string& own) {
     std::uint64_t least =
         static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The memory that the process may use, asked before large arrays are made.
+
 #include <cstdint>
 #include <string>
 #include <string_view>

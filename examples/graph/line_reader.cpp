@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The lines of a text file; see line_reader.hpp. `memchr` finds the ends of lines, so that most of the time goes into
+/// reading numbers.
+
 #include "examples/graph/line_reader.hpp"
 
 #include <cstring>
@@ -14,6 +18,7 @@ namespace orchard::examples {
 
 namespace {
 
+// Bytes of the longest line. A binary file may have no end of line for gigabytes; it is rejected after the first MiB.
 constexpr std::size_t longest_line = 1 << 20;
 
 }  // namespace
@@ -21,6 +26,7 @@ constexpr std::size_t longest_line = 1 << 20;
 line_reader::line_reader(std::string path, byte_source source)
     : path_{std::move(path)}, source_{std::move(source)}, buffer_(longest_line) {}
 
+/// The buffer is allocated once, for the longest line.
 absl::StatusOr<line_reader> line_reader::open(const std::string& path) {
     absl::StatusOr<byte_source> source = byte_source::open(path);
     if (!source.ok()) {
@@ -29,6 +35,8 @@ absl::StatusOr<line_reader> line_reader::open(const std::string& path) {
     return line_reader(path, *std::move(source));
 }
 
+/// Moves the unfinished line to the front of the buffer and fills the rest. Returns false, and sets `status_`, after an
+/// error of the source; the error is that of the line after the last one returned.
 bool line_reader::fill() {
     std::memmove(buffer_.data(), buffer_.data() + first_, last_ - first_);
     last_ -= std::exchange(first_, 0);
@@ -45,6 +53,7 @@ bool line_reader::fill() {
     return true;
 }
 
+/// Returns the next `length` bytes as a line, without a "\r" at its end, and skips `with_end` bytes.
 std::string_view line_reader::take(std::size_t length, std::size_t with_end) {
     std::string_view line(buffer_.data() + first_, length);
     first_ += with_end;
@@ -55,6 +64,7 @@ std::string_view line_reader::take(std::size_t length, std::size_t with_end) {
     return line;
 }
 
+/// A line in the buffer, else the rest of the file as its last line, else more bytes and again.
 std::optional<std::string_view> line_reader::next() {
     while (status_.ok()) {
         const char* begin = buffer_.data() + first_;
@@ -63,9 +73,11 @@ std::optional<std::string_view> line_reader::next() {
             const auto length = static_cast<std::size_t>(static_cast<const char*>(end) - begin);
             return take(length, length + 1);
         }
+        // The last line may lack its end; an empty rest is no line.
         if (at_end_) {
             return available == 0 ? std::nullopt : std::optional(take(available, available));
         }
+        // The buffer is full and has no end of line.
         if (available == buffer_.size()) {
             ++line_number_;
             status_ = error(absl::StrFormat("the line has more than %u bytes (it begins %s); give text lines",
@@ -77,6 +89,7 @@ std::optional<std::string_view> line_reader::next() {
     return std::nullopt;
 }
 
+/// An error of the line that was returned last: "graph.txt:12: text".
 absl::Status line_reader::error(std::string_view text) const {
     return absl::InvalidArgumentError(absl::StrCat(path_, ":", line_number_, ": ", view(text)));
 }
@@ -85,6 +98,7 @@ absl::Status line_reader::file_error(std::string_view text) const {
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", view(text)));
 }
 
+/// Escapes keep a message on one line of printable characters, whatever a file contains.
 std::string quoted(std::string_view token) {
     constexpr std::size_t most = 40;
     const bool cut = token.size() > most;

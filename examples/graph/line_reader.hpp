@@ -2,6 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The lines of a text file, with the path and the number of each line for error messages.
+///
+///     buffer, 1 MiB    | lines already returned | this line \n | the next lines ... | room |
+///                      0                        first_                         last_
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,16 +49,17 @@ public:
     [[nodiscard]] absl::Status file_error(std::string_view text) const;
 
 private:
+    // `fill` reads more bytes, and `take` hands out a line; both are described at their definitions.
     line_reader(std::string path, byte_source source);
     bool fill();
     std::string_view take(std::size_t length, std::size_t with_end);
 
-    std::string path_;
+    std::string path_;  ///< for messages
     byte_source source_;
-    std::vector<char> buffer_;
-    std::size_t first_ = 0;  ///< the next line begins here
-    std::size_t last_ = 0;   ///< end of the bytes read
-    bool at_end_ = false;
+    std::vector<char> buffer_;  ///< a line must fit
+    std::size_t first_ = 0;     ///< the next line begins here
+    std::size_t last_ = 0;      ///< end of the bytes read
+    bool at_end_ = false;       ///< no bytes follow those in the buffer
     std::uint64_t line_number_ = 0;
     absl::Status status_;
 };

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Source of the format: Boisvert, Pozo, Remington: The Matrix Market Exchange Formats (NISTIR 5935, 1996).
+/// The reader of MatrixMarket files; contract in read_graph.hpp. The format:
+///
+///     %%MatrixMarket matrix coordinate pattern symmetric        the banner: object, format, field, symmetry
+///     % any number of comments
+///     3 3 2                                                     rows, columns, entries
+///     1 2                                                       an entry: row, column, and a value unless "pattern"
+///     3 1
+///
+/// Every entry is an edge between its row and its column. A symmetric file has one triangle of the matrix alone; since
+/// edges have no direction here, it is read as any other.
+///
+/// Source of the format: Boisvert, Pozo, Remington: The Matrix Market Exchange Formats (NISTIR 5935, 1996).
 
 #include <algorithm>
 #include <string>
@@ -23,13 +34,15 @@ namespace {
 
 constexpr char banner_word[] = "%%MatrixMarket";
 
+/// The contents of the banner and of the line of counts.
 struct header {
-    bool has_values = false;
-    std::uint64_t vertices = 0;
-    std::uint64_t entries = 0;
-    std::uint64_t line = 0;  ///< the line number of the counts
+    bool has_values = false;     ///< each entry has a third column
+    std::uint64_t vertices = 0;  ///< rows, and as many columns
+    std::uint64_t entries = 0;   ///< entries that must follow
+    std::uint64_t line = 0;      ///< the line number of the counts
 };
 
+/// Returns OK if `word` is one of the `known` ones; otherwise InvalidArgument, which lists these.
 absl::Status one_of(const line_reader& reader, std::string_view word, const char* what,
                     const std::vector<std::string>& known) {
     if (std::find(known.begin(), known.end(), word) != known.end()) {
@@ -42,8 +55,11 @@ absl::Status one_of(const line_reader& reader, std::string_view word, const char
     return reader.error(absl::StrFormat("the banner's %s %s is not supported; give %s", what, quoted(word), list));
 }
 
+/// Reads the banner: five words, in upper or lower case. Of several faults the first is returned. Formats, fields and
+/// symmetries that are not listed here are rejected.
 absl::Status read_banner(const line_reader& reader, std::string_view banner, header& h) {
     const std::string lower = absl::AsciiStrToLower(view(banner));
+    // %%MatrixMarket, object, format, field, symmetry.
     std::vector<std::string> words = absl::StrSplit(lower, absl::ByAnyChar(" \t"), absl::SkipEmpty());
     if (words.size() != 5) {
         return reader.error(absl::StrFormat("the banner %s has %u words; give '%s matrix coordinate FIELD SYMMETRY'",
@@ -67,6 +83,7 @@ std::optional<std::string_view> next_content(line_reader& reader) {
     return std::nullopt;
 }
 
+/// Reads the line of counts. A graph's matrix is square; its rows are the vertices.
 absl::Status read_sizes(line_reader& reader, header& h) {
     const std::optional<std::string_view> line = next_content(reader);
     if (!line) {
@@ -88,6 +105,7 @@ absl::Status read_sizes(line_reader& reader, header& h) {
         return s;
     }
     h.line = reader.line_number();
+    // `h.vertices` is the number of columns until here.
     if (rows != h.vertices) {
         return reader.error(
             absl::StrFormat("the matrix has %u rows and %u columns; give a square one", rows, h.vertices));
@@ -98,6 +116,7 @@ absl::Status read_sizes(line_reader& reader, header& h) {
     return absl::OkStatus();
 }
 
+/// Reads one end of an edge: 1 to `vertices` in the file, 0 to `vertices` - 1 in `vertex`.
 absl::Status read_end(const line_reader& reader, number_line& numbers, const char* name, std::uint64_t vertices,
                       std::uint32_t& vertex) {
     std::uint64_t index = 0;
@@ -112,6 +131,7 @@ absl::Status read_end(const line_reader& reader, number_line& numbers, const cha
     return absl::OkStatus();
 }
 
+/// Reads one entry. A value of 0 is an edge too: the format lists entries that are there, whatever they are worth.
 absl::Status read_entry(const line_reader& reader, std::string_view line, const header& h, edge& e) {
     number_line numbers(reader, line);
     std::uint32_t row = 0;
@@ -133,6 +153,7 @@ absl::Status read_entry(const line_reader& reader, std::string_view line, const 
 
 }  // namespace
 
+/// Upper and lower case count as the same.
 bool is_matrix_market(std::string_view first_line) { return absl::StartsWithIgnoreCase(view(first_line), banner_word); }
 
 absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_view banner) {
@@ -145,6 +166,7 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
     }
     edge_collector edges;  // not reserved, because the header may state any count
     while (std::optional<std::string_view> line = next_content(reader)) {
+        // Before the entry is read: a surplus entry may be a cut or a merged file, and is no edge.
         if (edges.size() == h.entries) {
             return reader.error(
                 absl::StrFormat("entry %s is one more than the %u that the header (line %u) promises; "
@@ -162,6 +184,7 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
     if (!reader.status().ok()) {
         return reader.status();
     }
+    // A file that was cut off between two lines is recognised only by its number of entries.
     if (edges.size() != h.entries) {
         return reader.error(
             absl::StrFormat("the file ends after %u entries and the header (line %u) promises %u; it "

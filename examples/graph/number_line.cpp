@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The columns of one line; see number_line.hpp. `std::from_chars` reads the numbers: it does not depend on the locale,
+/// allocates nothing, and reports numbers that are too large.
+
 #include "examples/graph/number_line.hpp"
 
 #include <charconv>
@@ -12,10 +16,12 @@ namespace orchard::examples {
 
 namespace {
 
+/// Returns whether a character separates columns. "\r" counts: the line reader removes only one at the end of a line.
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 }  // namespace
 
+/// Skips blanks. `whole`, `any` and `end` call it first, so that `rest_` begins with a column.
 bool number_line::at_end() {
     while (!rest_.empty() && is_blank(rest_.front())) {
         rest_.remove_prefix(1);
@@ -23,6 +29,7 @@ bool number_line::at_end() {
     return rest_.empty();
 }
 
+/// Returns the next column as text: all characters up to a blank.
 std::string_view number_line::token() const {
     std::size_t length = 0;
     while (length < rest_.size() && !is_blank(rest_[length])) {
@@ -36,6 +43,8 @@ absl::Status number_line::missing(const char* name) const {
         absl::StrFormat("the line %s ends where %s belongs; add it or remove the line", quoted(line_), name));
 }
 
+/// A number must end at a blank or at the end of the line: "12x" and "1.5" are no whole numbers. The frequent faults,
+/// too large and negative, have messages of their own.
 absl::Status number_line::whole(const char* name, std::uint64_t& value) {
     if (at_end()) {
         return missing(name);
@@ -60,6 +69,7 @@ absl::Status number_line::whole(const char* name, std::uint64_t& value) {
                         quoted(bad), name));
 }
 
+/// The value itself is dropped. `from_chars` takes no leading "+", which such files may have.
 absl::Status number_line::any(const char* name) {
     if (at_end()) {
         return missing(name);

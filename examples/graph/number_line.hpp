@@ -2,6 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The columns of one line of a graph file. A reader asks for one column after another, and returns the first error.
+///
+///     line_     "12  7 0.5"
+///     rest_         "7 0.5"        after `whole("the first vertex", v)`: v = 12
+
 #include <cstdint>
 #include <string_view>
 
@@ -12,8 +17,12 @@
 namespace orchard::examples {
 
 /// Reads the numbers of one line from the left. Every error is `reader.error(...)`: it names file, line and value.
+///
+///     line "4 -7"    graph.txt:12: '-7' as the second vertex is negative; give a number from 0
+///     line "4"       graph.txt:12: the line '4' ends where the second vertex belongs; ...
 class number_line {
 public:
+    /// `reader` has just returned `line`; both must be valid while columns are read.
     number_line(const line_reader& reader, std::string_view line) : reader_{reader}, line_{line}, rest_{line} {}
 
     /// Reads the next column as a whole number of at most 64 bits. `name` names the column in errors ("the first
@@ -30,12 +39,13 @@ public:
     bool at_end();
 
 private:
+    /// Return the error of a line that is too short, and the next column's text, for messages.
     absl::Status missing(const char* name) const;
     std::string_view token() const;
 
-    const line_reader& reader_;
+    const line_reader& reader_;  ///< for file and line number of errors
     std::string_view line_;
-    std::string_view rest_;
+    std::string_view rest_;  ///< the columns not read yet
 };
 
 }  // namespace orchard::examples

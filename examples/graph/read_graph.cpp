@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The choice of the reader by the first line of the file; see read_graph.hpp.
+///
+///     read_graph
+///       line_reader::open         plain or gzip
+///       is_matrix_market          ?  read_matrix_market    matrix_market.cpp
+///                                 :  read_edge_lines       edge_lines.cpp
+///         edge_collector            the entries, within the memory of the process
+///       make_edge_list            sorted, without self-loops and duplicates
+
 #include "examples/graph/read_graph.hpp"
 
 #include <optional>

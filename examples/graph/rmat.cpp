@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The R-MAT generator; see rmat.hpp. An entry is a cell of the adjacency matrix, found by going from quadrant to
+/// quadrant:
+///
+///     +------+------+      each level chooses a quadrant, and adds one bit to each end:
+///     | A    |  B   |      A: from 0, to 0    B: from 0, to 1
+///     +------+------+      C: from 1, to 0    D: from 1, to 1
+///     | C    |  D   |
+///     +------+------+      scale 3, quadrants B, A, D: from = 001, to = 101
+///
+/// A is the largest: low numbers get most entries, until `random_names` gives the vertices other numbers.
+
 #include "examples/graph/rmat.hpp"
 
 #include <numeric>
@@ -23,11 +35,13 @@ constexpr auto below_a = static_cast<std::uint32_t>(0.57 * quadrant_unit);
 constexpr auto below_ab = static_cast<std::uint32_t>((0.57 + 0.19) * quadrant_unit);
 constexpr auto below_abc = static_cast<std::uint32_t>((0.57 + 0.19 + 0.19) * quadrant_unit);
 
+/// The two ends of an entry, or their highest bits so far.
 struct ends {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
 };
 
+/// Returns the ends with one more bit each: those of the quadrant that `random` chooses.
 ends descend(ends at, std::uint32_t random) {
     const std::uint32_t lower = random >= below_ab ? 1 : 0;
     const std::uint32_t right = (random >= below_a && random < below_ab) || random >= below_abc ? 1 : 0;
@@ -69,6 +83,7 @@ absl::StatusOr<edge_list> generate_rmat(const rmat_options& options) {
         return absl::InvalidArgumentError(
             absl::StrFormat("--edge-factor %d: entries a vertex; give 1 to 1024", options.edge_factor));
     }
+    // At most 2^30 vertices and 2^40 entries: neither number overflows.
     const std::uint32_t vertices = 1u << options.scale;
     const std::uint64_t entries = std::uint64_t{vertices} * static_cast<std::uint64_t>(options.edge_factor);
     absl::Status fits = check_host_memory(

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The generator of graphs for `orchard walk --rmat`.
+
 #include <cstdint>
 
 #include <absl/status/statusor.h>

@@ -2,6 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The readers of the two text formats. `read_graph` opens the file, reads its first line and calls one of them; the
+/// first line is therefore an argument.
+
 #include <string_view>
 
 #include <absl/status/statusor.h>

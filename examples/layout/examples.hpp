@@ -4,6 +4,12 @@
 
 /// Examples of arrays of lanes: each file holds the kernels and the host side of one. docs/layouts.md lists them.
 ///
+///     per_thread_arrays.cu    tables of threads that compute in step, as blocks and as arrays of lanes
+///     lane_stack.cu           a stack for each lane in place of recursion
+///     hand_over.cu            pointers to a lane's array, used by other warps
+///     row_matrix.cu           rows of any lengths, read by tiles, by elements, and column by column
+///     layouts_command.cpp     runs all of them: `orchard layouts`
+///
 /// Each example creates a heap with the options `values`, and compares the results of its kernels with the expected
 /// ones. Returns the heap's statistics after everything was freed. Errors: those of `heap::create`; ResourceExhausted,
 /// with the reason, if the heap ran out of memory; Internal if a launch failed or a result is wrong.
@@ -29,7 +35,9 @@ absl::StatusOr<statistics> hand_over(const options& values);
 /// A matrix whose rows, of any lengths, belong to threads.
 absl::StatusOr<statistics> row_matrix(const options& values);
 
-/// Runs a kernel and waits for it. Returns an error also if a request for memory failed.
+/// Runs a kernel with at least `threads` threads and waits for it. The grid has whole blocks, so that kernels check
+/// their thread's number. Returns an error also if a request for memory failed since the heap was created: the kernel
+/// itself goes on with null, and its results would only be called wrong.
 template <class Kernel>
 absl::Status run(heap& h, std::uint64_t threads, const Kernel& kernel) {
     const simt::launch_result done = simt::launch(h.executor(), simt::grid_for(threads), kernel);

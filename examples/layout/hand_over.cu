@@ -6,6 +6,14 @@
 ///
 /// Each lane makes a list, and has a partner in a warp of another block. The partner that arrives second finds the
 /// pointer of the first, and multiplies the lists. No thread waits.
+///
+///     threads      0    1    2   ...  1023 | 1024  ...  2046  2047       2,048 threads, 1,024 pairs
+///     meeting      0    1    2        1023 | 1023          1     0
+///     word         0 --first: exchange to its pointer--> pointer --second: finds it--> multiplies
+///
+///     kernel 1     make_and_meet: lists, meetings, products
+///     kernel 2     free_lists: each thread frees the list of its partner
+///     host         check: computes the products anew
 
 #include <algorithm>
 #include <cstdint>
@@ -80,6 +88,8 @@ struct free_lists {
 };
 // [end of example]
 
+/// Compares the products with those of the same lists on the host. A list has a length and items that depend on its
+/// thread alone. Errors: Internal, with the pair and both numbers.
 absl::Status check(const std::vector<std::uint64_t>& products, std::uint64_t threads) {
     for (std::uint64_t i = 0; i < threads; ++i) {
         const std::uint64_t partner = threads - 1 - i;
@@ -114,6 +124,7 @@ absl::StatusOr<statistics> hand_over(const options& values) {
     if (!status.ok()) {
         return status;
     }
+    // `Update` keeps the first error. The second kernel runs in any case, so that the lists are freed.
     status.Update(run(*heap, threads, make_and_meet{heap->ref(), lists->data(), meetings->data(), products->data()}));
     status.Update(run(*heap, threads, free_lists{heap->ref(), lists->data()}));
     std::vector<std::uint64_t> found(threads / 2);

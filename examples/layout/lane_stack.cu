@@ -4,6 +4,17 @@
 /// A stack for each lane in place of recursion. The example counts the ways to place ten queens on a board of 10 x 10
 /// so that none attacks another. Each thread places the queens of the first two rows in one of 100 ways, and searches
 /// the remaining rows depth first. Its stack holds the boards that it has yet to search.
+///
+///     search    pop a board --its row is 10--> a solution
+///                 |
+///                 +--for each column that no queen attacks: push the board with a queen there
+///
+///     the stacks of a warp, boards of 16 bytes, tiles of 16 bytes:
+///
+///     depth 0   | lane 0 | lane 1 | lane 2 | ...        lanes at the same depth access one contiguous row
+///     depth 1   | lane 0 | lane 1 | lane 2 | ...
+///
+/// Threads whose first two queens attack each other have nothing to search, and allocate nothing.
 
 #include <cstdint>
 #include <orchard/device.cuh>
@@ -16,7 +27,8 @@
 namespace orchard::examples {
 namespace {
 
-/// A stack on an array of lanes, for one thread.
+/// A stack on an array of lanes, for one thread. The array does not grow: its size is the most elements that the search
+/// can need, and a push to a full stack fails instead of writing behind the array.
 template <class T>
 class stack_of_lane {
 public:
@@ -39,6 +51,7 @@ private:
     std::uint64_t size_ = 0;
 };
 
+// The known number of solutions of the problem checks the result.
 constexpr std::uint32_t board_size = 10;
 constexpr std::uint32_t solutions_known = 724;
 
@@ -60,6 +73,7 @@ struct alignas(16) board {
     }
 };
 
+/// One thread for each placement of the first two rows; adds its solutions to `solutions`.
 struct count_solutions {
     heap_ref heap;
     simt::device_word<std::uint32_t>* solutions;
@@ -87,6 +101,8 @@ struct count_solutions {
         heap.free_array(memory);
     }
 
+    /// Searches all boards that follow from `root`, and adds up the solutions. `open` is empty; its copy views the same
+    /// memory.
     ORCHARD_FN void search(const board& root, stack_of_lane<board> open) const {
         std::uint32_t found = 0;
         std::uint32_t lost = open.push(root) ? 0 : 1;

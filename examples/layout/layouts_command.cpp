@@ -16,6 +16,7 @@
 namespace orchard::examples {
 namespace {
 
+/// An example: the name of its file and its function.
 struct example {
     const char* name;
     absl::StatusOr<statistics> (*run)(const options&);
@@ -25,6 +26,8 @@ constexpr example examples[] = {{"per_thread_arrays", per_thread_arrays},
                                 {"hand_over", hand_over},
                                 {"row_matrix", row_matrix}};
 
+/// Runs the examples in order, each with a heap of its own, and prints a line for each. Stops at the first that fails;
+/// errors have its name.
 absl::Status layouts(const options& values) {
     for (const example& e : examples) {
         const absl::StatusOr<statistics> counted = e.run(values);
@@ -37,6 +40,7 @@ absl::Status layouts(const options& values) {
     return absl::OkStatus();
 }
 
+/// Returns the subcommand; its flags are the options of the heaps.
 command_line::subcommand layouts_command() {
     const auto values = std::make_shared<options>();
     return {"layouts", "Run the examples of arrays of lanes: tables, stacks, pointers that are handed over, a matrix",

@@ -4,6 +4,11 @@
 /// Every thread has a table of its own and computes it step by step, in step with the other threads of its warp. The
 /// table counts the ways to pay an amount of money. The example runs once with a plain block for each thread, and once
 /// with an array of lanes.
+///
+///     blocks    | lane 0: 0 1 2 3 ... | lane 1: 0 1 2 3 ... |     step n: 32 places, one in each block
+///     arrays    | 0 of all lanes | 1 of all lanes | ...           step n: one piece of memory
+///
+/// `ways_to_pay` is one template for both: a `lane_array` is indexed as a pointer is.
 
 #include <array>
 #include <cstdint>
@@ -19,7 +24,8 @@ namespace orchard::examples {
 namespace {
 
 /// Returns the number of ways to pay `amount` pence with British coins. `ways`: `amount` + 1 elements, a plain pointer
-/// or an array of lanes.
+/// or an array of lanes. After the coins 1 to c, ways[s] is the number of ways to pay s with these coins: the ways
+/// without c, and those of s - c, to which one more c is added.
 template <class Table>
 ORCHARD_FN constexpr std::uint32_t ways_to_pay(std::uint32_t amount, const Table& ways) {
     for (std::uint32_t sum = 0; sum <= amount; ++sum) {
@@ -34,6 +40,7 @@ ORCHARD_FN constexpr std::uint32_t ways_to_pay(std::uint32_t amount, const Table
     return ways[amount];
 }
 
+/// The same function at compile time: its result for two pounds is well known.
 constexpr std::uint32_t ways_to_pay_two_pounds() {
     std::array<std::uint32_t, 201> ways{};
     return ways_to_pay(200, ways.data());
@@ -88,7 +95,8 @@ struct pay_from_arrays {
 };
 // [end of example]
 
-/// Runs one of the kernels and checks its results.
+/// Runs one of the kernels and checks its results against the same function on the host. Errors: those of `run`;
+/// Internal with the first wrong result.
 template <class Kernel>
 absl::Status pay(heap& h, std::uint64_t threads) {
     auto results = device_array<std::uint32_t>::create(h.executor(), threads);
@@ -102,6 +110,7 @@ absl::Status pay(heap& h, std::uint64_t threads) {
         return status;
     }
     for (std::uint64_t i = 0; i < threads; ++i) {
+        // The third kind of table that `ways_to_pay` takes: plain memory of the host.
         std::vector<std::uint32_t> table(amount_of(i) + 1);
         const std::uint32_t right = ways_to_pay(amount_of(i), table.data());
         if (found[i] != right) {
@@ -114,6 +123,7 @@ absl::Status pay(heap& h, std::uint64_t threads) {
 
 }  // namespace
 
+/// 1,000 threads: the last warp has 8 lanes with work.
 absl::StatusOr<statistics> per_thread_arrays(const options& values) {
     absl::StatusOr<heap> heap = command_line::create_heap(values);
     if (!heap.ok()) {

@@ -3,6 +3,16 @@
 
 /// A matrix whose rows belong to threads; each row is as long as its thread requires. Threads fill and add up their own
 /// rows in pieces that are contiguous in memory. Then one thread for each column reads from all rows.
+///
+///     row 0    | . |                        1 element          2,200 rows, up to 250 columns
+///     row 1    | . . . ... |               14 elements
+///     row 2    | . . . ... . . |           27 elements
+///
+///     kernel 1    fill_rows: thread r makes row r, by tiles
+///     kernel 2    add_columns: thread c reads element c of every row that is long enough
+///     kernel 3    free_rows
+///
+/// A `lane_array` is an address, a length and the layout: it is copied to other threads like a pointer.
 
 #include <cstdint>
 #include <orchard/device.cuh>
@@ -16,10 +26,11 @@
 namespace orchard::examples {
 namespace {
 
+// Neither is a multiple of a warp or of a block: the last warp is not full, and some threads have no row.
 constexpr std::uint64_t matrix_rows = 2'200;
 constexpr std::uint64_t matrix_columns = 250;
 
-/// Elements of row `r`: 1 to `matrix_columns`.
+/// Return the number of elements of row `r`, 1 to `matrix_columns`, and the value in column `c` of row `r`.
 ORCHARD_FN constexpr std::uint64_t row_length(std::uint64_t r) { return 1 + r * 13 % matrix_columns; }
 ORCHARD_FN constexpr std::uint32_t value_of(std::uint64_t r, std::uint64_t c) {
     return static_cast<std::uint32_t>(r * 1'000 + c);
@@ -38,6 +49,8 @@ struct fill_rows {
         if (r >= matrix_rows) {
             return;
         }
+        // Lanes ask for different lengths; those without memory get an empty array, over which the loops below do
+        // nothing.
         const row mine = heap.allocate_array<std::uint32_t>(row_length(r), layout::interleaved(tile::b16));
         mine.for_each_tile([r](tile_span<std::uint32_t> piece) {
             for (std::uint64_t n = 0; n < piece.size(); ++n) {
@@ -46,6 +59,7 @@ struct fill_rows {
         });
         std::uint64_t sum = 0;
         mine.for_each_tile([&sum](tile_span<std::uint32_t> piece) {
+            // A piece is contiguous: it can be read as any range.
             for (const std::uint32_t value : piece) {
                 sum += value;
             }
@@ -67,12 +81,14 @@ struct add_columns {
         }
         std::uint64_t sum = 0;
         for (std::uint64_t r = 0; r < matrix_rows; ++r) {
+            // The address of an element is computed, whichever thread owns the row.
             sum += c < rows[r].size() ? rows[r][c] : 0;
         }
         column_sums[c] = sum;
     }
 };
 
+/// Frees the rows; the row's own thread does it here, but any thread may.
 struct free_rows {
     heap_ref heap;
     const row* rows;
@@ -84,6 +100,7 @@ struct free_rows {
     }
 };
 
+/// Compares the sums with those of the same matrix on the host. Errors: Internal, with the first wrong sum.
 absl::Status check(const std::vector<std::uint64_t>& row_sums, const std::vector<std::uint64_t>& column_sums) {
     std::vector<std::uint64_t> right_columns(matrix_columns);
     for (std::uint64_t r = 0; r < matrix_rows; ++r) {

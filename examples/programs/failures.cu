@@ -2,6 +2,19 @@
 // Copyright the Orchard authors.
 
 /// A program of docs/programs.md: a kernel requests more than the heap may have, and the host learns why it got null.
+///
+///     kernel      256 threads ask for 1 MiB each     capacity 64 MiB: at most 64 of them get a block
+///                 the others get null, and go on
+///     host        on_failure      a line soon after the first failure, from a thread of the heap's
+///                 last_failure    the newest failure, after the kernel
+///
+/// - Null is not an error of CUDA: the kernel ends normally, and `cudaMemcpy` returns success. A kernel that needs all
+///   of its requests must say so itself, here by a counter.
+/// - `on_failure` reports while kernels run; a program that is only interested in the end needs `last_failure` alone.
+/// - A heap of this capacity fails on purpose. The failure says which budget is spent.
+///
+/// The program succeeds if at least 192 requests got null. docs/programs.md shows the text between the marks, and a
+/// test holds the two together: a change here is made there as well.
 
 // [program: failures]
 #include <cstdio>

@@ -2,6 +2,16 @@
 // Copyright the Orchard authors.
 
 /// A program of docs/programs.md: kernels of a graph use a heap; the graph is captured once and runs often.
+///
+///     captured    make --> release                  the `heap_ref` is a kernel argument, copied into the graph
+///     10 runs     make, release, make, release, ... each run allocates and frees one row a thread
+///
+/// - The addresses of rows may differ from run to run; only the array `rows`, plain device memory, has a fixed place.
+/// - The capture is of the mode thread-local: a global one would restrict the calls of the heap's own threads.
+/// - The graph holds the `heap_ref`, not the heap. The graph is destroyed first; the heap must outlive its last run.
+///
+/// The program succeeds if every thread of every run got its row. docs/programs.md shows the text between the marks,
+/// and a test holds the two together.
 
 // [program: graph]
 #include <cstdio>

@@ -3,6 +3,12 @@
 
 /// `orchard programs`: runs the programs that README.md and docs/programs.md show; the programs check their own
 /// results. Each is a file with a `main` in a namespace of its own.
+///
+///     orchard programs                    runs all of them; those that need a GPU are left out if there is none
+///     orchard programs streams graph      runs these two, or says which one is not known or cannot run here
+///
+/// A new program is a file in examples/programs, a declaration and a row here, and its text in docs/programs.md; a test
+/// fails if one of them is missing.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -20,6 +26,7 @@
 
 namespace orchard::examples {
 
+// The `main` of each program's file. All but the first are compiled in a build with CUDA only.
 namespace both_devices {
 int main();
 }
@@ -51,10 +58,11 @@ int main();
 
 namespace {
 
+/// A program: its name (of the file and of the namespace), its `main`, and whether it needs a GPU.
 struct program {
     const char* name;
-    int (*main)();
-    bool needs_cuda;
+    int (*main)();    ///< null if this build has no CUDA
+    bool needs_cuda;  ///< runs only if a GPU is usable
 };
 constexpr program programs[] = {{"both_devices", both_devices::main, false},
                                 ORCHARD_CUDA_PROGRAM(kernel),
@@ -64,6 +72,7 @@ constexpr program programs[] = {{"both_devices", both_devices::main, false},
                                 ORCHARD_CUDA_PROGRAM(failures),
                                 ORCHARD_CUDA_PROGRAM(two_heaps)};
 
+/// Returns the program of that name; null if there is none.
 const program* find(const std::string& name) {
     for (const program& p : programs) {
         if (p.name == name) {
@@ -73,13 +82,16 @@ const program* find(const std::string& name) {
     return nullptr;
 }
 
+/// Returns NotFound, with the names of all programs.
 absl::Status unknown(const std::string& name) {
     const std::string known =
         absl::StrJoin(programs, ", ", [](std::string* to, const program& p) { absl::StrAppend(to, p.name); });
     return absl::NotFoundError(absl::StrFormat("there is no program \"%s\"; the programs are %s", name, known));
 }
 
-/// Runs one program to its end. The program's output comes before the line that reports its result.
+/// Runs one program to its end. Errors: Internal, with the value that its `main` returned, if that is not 0. The
+/// program prints by stdio and this file by iostreams; both are flushed, so that the program's output comes before the
+/// line that reports its result.
 absl::Status run(const program& p) {
     const int code = p.main();
     std::fflush(stdout);
@@ -90,7 +102,8 @@ absl::Status run(const program& p) {
     return absl::OkStatus();
 }
 
-/// Runs the programs in `names`, if each of them exists and can run here.
+/// Runs the programs in `names`, if each of them exists and can run here. All names are checked before the first
+/// program runs. `gpu`: why there is no usable GPU, or OK. Stops at the first program that fails.
 absl::Status run_named(const std::vector<std::string>& names, const absl::Status& gpu) {
     std::vector<const program*> chosen;
     for (const std::string& name : names) {
@@ -109,7 +122,8 @@ absl::Status run_named(const std::vector<std::string>& names, const absl::Status
     return status;
 }
 
-/// Runs all programs that can run here, and lists those that cannot.
+/// Runs all programs that can run here, and lists those that cannot, which is no error. After a program that failed, no
+/// other runs.
 absl::Status run_all(const absl::Status& gpu) {
     absl::Status status;
     for (const program& p : programs) {
@@ -122,6 +136,7 @@ absl::Status run_all(const absl::Status& gpu) {
     return status;
 }
 
+/// Runs the programs in `names`, or all of them without a name.
 absl::Status run_programs(const std::vector<std::string>& names) {
     const absl::Status gpu = choose_device(device_option::cuda).status();
     return names.empty() ? run_all(gpu) : run_named(names, gpu);

@@ -2,6 +2,21 @@
 // Copyright the Orchard authors.
 
 /// A program of docs/programs.md: two kernels that must run at the same time, one of which waits for the other.
+///
+///     stream `taking`    take: each thread waits for a block in its slot ........ adds its value up, frees it
+///     stream `giving`          give: each thread allocates a block, writes its number, puts it into its slot
+///
+///     give, thread i     *block = i;  fence;  atomicExch(slot i, block)
+///     take, thread i     atomicExch(slot i, 0) until it is not 0;  fence;  reads *block
+///
+/// - The fences order the value before the address on one side, and the address before the value on the other.
+/// - If `give` were loaded at its first launch, the loading could wait for `take`, which waits for `give`: hence
+///   `preload`.
+/// - Memory is allocated on the GPU before the launches: `cudaMalloc` could wait for `take` as well.
+/// - The wait of `take` has an end: if `give` never comes, the program fails instead of hanging.
+///
+/// The program succeeds if the sum is that of all thread numbers. docs/programs.md shows the text between the marks,
+/// and a test holds the two together.
 
 // [program: side_by_side]
 #include <cstdio>

@@ -2,6 +2,17 @@
 // Copyright the Orchard authors.
 
 /// A program of docs/programs.md: one heap for results, one heap for temporary memory, which is then released.
+///
+///     results    64 MiB    one float for each thread            stays
+///     scratch    2 GiB     16 KiB for each thread, and freed    trim: unused memory goes back to the GPU
+///                                                               reset: the heap is destroyed, all its memory goes back
+///
+/// - The kernel gets both views, and frees each block in the heap that it comes from.
+/// - Each heap has a budget of its own: temporary memory cannot take the memory of the results.
+/// - The optional allows one heap to end before the other, while the program goes on.
+///
+/// The program succeeds if no request of the scratch heap failed and every thread has allocated its result.
+/// docs/programs.md shows the text between the marks, and a test holds the two together.
 
 // [program: two_heaps]
 #include <cstdio>

@@ -2,8 +2,11 @@
 // Copyright the Orchard authors.
 
 /// A kernel as a function object, for a GPU and for the emulated device. docs/programs.md shows the text between the
-/// marks
-/// (`orchard programs both_devices` runs it).
+/// marks (`orchard programs both_devices` runs it), and a test holds the two together.
+///
+///     heap::create(options{})     chooses the device: a GPU if one is usable, else the emulated one
+///     heap->executor()            names that device; `simt::launch` runs the kernel there and waits for it
+///     make_lists                  one source for both: ORCHARD_FN instead of __global__, `at` instead of threadIdx
 
 // [program: both_devices]
 #include <cstdint>

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The program of README.md: an ordinary CUDA program. The README shows the text between the marks. Here it is one
-/// function of the program `orchard`, which runs it (`orchard programs kernel`).
+/// The program of README.md: an ordinary CUDA program. The README shows the text between the marks, and a test holds
+/// the two together. Here it is one function of the program `orchard`, which runs it (`orchard programs kernel`).
+///
+///     host      creates a heap on the GPU, launches 400 blocks of 256 threads, waits
+///     kernel    each thread allocates a list whose length it alone knows, writes into it, and frees it
 
 // [program: kernel]
 #include <orchard/device.cuh>

@@ -5,6 +5,12 @@
 ///
 /// The program creates a heap. In one kernel every thread allocates a list and fills it; a second kernel sums and frees
 /// the lists. Then the program prints the heap's statistics.
+///
+///     make_lists    thread i allocates 1 + i % 100 items      lists[i] -> 1 2 3 ...     100,000 threads
+///     sum_lists     thread i takes the list of thread 99,999 - i: any thread may free a block
+///     host          checks for failures, reads the sum, prints
+///
+/// With the default options it runs on a GPU if one is usable, else on the emulated device; `--device` chooses.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -26,14 +32,14 @@ namespace {
 
 /// A list of numbers that one thread made.
 struct list {
-    std::uint32_t* items;
-    std::uint32_t length;
+    std::uint32_t* items;  ///< in the heap; null if the heap had no memory
+    std::uint32_t length;  ///< number of items
 };
 
 /// Every thread allocates a list, whose length only this thread knows, and fills it with 1, 2, 3, ...
 struct make_lists {
     heap_ref heap;
-    list* lists;
+    list* lists;  ///< plain device memory: one element a thread
     std::uint64_t threads;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -64,22 +70,28 @@ struct sum_lists {
         if (at.global_thread() >= threads) {
             return;
         }
+        // Written by an earlier kernel, which has ended: an ordinary read sees it.
         const list mine = lists[threads - 1 - at.global_thread()];
         std::uint64_t total = 0;
         for (std::uint32_t n = 0; n < mine.length; ++n) {
             total += mine.items[n];
         }
+        // Relaxed: the host reads the sum after the kernel has ended.
         sum->fetch_add<simt::order::relaxed>(total);
         heap.free(mine.items);
     }
 };
 
+/// Runs the example with a heap of these options. Errors: those of `heap::create`; ResourceExhausted, with the heap's
+/// report, if a request failed; those of launches and copies.
 absl::Status quickstart(const options& values) {
     absl::StatusOr<heap> heap = command_line::create_heap(values);
     if (!heap.ok()) {
         return heap.status();
     }
     const std::uint64_t threads = 100'000;
+    // Zero at first, so that a thread without memory leaves an empty list: the second kernel sums nothing and frees
+    // null.
     auto lists = device_array<list>::create(heap->executor(), threads);
     auto sum = device_array<simt::device_word<std::uint64_t>>::create(heap->executor(), 1);
     absl::Status status = lists.status();
@@ -92,6 +104,7 @@ absl::Status quickstart(const options& values) {
         simt::launch(heap->executor(), simt::grid_for(threads), make_lists{heap->ref(), lists->data(), threads})));
     status.Update(to_status(simt::launch(heap->executor(), simt::grid_for(threads),
                                          sum_lists{heap->ref(), lists->data(), threads, sum->data()})));
+    // A request that failed is no error of the launch: the kernel went on with null.
     if (const std::optional<failure> first = heap->first_failure(); status.ok() && first.has_value()) {
         status.Update(absl::ResourceExhaustedError(to_text(*first)));
     }
@@ -106,6 +119,8 @@ absl::Status quickstart(const options& values) {
     return status;
 }
 
+/// Returns the subcommand; its flags are the options of the heap. They live as long as the subcommand, since CLI11
+/// keeps references to them.
 command_line::subcommand quickstart_command() {
     const auto values = std::make_shared<options>();
     return {"quickstart", "Create a heap, allocate and fill lists in a kernel, sum and free them in another",

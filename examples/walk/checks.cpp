@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The checks of a walk; see checks.hpp. Walks are checked by all cores at the same time: counters are relaxed atomics,
+/// which are read after the threads were joined.
+
 #include "examples/walk/checks.hpp"
 
 #include <algorithm>
@@ -17,12 +21,16 @@ void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
     counter.fetch_add(n, std::memory_order_relaxed);  // read after the threads were joined
 }
 
+/// Lowers a number to `value` if that is less. The lowest faulty item is reported, so that the report does not depend
+/// on the order of threads.
 void lower(std::atomic<std::uint64_t>& least, std::uint64_t value) {
     std::uint64_t seen = least.load(std::memory_order_relaxed);
     while (value < seen && !least.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
     }
 }
 
+/// Returns a check that `value`, a count of `what`, is not 0. It fails for graphs that are too small for every path of
+/// the heap to be used.
 check not_zero(const char* name, std::uint64_t value, const char* what) {
     return {name, value != 0,
             absl::StrFormat("%u %s%s", value, what, value != 0 ? "" : "; the graph may be too small to show it")};
@@ -30,6 +38,7 @@ check not_zero(const char* name, std::uint64_t value, const char* what) {
 
 }  // namespace
 
+/// Cost: sorts each list, on all cores.
 check check_adjacency(const host_graph& input, const host_graph& copied) {
     if (input.vertices() != copied.vertices()) {
         return {"adjacency equals the input", false,
@@ -39,6 +48,7 @@ check check_adjacency(const host_graph& input, const host_graph& copied) {
     std::atomic<std::uint64_t> first{~0ull};
     parallel_for(input.vertices(), [&](std::uint64_t i) {
         const auto v = static_cast<std::uint32_t>(i);
+        // Sorted lists are compared, so that a neighbour that is missing, there twice, or wrong is found.
         const std::span<const std::uint32_t> expected = input.of(v);
         const std::span<const std::uint32_t> found = copied.of(v);
         std::vector<std::uint32_t> ascending(found.begin(), found.end());
@@ -69,6 +79,8 @@ void walk_checker::add(std::uint64_t walker, std::span<const std::uint32_t> walk
     }
 }
 
+/// Counts the steps of a walk that are neither an edge of the input nor an allowed restart. Vertices that do not exist
+/// count as wrong and are looked up nowhere.
 void walk_checker::check_steps(std::uint64_t walker, std::span<const std::uint32_t> walk) {
     std::uint64_t wrong = 0;
     for (std::size_t i = 0; i + 1 < walk.size(); ++i) {
@@ -85,10 +97,13 @@ void walk_checker::check_steps(std::uint64_t walker, std::span<const std::uint32
     }
 }
 
+/// Walks on the host, counts its visits, and returns whether the device's walk has the same vertices and the same
+/// length. The host's walk goes on behind the first difference, so that the visit counts are those of whole walks.
 bool walk_checker::walk_again(std::uint64_t walker, std::span<const std::uint32_t> walk) {
     std::uint32_t vertex = rule_.start(walker);
     bool equal = true;
     for (std::uint32_t step = 0;;) {
+        // Several threads check walks that visit the same vertex.
         std::atomic_ref<std::uint64_t>(visits_[vertex]).fetch_add(1, std::memory_order_relaxed);
         equal = equal && step < walk.size() && walk[step] == vertex;
         if (step == rule_.steps) {
@@ -118,6 +133,7 @@ check walk_checker::every_step_an_edge() const {
     return {"every step is an edge", wrong_steps_.load() == 0, detail};
 }
 
+/// A run without any visit fails: nothing was checked.
 check walk_checker::visits_equal(std::span<const std::uint64_t> device_visits) const {
     std::uint64_t sum = 0;
     std::uint64_t differing = 0;
@@ -130,6 +146,8 @@ check walk_checker::visits_equal(std::span<const std::uint64_t> device_visits) c
                             wrong_walks_.load())};
 }
 
+/// The first three checks hold for any program that frees what it allocates; the others say that this run was large
+/// enough to use the heap's paths for chunks, groups, growing blocks and empty slabs.
 std::vector<check> check_heap(const statistics& at_end, const absl::Status& validated) {
     const bool empty = at_end.allocations == at_end.frees && at_end.pages_in_use == 0 && at_end.live_chunks == 0;
     return {

@@ -2,7 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Checks of the results of a walk, made by the host.
+/// Checks of the results of a walk, made by the host. Each check has a name, a verdict and numbers (`check`).
+///
+///     check_adjacency    the device's lists, sorted, are the input's
+///     walk_checker       each step is an edge; the same walk on the host visits the same vertices
+///     check_heap         after the end: nothing in use, all structures valid, no failed request, every path used
 
 #include <atomic>
 #include <cstdint>
@@ -39,17 +43,18 @@ public:
     [[nodiscard]] check visits_equal(std::span<const std::uint64_t> device_visits) const;
 
 private:
+    // Each is described at its definition.
     void check_steps(std::uint64_t walker, std::span<const std::uint32_t> walk);
     bool walk_again(std::uint64_t walker, std::span<const std::uint32_t> walk);
 
-    const host_graph& input_;
-    const host_graph& copied_;
+    const host_graph& input_;   ///< lists ascend: a neighbour is found by binary search
+    const host_graph& copied_;  ///< lists in the device's order
     walk_rule rule_;
-    std::vector<std::uint64_t> visits_;  ///< of the host's walk; accessed through atomic_ref
-    std::atomic<std::uint64_t> walks_{0};
-    std::atomic<std::uint64_t> steps_{0};
-    std::atomic<std::uint64_t> wrong_steps_{0};
-    std::atomic<std::uint64_t> wrong_walks_{0};
+    std::vector<std::uint64_t> visits_;              ///< of the host's walk; accessed through atomic_ref
+    std::atomic<std::uint64_t> walks_{0};            ///< walks added
+    std::atomic<std::uint64_t> steps_{0};            ///< their steps
+    std::atomic<std::uint64_t> wrong_steps_{0};      ///< steps that are no edge and no restart
+    std::atomic<std::uint64_t> wrong_walks_{0};      ///< walks that differ from the host's
     std::atomic<std::uint64_t> first_wrong_{~0ull};  ///< the lowest walker with a wrong step
 };
 

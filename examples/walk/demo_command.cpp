@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard demo`: the walk on the real graph, with an explanation of the output.
+/// `orchard demo`: the walk on the real graph, with an explanation of the output. The data file is part of the source
+/// tree and of an installation; examples/data/README.md describes it.
 
 #include <CLI/CLI.hpp>
 #include <checkout.hpp>
@@ -18,8 +19,10 @@ namespace orchard::examples {
 
 namespace {
 
+// Of the folder examples/data, and of share/orchard in an installation.
 constexpr char data_file[] = "debian12-dependencies.mtx.gz";
 
+// Printed before the report.
 constexpr char explanation[] =
     R"(This is the dependency graph of Debian 12: every package is a vertex, and an edge joins two packages where one
 names the other as a dependency. A few packages (libc6) have very many neighbours and most have few, and no earlier
@@ -39,7 +42,8 @@ for large requests, come from a host thread through a mailbox ("host_requests"),
 
 )";
 
-/// Returns the path of the data file in the source tree, or in the installation that this program belongs to.
+/// Returns the path of the data file in the source tree, or in the installation that this program belongs to:
+/// PREFIX/bin/orchard has it in PREFIX/share/orchard. Errors: NotFound with both paths.
 absl::StatusOr<std::string> find_data() {
     std::error_code failed;
     const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
@@ -56,6 +60,7 @@ absl::StatusOr<std::string> find_data() {
                                                data_file, candidates[0].string(), candidates[1].string()));
 }
 
+/// Returns the subcommand: `orchard walk` with a file that is found, and a text before the report.
 command_line::subcommand demo_command() {
     const auto arguments = std::make_shared<walk_arguments>();
     return {"demo", "The walk on a real graph, with an explanation of what is seen", "Examples",

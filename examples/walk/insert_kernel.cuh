@@ -3,6 +3,15 @@
 #pragma once
 
 /// Inserts edges into lists that grow by `realloc`, by threads that do not know of each other.
+///
+///     claim    0 --compare-and-swap, acquire--> 1 --store, release--> 0
+///              free                             one group extends the list
+///
+///     a group of three lanes at a vertex with 4 of 4 entries in use:
+///
+///     leader      claims; realloc to 8 entries: 16 B -> 32 B, in place or moved
+///     lanes       [ n0 | n1 | n2 | n3 | a | b | c | . ]        lane i writes at size + i
+///     leader      size = 7; releases the claim
 
 #include <cstdint>
 
@@ -19,18 +28,18 @@ inline constexpr std::uint32_t first_capacity = 4;
 ///
 /// Lanes of a warp that insert at the same vertex at the same time act as one group: their leader claims the vertex and
 /// makes room for all, each lane writes its entry, the leader releases the claim. A group that does not get the claim
-/// pauses and tries again. A group that holds a claim waits for nothing but the heap. A group gives up if the list did
-/// not change for `patience_ns`.
+/// pauses and tries again. A group that holds a claim waits for nothing but the heap, so that every claim is released.
+/// A group gives up if the list did not change for `patience_ns`.
 ///
 /// `Heap`: `void* realloc(void*, std::uint64_t) const`.
 template <class Heap>
 struct insert_edges {
     Heap heap;
-    const edge* edges;
-    std::uint64_t count;
+    const edge* edges;    ///< of this launch; device memory
+    std::uint64_t count;  ///< edges of this launch
     vertex_record* vertices;
     trouble* problem;
-    std::uint64_t patience_ns;
+    std::uint64_t patience_ns;  ///< a bound on the wait for a claim
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t item = at.global_thread();
@@ -43,15 +52,21 @@ struct insert_edges {
     }
 
 private:
+    // Pauses between two attempts; each is twice the last one, up to the longest. Many groups wait at a vertex of high
+    // degree, and should leave the memory to the group that works.
     static constexpr std::uint32_t shortest_pause_ns = 64;
     static constexpr std::uint32_t longest_pause_ns = 4096;
 
+    /// Inserts `neighbour` into the list of `vertex`. Ends without it if any thread of the run has noted a trouble, or
+    /// after `patience_ns` without progress.
     ORCHARD_FN void insert(std::uint32_t vertex, std::uint32_t neighbour) const {
         vertex_record& record = vertices[vertex];
         std::uint32_t pause_ns = shortest_pause_ns;
         std::uint32_t seen_size = ~0u;
         std::uint64_t since = simt::clock_ns();
         while (!problem->any()) {
+            // The lanes that try at this moment, and those of them at the same vertex. Both are formed anew for each
+            // attempt, since lanes that succeeded are gone.
             const simt::lane_mask here = simt::converge();
             const simt::lane_mask peers = simt::match(here, vertex);
             const int leader = simt::leader_of(peers);
@@ -63,6 +78,7 @@ private:
             }
             const std::uint32_t size = record.size.template load<order::relaxed>();
             const std::uint64_t now = simt::clock_ns();
+            // Another group has inserted: the claim moves, and the patience begins anew.
             if (size != seen_size) {
                 seen_size = size;
                 since = now;
@@ -75,8 +91,8 @@ private:
         }
     }
 
-    /// Reads the word before it tries the exchange: the groups that wait for one vertex then share the word instead of
-    /// taking it from each other.
+    /// Returns whether the caller holds the claim now. Reads the word before it tries the exchange: the groups that
+    /// wait for one vertex then share the word instead of taking it from each other.
     static ORCHARD_FN bool try_claim(vertex_record& record) {
         std::uint32_t free = 0;
         // Acquire pairs with the release in `append`, so that the last group's list, size, capacity and entries are
@@ -85,6 +101,8 @@ private:
                record.claim.template compare_exchange<order::acquire>(free, 1);
     }
 
+    /// Appends the entries of all lanes of `peers`, which all call it, and releases the claim that their leader holds.
+    /// Without memory nothing is appended and the trouble is noted; the claim is released in any case.
     ORCHARD_FN void append(vertex_record& record, std::uint32_t vertex, std::uint32_t neighbour, simt::lane_mask peers,
                            bool leads) const {
         const auto added = static_cast<std::uint32_t>(simt::popcount(peers));
@@ -117,6 +135,7 @@ private:
         if (needed <= capacity) {
             return list;
         }
+        // Powers of two, so that a list of n entries grows less than log2 n times.
         capacity = capacity == 0 ? first_capacity : capacity;
         while (capacity < needed) {
             capacity = capacity > 0x7fffffffu ? 0xffffffffu : capacity * 2;

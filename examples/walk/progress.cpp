@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The progress bar; see progress.hpp. It is one line, which "\r" begins again:
+///
+///     walking                [##########                              ]  25 %
+
 #include "examples/walk/progress.hpp"
 
 #include <unistd.h>
@@ -12,6 +17,7 @@
 
 namespace orchard::examples {
 
+/// Standard error, so that standard output holds the report alone.
 progress::progress(bool wanted) : shown_{wanted && isatty(STDERR_FILENO) != 0} {}
 
 void progress::begin(std::string what, std::uint64_t total) {
@@ -19,6 +25,7 @@ void progress::begin(std::string what, std::uint64_t total) {
     what_ = std::move(what);
     total_ = total;
     done_ = 0;
+    // Long ago: the next `draw` draws.
     last_ = {};
     draw();
 }
@@ -34,6 +41,7 @@ void progress::draw() {
     if (!shown_ || total_ == 0 || now - last_ < interval) {
         return;
     }
+    // Columns between the brackets.
     constexpr std::uint64_t width = 40;
     const double part = std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_));
     const auto filled = static_cast<std::size_t>(part * static_cast<double>(width));
@@ -46,6 +54,7 @@ void progress::draw() {
 
 void progress::clear() {
     if (std::exchange(drawn_, false)) {
+        // Back to the beginning of the line, and clear it to its end.
         std::fputs("\r\033[K", stderr);
         std::fflush(stderr);
     }

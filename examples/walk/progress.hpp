@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The progress bar of the walk.
+
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -24,13 +26,14 @@ public:
     void clear();
 
 private:
+    /// Draws the bar, unless it was drawn less than 100 ms ago.
     void draw();
 
-    bool shown_;
-    bool drawn_ = false;
+    bool shown_;          ///< standard error is a terminal, and a bar is wanted
+    bool drawn_ = false;  ///< there is a bar on the terminal
     std::string what_;
-    std::uint64_t total_ = 0;
-    std::uint64_t done_ = 0;
+    std::uint64_t total_ = 0;  ///< items of the phase
+    std::uint64_t done_ = 0;   ///< items completed
     std::chrono::steady_clock::time_point last_{};
 };
 

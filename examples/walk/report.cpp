@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The report of a walk; see report.hpp.
+///
+///     to_text    input_text     the graph, the device, the heap, the walk
+///                phases_text    a line for each phase: seconds, kernel seconds, items, items a second
+///                heap_text      counters of the heap
+///                checks_text    a line for each check, and the verdict
+///     to_json    the same numbers, all options and all statistics
+
 #include "examples/walk/report.hpp"
 
 #include <nlohmann/json.hpp>
@@ -15,6 +24,7 @@ namespace orchard::examples {
 
 namespace {
 
+/// Returns the word of the option `--dead-ends`.
 const char* name_of(dead_end d) { return d == dead_end::stop ? "stop" : "restart"; }
 
 /// Returns a number with a prefix: "12.3 M".
@@ -27,6 +37,7 @@ std::string scaled(double value) {
     return absl::StrFormat("%.0f ", value);
 }
 
+/// Returns the part about the input and the settings of the run.
 std::string input_text(const walk_description& w, const walk_result& r) {
     return absl::StrFormat(
         "graph    %s\n"
@@ -39,6 +50,7 @@ std::string input_text(const walk_description& w, const walk_result& r) {
         name_of(w.walk.at_dead_end));
 }
 
+/// Returns the table of phases. Reading the graph and creating the heap have no kernels and no rate.
 std::string phases_text(const walk_description& w, const walk_result& r) {
     std::string text = absl::StrFormat("%-18s %10s %10s %14s  %s\n", "phase", "seconds", "kernels", "items", "rate");
     for (const auto& [name, seconds] :
@@ -52,6 +64,7 @@ std::string phases_text(const walk_description& w, const walk_result& r) {
     return text + "\n";
 }
 
+/// Returns the heap's counters, as of the end of the run: everything was freed.
 std::string heap_text(const walk_result& r) {
     const statistics& s = r.at_end;
     const std::pair<const char*, std::string> lines[] = {
@@ -62,6 +75,7 @@ std::string heap_text(const walk_result& r) {
         {"large requests", absl::StrFormat("%u", s.chunk_allocations)},
         {"slabs", absl::StrFormat("%u published, %u given back", s.slabs_published, s.slabs_retired)},
         {"host_requests", absl::StrFormat("%u (%u refills, %u returns)", s.host_requests, s.refills, s.returns)},
+        // Segments as bytes.
         {"granted at peak", format_bytes(s.peak_segments_granted * (2 * mib))},
         {"committed",
          absl::StrFormat("%s, at peak %s", format_bytes(s.committed_bytes), format_bytes(s.peak_committed_bytes))},
@@ -76,6 +90,9 @@ std::string heap_text(const walk_result& r) {
 
 }  // namespace
 
+/// A check's line:
+///
+///       passed  every step is an edge          40000 steps of 1000 walkers; 0 are no edge
 std::string checks_text(const walk_result& result) {
     std::string text = "checks\n";
     for (const check& c : result.checks) {
@@ -88,6 +105,7 @@ std::string to_text(const walk_description& what, const walk_result& result) {
     return absl::StrCat(input_text(what, result), phases_text(what, result), heap_text(result), checks_text(result));
 }
 
+/// `ordered_json` keeps the members in this order.
 std::string to_json(const walk_description& what, const walk_result& result) {
     using json = nlohmann::ordered_json;
     json phases = json::array();
@@ -104,6 +122,7 @@ std::string to_json(const walk_description& what, const walk_result& result) {
         checks.push_back({{"name", c.name}, {"passed", c.passed}, {"detail", c.detail}});
     }
     json heap_options = json::object();
+    // All options with the values of this run, so that it can be repeated.
     for (const option_info& o : option_table(what.heap)) {
         heap_options[o.name] = o.value;
     }

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The report of a walk, for people and for programs.
+
 #include <string>
 
 #include "examples/graph/edge_list.hpp"

@@ -2,6 +2,10 @@
 // Copyright the Orchard authors.
 
 /// `orchard walk`: the random walk on a graph whose adjacency is allocated by the threads that insert it.
+///
+///     walk_command        declares the flags; checks that there is one graph
+///       run_walk_command    opens the JSON file first, so that a long run does not end with an error about it
+///         execute             load -> choose_device -> create_heap -> run_walk
 
 #include "examples/walk/walk_command.hpp"
 
@@ -28,6 +32,7 @@ namespace orchard::examples {
 
 namespace {
 
+/// Reads or generates the graph, and describes it in `source`.
 absl::StatusOr<edge_list> load(const walk_arguments& a, std::string& source) {
     if (a.rmat_scale == 0) {
         source = a.file;
@@ -37,6 +42,7 @@ absl::StatusOr<edge_list> load(const walk_arguments& a, std::string& source) {
     return generate_rmat({a.rmat_scale, a.edge_factor, a.walk.seed});
 }
 
+/// Checks that exactly one graph is named: a file or a scale.
 absl::Status check_input(const walk_arguments& a) {
     if (a.file.empty() && a.rmat_scale == 0) {
         return absl::InvalidArgumentError("no graph given; name a file, or generate one with --rmat SCALE");
@@ -61,6 +67,7 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
     what.entries = graph->entries;
     what.self_loops = graph->self_loops;
     what.duplicates = graph->duplicates;
+    // A heap's default capacity may be too small for a large graph.
     if (!a.capacity_given) {
         a.heap.capacity = suggested_capacity(what.vertices, what.edges, a.walk);
     }
@@ -82,6 +89,7 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
     return run_walk(*h, *graph, a.walk, bar);
 }
 
+/// Adds the flags of `orchard walk` alone, and those that `demo` has, too.
 void declare(CLI::App& app, walk_arguments& a) {
     app.add_option("file", a.file, "The graph: MatrixMarket or an edge list, plain or gzip");
     app.add_option("--rmat", a.rmat_scale, "Generate a Kronecker graph of 2^SCALE vertices instead")
@@ -93,6 +101,7 @@ void declare(CLI::App& app, walk_arguments& a) {
     add_walk_flags(app, a);
 }
 
+/// Returns the subcommand. The arguments live as long as it: CLI11 keeps references to them.
 command_line::subcommand walk_command() {
     const auto arguments = std::make_shared<walk_arguments>();
     return {"walk", "Random walk on a graph whose lists live in the heap, checked against the host", "Examples",
@@ -107,6 +116,7 @@ const command_line::registrar walk_command_registered{walk_command()};
 
 }  // namespace
 
+/// The limits of the numbers keep a walker's list, of steps + 1 vertices, within 32 bits.
 void add_walk_flags(CLI::App& app, walk_arguments& a) {
     constexpr std::uint64_t max_walkers = 1'000'000'000;
     constexpr std::uint32_t max_steps = 1'000'000'000;
@@ -121,6 +131,7 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
     app.add_option("--batch", a.walk.batch, "Edges inserted by one launch; 0 takes a sixteenth of them")
         ->capture_default_str()
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 30));
+    // CLI11 turns the word into the enumerator, and rejects other words.
     const std::map<std::string, dead_end> choices{{"stop", dead_end::stop}, {"restart", dead_end::restart}};
     app.add_option("--dead-ends", a.walk.at_dead_end, "What a walker does where there is no edge: stop or restart")
         ->transform(CLI::CheckedTransformer(choices))
@@ -128,6 +139,7 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
     app.add_option("--json", a.json, "Write the result to this file, too")->type_name("FILE");
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
     add_to(app, a.heap);
+    // The option's own help, with the one difference that this command makes.
     app.get_option("--capacity")
         ->description(absl::StrCat(app.get_option("--capacity")->get_description(),
                                    "; here, unless given, what the graph needs"));
@@ -137,6 +149,7 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
     });
 }
 
+/// Nothing is written to the JSON file if the run ends with an error.
 int run_walk_command(walk_arguments& arguments, const std::string& explanation) {
     auto json = command_line::open_if_named(arguments.json);
     if (!json.ok()) {
@@ -148,6 +161,7 @@ int run_walk_command(walk_arguments& arguments, const std::string& explanation) 
     if (!result.ok()) {
         return command_line::exit_code(result.status());
     }
+    // A check that failed is printed like one that passed, and gives the exit code 1 below.
     std::cout << (arguments.quiet ? checks_text(*result) : absl::StrCat(explanation, to_text(what, *result)));
     if (*json) {
         if (const absl::Status written = (*json)->commit(to_json(what, *result)); !written.ok()) {

@@ -3,6 +3,12 @@
 #pragma once
 
 /// Walkers, one for each thread, that append visited vertices to lists that grow by `malloc`.
+///
+///     walker_record    size 8, capacity 8     list -> [ 8 vertices ]
+///     the ninth visit  malloc of 16, copy 8, free the old list
+///                      size 9, capacity 16    list -> [ 8 vertices | ninth | . . . ]
+///
+/// The record is the thread's own until the end of the walk. Only `visits` is shared by walkers.
 
 #include <cstdint>
 
@@ -24,11 +30,11 @@ template <class Heap>
 struct walk_graph {
     Heap heap;
     walk_rule rule;
-    const vertex_record* vertices;
-    walker_record* walkers;
-    std::uint64_t first;
-    std::uint64_t count;
-    device_word<std::uint64_t>* visits;
+    const vertex_record* vertices;       ///< the graph; not changed
+    walker_record* walkers;              ///< of all walkers, by number
+    std::uint64_t first;                 ///< the first walker of this launch
+    std::uint64_t count;                 ///< walkers of this launch
+    device_word<std::uint64_t>* visits;  ///< how often each vertex was visited
     trouble* problem;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -55,15 +61,19 @@ struct walk_graph {
     }
 
 private:
+    /// Appends `vertex` to the walk and counts the visit. Returns false, and does neither, if the list is full and
+    /// there is no memory for a longer one: the walk ends there.
     ORCHARD_FN bool visit(walker_record& walk, std::uint64_t walker, std::uint32_t vertex) const {
         if (walk.size == walk.capacity && !grow(walk, walker)) {
             return false;
         }
         walk.list[walk.size++] = vertex;
+        // Relaxed: the counts are read after the kernel has ended.
         visits[vertex].template fetch_add<order::relaxed>(1);
         return true;
     }
 
+    /// Moves the walk to a list of twice the capacity. `realloc` would do this in one call, as `insert_edges` does it.
     ORCHARD_FN bool grow(walker_record& walk, std::uint64_t walker) const {
         if (problem->any()) {
             return false;

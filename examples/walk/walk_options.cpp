@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// Derived parameters of the walk; see walk_options.hpp.
+
 #include "examples/walk/walk_options.hpp"
 
 #include <algorithm>
@@ -20,6 +23,7 @@ std::uint64_t suggested_capacity(std::uint32_t vertices, std::uint64_t edges, co
     constexpr std::uint64_t entry_bytes = sizeof(std::uint32_t);
     constexpr std::uint64_t growth = 4;  // 2 for capacities above sizes, 2 for the lists before the last
     const std::uint64_t adjacency = edges * 2 * entry_bytes * growth + std::uint64_t{vertices} * 16;
+    // A walker's last list, and as much again for the lists that it has grown out of.
     const std::uint64_t walk = std::bit_ceil(std::uint64_t{options.steps} + 1) * entry_bytes * 2;
     const std::uint64_t logs = 64 * mib + std::uint64_t{options.steps} * entry_bytes;
     const std::uint64_t at_hand = 512 * mib;  // for the segment cache, and nearly empty slabs of every class

@@ -2,6 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The parameters of the walk, and the heap that it needs.
+
 #include <cstdint>
 
 #include "examples/walk/walk_rule.hpp"

@@ -2,6 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The results of a run of the walk: phases, checks and the heap's statistics. walk_run.cu fills it in, report.cpp
+/// prints it.
+
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -14,6 +17,7 @@ namespace orchard::examples {
 /// Measures the seconds since its construction.
 class stopwatch {
 public:
+    /// Returns the seconds since the construction.
     [[nodiscard]] double seconds() const {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     }
@@ -22,7 +26,7 @@ private:
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// One phase of the run.
+/// One phase of the run: its time, and the number of items processed in it. `report.cpp` prints a line for each.
 struct phase {
     std::string name;
     double seconds = 0;         ///< wall time, including copies and host work
@@ -37,7 +41,7 @@ struct phase {
     }
 };
 
-/// One check: the condition, its result, and the numbers.
+/// One check: the condition, its result, and the numbers from which the result follows, also if it passed.
 struct check {
     std::string name;
     bool passed = false;
@@ -48,10 +52,11 @@ struct check {
 struct walk_result {
     std::vector<phase> phases;
     std::vector<check> checks;
-    statistics before_freeing;  ///< after adjacency and walks were complete
-    statistics at_end;          ///< after everything was freed and trimmed
-    std::uint32_t max_degree = 0;
+    statistics before_freeing;     ///< after adjacency and walks were complete
+    statistics at_end;             ///< after everything was freed and trimmed
+    std::uint32_t max_degree = 0;  ///< greatest degree of the input
 
+    /// Returns whether all checks passed. A run without any check did not pass.
     [[nodiscard]] bool passed() const {
         for (const check& c : checks) {
             if (!c.passed) {

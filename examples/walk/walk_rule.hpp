@@ -3,7 +3,11 @@
 #pragma once
 
 /// The rule by which a walker chooses its next vertex. The device's walk and the host's share it; their loops are
-/// separate.
+/// separate, so that a fault of a loop shows as a difference.
+///
+///     start      vertex          below(bits(walker, 0), vertices)
+///     step k     at a vertex with d neighbours: neighbour number below(bits(walker, k), d)
+///                at a vertex without any:       the end, or vertex below(bits(walker, k), vertices)
 
 #include <cstdint>
 
@@ -44,6 +48,7 @@ private:
     /// The generator and the shuffle use the streams below.
     static constexpr std::uint64_t first_stream = 1ull << 40;
 
+    /// Returns the random bits of a walker's step. Each walker has a stream of its own, with one number for each step.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t bits(std::uint64_t walker, std::uint32_t step) const {
         return random_bits(seed, first_stream + walker, step);
     }

@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The phases of the walk; see walk_run.hpp.
+///
+///     run_walk
+///       check_memory, preload      before anything is allocated
+///       insert_and_walk            phases insert, walk
+///       check_all                  phases check adjacency, check walks: result.checks
+///       free_and_check             phase free: result.checks, statistics
+///
+/// A check that fails is a result, and the run goes on. If the adjacency is wrong, the walks are not checked. An error
+/// ends the run: it returns the error, with the heap's own report of its first failure.
+
 #include "examples/walk/walk_run.hpp"
 
 #include <string>
@@ -23,8 +35,11 @@ using runner = walk_runner<heap_ref>;
 absl::Status check_memory(const heap& h, const edge_list& graph, const walk_options& options) {
     const std::uint64_t edges = graph.edges.size();
     const std::uint64_t vertices = graph.vertices;
+    // Two orders of the edges; two adjacencies of two entries an edge; per vertex two offsets, a visit count of the
+    // host and one of the device, and a working copy.
     std::uint64_t bytes = edges * (2 * sizeof(edge) + 4 * sizeof(std::uint32_t)) + vertices * 40;
     if (h.executor().kind == simt::device_kind::emulated) {
+        // On the emulated device the plain device memory is the host's, too.
         bytes += vertices * (sizeof(vertex_record) + 16) + options.walkers * sizeof(walker_record);
         bytes += edges * 2 * sizeof(std::uint32_t);
     }
@@ -41,13 +56,14 @@ absl::Status explained(heap& h, const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(status.message(), "; ", to_text(*first)));
 }
 
-/// Loads the walk's kernels before memory is requested.
+/// Loads the walk's kernels before memory is requested, so that loading is not part of the measured phases.
 absl::Status preload(heap& h) {
     return h.preload<insert_edges<heap_ref>, walk_graph<heap_ref>, pack_adjacency, gather_walks<heap_ref>,
                      free_logs<heap_ref>, free_walks<heap_ref>, free_adjacency<heap_ref>>();
 }
 
-/// Runs `body` as a phase, which is recorded in the result.
+/// Runs `body` as a phase, which is recorded in the result also if it fails. `body` gets the phase, to which it adds
+/// the time of kernels and the number of items.
 template <class Body>
 absl::Status in_phase(walk_result& result, const char* name, const char* unit, const Body& body) {
     phase measured;
@@ -70,6 +86,7 @@ absl::Status keep(T& value, absl::StatusOr<T> made) {
     return absl::OkStatus();
 }
 
+/// Inserts the edges in random order, and walks. The number of visits is read back as the walk's number of items.
 absl::Status insert_and_walk(runner& device, const edge_list& graph, const walk_options& options, progress& bar,
                              walk_result& result) {
     absl::Status s = in_phase(result, "insert", "insertions",
@@ -88,6 +105,8 @@ absl::Status insert_and_walk(runner& device, const edge_list& graph, const walk_
     });
 }
 
+/// Checks the adjacency, and then the walks. The second check needs the first one's copies: the input, sorted, tells
+/// whether a step is an edge; the device's own lists, in their order, give the same walk on the host.
 absl::Status check_all(runner& device, const edge_list& graph, progress& bar, walk_result& result) {
     host_graph input;
     host_graph copied;
@@ -104,11 +123,13 @@ absl::Status check_all(runner& device, const edge_list& graph, progress& bar, wa
     if (!s.ok() || !result.checks.back().passed) {
         return s;  // the lists that the walks followed are wrong
     }
+    // Of the input, which equals the device's adjacency by now.
     result.max_degree = input.max_degree();
     return in_phase(result, "check walks", "visits", [&](phase& p) {
         walk_checker checker(input, copied, device.rule());
         absl::Status looked = device.for_each_slice(
             [&](const walk_slice& slice) {
+                // The walks of a slice lie in host memory now: all cores check them.
                 parallel_for(slice.walkers.size(), [&](std::uint64_t i) {
                     checker.add(slice.first + i, {slice.walks[i], slice.walkers[i].size});
                 });
@@ -124,6 +145,7 @@ absl::Status check_all(runner& device, const edge_list& graph, progress& bar, wa
     });
 }
 
+/// Frees all lists, trims the heap, and checks it. The trim retires empty slabs and returns all segments to the host.
 absl::Status free_and_check(runner& device, heap& h, walk_result& result) {
     if (absl::Status s = keep(result.before_freeing, h.stats()); !s.ok()) {
         return s;
@@ -148,11 +170,13 @@ absl::Status free_and_check(runner& device, heap& h, walk_result& result) {
 
 }  // namespace
 
+/// A graph without edges is an error of the caller: no walk would show anything.
 absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk_options& options, progress& bar) {
     if (graph.edges.empty()) {
         return absl::InvalidArgumentError(
             absl::StrFormat("the graph of %u vertices has no edges to walk along; give one that has", graph.vertices));
     }
+    // `Update` keeps the first error, and each phase runs only if all before it succeeded.
     absl::Status s = check_memory(h, graph, options);
     if (s.ok()) {
         s.Update(preload(h));

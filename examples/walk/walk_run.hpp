@@ -2,6 +2,14 @@
 // Copyright the Orchard authors.
 #pragma once
 
+/// The walk from its graph to its result, as `orchard walk`, `orchard demo` and the tests run it.
+///
+///     insert             threads insert the edges; lists grow by realloc
+///     walk               walkers go from vertex to vertex; their lists grow by malloc
+///     check adjacency    the host compares all lists with the input
+///     check walks        the host checks every step, and walks every walk again
+///     free               kernels free everything; the heap must be empty, valid, and have used every path
+
 #include "absl/status/statusor.h"
 #include "examples/graph/edge_list.hpp"
 #include "examples/walk/progress.hpp"

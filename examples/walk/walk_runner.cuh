@@ -2,7 +2,18 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The walk's steps on the device, for any heap whose device view is `Heap`.
+/// The walk's steps on the device, for any heap whose device view is `Heap`. The program uses `heap_ref`; a test uses
+/// an allocator that counts its calls.
+///
+///     walk_runner::create      plain device memory for records, visits and the trouble word
+///       insert                 insert_edges, a launch for each batch
+///       walk                   walk_graph, a launch for each 2^20 walkers
+///       copy_adjacency         copy_degrees, pack_adjacency, one copy
+///       for_each_slice         gather_walks, a copy for each log, free_logs; slice after slice
+///       free_all               free_walks, free_adjacency
+///
+/// Each launch is followed by a look at the trouble word: a kernel that found no memory has ended without an error of
+/// its own.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,7 +39,7 @@
 
 namespace orchard::examples {
 
-/// Walks of consecutive walkers, copied to the host.
+/// Walks of consecutive walkers, copied to the host; valid until the function that gets it returns.
 struct walk_slice {
     std::uint64_t first = 0;                      ///< number of the first walker
     std::span<const walker_record> walkers;       ///< on the host, only `size` is meaningful
@@ -40,6 +51,7 @@ struct walk_slice {
 template <class Heap>
 class walk_runner {
 public:
+    /// Returns a runner for a graph of `vertices` vertices, without edges. Records and visits are zero bytes.
     static absl::StatusOr<walk_runner> create(const simt::executor& on, const Heap& heap, std::uint32_t vertices,
                                               const walk_options& options) {
         walk_runner runner(on, heap, vertices, options);
@@ -52,9 +64,10 @@ public:
         return runner;
     }
 
-    /// Inserts `edges`, both directions, in batches.
+    /// Inserts `edges`, both directions, in batches. Adds the kernels' time and two items for each edge to `measured`.
     absl::Status insert(std::span<const edge> edges, phase& measured, progress& bar) {
         const std::uint64_t batch = std::min<std::uint64_t>(options_.batch_of(edges.size()), edges.size());
+        // One batch at a time is copied to the device, so that a graph need not fit there as a list of edges as well.
         device_array<edge> staged;
         if (absl::Status s = make(on_, batch, staged); !s.ok()) {
             return s;
@@ -79,6 +92,7 @@ public:
 
     /// Runs all walkers, in slices so that the bar moves.
     absl::Status walk(phase& measured, progress& bar) {
+        // Walkers of a launch.
         constexpr std::uint64_t slice = 1ull << 20;
         bar.begin("walking", options_.walkers);
         for (std::uint64_t first = 0; first < options_.walkers; first += slice) {
@@ -93,7 +107,7 @@ public:
         return absl::OkStatus();
     }
 
-    /// Returns the device's current adjacency, in the device's order.
+    /// Returns the device's current adjacency, in the device's order: the order in which the threads inserted.
     absl::StatusOr<host_graph> copy_adjacency(phase& measured) {
         host_graph graph;
         if (absl::Status s = copy_degrees(graph.offsets); !s.ok()) {
@@ -109,6 +123,7 @@ public:
             }
         }
         const pack_adjacency kernel{vertices_.data(), vertex_count_, offsets.data(), packed.data()};
+        // About as many as a large GPU holds at once; a warp takes several vertices.
         constexpr std::uint64_t max_warps = 8192;
         const std::uint64_t warps = std::min<std::uint64_t>(vertex_count_, max_warps);
         if (absl::Status s = launch("packing adjacency", simt::grid_for(warps * simt::warp_size), kernel, measured);
@@ -125,6 +140,7 @@ public:
     /// Returns the number of visits to each vertex.
     absl::StatusOr<std::vector<std::uint64_t>> copy_visits() const {
         std::vector<std::uint64_t> visits(vertex_count_);
+        // A word of the device is copied as the number in it.
         static_assert(sizeof(device_word<std::uint64_t>) == sizeof(std::uint64_t));
         absl::Status s = copy_to_host(on_, visits.data(), visits_.data(), visits.size() * sizeof(std::uint64_t));
         if (!s.ok()) {
@@ -137,7 +153,8 @@ public:
     /// freed.
     absl::Status for_each_slice(const std::function<void(const walk_slice&)>& look, phase& measured, progress& bar);
 
-    /// Frees all lists by kernels. Frees both kinds even if an earlier trouble is returned as the error.
+    /// Frees all lists by kernels. Frees both kinds even if an earlier trouble is returned as the error: the trouble
+    /// word keeps it, and every launch reports it.
     absl::Status free_all(phase& measured) {
         const free_walks<Heap> walks{heap_, walkers_.data(), walkers_.size()};
         const free_adjacency<Heap> adjacency{heap_, vertices_.data(), vertex_count_};
@@ -147,6 +164,7 @@ public:
         return s;
     }
 
+    /// Returns the rule of the walk, for the device's kernels and for the host's checks.
     [[nodiscard]] walk_rule rule() const {
         return {options_.seed, vertex_count_, options_.steps, options_.at_dead_end};
     }
@@ -158,6 +176,7 @@ private:
     walk_runner(const simt::executor& on, const Heap& heap, std::uint32_t vertices, const walk_options& options)
         : on_{on}, heap_{heap}, vertex_count_{vertices}, options_{options} {}
 
+    /// Makes an array of `count` elements of zero bytes.
     template <class T>
     static absl::Status make(const simt::executor& on, std::uint64_t count, device_array<T>& array) {
         absl::StatusOr<device_array<T>> made = device_array<T>::create(on, count);
@@ -168,6 +187,8 @@ private:
         return absl::OkStatus();
     }
 
+    /// Launches a kernel, waits for it, adds its time to `measured`, and looks at the trouble word. `what` begins the
+    /// messages. Errors: Internal with the device's text; DeadlineExceeded or ResourceExhausted for a trouble.
     template <class Kernel>
     absl::Status launch(const char* what, simt::grid shape, const Kernel& kernel, phase& measured) {
         const stopwatch time;
@@ -181,6 +202,7 @@ private:
         if (!s.ok() || problem == 0) {
             return s;
         }
+        // A vertex, a walker or a log: the lower half of the word.
         const auto where = static_cast<std::uint32_t>(problem);
         if (static_cast<trouble_kind>(problem >> 32) == trouble_kind::claim_not_released) {
             return absl::DeadlineExceededError(
@@ -190,6 +212,7 @@ private:
         return absl::ResourceExhaustedError(absl::StrFormat("%s: the heap gave no memory (item %u)", what, where));
     }
 
+    /// Copies the vertices' records, and computes where each list begins in the packed adjacency: sums of the sizes.
     absl::Status copy_degrees(std::vector<std::uint64_t>& offsets) const {
         std::vector<vertex_record> records(vertex_count_);
         if (absl::Status s = vertices_.download(records); !s.ok()) {
@@ -202,17 +225,25 @@ private:
         return absl::OkStatus();
     }
 
-    simt::executor on_;
-    Heap heap_;
+    simt::executor on_;  ///< device and stream of all launches
+    Heap heap_;          ///< the view that kernels get
     std::uint32_t vertex_count_;
     walk_options options_;
-    device_array<vertex_record> vertices_;
-    device_array<walker_record> walkers_;
-    device_array<device_word<std::uint64_t>> visits_;
-    device_array<trouble> problem_;
+    device_array<vertex_record> vertices_;             ///< by vertex
+    device_array<walker_record> walkers_;              ///< by walker
+    device_array<device_word<std::uint64_t>> visits_;  ///< by vertex
+    device_array<trouble> problem_;                    ///< one element
 };
 
-/// The arrangement of walks in logs.
+/// The arrangement of walks in logs. An example: 1,000 walkers of 40 steps.
+///
+///     stride      41 entries, 164 B          a walk visits at most steps + 1 vertices
+///     per_log     125 walks                  a segment has room for 12,787; but eight warps are to share the work
+///     bytes       2 MiB                      at least a segment: the request is a large one
+///     logs        8                          of at most 32 in a slice
+///
+///     log 0    | walk 0 . . | walk 1 . | ... | walk 124 |          a walk that ended early leaves room behind it
+///     log 1    | walk 125   | ...
 struct log_shape {
     std::uint32_t stride = 0;   ///< entries reserved for a walk
     std::uint64_t per_log = 0;  ///< walks in a log
@@ -226,6 +257,7 @@ struct log_shape {
         log_shape shape;
         shape.stride = options.steps + 1;
         const std::uint64_t walk_bytes = std::uint64_t{shape.stride} * sizeof(std::uint32_t);
+        // As many walks as a segment holds; fewer if there would be fewer than eight logs.
         shape.per_log = std::clamp<std::uint64_t>(segment_bytes / walk_bytes, 1, (options.walkers + 7) / 8);
         shape.bytes = std::max(segment_bytes, walk_bytes);
         const std::uint64_t needed = (options.walkers + shape.per_log - 1) / shape.per_log;
@@ -235,6 +267,8 @@ struct log_shape {
     }
 };
 
+/// The memory of the host is that of one slice, whatever the number of walkers: entries, sizes and addresses. After an
+/// error the logs of that slice stay in the heap; the run ends there.
 template <class Heap>
 absl::Status walk_runner<Heap>::for_each_slice(const std::function<void(const walk_slice&)>& look, phase& measured,
                                                progress& bar) {
@@ -245,6 +279,8 @@ absl::Status walk_runner<Heap>::for_each_slice(const std::function<void(const wa
     if (absl::Status s = make(on_, shape.logs, logs); !s.ok()) {
         return s;
     }
+    // On the host: where the logs lie, the walkers' records, all entries of the slice, and where each walk begins in
+    // them.
     std::vector<log_record> places(shape.logs);
     std::vector<walker_record> walkers;
     std::vector<std::uint32_t> entries(log_entries * shape.logs);
@@ -252,6 +288,7 @@ absl::Status walk_runner<Heap>::for_each_slice(const std::function<void(const wa
     bar.begin("checking walks", options_.walkers);
     for (std::uint64_t first = 0; first < options_.walkers; first += slice) {
         const std::uint64_t count = std::min(slice, options_.walkers - first);
+        // The last slice may need fewer logs.
         const auto used = static_cast<std::uint32_t>((count + shape.per_log - 1) / shape.per_log);
         const gather_walks<Heap> gather{heap_,        walkers_.data(), first,       count, shape.per_log,
                                         shape.stride, shape.bytes,     logs.data(), used,  problem_.data()};
@@ -261,9 +298,11 @@ absl::Status walk_runner<Heap>::for_each_slice(const std::function<void(const wa
             return s;
         }
         walkers.resize(count);
+        // The addresses of the logs first, then the sizes of the walks, then each log by one copy.
         absl::Status copied = logs.download({places.data(), used});
         copied.Update(walkers_.download(walkers, first));
         for (std::uint32_t i = 0; copied.ok() && i < used; ++i) {
+            // Only entries of walks that there are: the last log may hold fewer.
             const std::uint64_t held = std::min(shape.per_log, count - i * shape.per_log);
             copied.Update(copy_to_host(on_, entries.data() + i * log_entries, places[i].entries,
                                        held * shape.stride * sizeof(std::uint32_t)));
@@ -282,6 +321,7 @@ absl::Status walk_runner<Heap>::for_each_slice(const std::function<void(const wa
         }
         look({first, walkers, walks});
         for (const walker_record& walk : walkers) {
+            // Visits, as in the phase walk.
             measured.items += walk.size;
         }
         bar.add(count);

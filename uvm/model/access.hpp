@@ -3,6 +3,13 @@
 #pragma once
 
 /// The input of the model of the driver's paging: the accesses of a kernel's warps, step by step.
+///
+///     warp 0    step 0: lane 0 reads 0, lane 1 reads 4096, ..., lane 31 reads 126976
+///               step 1: lane 0 writes 4, lane 5 writes 20480
+///               step 2: no access: the warp has ended
+///     warp 1    step 0: ...
+///
+/// The model knows nothing else of a kernel: no instructions, no values, no barriers between warps.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +19,7 @@
 
 namespace orchard::uvm_model {
 
+/// The kind of an access. To the driver, an atomic is a write: both need a page that is mapped writable.
 enum class access_kind : std::uint8_t { read, write, atomic };
 
 /// One lane's access in one step of its warp.

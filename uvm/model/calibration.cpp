@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The table of the paging model's constants, the two machines, and the text form of a calibration; see
+/// calibration.hpp.
+///
+///     text      "titan_v, utlb_faults=32"
+///     words     titan_v            the first word may name a machine: all constants
+///               utlb_faults=32     one constant, checked against the table's range
+
 #include "uvm/model/calibration.hpp"
 
 #include <algorithm>
@@ -16,9 +23,11 @@ namespace orchard::uvm_model {
 namespace {
 
 using c = calibration;
+// Limits that no machine reaches: a thousand seconds, and a petabyte a second.
 constexpr double max_ns = 1e12;
 constexpr double max_rate = 1e15;
 
+/// The constants: name, member, least and greatest value, meaning. Rates begin at 1, because the model divides by them.
 constexpr constant table[] = {
     {"batch_ns", &c::batch_ns, 0, max_ns, "a fault batch, whatever is in it: fetch, sort, flush, replay"},
     {"block_ns", &c::block_ns, 0, max_ns, "each VA block that a batch services"},
@@ -98,9 +107,11 @@ constexpr calibration h200 = {
     .block_warps = 8,
 };
 
+// In the order of `calibration_of`.
 constexpr std::array<std::string_view, 2> names = {"titan_v", "h200"};
 constexpr std::string_view separators = ", \t\r\n";
 
+/// Returns the table's row of that name; null if there is none.
 const constant* find(std::string_view name) {
     for (const constant& entry : table) {
         if (entry.name == name) {
@@ -110,10 +121,12 @@ const constant* find(std::string_view name) {
     return nullptr;
 }
 
+/// Returns a list with one more name, separated by a comma.
 std::string listed(std::string list, std::string_view name) {
     return list.empty() ? std::string(name) : list.append(", ").append(name);
 }
 
+/// Return the names of all constants, and of all machines, for error messages.
 std::string known_constants() {
     std::string list;
     for (const constant& entry : table) {
@@ -130,10 +143,12 @@ std::string known_machines() {
     return list;
 }
 
+/// Returns the value of a constant as a `double`, which holds every count of 32 bits exactly.
 double value_of(const calibration& from, const constant& entry) {
     return std::visit([&](auto member) { return static_cast<double>(from.*member); }, entry.member);
 }
 
+/// Checks a value against the range of its constant, and counts for being whole.
 absl::Status in_range(const constant& entry, double value) {
     // Written so that NaN also fails.
     if (!(value >= entry.least && value <= entry.most)) {
@@ -147,6 +162,7 @@ absl::Status in_range(const constant& entry, double value) {
     return absl::OkStatus();
 }
 
+/// Sets one constant from the text of its value. Changes nothing after an error.
 absl::Status set(calibration& to, std::string_view name, std::string_view text) {
     const constant* entry = find(name);
     if (entry == nullptr) {
@@ -154,6 +170,7 @@ absl::Status set(calibration& to, std::string_view name, std::string_view text) 
             absl::StrFormat("paging model: there is no constant '%s'; there are: %s", name, known_constants()));
     }
     double value = 0;
+    // Independent of the locale, unlike `strtod`: "1.5" is the same number everywhere.
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size()) {
         return absl::InvalidArgumentError(absl::StrFormat("paging model: %s = '%s' is not a number: give %g to %g (%s)",
@@ -219,6 +236,7 @@ absl::StatusOr<calibration> parse_calibration(std::string_view text) { return pa
 std::string to_text(const calibration& of) {
     std::string text;
     for (const constant& entry : table) {
+        // 17 digits name a `double` exactly, so that the text is read back to the same value.
         absl::StrAppendFormat(&text, "%s=%.17g\n", entry.name, value_of(of, entry));
     }
     return text;

@@ -16,7 +16,11 @@
 
 namespace orchard::uvm_model {
 
-/// The times of the driver and the GPU, in nanoseconds, and the GPU's sizes. `constants()` describes each.
+/// The times of the driver and the GPU, in nanoseconds, and the GPU's sizes. The table in calibration.cpp, which
+/// `constants()` returns, describes each member and gives its range; docs/uvm_model.md says where the values come from.
+///
+/// A calibration that was only default-constructed is no machine: sizes and rates must be at least 1, so that `check`
+/// rejects it.
 struct calibration {
     // the driver
     double batch_ns = 0;
@@ -46,13 +50,16 @@ struct calibration {
     friend bool operator==(const calibration&, const calibration&) = default;
 };
 
-/// One constant: its name, its member, its range and its meaning.
+/// One constant: its name, its member, its range and its meaning. The table of all constants drives the parser, the
+/// range checks and `to_text`.
 struct constant {
+    /// The member's name, as in `batch_ns=20000`.
     std::string_view name;
+    /// A time or a rate is a `double`; a count is a `std::uint32_t`, and only whole numbers are accepted for it.
     std::variant<double calibration::*, std::uint32_t calibration::*> member;
-    double least;
-    double most;
-    std::string_view help;
+    double least;           ///< the smallest value allowed
+    double most;            ///< the largest value allowed
+    std::string_view help;  ///< one line, for lists and error messages
 };
 
 /// Returns all constants, in the order of the struct.

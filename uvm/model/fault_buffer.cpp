@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The fault buffer; see fault_buffer.hpp. Entries are kept in one vector, sorted when the driver looks at it: many are
+/// added between two looks, and not in order of arrival, because each warp's clock is its own.
+
 #include "uvm/model/fault_buffer.hpp"
 
 #include <algorithm>
@@ -15,6 +18,7 @@ nanoseconds fault_buffer::first_arrival() const {
     return first;
 }
 
+/// Sorts the entries added since the last sort, and merges them with the sorted ones.
 void fault_buffer::sort() {
     const auto earlier = [](const fault& a, const fault& b) { return a.arrival < b.arrival; };
     const auto middle = entries_.begin() + static_cast<std::ptrdiff_t>(sorted_);
@@ -24,6 +28,8 @@ void fault_buffer::sort() {
     sorted_ = entries_.size();
 }
 
+/// The put pointer is read only if no known entry is left. Otherwise entries that arrived since the last reading stay
+/// unseen.
 void fault_buffer::fetch(nanoseconds now, std::uint32_t most, fault_batch& out) {
     sort();
     if (known_ == 0) {
@@ -48,6 +54,7 @@ void fault_buffer::fetch(nanoseconds now, std::uint32_t most, fault_batch& out) 
     }
 }
 
+/// After a flush no entry is known: the next fetch reads the put pointer.
 std::uint64_t fault_buffer::flush(nanoseconds now, bool update_put) {
     sort();
     std::size_t n = known_;

@@ -4,6 +4,16 @@
 
 /// The fault buffer between GPU and driver: raw entries in the order in which they arrive, fetched in batches, flushed.
 /// Rules F1, F2 and F4 of docs/uvm.md.
+///
+///     entries by arrival   | a | b | c | d | e | f | g |         now: 40
+///                            10  20  30  35  40  45  60
+///                          ^               ^
+///                          fetch(40, 3)    put pointer as the driver read it at 40: 5 entries are known
+///     taken: a b c         known and left: d e, which the flush drops
+///                          f g: stay; with `update_put` they are dropped if they have arrived by the flush
+///
+/// A dropped entry is not lost for its warp: after the replay the warp accesses the page again, and faults again if the
+/// page is still missing.
 
 #include <cmath>
 #include <cstdint>
@@ -42,9 +52,11 @@ public:
     /// Adds an entry that arrives at `f.arrival`, which may be in the future.
     void push(const fault& f) { entries_.push_back(f); }
 
+    /// Return whether there are entries, and their number. Entries that have not arrived yet count.
     [[nodiscard]] bool empty() const { return entries_.empty(); }
     [[nodiscard]] std::size_t size() const { return entries_.size(); }
-    /// Returns the time when the first entry arrives; `never` if there is none.
+    /// Returns the time when the first entry arrives; `never` if there is none. Cost: O(entries), since new entries are
+    /// not sorted yet.
     [[nodiscard]] nanoseconds first_arrival() const;
 
     /// Takes up to `most` entries that have arrived by `now`, oldest first, and sorts them by page. The batch is empty
@@ -58,11 +70,12 @@ public:
     std::uint64_t flush(nanoseconds now, bool update_put);
 
 private:
+    /// Sorts the entries by arrival. Entries with the same arrival keep the order of their `push`.
     void sort();
 
     std::vector<fault> entries_;  ///< by arrival up to sorted_, then in the order of `push`
-    std::size_t sorted_ = 0;
-    std::size_t known_ = 0;  ///< number of entries_ before the put pointer as last read by the driver
+    std::size_t sorted_ = 0;      ///< the first entries, in order of arrival
+    std::size_t known_ = 0;       ///< number of entries_ before the put pointer as last read by the driver
 };
 
 }  // namespace orchard::uvm_model

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The resident warps of a kernel; see gpu_warps.hpp.
+///
+///     advance                  for each warp that does not wait:
+///       run                      steps until its clock passes `until`
+///         attempt                  one step's accesses against the states of pages
+///         send_faults              or finish_step
+///     replay                   for each warp that waits: the missing pages again
+
 #include "uvm/model/gpu_warps.hpp"
 
 #include <algorithm>
@@ -12,9 +20,10 @@ namespace {
 
 /// Bits of a page's number in a word of states.
 constexpr std::uint64_t word_shift = 6;
-constexpr std::uint64_t page_shift = 12;
+constexpr std::uint64_t page_shift = 12;  ///< bits of a byte's number in an OS page
 static_assert(os_page_bytes == 1u << page_shift);
 
+/// Returns the bit of a page in its word of states.
 std::uint64_t bit_of(std::uint64_t page) { return std::uint64_t{1} << (page & 63); }
 
 /// Marks the page as used if the access succeeds. Returns 0 if it faults, 1 on the GPU, 2 on host memory.
@@ -28,6 +37,9 @@ std::uint32_t try_access(page_states& s, std::uint64_t bit, bool write) {
 
 }  // namespace
 
+/// A kernel with fewer warps than the GPU has slots uses as many slots as it has warps, and an SM takes `block_warps`
+/// of them at a time: with 8 warps a block, 132 SMs and 256 warps, slots 0 to 7 are on SM 0 and slots 248 to 255 on SM
+/// 31.
 gpu_warps::gpu_warps(const calibration& machine, managed_space& space, fault_buffer& buffer, access_source& source,
                      nanoseconds start)
     : machine_{machine},
@@ -58,6 +70,7 @@ nanoseconds gpu_warps::next_ready() const {
     return first;
 }
 
+/// Keeps the slots that go on in `running_`; `run` has put the others into `waiting_`, or left them empty.
 absl::Status gpu_warps::advance(nanoseconds until) {
     absl::Status status;
     std::size_t kept = 0;
@@ -79,6 +92,8 @@ absl::Status gpu_warps::advance(nanoseconds until) {
     return status;
 }
 
+/// Runs the warps of one slot, one after another, up to `until`. Returns true if the slot still runs; false if its warp
+/// waits, or if no warp is left for the slot, or after an error in `status`.
 bool gpu_warps::run(std::uint32_t index, nanoseconds until, absl::Status& status) {
     slot& s = slots_[index];
     while (s.ready <= until) {
@@ -103,6 +118,9 @@ bool gpu_warps::run(std::uint32_t index, nanoseconds until, absl::Status& status
     return true;
 }
 
+/// Tries the accesses of a step. Puts distinct missing pages into `missing`, counted by `s.missing`, and returns the
+/// number of accesses that reached host memory. `run` uses the result only if no page is missing. Cost: consecutive
+/// lanes on one page are looked up once, as in a coalesced access.
 std::uint32_t gpu_warps::attempt(slot& s, needs& missing, std::size_t lanes, absl::Status& status) {
     std::uint32_t remote = 0;
     std::uint64_t last_page = ~std::uint64_t{0};  // page of the previous access, and its result
@@ -141,6 +159,7 @@ std::uint32_t gpu_warps::attempt(slot& s, needs& missing, std::size_t lanes, abs
     return remote;
 }
 
+/// Notes that the step misses `page`. A page that several lanes miss is one raw fault, of a write if any lane writes.
 void gpu_warps::add_missing(slot& s, needs& missing, std::uint64_t page, bool write) {
     for (std::uint32_t i = 0; i < s.missing; ++i) {
         if (missing[i].page == page) {
@@ -151,6 +170,8 @@ void gpu_warps::add_missing(slot& s, needs& missing, std::uint64_t page, bool wr
     missing[s.missing++] = {page, write};
 }
 
+/// Sends a fault for each missing page, while the micro-TLB has room. Entries of one micro-TLB are `fault_gap_ns` apart
+/// and arrive `fault_ns` after the miss at the earliest. Pages without room are sent after the next replay.
 void gpu_warps::send_faults(slot& s, const needs& missing, nanoseconds now) {
     utlb& u = utlbs_[s.utlb];
     for (std::uint32_t i = 0; i < s.missing && u.outstanding < machine_.utlb_faults; ++i) {
@@ -160,6 +181,8 @@ void gpu_warps::send_faults(slot& s, const needs& missing, nanoseconds now) {
     }
 }
 
+/// Ends a step at `now` plus its duration. Accesses to host memory queue on the link, which all warps share: each step
+/// ends when the link has moved its bytes behind those of earlier steps, and `remote_ns` later.
 void gpu_warps::finish_step(slot& s, nanoseconds now, std::uint32_t remote) {
     s.ready = now + step_ns_;
     if (remote != 0) [[unlikely]] {
@@ -174,6 +197,7 @@ void gpu_warps::finish_step(slot& s, nanoseconds now, std::uint32_t remote) {
     ++steps_;
 }
 
+/// Gives the slot the next warp of the kernel, which begins when the last one ended. Returns false if none is left.
 bool gpu_warps::next_warp(slot& s) {
     end_ = std::max(end_, s.ready);
     if (next_warp_ == source_.warps()) {
@@ -184,6 +208,8 @@ bool gpu_warps::next_warp(slot& s) {
     return true;
 }
 
+/// The micro-TLBs have no outstanding fault any more: entries that were serviced are done, and those that were flushed
+/// or are stale are sent again if they are still needed.
 void gpu_warps::replay(nanoseconds now) {
     for (utlb& u : utlbs_) {
         u.outstanding = 0;

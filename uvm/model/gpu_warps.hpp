@@ -3,6 +3,17 @@
 #pragma once
 
 /// The GPU's side: resident warps that execute their steps, wait at page faults, and put faults into the buffer.
+///
+///     running --all accesses of a step succeed: step_ns later--> running
+///        |                                                          |
+///        |  a page is missing                                       |  the source has no further step
+///        v                                                          v
+///     waiting --a replay finds all its pages--> running          the slot takes the next warp, or is empty
+///        ^  |
+///        |  | a replay finds a page missing: faults again
+///        +--+
+///
+/// Times are model time. `paging_model` decides how far the warps may run (`advance`) and when the driver replays.
 
 #include <array>
 #include <cstdint>
@@ -28,6 +39,8 @@ namespace orchard::uvm_model {
 /// when a replay finds all its pages accessible; pages that are still missing fault again.
 class gpu_warps {
 public:
+    /// Assigns the first warps to slots; they begin at `start`. All arguments must outlive the object. `space` is
+    /// changed: an access that succeeds marks its page as used.
     gpu_warps(const calibration& machine, managed_space& space, fault_buffer& buffer, access_source& source,
               nanoseconds start);
 
@@ -38,37 +51,43 @@ public:
     /// Returns the time when the last of the ended warps ended.
     [[nodiscard]] nanoseconds end() const { return end_; }
 
-    /// Lets every warp that does not wait run up to `until`. Between services, warps do not affect each other, so they
-    /// run one after another. Errors: `InvalidArgument` for an access outside the space.
+    /// Lets every warp that does not wait run until its clock passes `until`. Between services no warp affects another
+    /// one, so that they run one after another. A warp begins no step later than `until`, but its last step may end
+    /// later. Errors: `InvalidArgument` for an access outside the space.
     absl::Status advance(nanoseconds until);
 
-    /// A replay at `now`: all waiting warps try again.
+    /// A replay at `now`: all waiting warps try again the pages that they miss. Warps that still miss pages send faults
+    /// in the order in which the model saw them begin to wait, as far as their micro-TLBs have room.
     void replay(nanoseconds now);
 
     /// Returns the number of completed steps so far.
     [[nodiscard]] std::uint64_t steps() const { return steps_; }
-    /// Adds accesses, hits and steps.
+    /// Adds the counts of accesses, hits, steps and remote accesses to `r`. Called once, at the end of a run.
     void add_to(result& r) const;
 
 private:
+    /// Room for one resident warp, and the state of the warp that is in it.
     struct slot {
-        std::uint32_t warp;
-        std::uint32_t utlb;
-        std::uint64_t step = 0;
-        nanoseconds ready;
-        std::uint32_t missing = 0;  ///< number of pages in missing_
+        std::uint32_t warp;         ///< number of the warp in the source
+        std::uint32_t utlb;         ///< the micro-TLB of the slot's SM
+        std::uint64_t step = 0;     ///< the step that the warp executes or waits in
+        nanoseconds ready;          ///< the warp's clock: when its next step begins
+        std::uint32_t missing = 0;  ///< pages of this step that it misses; not 0: it waits
     };
+    /// A micro-TLB: it limits the number of faults of its SMs that are outstanding at the same time.
     struct utlb {
-        std::uint32_t outstanding = 0;
-        nanoseconds last = 0;  ///< time when its last entry arrives
+        std::uint32_t outstanding = 0;  ///< faults sent since the last replay
+        nanoseconds last = 0;           ///< time when its last entry arrives
     };
     /// A page that a waiting warp needs.
     struct need {
         std::uint64_t page;
         bool write;
     };
+    /// A step has at most one access a lane, so that a warp misses at most 32 distinct pages.
     using needs = std::array<need, max_lanes>;
 
+    // Each of these is described at its definition.
     [[nodiscard]] bool run(std::uint32_t index, nanoseconds until, absl::Status& status);
     std::uint32_t attempt(slot& s, needs& missing, std::size_t lanes, absl::Status& status);
     static void add_missing(slot& s, needs& missing, std::uint64_t page, bool write);
@@ -77,29 +96,29 @@ private:
     [[nodiscard]] bool next_warp(slot& s);
 
     const calibration& machine_;
-    managed_space& space_;
-    fault_buffer& buffer_;
-    access_source& source_;
-    std::uint64_t pages_;
-    nanoseconds step_ns_;
+    managed_space& space_;   ///< states of the pages, for hits and misses
+    fault_buffer& buffer_;   ///< receives the faults
+    access_source& source_;  ///< the accesses of all warps
+    std::uint64_t pages_;    ///< OS pages of the space
+    nanoseconds step_ns_;    ///< `calibration::step_ns`, rounded
 
     std::vector<slot> slots_;
-    std::vector<needs> missing_;          ///< indexed by slot
-    std::vector<std::uint32_t> running_;  ///< slots whose warps do not wait
-    std::vector<std::uint32_t> waiting_;  ///< slots whose warps wait
-    std::vector<utlb> utlbs_;
-    std::array<access, max_lanes> lanes_{};
-    std::uint32_t next_warp_ = 0;
-    nanoseconds end_ = 0;
+    std::vector<needs> missing_;             ///< indexed by slot
+    std::vector<std::uint32_t> running_;     ///< slots whose warps do not wait
+    std::vector<std::uint32_t> waiting_;     ///< slots whose warps wait
+    std::vector<utlb> utlbs_;                ///< indexed by `slot::utlb`
+    std::array<access, max_lanes> lanes_{};  ///< accesses of the step being executed
+    std::uint32_t next_warp_ = 0;            ///< the next warp without a slot
+    nanoseconds end_ = 0;                    ///< when the last of the ended warps ended
 
     // The link to host memory, which all warps share: from `link_start_` on it is busy for `link_busy_`.
     double link_start_ = 0;
     double link_busy_ = 0;
 
-    std::uint64_t steps_ = 0;
-    std::uint64_t accesses_ = 0;
-    std::uint64_t missed_ = 0;
-    std::uint64_t remote_ = 0;
+    std::uint64_t steps_ = 0;     ///< completed steps
+    std::uint64_t accesses_ = 0;  ///< of lanes, each counted once however often it was tried
+    std::uint64_t missed_ = 0;    ///< those of them that did not succeed at once
+    std::uint64_t remote_ = 0;    ///< accesses that reached host memory
 };
 
 }  // namespace orchard::uvm_model

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The check of a graph, and the generator of power-law graphs; see graph.hpp.
+///
+///     random_bits(seed, of_ends, 2 i)      one end of edge i  --skewed--> a rank --order--> a vertex
+///     random_bits(seed, of_ends, 2 i + 1)  the other end
+///
+/// Ranks near 0 are drawn far more often than others. `order` spreads them over all vertices, so that a vertex's number
+/// says nothing about its degree.
+
 #include "uvm/model/graph.hpp"
 
 #include <numeric>
@@ -17,9 +26,10 @@ constexpr std::uint64_t of_order = 1;
 constexpr std::uint64_t of_ends = 2;
 
 /// Returns a number r < `n` with a probability proportional to (r + 1)^(-2/3): n times the cube of a uniform number.
+/// Each `below` multiplies two numbers in [0, 1), given as fractions of 2^64.
 std::uint64_t skewed(std::uint64_t bits, std::uint64_t n) { return below(below(below(bits, bits), bits), n); }
 
-/// Returns the vertex of each rank.
+/// Returns the vertex of each rank: a random permutation (Fisher-Yates).
 std::vector<std::uint32_t> shuffled(std::uint64_t n, std::uint64_t seed) {
     std::vector<std::uint32_t> order(n);
     std::iota(order.begin(), order.end(), 0u);
@@ -36,6 +46,7 @@ absl::Status validate(const csr& graph) {
         return absl::InvalidArgumentError(absl::StrFormat(
             "a graph of %d vertices and %d edges whose lists do not cover them", graph.vertices(), graph.edges()));
     }
+    // With the first and the last position right and all lists ascending, every position lies inside `to`.
     for (std::uint64_t v = 0; v < graph.vertices(); ++v) {
         if (graph.begin[v] > graph.begin[v + 1]) {
             return absl::InvalidArgumentError(absl::StrFormat("the list of vertex %d ends before it begins", v));
@@ -62,6 +73,7 @@ absl::StatusOr<csr> power_law(std::uint64_t vertices, std::uint64_t edges, std::
                             edges, max_generated_edges));
     }
     const std::vector<std::uint32_t> order = shuffled(vertices, seed);
+    // Returns the two ends of edge i. A vertex that was drawn for both is replaced by the next rank at one end.
     const auto ends_of = [&](std::uint64_t i) {
         const std::uint64_t from = skewed(random_bits(seed, of_ends, 2 * i), vertices);
         const std::uint64_t to = skewed(random_bits(seed, of_ends, 2 * i + 1), vertices);
@@ -75,7 +87,9 @@ absl::StatusOr<csr> power_law(std::uint64_t vertices, std::uint64_t edges, std::
         ++graph.begin[a + std::uint64_t{1}];
         ++graph.begin[b + std::uint64_t{1}];
     }
+    // The lengths, each one place late, become the beginnings of the lists.
     std::partial_sum(graph.begin.begin(), graph.begin.end(), graph.begin.begin());
+    // next[v]: the first entry of the list of v that is not filled yet.
     std::vector<std::uint64_t> next(graph.begin.begin(), graph.begin.end() - 1);
     graph.to.resize(edges / 2 * 2);
     for (std::uint64_t i = 0; i < edges / 2; ++i) {

@@ -2,7 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Graphs for the pattern graph-walk.
+/// Graphs for the pattern graph-walk, as compressed sparse rows.
+///
+///     vertices 0, 1, 2; edges 0-1 and 0-2, each in both directions
+///     begin   0  2  3  4            the list of vertex 0 is to[0] and to[1], of vertex 1 to[2], of vertex 2 to[3]
+///     to      1  2  0  0
 
 #include <cstdint>
 #include <vector>
@@ -17,6 +21,7 @@ struct csr {
     std::vector<std::uint64_t> begin;  ///< for each vertex, and the end of the last list
     std::vector<std::uint32_t> to;     ///< vertices
 
+    /// Return the numbers of vertices and of list entries. An undirected edge has two entries.
     [[nodiscard]] std::uint64_t vertices() const { return begin.empty() ? 0 : begin.size() - 1; }
     [[nodiscard]] std::uint64_t edges() const { return to.size(); }
 };
@@ -30,10 +35,11 @@ inline constexpr std::uint64_t max_generated_edges = 1ull << 26;
 
 /// Returns a random graph. The ends of edges are drawn so that the r-th vertex of n has a share proportional to
 /// r^(-2/3). The number of vertices of degree d then falls as d^(-5/2). The assignment of ranks to vertices is random.
-/// Every edge is in both lists; no vertex is in its own list, and some vertices have no edges. Computed in whole
-/// numbers only, so the graph is the same on every machine.
+/// Every edge is in both lists; no vertex is in its own list, and some vertices have no edges. An edge may be drawn
+/// several times, and is then listed as often. Computed in whole numbers only, so the graph is the same on every
+/// machine.
 /// @param edges  entries of the lists, rounded down to an even number
-/// Errors: InvalidArgument for fewer than 2 vertices or more than 2^32 - 1, under 2 or above `max_generated_edges`
+/// Errors: InvalidArgument for fewer than 2 vertices or more than 2^32 - 2, under 2 or above `max_generated_edges`
 /// edges. Cost: about 30 ns an edge.
 absl::StatusOr<csr> power_law(std::uint64_t vertices, std::uint64_t edges, std::uint64_t seed);
 

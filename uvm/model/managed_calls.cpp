@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The calls that move or discard memory without a fault.
+/// The calls that move or discard memory without a fault: `cudaMemPrefetchAsync`, `cudaMemDiscardBatchAsync`, and
+/// writes that came before the kernel. All of them work through the range block by block, and 64 pages at a time.
 
 #include <bit>
 
@@ -10,6 +11,7 @@
 
 namespace orchard::uvm_model {
 
+/// The range may begin and end inside blocks: a prefetch has no policy boundary, and splits nothing.
 absl::StatusOr<work> managed_space::prefetch(byte_range range, processor to) {
     if (const absl::Status status = check(range); !status.ok()) {
         return status;
@@ -25,6 +27,8 @@ absl::StatusOr<work> managed_space::prefetch(byte_range range, processor to) {
     return done;
 }
 
+/// Brings all of `pages`, also those that were never populated, and maps them. Unlike `bring`, it sets neither
+/// `arrived` nor `prefetched`: pages that a call has brought are no success or failure of the prefetcher.
 void managed_space::prefetch_to_gpu(std::uint32_t index, const page_mask& pages, work& done) {
     provide(index, pages, done);
     va_block& block = blocks_[index];
@@ -37,6 +41,7 @@ void managed_space::prefetch_to_gpu(std::uint32_t index, const page_mask& pages,
         const std::uint64_t coming = in & ~s.gpu;
         moved.words[w] = coming & s.cpu & ~s.discarded;
         came += static_cast<std::uint32_t>(std::popcount(coming));
+        // With read-mostly the CPU keeps its copy of pages whose data moved.
         s.cpu &= ~(coming & ~(block.advised.read_mostly ? moved.words[w] : 0));
         s.gpu |= coming;
         s.discarded &= ~in;
@@ -52,6 +57,8 @@ void managed_space::prefetch_to_gpu(std::uint32_t index, const page_mask& pages,
     counts_.populated_pages += came - moved.count();
 }
 
+/// Moves `pages` to the CPU; with read-mostly it copies them, and they stay on the GPU as well. Pages that were never
+/// populated are placed on the CPU.
 void managed_space::prefetch_to_cpu(std::uint32_t index, const page_mask& pages, work& done) {
     va_block& block = blocks_[index];
     page_states* states = states_of(block);
@@ -81,6 +88,8 @@ void managed_space::prefetch_to_cpu(std::uint32_t index, const page_mask& pages,
     map_remote(block, pages);
 }
 
+/// Unmaps the pages on the GPU, so that the next access faults and ends the discarded state if it writes. Pages that no
+/// processor has stay as they are.
 absl::Status managed_space::discard(byte_range range) {
     if (const absl::Status status = check(range); !status.ok()) {
         return status;
@@ -98,6 +107,8 @@ absl::Status managed_space::discard(byte_range range) {
     return absl::OkStatus();
 }
 
+/// Places pages that no processor has, as a first write does, without moving bytes. Pages on the other processor stay
+/// there, although a real write would move them.
 absl::StatusOr<work> managed_space::populate(byte_range range, processor at) {
     if (const absl::Status status = check(range); !status.ok()) {
         return status;

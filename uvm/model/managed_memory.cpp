@@ -2,6 +2,16 @@
 // Copyright the Orchard authors.
 
 /// GPU memory: chunks for blocks, eviction, and the destination of evicted pages.
+///
+///     provide                 before pages come: gives the block, or each region with pages, a young chunk
+///       provide_region          a truncated block: a slot in a shared chunk
+///         take_chunk              a free chunk; if there is none:
+///           evict                   the oldest one: all pages of all of its owners
+///             remove                  where the pages of one owner go; then `release_empty`
+///     arrive, leave           counts of resident pages and active blocks
+///     count_use               how many of the pages that came were used
+///
+/// A chunk may be held by a block that has no page on the GPU only between `provide` and `arrive`.
 
 #include <algorithm>
 #include <bit>
@@ -15,10 +25,13 @@ namespace {
 /// The number of regions for which a chunk, shared by truncated blocks, has room.
 constexpr std::size_t slots = pages_per_segment / pages_per_big_page;
 
+/// Returns the index of a chunk in `contents_`.
 std::uint32_t number_of(chunk_index chunk) { return static_cast<std::uint32_t>(chunk); }
 
 }  // namespace
 
+/// Gives a block memory for `pages` before they come to the GPU, and marks that memory young. May evict other chunks;
+/// their cost is added to `done`.
 void managed_space::provide(std::uint32_t index, const page_mask& pages, work& done) {
     if (blocks_[index].complete()) {
         // E1: 2 MiB even for one page. E2: a service makes it young, `uvm_va_block.c: block_mark_memory_used`.
@@ -49,6 +62,8 @@ void managed_space::provide(std::uint32_t index, const page_mask& pages, work& d
     }
 }
 
+/// Gives a region of a truncated block a slot in a shared chunk: in the first chunk with room, which becomes young,
+/// else in a new one. Cost: a look at each shared chunk.
 void managed_space::provide_region(std::uint32_t index, std::uint32_t region, work& done) {
     const auto room = std::find_if(shared_.begin(), shared_.end(),
                                    [&](chunk_index chunk) { return contents_[number_of(chunk)].parts.size() < slots; });
@@ -65,10 +80,13 @@ void managed_space::provide_region(std::uint32_t index, std::uint32_t region, wo
     parts_[blocks_[index].parts][region] = chunk;
 }
 
+/// Returns a free chunk; evicts the oldest one if all are in use. `contents_` grows with the chunks that were ever
+/// used.
 chunk_index managed_space::take_chunk(work& done) {
     std::optional<chunk_index> chunk = chunks_.take();
     if (!chunk) {
         evict(*chunks_.oldest(), done);
+        // The eviction has left the chunk without pages, and `release_empty` has given it back: this cannot fail.
         chunk = chunks_.take();
     }
     if (number_of(*chunk) >= contents_.size()) {
@@ -77,10 +95,12 @@ chunk_index managed_space::take_chunk(work& done) {
     return *chunk;
 }
 
+/// Evicts a chunk: all pages of its block, or of all regions in it, leave the GPU.
 void managed_space::evict(chunk_index chunk, work& done) {
     // E3, `uvm_va_block_evict_chunks`: the whole chunk, and all pages in it.
     ++done.evictions;
     ++counts_.evictions;
+    // A copy, because `remove` changes the contents when an owner has no page left.
     const chunk_content content = contents_[number_of(chunk)];
     if (content.block != no_index) {
         remove(content.block, page_mask(blocks_[content.block].pages), done);
@@ -91,12 +111,19 @@ void managed_space::evict(chunk_index chunk, work& done) {
     }
 }
 
+/// Lets the pages of `pages` that are on the GPU leave it, and releases memory that is empty then. For each page:
+///
+///     on the CPU too (read-duplicated)    the copy is dropped; no bytes move
+///     discarded                           dropped; afterwards no processor has it
+///     otherwise                           written back: there are no dirty bits
+///
+/// Pages that the CPU holds then are mapped remotely if the block is accessed by the GPU.
 void managed_space::remove(std::uint32_t index, const page_mask& pages, work& done) {
     va_block& block = blocks_[index];
     count_use(block, pages);
     page_states* states = states_of(block);
     page_mask moved;
-    std::uint32_t left = 0;
+    std::uint32_t left = 0;  // pages that leave, moved or not
     for (std::uint32_t w = 0; w < words_per_segment; ++w) {
         page_states& s = states[w];
         const std::uint64_t here = s.gpu & pages.words[w];
@@ -118,6 +145,7 @@ void managed_space::remove(std::uint32_t index, const page_mask& pages, work& do
     release_empty(index);
 }
 
+/// Returns the memory of a block, or of its regions, that holds no page any more.
 void managed_space::release_empty(std::uint32_t index) {
     const va_block& block = blocks_[index];
     if (block.complete()) {
@@ -134,6 +162,7 @@ void managed_space::release_empty(std::uint32_t index) {
     }
 }
 
+/// Returns the chunk of a complete block; does nothing if it has none.
 void managed_space::release(std::uint32_t index) {
     // The driver keeps an unused chunk for the block and evicts it first (`uvm_pmm_gpu_mark_root_chunk_unused`). This
     // costs nothing and has the same effect.
@@ -145,6 +174,8 @@ void managed_space::release(std::uint32_t index) {
     }
 }
 
+/// Returns the slot of a region of a truncated block; does nothing if it has none. The last region gives the chunk
+/// back.
 void managed_space::release_region(std::uint32_t index, std::uint32_t region) {
     chunk_index& at = parts_[blocks_[index].parts][region];
     if (at == no_chunk) {
@@ -160,6 +191,9 @@ void managed_space::release_region(std::uint32_t index, std::uint32_t region) {
     }
 }
 
+/// Counts the pages of `pages` that came by faults and were not counted yet, and how many of them were accessed. Called
+/// when pages leave and at the end of a run. The bits `arrived`, `prefetched` and `used` are cleared, so that each stay
+/// of a page on the GPU counts once; `touched_` keeps that a page was ever accessed.
 void managed_space::count_use(const va_block& block, const page_mask& pages) {
     page_states* states = states_of(block);
     page_mask arrived;
@@ -184,6 +218,8 @@ void managed_space::count_use(const va_block& block, const page_mask& pages) {
     }
 }
 
+/// Count pages that came to the GPU or left it. A block with its first page becomes active, with its last page gone
+/// inactive. Each page is counted once: `pages` leaves out those that were there already.
 void managed_space::arrive(va_block& block, std::uint32_t pages) {
     if (pages != 0 && block.resident == 0) {
         ++active_;

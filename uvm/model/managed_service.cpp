@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// One service of one VA block.
+/// One service of one VA block: the driver's work for the faults of a batch in this block.
+///
+///     faults of the batch in the block
+///       |  open_of       those whose pages still lack the mapping; the others are stale
+///       v
+///     open faults
+///       |  remote_of     by policy: pages to be mapped on the host           -> map_host_memory
+///       v
+///     the rest           pages that come to the GPU                          -> bring
+///       |  prefetch_for  and the pages that come with them                   -> bring
 
 #include <bit>
 
@@ -35,6 +44,8 @@ work managed_space::service(std::uint32_t index, const block_faults& faults) {
     return done;
 }
 
+/// Returns the faults that still need work. An entry that stayed in the buffer over a flush is often stale. A page with
+/// an open write fault is not listed as a read as well.
 block_faults managed_space::open_of(const va_block& block, const block_faults& faults) const {
     // Pages that an earlier service has already mapped need no work.
     const page_mask write = faults.write.without(mask(block.segment, &page_states::writable));
@@ -42,6 +53,15 @@ block_faults managed_space::open_of(const va_block& block, const block_faults& f
     return {read, write};
 }
 
+/// Returns the faults whose pages stay on the host, or come into being there, and are mapped for the GPU.
+///
+///     preferred location    accessed by    pages
+///     CPU                   any            all, but those on the GPU alone
+///     none                  yes            those on the CPU alone
+///     none                  no             none
+///     GPU                   any            none
+///
+/// Reads of read-mostly memory are never among them: they make a copy on the GPU.
 block_faults managed_space::remote_of(const va_block& block, const block_faults& open) const {
     // `uvm_va_block_select_residency`: read duplication comes first, then the preferred location, then a mapping to the
     // current location of the page.
@@ -61,6 +81,7 @@ block_faults managed_space::remote_of(const va_block& block, const block_faults&
     return there;
 }
 
+/// Returns the pages that come in addition to those that faulted, all of which go to the GPU.
 page_mask managed_space::prefetch_for(const va_block& block, const page_mask& faulted) const {
     if (block.advised.preferred == policy::place::cpu) {
         return {};  // P2: a preferred location elsewhere, `uvm_va_block.c: uvm_va_block_get_prefetch_hint`
@@ -74,6 +95,8 @@ page_mask managed_space::prefetch_for(const va_block& block, const page_mask& fa
     return prefetch_mask(block.pages, gpu, faulted);
 }
 
+/// Maps pages on the host for the GPU. Pages that no processor has are placed there. Pages are mapped for reads and
+/// writes, whichever fault they had.
 void managed_space::map_host_memory(std::uint32_t index, const block_faults& faults) {
     va_block& block = blocks_[index];
     page_states* states = states_of(block);
@@ -100,6 +123,12 @@ void managed_space::map_host_memory(std::uint32_t index, const block_faults& fau
     }
 }
 
+/// Brings pages to the GPU: those that faulted, and the prefetched ones. Adds the work to `done`; the pages of faults
+/// are in it already. Per page:
+///
+///     on the GPU already              only mapped (a write ends the state discarded, or makes a duplicate exclusive)
+///     on the CPU                      moved; copied if it is read-mostly and not written
+///     nowhere, or discarded           no bytes move: "populated"
 void managed_space::bring(std::uint32_t index, const block_faults& faults, const page_mask& prefetched, work& done) {
     const page_mask wanted = faults.all() | prefetched;
     provide(index, wanted, done);
@@ -123,6 +152,7 @@ void managed_space::bring(std::uint32_t index, const block_faults& faults, const
         s.discarded &= ~written;
         s.readable |= in;
         s.writable |= in & ~s.cpu & ~s.discarded;
+        // A page with two copies may only be read: a write must fault, so that one copy can be dropped.
         s.writable &= ~(in & s.cpu);
         // A page that was accessed remotely before is counted anew; `count_use` below keeps the fact that it was
         // touched.

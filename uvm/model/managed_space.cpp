@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The blocks of a managed space, their policies and splits; see managed_space.hpp.
+///
+/// A policy boundary inside a block splits it, as the driver does. Both halves are truncated blocks from then on; they
+/// are never joined again.
+///
+///     before    block 7: pages [0, 512)                     chunk 3
+///     after     block 7: pages [0, 200)                     regions 0 to 12:  slots in chunk 3
+///               block 9: pages [200, 512), next of 7        regions 0 to 19:  slots in chunk 3
+///
+/// Page 200 lies inside a big page: its two parts are a region of each half.
+
 #include "uvm/model/managed_space.hpp"
 
 #include <algorithm>
@@ -22,6 +33,7 @@ work& work::operator+=(const work& other) {
     return *this;
 }
 
+/// One complete block for each segment. All pages are nowhere at first, so that all words of states are 0.
 managed_space::managed_space(std::uint64_t bytes, std::uint64_t chunks)
     : bytes_{bytes},
       states_(segments_for(bytes) * words_per_segment),
@@ -39,6 +51,7 @@ managed_space::managed_space(std::uint64_t bytes, std::uint64_t chunks)
     }
 }
 
+/// The blocks of a segment are linked in the order of their pages; the first of them has the segment's index.
 std::uint32_t managed_space::block_of(std::uint64_t page) const {
     auto index = static_cast<std::uint32_t>(page / pages_per_segment);
     while (page % pages_per_segment >= blocks_[index].pages.end) {
@@ -55,6 +68,8 @@ page_mask managed_space::mask(std::uint32_t segment, std::uint64_t page_states::
     return result;
 }
 
+/// Checks a range that a caller gave: whole pages inside the space. The sum of offset and bytes is not computed, since
+/// it could overflow.
 absl::Status managed_space::check(byte_range range) const {
     if (range.offset % os_page_bytes != 0 || range.bytes % os_page_bytes != 0 || range.offset > bytes_ ||
         range.bytes > bytes_ - range.offset) {
@@ -66,6 +81,8 @@ absl::Status managed_space::check(byte_range range) const {
     return absl::OkStatus();
 }
 
+/// Splits a block before `page`, which lies inside it. Pages stay where they are, and the memory of a complete block
+/// becomes a shared chunk, in which regions with pages keep a slot. Cost: a look at the contents of all shared chunks.
 void managed_space::split(std::uint32_t index, std::uint32_t page) {
     // The chunk of each region of the block before it is split in two.
     const va_block whole = blocks_[index];
@@ -79,6 +96,7 @@ void managed_space::split(std::uint32_t index, std::uint32_t page) {
         std::erase_if(contents_[static_cast<std::uint32_t>(chunk)].parts,
                       [&](const chunk_content::part& p) { return p.block == index; });
     }
+    // The second half gets a new index; the first half keeps the old one, and so its place in the list of the segment.
     const auto after = static_cast<std::uint32_t>(blocks_.size());
     blocks_.push_back(whole);
     blocks_[index].pages.end = page;
@@ -92,6 +110,8 @@ void managed_space::split(std::uint32_t index, std::uint32_t page) {
     peak_active_ = std::max(peak_active_, active_);
 }
 
+/// Makes a half of `whole` a truncated block, whose regions keep the chunks in which their pages lie. `chunks[r]` is
+/// the chunk of region r of `whole`, or `no_chunk`.
 void managed_space::become_truncated(std::uint32_t index, const va_block& whole,
                                      const std::vector<chunk_index>& chunks) {
     va_block& block = blocks_[index];
@@ -110,6 +130,7 @@ void managed_space::become_truncated(std::uint32_t index, const va_block& whole,
     }
 }
 
+/// Makes `page` the first page of a block; does nothing if it is, or at the end of the space.
 void managed_space::split_at(std::uint64_t page) {
     if (page < bytes_ / os_page_bytes) {
         const std::uint32_t index = block_of(page);
@@ -122,6 +143,7 @@ void managed_space::split_at(std::uint64_t page) {
 
 namespace {
 
+/// Returns the policy after an advice.
 policy changed(policy p, advice what) {
     switch (what) {
         case advice::prefer_gpu: p.preferred = policy::place::gpu; break;
@@ -146,6 +168,8 @@ absl::Status managed_space::advise(byte_range range, advice what) {
     }
     const std::uint64_t first = range.offset / os_page_bytes;
     const std::uint64_t end = first + range.bytes / os_page_bytes;
+    // A border inside a block splits it only if the advice changes the block's policy; otherwise both halves would have
+    // the same one.
     for (const std::uint64_t border : {first, end}) {
         if (border < bytes_ / os_page_bytes) {
             const policy p = blocks_[block_of(border)].advised;
@@ -160,6 +184,8 @@ absl::Status managed_space::advise(byte_range range, advice what) {
     return absl::OkStatus();
 }
 
+/// Changes the policy of a block, and the mappings that the old one allowed. Pages stay where they are. A remote
+/// mapping ends with accessed-by; of two copies one stays when read-mostly ends, and becomes writable again.
 void managed_space::set_policy(std::uint32_t index, policy p) {
     va_block& block = blocks_[index];
     const policy before = std::exchange(block.advised, p);
@@ -180,6 +206,8 @@ void managed_space::set_policy(std::uint32_t index, policy p) {
     map_remote(block, page_mask(block.pages));
 }
 
+/// Maps the pages of `pages` that only the CPU has for the GPU, if the block is accessed by it: no fault is needed
+/// then.
 void managed_space::map_remote(const va_block& block, const page_mask& pages) {
     if (!block.advised.accessed_by) {
         return;
@@ -187,12 +215,15 @@ void managed_space::map_remote(const va_block& block, const page_mask& pages) {
     page_states* states = states_of(block);
     for (std::uint32_t w = 0; w < words_per_segment; ++w) {
         page_states& s = states[w];
+        // A discarded page is left out: it faults at its next access.
         const std::uint64_t remote = pages.words[w] & s.cpu & ~s.gpu & ~s.discarded;
         s.readable |= remote;
         s.writable |= remote;
     }
 }
 
+/// Called at the end of each run. Pages that stay on the GPU are counted as brought by this run; in the next run they
+/// count no more. `touched_` is not cleared: touched pages and blocks count since the model was made.
 void managed_space::close(result& r) {
     for (const va_block& block : blocks_) {
         count_use(block, page_mask(block.pages));

@@ -4,6 +4,18 @@
 
 /// Managed memory as the driver keeps it: the location of each page, the memory of each VA block, and the effect of one
 /// service of a VA block. Time and batches are in `paging_model`.
+///
+///     space     | segment 0           | segment 1           | ...        2 MiB each
+///     blocks    | block 0             | block 1   | block 5 |            a policy boundary has truncated block 1; the
+///                                                                        rest, block 5, is its `va_block::next`
+///     states    8 x page_states       8 x page_states                    512 pages; 64 a word, eight kinds of bits
+///     chunks      chunk 3                chunk 0 (shared)                2 MiB of GPU memory, or none
+///
+///     managed_space.cpp     blocks, policies, splits; the end of a run
+///     managed_service.cpp   one service of one block: where each page goes, and prefetched pages
+///     managed_memory.cpp    chunks, evictions, the counts of used pages
+///     managed_calls.cpp     prefetch, discard, populate
+///     managed_validate.cpp  the checks of all of this
 
 #include <cstdint>
 #include <vector>
@@ -20,13 +32,14 @@ namespace orchard::uvm_model {
 
 /// The work of one service, or of one call; its cost is computed from this.
 struct work {
-    std::uint32_t pages = 0;  ///< pages that faulted and were serviced
-    std::uint64_t pages_in = 0;
-    std::uint64_t pages_out = 0;
+    std::uint32_t pages = 0;       ///< pages that faulted and were serviced
+    std::uint64_t pages_in = 0;    ///< pages copied to the GPU, prefetched ones included
+    std::uint64_t pages_out = 0;   ///< pages copied to the CPU
     std::uint32_t copies_in = 0;   ///< runs of consecutive pages, whether they faulted or were prefetched
     std::uint32_t copies_out = 0;  ///< runs of consecutive pages
-    std::uint32_t evictions = 0;
+    std::uint32_t evictions = 0;   ///< 2 MiB chunks
 
+    /// Adds the work of another service or call.
     work& operator+=(const work& other);
 };
 
@@ -34,7 +47,9 @@ struct work {
 struct block_faults {
     page_mask read;   ///< pages with faults of reads only
     page_mask write;  ///< pages with a fault of a write or an atomic
+    /// Returns all pages with a fault.
     [[nodiscard]] page_mask all() const { return read | write; }
+    /// Returns the faults without those of `other`, kind by kind.
     [[nodiscard]] block_faults without(const block_faults& other) const {
         return {read.without(other.read), write.without(other.write)};
     }
@@ -50,6 +65,7 @@ public:
     /// @param chunks  2 MiB chunks of GPU memory; at least 1
     managed_space(std::uint64_t bytes, std::uint64_t chunks);
 
+    /// Return the bytes of the space, and the number of chunks that the GPU's memory has.
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     [[nodiscard]] std::uint64_t capacity_chunks() const { return chunks_.capacity(); }
 
@@ -60,6 +76,8 @@ public:
     /// Returns the index of the VA block that contains OS page `page` of the space. Cost: follows the list of the
     /// segment's blocks.
     [[nodiscard]] std::uint32_t block_of(std::uint64_t page) const;
+    /// Return a VA block, and the number of blocks. The first block of segment i has index i; blocks that splits have
+    /// made come after these.
     [[nodiscard]] const va_block& block(std::uint32_t index) const { return blocks_[index]; }
     [[nodiscard]] std::uint32_t blocks() const { return static_cast<std::uint32_t>(blocks_.size()); }
     /// Returns the number in the space of the first page of a segment.
@@ -106,9 +124,11 @@ public:
 private:
     friend struct managed_space_peer;
 
-    /// The contents of a chunk of memory: a complete block, or regions of truncated ones.
+    /// The contents of a chunk of memory: a complete block, or regions of truncated ones. `block` is `no_index` in the
+    /// second case, and also for a free chunk, whose `parts` are empty.
     struct chunk_content {
         std::uint32_t block = no_index;
+        /// A region of a truncated block (`region_of`).
         struct part {
             std::uint32_t block;
             std::uint32_t region;
@@ -117,6 +137,7 @@ private:
     };
 
     // managed_space.cpp
+    // Each function below is described at its definition. "Block" arguments are indices in `blocks_`.
     [[nodiscard]] absl::Status check(byte_range range) const;
     template <class F>
     void each_block(byte_range range, F&& f);
@@ -156,17 +177,17 @@ private:
     [[nodiscard]] absl::Status validate_memory(std::uint32_t index) const;
     [[nodiscard]] absl::Status validate_chunks() const;
 
-    std::uint64_t bytes_;
+    std::uint64_t bytes_;                          ///< size of the space
     std::vector<page_states> states_;              ///< 8 a segment
     std::vector<std::uint64_t> touched_;           ///< as a word of `states_`: pages already counted as accessed
     std::vector<va_block> blocks_;                 ///< block i < segments is the first of segment i
     std::vector<std::vector<chunk_index>> parts_;  ///< for truncated blocks: the chunk of each region
-    chunk_list chunks_;
-    std::vector<chunk_content> contents_;  ///< indexed by chunk
-    std::vector<chunk_index> shared_;      ///< chunks of truncated blocks
-    std::uint64_t active_ = 0;
-    std::uint64_t peak_active_ = 0;
-    result counts_;
+    chunk_list chunks_;                            ///< the order of eviction
+    std::vector<chunk_content> contents_;          ///< indexed by chunk
+    std::vector<chunk_index> shared_;              ///< chunks of truncated blocks
+    std::uint64_t active_ = 0;                     ///< blocks with a page on the GPU
+    std::uint64_t peak_active_ = 0;                ///< the most of them at any time
+    result counts_;                                ///< since the last `close`
 };
 
 }  // namespace orchard::uvm_model

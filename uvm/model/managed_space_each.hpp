@@ -11,7 +11,12 @@
 
 namespace orchard::uvm_model {
 
-/// Calls `f(block, pages)` for each VA block that has pages in `range`, with those pages.
+/// Calls `f(block, pages)` for each VA block that has pages in `range`, with those pages, in the order of addresses.
+/// The range must have passed `check`: whole pages inside the space.
+///
+///     range [1 MiB, 5 MiB)    block 0, pages 256 to 511    block 1, pages 0 to 511    block 2, pages 0 to 255
+///
+/// Cost: one call for each block; nothing for an empty range.
 template <class F>
 void managed_space::each_block(byte_range range, F&& f) {
     const std::uint64_t end = (range.offset + range.bytes) / os_page_bytes;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The checks of a managed space, for tests: the bits of each page, the memory of each block, the list of chunks, and
+/// the counts.
+
 #include <bit>
 #include <optional>
 
@@ -10,6 +13,7 @@
 namespace orchard::uvm_model {
 namespace {
 
+/// Returns Internal with the block and the fault.
 absl::Status wrong(const va_block& block, const char* what) {
     return absl::InternalError(absl::StrFormat("paging model: segment %u, pages [%u, %u): %s", block.segment,
                                                block.pages.first, block.pages.end, what));
@@ -17,6 +21,7 @@ absl::Status wrong(const va_block& block, const char* what) {
 
 }  // namespace
 
+/// Checks the bits of each page of a block against each other, and the block's count of resident pages.
 absl::Status managed_space::validate_pages(const va_block& block) const {
     std::uint32_t resident = 0;
     for (std::uint32_t w = 0; w < words_per_segment; ++w) {
@@ -45,6 +50,8 @@ absl::Status managed_space::validate_pages(const va_block& block) const {
     return resident == block.resident ? absl::OkStatus() : wrong(block, "its count of resident pages is wrong");
 }
 
+/// Checks that a block, or each of its regions, has a chunk exactly if it has a page on the GPU, and that the chunk
+/// names it as its owner. Holds between calls; within a service, a chunk is provided before its pages come.
 absl::Status managed_space::validate_memory(std::uint32_t index) const {
     const va_block& block = blocks_[index];
     if (block.complete()) {
@@ -75,6 +82,7 @@ absl::Status managed_space::validate_memory(std::uint32_t index) const {
     return absl::OkStatus();
 }
 
+/// Checks that each chunk in the list holds something, and that the list is as long as its count.
 absl::Status managed_space::validate_chunks() const {
     std::uint64_t in_list = 0;
     for (std::optional<chunk_index> chunk = chunks_.oldest(); chunk; chunk = chunks_.younger(*chunk)) {
@@ -92,6 +100,7 @@ absl::Status managed_space::validate_chunks() const {
     return absl::OkStatus();
 }
 
+/// The blocks come first, then the counts over all of them, then the chunks.
 absl::Status managed_space::validate() const {
     std::uint64_t active = 0;
     std::uint64_t pages = 0;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The two adapters between offsets and addresses; see offsets.hpp. Each keeps one buffer for a step of its source.
+
 #include "uvm/model/offsets.hpp"
 
 #include <array>
@@ -9,6 +12,8 @@ namespace orchard::uvm_model {
 
 namespace {
 
+/// Offsets as addresses. The chunk of the warp is computed once for each step; only accesses to the memory of other
+/// warps' threads (as in graph-walk) need the division in `placement::address`.
 class placed_source final : public access_source {
 public:
     placed_source(std::unique_ptr<offset_source> accesses, const placement& where)
@@ -37,6 +42,7 @@ private:
     std::array<offset_access, max_lanes> buffer_{};
 };
 
+/// Addresses as offsets.
 class offsets_source final : public offset_source {
 public:
     offsets_source(access_source& from, const placement& where) : from_{from}, where_{where} {}

@@ -2,7 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A set of the OS pages of a 2 MiB segment: 512 bits.
+/// A set of the OS pages of a 2 MiB segment: 512 bits in eight words.
+///
+///     page      0 ... 63   64 ... 127   ...   448 ... 511
+///     word         0           1        ...        7            the lowest page is the least significant bit
+///     big page  0 1 2 3     4 5 6 7     ...   28 29 30 31       16 bits each: 64 KiB
 
 #include <array>
 #include <bit>
@@ -24,6 +28,7 @@ inline constexpr std::uint32_t words_per_segment = pages_per_segment / 64;
 struct page_range {
     std::uint32_t first = 0;
     std::uint32_t end = 0;
+    /// Returns the number of pages; 0 for an empty range.
     [[nodiscard]] constexpr std::uint32_t size() const { return end > first ? end - first : 0; }
     friend constexpr bool operator==(const page_range&, const page_range&) = default;
 };
@@ -34,7 +39,9 @@ public:
     constexpr page_mask() = default;
     constexpr explicit page_mask(page_range range) { add(range); }
 
+    /// Returns whether `page` < 512 is in the set.
     [[nodiscard]] constexpr bool test(std::uint32_t page) const { return (words[page / 64] >> (page % 64) & 1) != 0; }
+    /// Add one page below 512, and all pages of a range that lie below 512.
     constexpr void add(std::uint32_t page) { words[page / 64] |= std::uint64_t{1} << (page % 64); }
     constexpr void add(page_range range) {
         for (std::uint32_t w = range.first / 64; w < words_per_segment && w * 64 < range.end; ++w) {
@@ -42,6 +49,7 @@ public:
         }
     }
 
+    /// Return whether the set is empty, and the number of its pages.
     [[nodiscard]] constexpr bool empty() const {
         std::uint64_t any = 0;
         for (const std::uint64_t word : words) {
@@ -64,7 +72,10 @@ public:
         }
         return n;
     }
-    /// Returns the number of runs of consecutive pages; a copy engine moves each run in one copy.
+    /// Returns the number of runs of consecutive pages; a copy engine moves each run in one copy. A run begins at each
+    /// page whose predecessor is not in the set; a run that crosses words counts once.
+    ///
+    ///     0 1 1 0 1 1 1 0     two runs, at 1 and at 4
     [[nodiscard]] constexpr std::uint32_t runs() const {
         std::uint32_t n = 0;
         std::uint64_t before = 0;  // whether the page before this word's first is in the set
@@ -75,7 +86,7 @@ public:
         return n;
     }
 
-    /// Calls `f(page)` for each page, ascending, until it returns false.
+    /// Calls `f(page)` for each page, ascending, until it returns false. Cost: a step for each word and for each page.
     template <class F>
     constexpr void each_while(F&& f) const {
         for (std::uint32_t w = 0; w < words_per_segment; ++w) {
@@ -111,7 +122,10 @@ public:
     friend constexpr page_mask operator&(page_mask a, const page_mask& b) { return a &= b; }
     friend constexpr bool operator==(const page_mask&, const page_mask&) = default;
 
-    /// Returns the pages of `range` in word `w`.
+    /// Returns the pages of `range` in word `w`; 0 if there are none. Built from all ones by a shift to the right,
+    /// because a shift of 1 to the left by 64, for a whole word, would be undefined.
+    ///
+    ///     range [60, 70)    word 0: bits 60 to 63    word 1: bits 0 to 5    other words: 0
     [[nodiscard]] static constexpr std::uint64_t bits_in(page_range range, std::uint32_t w) {
         const std::uint32_t first = range.first > w * 64 ? range.first - w * 64 : 0;
         const std::uint32_t end = range.end < w * 64 + 64 ? range.end - w * 64 : 64;
@@ -124,7 +138,8 @@ public:
     std::array<std::uint64_t, words_per_segment> words{};  ///< lowest page in the least significant bit
 };
 
-/// Returns the number of big pages that contain a page of `mask`.
+/// Returns the number of big pages that contain a page of `mask`. A word holds four big pages, so that none crosses
+/// words.
 [[nodiscard]] constexpr std::uint32_t big_pages_of(const page_mask& mask) {
     std::uint32_t n = 0;
     for (const std::uint64_t word : mask.words) {

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The driver's loop over the kernel's faults; see paging_model.hpp.
+///
+///     run
+///       advance              while the fault buffer is empty, warps run in slices
+///       serve_batch          the driver wakes; warps go on until it reads the buffer
+///         fetch              rule F1, F2
+///         serve_blocks       rule F3: for each VA block a service; warps that run meanwhile go on to its end
+///         flush, replay      rule F4
+///
+///     fault       fetch                                replay         fetch
+///       |<-wake_ns->|<-batch_ns + block 1->|<-block 2->|<-refetch_ns->|<-batch_ns + ...
+
 #include "uvm/model/paging_model.hpp"
 
 #include <algorithm>
@@ -20,6 +32,7 @@ constexpr nanoseconds idle_slice = 10'000;
 
 }  // namespace
 
+/// A space has at most as many segments as a heap. Without a capacity, more chunks than any space has are available.
 absl::StatusOr<paging_model> paging_model::create(const configuration& c) {
     const std::uint64_t most = std::uint64_t{max_segments} * segment_bytes;
     if (c.bytes == 0 || c.bytes % os_page_bytes != 0 || c.bytes > most) {
@@ -41,6 +54,8 @@ absl::StatusOr<paging_model> paging_model::create(const configuration& c) {
 paging_model::paging_model(const configuration& c, std::uint64_t chunks)
     : machine_{c.machine}, space_{std::make_unique<managed_space>(c.bytes, chunks)} {}
 
+/// Returns the time of a piece of work, in ns: pages, copies, evictions and bytes. The fixed costs of a batch and of a
+/// VA block are not part of it.
 double paging_model::cost_of(const work& w) const {
     return machine_.page_ns * w.pages + machine_.copy_ns * (w.copies_in + w.copies_out) +
            machine_.eviction_ns * w.evictions +
@@ -48,6 +63,8 @@ double paging_model::cost_of(const work& w) const {
            1e9 * static_cast<double>(w.pages_out * os_page_bytes) / machine_.out_bytes_per_s;
 }
 
+/// The time is that of the copies and evictions, and `block_ns` for each segment that the range touches; there is no
+/// batch.
 absl::Status paging_model::prefetch(byte_range range, processor to) {
     const absl::StatusOr<work> done = space_->prefetch(range, to);
     if (done.ok()) {
@@ -65,6 +82,8 @@ absl::Status paging_model::populate(byte_range range, processor at) {
     return done.status();
 }
 
+/// A kernel begins at the driver's clock, with an empty fault buffer, and ends when its last warp ends. The driver's
+/// clock is then set to that time: work of the driver for which no warp waits does not delay the next kernel.
 absl::StatusOr<result> paging_model::run(access_source& source) {
     if (source.bytes() > space_->bytes()) {
         return absl::InvalidArgumentError(absl::StrFormat(
@@ -79,6 +98,8 @@ absl::StatusOr<result> paging_model::run(access_source& source) {
     std::uint64_t idle_passes = 0;
     while (warps.alive()) {
         absl::Status status;
+        // Nothing to service: the driver sleeps, and the warps run a slice. If all warps waited, the buffer would not
+        // be empty: after each replay the first waiting warp of a micro-TLB sends a fault.
         if (buffer_.empty()) {
             awake_ = false;
             status = warps.advance(std::max(now_, warps.next_ready()) + idle_slice);
@@ -88,6 +109,8 @@ absl::StatusOr<result> paging_model::run(access_source& source) {
         if (!status.ok()) {
             return status;
         }
+        // A service may bring pages that another one evicts before the warp could use them; some passes without a step
+        // are therefore normal.
         idle_passes = warps.steps() == steps ? idle_passes + 1 : 0;
         steps = warps.steps();
         if (idle_passes > max_idle_batches) {
@@ -104,7 +127,8 @@ absl::StatusOr<result> paging_model::run(access_source& source) {
     return r;
 }
 
-// `uvm_gpu_replayable_faults.c: uvm_parent_gpu_service_replayable_faults`: F1, F4.
+/// Services one batch: `uvm_gpu_replayable_faults.c: uvm_parent_gpu_service_replayable_faults`; rules F1 and F4. The
+/// buffer is not empty. Errors: those of `gpu_warps::advance`.
 absl::Status paging_model::serve_batch(gpu_warps& warps) {
     // After a replay the driver checks once more; if there are no faults, it sleeps until an interrupt.
     const nanoseconds first = buffer_.first_arrival();
@@ -120,6 +144,7 @@ absl::Status paging_model::serve_batch(gpu_warps& warps) {
     if (absl::Status status = serve_blocks(warps); !status.ok()) {
         return status;
     }
+    // Whole numbers, so that the comparison is exact: more than `update_put_percent` of the entries were duplicates.
     const bool update_put =
         batch_.duplicates * std::uint64_t{100} > batch_.faults.size() * std::uint64_t{machine_.update_put_percent};
     counts.flushed_faults += buffer_.flush(now_, update_put);
@@ -128,7 +153,8 @@ absl::Status paging_model::serve_batch(gpu_warps& warps) {
     return absl::OkStatus();
 }
 
-// F3, `uvm_gpu_replayable_faults.c: service_fault_batch`: each VA block once, in the order of addresses.
+/// Services the batch's faults in the order of addresses, one service for each VA block that has any: rule F3,
+/// `uvm_gpu_replayable_faults.c: service_fault_batch`. The cost of the batch itself is part of the first block's time.
 absl::Status paging_model::serve_blocks(gpu_warps& warps) {
     double cost = machine_.batch_ns;
     const std::vector<fault>& faults = batch_.faults;
@@ -136,6 +162,8 @@ absl::Status paging_model::serve_blocks(gpu_warps& warps) {
         const std::uint32_t index = space_->block_of(faults[i].page);
         const va_block& block = space_->block(index);
         const std::uint64_t base = managed_space::first_page(block.segment);
+        // The faults are sorted by page, so that those of a block follow each other. A page with a write fault is not
+        // noted as a read: its write entries come first.
         block_faults in_block;
         for (; i < faults.size() && faults[i].page < base + block.pages.end; ++i) {
             const auto page = static_cast<std::uint32_t>(faults[i].page - base);
@@ -147,6 +175,7 @@ absl::Status paging_model::serve_blocks(gpu_warps& warps) {
         }
         cost += machine_.block_ns + cost_of(space_->service(index, in_block));
         // Pages are accessible once their block has been served: warps that run meanwhile do not see them earlier.
+        // The rest, less than a nanosecond, is carried on to the next block, so that rounding does not add up.
         const nanoseconds taken = whole(cost);
         cost -= static_cast<double>(taken);
         now_ += taken;

@@ -4,6 +4,15 @@
 
 /// A model of the UVM driver's demand paging: the cost of a kernel's accesses to managed memory, computed without a
 /// GPU. docs/uvm_model.md describes its extent, docs/uvm.md the rules.
+///
+///     access_source --steps--> gpu_warps --faults--> fault_buffer --batches--> paging_model
+///                                ^   |                                           | services, block after block
+///                                |   +--hits: states of pages--+                 v
+///                                |                             +---------> managed_space --> prefetch_tree, chunk_list
+///                                +--replay---------------------------------------+
+///
+/// Two kinds of clocks run: one for each resident warp, and the driver's. The driver's clock decides how far warps may
+/// run; warps never change memory, so that they need no order among themselves between two services.
 
 #include <cstdint>
 #include <memory>
@@ -62,25 +71,29 @@ public:
     [[nodiscard]] const managed_space& space() const { return *space_; }
     /// As `managed_space::validate`.
     [[nodiscard]] absl::Status validate() const { return space_->validate(); }
+    /// Returns the constants with which the model was created.
     [[nodiscard]] const calibration& machine() const { return machine_; }
 
-    /// The number of batches without progress after which `run` gives up.
+    /// The number of batches without progress after which `run` gives up. Without a limit, a step that needs more
+    /// chunks than the GPU has would be serviced for ever: each service evicts the pages that the one before has
+    /// brought.
     static constexpr std::uint64_t max_idle_batches = 100'000;
 
 private:
     paging_model(const configuration& c, std::uint64_t chunks);
 
+    // Each function is described at its definition.
     [[nodiscard]] double cost_of(const work& w) const;
     absl::Status serve_batch(class gpu_warps& warps);
     absl::Status serve_blocks(class gpu_warps& warps);
 
-    calibration machine_;
-    std::unique_ptr<managed_space> space_;
-    fault_buffer buffer_;
-    fault_batch batch_;
-    nanoseconds now_ = 0;  ///< the driver's clock
-    double extra_ns_ = 0;  ///< time of calls since the last run
-    bool awake_ = false;   ///< the driver has just replayed and checks again before it sleeps
+    calibration machine_;                   ///< the constants
+    std::unique_ptr<managed_space> space_;  ///< the state of the memory; it stays from run to run
+    fault_buffer buffer_;                   ///< empty between runs
+    fault_batch batch_;                     ///< the batch in service; a member, so that its memory is reused
+    nanoseconds now_ = 0;                   ///< the driver's clock
+    double extra_ns_ = 0;                   ///< time of calls since the last run
+    bool awake_ = false;                    ///< the driver has just replayed and checks again before it sleeps
 };
 
 }  // namespace orchard::uvm_model

@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The patterns; see patterns.hpp. All are functions of (thread or warp, step), except the graph walk, which keeps the
+/// last edge of each thread.
+///
+///     own_reads<Rule>   random, same-index, sequential, strided: each lane reads its own memory in every step
+///     growth_writes     each lane writes the next element of its own memory, in some steps
+///     graph_reads       each lane reads an edge that lies in any thread's memory
+///
+/// A warp has threads 32 w to 32 w + 31. The last warp of a kernel may have fewer.
+
 #include "uvm/model/patterns.hpp"
 
 #include <algorithm>
@@ -36,6 +46,7 @@ struct shape {
           accesses{of.accesses_per_thread},
           seed{of.seed} {}
 
+    /// Returns the number of lanes of the warp whose first thread is `first`.
     [[nodiscard]] std::uint32_t width(std::uint64_t first) const {
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(max_lanes, threads - first));
     }
@@ -60,6 +71,7 @@ public:
         }
         const std::uint64_t first = std::uint64_t{warp} * max_lanes;
         const std::uint32_t width = shape_.width(first);
+        // A rule for all lanes is evaluated once for the warp.
         std::uint64_t element = rule_(shape_, Rule::one_for_all ? warp : first, index);
         for (std::uint32_t l = 0; l < width; ++l) {
             if (!Rule::one_for_all && l != 0) {
@@ -75,6 +87,8 @@ private:
     Rule rule_;
 };
 
+/// A random element for each thread and step (`OneForAll` false: the pattern random), or for each warp and step (true:
+/// same-index). The stream of random numbers is the thread's or the warp's number.
 template <bool OneForAll>
 struct random_rule {
     static constexpr bool one_for_all = OneForAll;
@@ -83,11 +97,17 @@ struct random_rule {
     }
 };
 
+/// The elements in order; after the last one again the first.
 struct sequential_rule {
     static constexpr bool one_for_all = true;
     std::uint64_t operator()(const shape& s, std::uint64_t, std::uint64_t index) const { return index % s.elements; }
 };
 
+/// Every `stride`-th element, then those behind them. With 10 elements and a stride of 4:
+///
+///     0 1 2 3
+///     4 5 6 7        columns 0 and 1 have 3 elements, columns 2 and 3 have 2
+///     8 9            order: 0 4 8, 1 5 9, 2 6, 3 7
 struct strided_rule {
     static constexpr bool one_for_all = true;
     std::uint64_t stride;  // elements, at most as many as a thread has
@@ -97,6 +117,7 @@ struct strided_rule {
         const std::uint64_t in_sweep = index % s.elements;
         const std::uint64_t rows = s.elements / stride;  // complete rows
         const std::uint64_t longer = s.elements % stride;
+        // Elements in the columns that reach into the last, incomplete row.
         const std::uint64_t in_longer = longer * (rows + 1);
         if (in_sweep < in_longer) {
             return in_sweep % (rows + 1) * stride + in_sweep / (rows + 1);
@@ -107,7 +128,10 @@ struct strided_rule {
 };
 
 /// Every lane has a pace of 1 to 256 elements in 256 steps. One lane of each warp has the fastest pace, so that no step
-/// is empty.
+/// is empty: a step without accesses would end the warp.
+///
+/// A lane with pace p has filled (i * p) / 256 elements, rounded down, before step i; it writes in step i if that
+/// number grows. With p = 64 it writes in steps 3, 7, 11, ...
 class growth_writes final : public offset_source {
 public:
     explicit growth_writes(const shape& of) : shape_{of} {}
@@ -124,6 +148,7 @@ public:
             const std::uint64_t drawn = 1 + below(random_bits(shape_.seed, of_paces + 1, first + l), steps_of_pace);
             const std::uint64_t pace = l == fastest ? steps_of_pace : drawn;
             const std::uint64_t filled = index * pace / steps_of_pace;
+            // The step fills element number `filled`. The pace is at most 256, so that the number grows by at most 1.
             if ((index + 1) * pace / steps_of_pace != filled) {
                 const std::uint64_t offset = filled * shape_.element_bytes;
                 out[count++] = {first + l, offset, static_cast<std::uint8_t>(l), access_kind::write};
@@ -183,6 +208,7 @@ public:
     }
 
 private:
+    /// Returns the length of the list of a vertex.
     [[nodiscard]] std::uint64_t degree(std::uint64_t v) const { return graph_->begin[v + 1] - graph_->begin[v]; }
     /// Returns a random vertex that has edges: the next one from a random vertex on.
     [[nodiscard]] std::uint64_t any_vertex(std::uint64_t thread, std::uint64_t index) const {
@@ -192,6 +218,7 @@ private:
         }
         return v;
     }
+    /// Returns the edge that `thread`, now at vertex `v`, reads in step `index`: a random one of the vertex's list.
     [[nodiscard]] std::uint64_t edge_of(std::uint64_t v, std::uint64_t thread, std::uint64_t index) const {
         const std::uint64_t from = degree(v) != 0 ? v : any_vertex(thread, index);
         return graph_->begin[from] + below(random_bits(shape_.seed, thread, index), degree(from));
@@ -204,6 +231,7 @@ private:
     std::vector<std::uint64_t> steps_;  // of each warp: the last requested step
 };
 
+/// A stride of more than all elements is as good as one of all elements: sequential.
 absl::StatusOr<std::unique_ptr<offset_source>> make_strided(const pattern_parameters& of) {
     const std::uint64_t element = of.memory.element_bytes;
     if (of.stride == 0 || of.stride % element != 0) {
@@ -215,6 +243,7 @@ absl::StatusOr<std::unique_ptr<offset_source>> make_strided(const pattern_parame
     return std::make_unique<own_reads<strided_rule>>(s, rule);
 }
 
+/// Checks the given graph, or makes one. A graph from `graph_for` is valid and fits.
 absl::StatusOr<std::unique_ptr<offset_source>> make_graph_walk(const pattern_parameters& of) {
     const shape s(of);
     const std::uint64_t room = s.threads * s.elements;
@@ -256,6 +285,7 @@ absl::StatusOr<std::shared_ptr<const csr>> graph_for(const pattern_parameters& o
     if (absl::StatusOr<placement> p = placement::create(of.memory); !p.ok()) {
         return p.status();
     }
+    // List entries for each vertex.
     constexpr std::uint64_t mean_degree = 16;
     const shape s(of);
     const std::uint64_t room = s.threads * s.elements;
@@ -291,6 +321,7 @@ absl::StatusOr<std::unique_ptr<access_source>> make_pattern(pattern which, const
     if (!offsets.ok()) {
         return offsets.status();
     }
+    // `make_offsets` has made the same placement, so that this one cannot fail.
     return placed(*std::move(offsets), *placement::create(of.memory));
 }
 

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// Where the memory of threads lies in a managed space; see placement.hpp.
+///
+///     address = chunk(warp)                                     place_chunks
+///             + offset of the lane's byte in the chunk          linear: lane * lane_bytes_ + offset
+///                                                               interleaved: lane_map::offset_of
+
 #include "uvm/model/placement.hpp"
 
 #include <algorithm>
@@ -12,10 +19,13 @@ namespace orchard::uvm_model {
 
 namespace {
 
+// As many threads as the warps of a trace have: a placement's accesses can always be recorded.
 constexpr std::uint64_t max_threads = std::uint64_t{max_trace_warps} * max_lanes;
 constexpr std::uint64_t max_thread_bytes = 1ull << 43;  // the limit for a lane of a warp chunk
+// Addresses and sums of sizes then stay far below 2^64.
 constexpr std::uint64_t max_space_bytes = 1ull << 55;
 
+/// Checks the numbers of a `thread_memory`, before anything is computed from them.
 absl::Status check(const thread_memory& m) {
     if (m.threads == 0 || m.threads > max_threads) {
         return absl::InvalidArgumentError(absl::StrFormat("%d threads: 1 to %d are allowed", m.threads, max_threads));
@@ -36,6 +46,7 @@ absl::Status check(const thread_memory& m) {
     return absl::OkStatus();
 }
 
+/// Returns the least multiple of `to` that is at least `n`.
 constexpr std::uint64_t rounded_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
@@ -72,6 +83,12 @@ absl::StatusOr<placement> placement::create(const thread_memory& of) {
 }
 
 /// Places groups of chunks that share a VA block, or one chunk with blocks of its own.
+///
+///     chunk of 5 leaves   packed    6 chunks of 5 leaves in a VA block, 2 leaves unused
+///                         padded    a portion of 8 leaves and as much padding: 2 chunks in a VA block
+///
+/// A chunk shares a VA block if it is a portion alone: shorter than a segment, and of a length that the policy allows.
+/// All others begin a VA block, and the rest of their last one stays unused.
 void placement::place_chunks() {
     const std::uint64_t whole = chunk_bytes_ / segment_bytes;
     const leaf_count own = portion_leaves(memory_.portions, leaves_for(chunk_bytes_ % segment_bytes));
@@ -86,6 +103,8 @@ void placement::place_chunks() {
     bytes_ = (warps_ + std::uint64_t{chunks_per_group_} - 1) / chunks_per_group_ * group_bytes_;
 }
 
+/// Goes from the group to the chunk to the lane. An address behind the last chunk of a group, or behind the last lane
+/// of a linear chunk, counts as a part of that chunk or lane, so that its offset is beyond the thread's bytes.
 thread_byte placement::byte_at(std::uint64_t address) const {
     const std::uint64_t group = address / group_bytes_;
     const std::uint64_t in_group = address % group_bytes_;
@@ -98,6 +117,7 @@ thread_byte placement::byte_at(std::uint64_t address) const {
     }
     const lane_map& map = warp + 1 == warps_ ? last_map_ : map_;
     if (offset >= map.size(memory_.bytes_per_thread).bytes) {
+        // Behind the chunk's last row: no lane's byte. The map is not asked: it has no such row.
         return {warp * max_lanes, ~std::uint64_t{0}};
     }
     const lane_byte found = map.byte_at(offset);

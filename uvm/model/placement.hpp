@@ -4,6 +4,11 @@
 
 /// The addresses of the bytes of threads in a managed space, if all threads have equally many: the layout within a warp
 /// chunk, and the chunks one after another as the heap's service places them.
+///
+///                   chunks of 512 KiB, packed          chunks of 3 MiB
+///     VA block 0    | w0 | w1 | w2 | w3 |              |        w0         |
+///     VA block 1    | w4 | w5 | w6 | w7 |              |   w0    | unused  |
+///     VA block 2    | w8 | ...                         |        w1         |
 
 #include <cstdint>
 
@@ -16,18 +21,18 @@ namespace orchard::uvm_model {
 
 /// The memory of a kernel's threads.
 struct thread_memory {
-    std::uint64_t threads = 1024;
-    std::uint64_t bytes_per_thread = 64 << 10;
-    std::uint64_t element_bytes = 4;  ///< a power of two, at most 64 KiB, so that no element lies in two tiles
-    layout how = layout::linear();    ///< `linear` or `interleaved`
-    lane_order order = lane_order::ascending;
-    portion_policy portions = portion_policy::packed;
+    std::uint64_t threads = 1024;               ///< 32 of them are a warp; the last warp may have fewer
+    std::uint64_t bytes_per_thread = 64 << 10;  ///< the same for all
+    std::uint64_t element_bytes = 4;           ///< a power of two, at most 64 KiB, so that no element lies in two tiles
+    layout how = layout::linear();             ///< `linear` or `interleaved`
+    lane_order order = lane_order::ascending;  ///< positions of the lanes; only for `interleaved`
+    portion_policy portions = portion_policy::packed;  ///< how chunks under 2 MiB share VA blocks
 };
 
 /// A byte of a thread's memory.
 struct thread_byte {
-    std::uint64_t thread;
-    std::uint64_t offset;
+    std::uint64_t thread;  ///< 0 to `threads` - 1
+    std::uint64_t offset;  ///< bytes from the beginning of its memory
     friend constexpr bool operator==(const thread_byte&, const thread_byte&) = default;
 };
 
@@ -41,9 +46,9 @@ struct thread_byte {
 /// leaves of 64 KiB, `padded` in twice the next power of two of leaves. Each larger chunk begins a block of its own.
 class placement {
 public:
-    /// Errors: InvalidArgument with the number, for 0 or more than 2^27 threads, 0 or more than 2^43 bytes each, a
-    /// space of more than 2^55 bytes, an element size that is no power of two up to 64 KiB or does not divide a
-    /// thread's bytes, and the layout `automatic`.
+    /// Returns the placement of `of`. Errors: InvalidArgument with the number, for 0 or more than 2^27 threads, 0 or
+    /// more than 2^43 bytes each, chunks of more than 2^53 bytes in all, an element size that is no power of two up to
+    /// 64 KiB or exceeds a thread's bytes, and the layout `automatic`.
     static absl::StatusOr<placement> create(const thread_memory& of);
 
     [[nodiscard]] const thread_memory& memory() const { return memory_; }
@@ -70,8 +75,9 @@ public:
         const auto warp = static_cast<std::uint32_t>(thread / max_lanes);
         return chunk(warp) + in_chunk(warp, static_cast<std::uint32_t>(thread % max_lanes), offset);
     }
-    /// Returns the thread and the byte at `address`: the inverse of `address`. For an address outside all threads'
-    /// memory, returns some thread and an offset that is not below `bytes_per_thread`. Cost: some divisions.
+    /// Returns the thread and the byte at `address`: the inverse of `address`. An address outside all threads' memory
+    /// gives an offset that is not below `bytes_per_thread`, or, in the part of a last warp or last VA block that has
+    /// no owner, a thread that is not below `threads`. Cost: some divisions.
     [[nodiscard]] thread_byte byte_at(std::uint64_t address) const;
 
 private:
@@ -80,15 +86,15 @@ private:
     void place_chunks();
 
     thread_memory memory_;
-    std::uint64_t bytes_ = 0;
+    std::uint64_t bytes_ = 0;  ///< size of the space
     std::uint32_t warps_ = 0;
-    std::uint32_t last_width_ = 0;
-    std::uint64_t lane_bytes_ = 0;  // linear: distance from lane to lane
-    lane_map map_;
-    lane_map last_map_;
+    std::uint32_t last_width_ = 0;        ///< lanes of the last warp
+    std::uint64_t lane_bytes_ = 0;        // linear: distance from lane to lane
+    lane_map map_;                        ///< interleaved: the map of all warps but the last
+    lane_map last_map_;                   ///< interleaved: the map of the last warp, which may have fewer lanes
     std::uint64_t chunk_bytes_ = 0;       // distance from chunk to chunk in a group
     std::uint32_t chunks_per_group_ = 1;  // chunks that share a VA block
-    std::uint64_t group_bytes_ = 0;
+    std::uint64_t group_bytes_ = 0;       ///< distance from group to group: whole VA blocks
 };
 
 }  // namespace orchard::uvm_model

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The prefetcher's tree, as the driver computes it; see prefetch_tree.hpp and rules P2 to P5 of docs/uvm.md.
+///
+///     prefetch_mask
+///       tree             set T: resident pages, faulted pages, and each 64 KiB region with a fault as a whole (P2)
+///       region_of        for each faulted page, ascending: the largest node over it that passes the threshold (P3)
+///       result           the union of these nodes, without the faulted pages; T stays as it is (P4)
+
 #include "uvm/model/prefetch_tree.hpp"
 
 #include <algorithm>
@@ -11,12 +18,13 @@ namespace {
 
 /// The tree of one service: set T of rule P2, in pages of the segment; leaf = page - block.first + ghosts.
 struct tree {
-    page_range block;
-    std::uint32_t ghosts = 0;
-    std::uint32_t leaves = 0;
-    std::uint32_t levels = 0;
-    page_mask pages;
+    page_range block;          ///< the VA block, in pages of its segment
+    std::uint32_t ghosts = 0;  ///< leaves before the block's first page
+    std::uint32_t leaves = 0;  ///< pages of the block, and ghosts
+    std::uint32_t levels = 0;  ///< from the leaves to the root: 10 for 512 leaves
+    page_mask pages;           ///< T
 
+    /// Builds T. A block without a whole big page has no ghosts: its leaves begin at its first page.
     tree(page_range of, const page_mask& resident, const page_mask& faulted) : block{of} {
         const page_range big = big_pages_in(block);
         if (big.end != 0 && big.first > block.first) {
@@ -41,6 +49,7 @@ struct tree {
         }
         grow_one({big.end, block.end}, faulted);
     }
+    /// Adds a whole region to T if a page of it faulted. An empty range adds nothing.
     void grow_one(page_range region, const page_mask& faulted) {
         if (faulted.count(region) != 0) {
             pages.add(region);
@@ -52,6 +61,7 @@ struct tree {
     [[nodiscard]] page_range region_of(std::uint32_t page, std::uint32_t threshold) const {
         const std::uint32_t leaf = page - block.first + ghosts;
         page_range best;
+        // The node over the leaf at this level; the last node of a level ends with the last leaf.
         for (std::uint32_t level = 0; level < levels; ++level) {
             const std::uint32_t first = leaf >> level << level;
             const std::uint32_t end = std::min(first + (1u << level), leaves);

@@ -3,6 +3,11 @@
 #pragma once
 
 /// Random numbers that are a function of their position instead of a state: the same on every machine, in any order.
+///
+///     random_bits(seed, stream, index)       stream: a thread, a warp, or a purpose; index: a step
+///
+/// A source can therefore compute the accesses of any warp and step without those before them, and needs no memory for
+/// a generator. examples/graph/random.hpp has such functions for code that also runs on a device.
 
 #include <cstdint>
 

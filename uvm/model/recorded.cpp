@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// A recording of the emulated device as an `access_source`; see recorded.hpp.
+///
+///     recorder     offsets from the beginning of the range, which may lie inside a VA block
+///     here         addresses from the beginning of that VA block:  before_ + offset
+///
+///     | VA block 0                    | VA block 1              |
+///     |<----- before_ ----->| offset 0 ...
+
 #include "uvm/model/recorded.hpp"
 
 #include <algorithm>
@@ -11,6 +20,7 @@ namespace orchard::uvm_model {
 
 namespace {
 
+/// Returns the kind: loads and stores by themselves, and everything else, read-modify-writes, as an atomic.
 access_kind kind_of(simt::emulated::access kind) {
     switch (kind) {
         case simt::emulated::access::load: return access_kind::read;
@@ -19,6 +29,8 @@ access_kind kind_of(simt::emulated::access kind) {
     }
 }
 
+/// Hands out the recorder's accesses, which are ordered by step and lane for each warp. The space is the whole VA
+/// blocks up to the last byte accessed, so that the model's blocks are complete.
 class recorded_source final : public access_source {
 public:
     explicit recorded_source(const simt::emulated::access_recorder& recorder)

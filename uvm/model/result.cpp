@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// The text form of a result: every count by the name of its member, in the order of the struct, and then the derived
+/// values.
+
 #include "uvm/model/result.hpp"
 
 #include <string_view>

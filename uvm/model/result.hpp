@@ -3,6 +3,14 @@
 #pragma once
 
 /// The counts of the paging model.
+///
+///     one page of managed memory        counted as
+///     a lane misses it                  accesses; raw_faults for each entry, distinct_faults once in a batch
+///     it comes to the GPU with data     demand_pages, or prefetched_pages if the prefetcher added it
+///     it comes without data             populated_pages: first touch, or discarded before
+///     it leaves with data               written_back_pages
+///     it leaves without data            dropped_pages
+///     it has left, or the run ends      brought_pages; brought_used_pages if a lane accessed it meanwhile
 
 #include <cstdint>
 #include <string>

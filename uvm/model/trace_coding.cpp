@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// The coding of traces; see trace_coding.hpp for the format. An example, a warp's first two steps:
+///
+///     step 0    lanes 0 to 31 read 0, 4, ..., 124    head: kind read, own differences
+///                                                    lanes: 0xffffffff in 5 bytes
+///                                                    0, 4, ..., 124, each less the one before it: 0, 4, 4,
+///                                                    ..., a byte each
+///     step 1    the same lanes read 128, 132, ...    head: same lanes, kind read, one difference
+///                                                    128, zigzag 256: 2 bytes
+
 #include "uvm/model/trace_coding.hpp"
 
 #include <algorithm>
@@ -9,6 +19,7 @@ namespace orchard::uvm_model {
 
 namespace {
 
+/// The fields of a step's head.
 constexpr std::uint8_t same_lanes_bit = 1;
 constexpr std::uint32_t kind_shift = 1;
 constexpr std::uint8_t mixed_kinds = 3;  // in place of a kind
@@ -16,12 +27,14 @@ constexpr std::uint8_t common_difference_bit = 8;
 constexpr std::uint8_t unused_bits = 0xf0;
 constexpr std::uint32_t kinds_in_byte = 4;
 
+/// Appends the low `bytes` bytes of a number, lowest first.
 void put(std::string& out, std::uint64_t number, std::uint32_t bytes) {
     for (std::uint32_t i = 0; i < bytes; ++i) {
         out.push_back(static_cast<char>(number >> (8 * i) & 0xff));
     }
 }
 
+/// Returns the number in `bytes` bytes from `at` on, lowest first.
 std::uint64_t get(std::string_view from, std::size_t at, std::size_t bytes) {
     std::uint64_t number = 0;
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -30,10 +43,13 @@ std::uint64_t get(std::string_view from, std::size_t at, std::size_t bytes) {
     return number;
 }
 
-/// Maps small numbers of either sign to small numbers. Differences are modulo 2^64, so that nothing overflows.
+/// Map small numbers of either sign to small numbers without one, and back: 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
+/// Differences are modulo 2^64, so that nothing overflows.
 std::uint64_t zigzag(std::uint64_t difference) { return difference << 1 ^ (std::uint64_t{0} - (difference >> 63)); }
 std::uint64_t unzigzag(std::uint64_t number) { return number >> 1 ^ (std::uint64_t{0} - (number & 1)); }
 
+/// Appends the kinds of a step whose accesses are of several kinds: two bits each, four in a byte, the first one
+/// lowest.
 void encode_kinds(std::span<const access> step, std::string& out) {
     for (std::size_t i = 0; i < step.size(); i += kinds_in_byte) {
         std::uint32_t packed = 0;
@@ -44,6 +60,8 @@ void encode_kinds(std::span<const access> step, std::string& out) {
     }
 }
 
+/// Reads the kinds of a step's accesses. A fault if one of them is 3, which means no kind, or if a bit behind the last
+/// one is set.
 void decode_kinds(trace_bytes& in, std::span<access> step) {
     std::uint32_t packed = 0;
     for (std::size_t i = 0; i < step.size(); ++i, packed >>= 2) {
@@ -60,6 +78,7 @@ void decode_kinds(trace_bytes& in, std::span<access> step) {
     }
 }
 
+/// Returns the mask of a step's lanes; 0 after a fault.
 std::uint32_t decode_lanes(trace_bytes& in) {
     const std::uint64_t lanes = in.number();
     if (lanes > ~std::uint32_t{0}) {
@@ -72,6 +91,7 @@ std::uint32_t decode_lanes(trace_bytes& in) {
 
 }  // namespace
 
+/// The offsets of `header_from` below are those of the drawing in trace_coding.hpp.
 std::string to_bytes(const trace_header& h) {
     std::string out(trace_magic);
     put(out, h.version, 4);
@@ -120,6 +140,7 @@ std::uint8_t trace_bytes::byte() {
 std::uint64_t trace_bytes::number() {
     std::uint64_t number = 0;
     for (std::uint32_t shift = 0; shift < 64; shift += 7) {
+        // The tenth byte has the number's highest bit alone.
         const std::uint8_t b = byte();
         if (shift == 63 && b > 1) {
             break;
@@ -143,6 +164,8 @@ std::string_view trace_bytes::take(std::uint64_t count) {
     return taken;
 }
 
+/// Looks for common lanes, kinds and differences first, and then appends: head, lanes, kinds, differences. A step whose
+/// lanes all went equally far has one difference for all of them.
 void encode_step(warp_history& history, std::span<const access> step, std::string& out) {
     std::uint32_t lanes = 0;
     bool one_kind = true;
@@ -165,6 +188,8 @@ void encode_step(warp_history& history, std::span<const access> step, std::strin
     if (one_difference) {
         put_number(out, zigzag(difference));
     }
+    // The difference of the lane before. Lanes that go about equally far have differences of differences near 0: a byte
+    // each.
     std::uint64_t before = 0;
     for (const access& a : step) {
         const std::uint64_t own = a.address - history.last[a.lane];
@@ -177,6 +202,8 @@ void encode_step(warp_history& history, std::span<const access> step, std::strin
     history.lanes = lanes;
 }
 
+/// The bytes may come from any file, so that each number is checked before it is used. After a fault all reads return
+/// 0; the loop over the lanes then still ends, because `lanes` has 32 bits.
 std::size_t decode_step(warp_history& history, std::uint64_t space_bytes, trace_bytes& in, step_buffer out) {
     const std::uint8_t head = in.byte();
     if ((head & unused_bits) != 0) {
@@ -187,6 +214,7 @@ std::size_t decode_step(warp_history& history, std::uint64_t space_bytes, trace_
         in.fail("a warp's first step has the lanes of the one before");
     }
     const auto count = static_cast<std::size_t>(std::popcount(lanes));
+    // Several kinds come before the differences: they are read into `out`, and kept when the addresses are filled in.
     const std::uint32_t kind = head >> kind_shift & 3;
     if (kind == mixed_kinds) {
         decode_kinds(in, out.first(count));

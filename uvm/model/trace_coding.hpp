@@ -72,24 +72,28 @@ class trace_bytes {
 public:
     explicit trace_bytes(std::string_view bytes) : at_{bytes.data()}, end_{bytes.data() + bytes.size()} {}
 
+    /// Return whether nothing is left, after a fault as well, and the number of bytes left.
     [[nodiscard]] bool empty() const { return at_ == end_; }
     [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
+    /// Return the next byte, and the next number of 7 bits a byte. A fault if the bytes end, or if a number has more
+    /// than 64 bits.
     std::uint8_t byte();
     std::uint64_t number();
-    /// Returns the next `count` bytes and skips them.
+    /// Returns the next `count` bytes and skips them. A fault if there are fewer.
     std::string_view take(std::uint64_t count);
 
     /// Returns the first fault; null if there is none.
     [[nodiscard]] const char* fault() const { return fault_; }
+    /// Notes a fault, unless there is one already, and skips all that is left, so that loops over the bytes end.
     void fail(const char* why) {
         fault_ = fault_ == nullptr ? why : fault_;
         at_ = end_;
     }
 
 private:
-    const char* at_;
-    const char* end_;
-    const char* fault_ = nullptr;
+    const char* at_;               ///< the next byte
+    const char* end_;              ///< behind the last byte
+    const char* fault_ = nullptr;  ///< a string literal
 };
 
 /// The state of a warp that coder and decoder keep from step to step.

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
+
+/// Traces in memory; see trace_file.hpp. Everything that a file may have wrong is found when it is parsed:
+///
+///     check_header     magic, version, lengths, checksum, number of warps
+///     find_blocks      the blocks' own headers; blocks sorted by warp
+///     check_steps      decodes every step; compares the counts with the header's
+///
+/// A reader then decodes the same steps again, without a check that could fail.
+
 #include "uvm/model/trace_file.hpp"
 
 #include <algorithm>
@@ -17,11 +26,14 @@ namespace orchard::uvm_model {
 
 namespace {
 
+/// Returns DataLoss, with the fault and the remedy.
 absl::Status damaged(std::string_view what) {
     return absl::DataLossError(absl::StrFormat("no valid trace: %s; record it again", what));
 }
 
-/// Returns errors that can be found before the body is read.
+/// Returns the errors that can be found before the body is read. The magic comes first, so that a short file of another
+/// kind gets that error, and not one about its length. The checksum comes before the number of warps, which means
+/// nothing if a byte has changed.
 absl::Status check_header(std::string_view bytes) {
     if (bytes.substr(0, trace_magic.size()) != trace_magic) {
         return damaged(absl::StrFormat("it does not begin with %s", trace_magic));
@@ -69,6 +81,7 @@ void read_up_to(std::istream& in, std::uint64_t most, std::string* bytes) {
     }
 }
 
+/// Returns the error in `errno`, with the path: NotFound for a missing file, otherwise Unavailable.
 absl::Status system_error(std::string_view what, const std::string& path) {
     const int error = errno;
     const std::string text = absl::StrFormat("%s: %s: %s", path, what, std::strerror(error));
@@ -79,10 +92,11 @@ absl::Status system_error(std::string_view what, const std::string& path) {
 
 /// The bytes, and the position of each warp's steps in them.
 struct trace::image {
+    /// Consecutive steps of one warp.
     struct block {
         std::uint32_t warp;
-        std::uint64_t steps;
-        std::string_view bytes;
+        std::uint64_t steps;     ///< as the block's header says; `check_steps` compares
+        std::string_view bytes;  ///< in `image::bytes`; the image is therefore never copied
     };
 
     std::string bytes;
@@ -110,8 +124,10 @@ absl::Status trace::image::find_blocks() {
         }
         blocks.push_back({static_cast<std::uint32_t>(warp), steps, of_block});
     }
+    // Stable, because the blocks of a warp stand in the file in the order of its steps.
     std::stable_sort(blocks.begin(), blocks.end(), [](const block& a, const block& b) { return a.warp < b.warp; });
     first.assign(header.warps + std::size_t{1}, 0);
+    // Counts of blocks become positions: `first[w + 1]` is the number of blocks of warps 0 to w.
     for (const block& b : blocks) {
         ++first[b.warp + 1];
     }
@@ -128,6 +144,7 @@ absl::Status trace::image::check_steps() const {
     std::array<access, max_lanes> buffer;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
         if (b == 0 || blocks[b].warp != blocks[b - 1].warp) {
+            // A new warp: its first step refers to nothing.
             history = {};
         }
         trace_bytes in(blocks[b].bytes);
@@ -152,7 +169,8 @@ absl::Status trace::image::check_steps() const {
     return absl::OkStatus();
 }
 
-/// Decodes each warp's steps on request.
+/// Decodes each warp's steps on request. A warp has a cursor from its first request on. The last decoded step is kept,
+/// because it may be requested again; step 0 starts the warp anew.
 class trace::reader final : public access_source {
 public:
     explicit reader(std::shared_ptr<const image> of) : image_{std::move(of)}, warps_(image_->header.warps) {}
@@ -175,6 +193,7 @@ public:
     }
 
 private:
+    /// The position of a warp in its blocks, and the step that was decoded last.
     struct cursor {
         explicit cursor(std::uint32_t first_block) : block{first_block} {}
 
@@ -186,6 +205,8 @@ private:
         warp_history history;
     };
 
+    /// Decodes the next step of a warp whose blocks end before block `end`. Sets `count` to 0 at the warp's end, and
+    /// again at each later call.
     void advance(cursor& c, std::uint32_t end) const {
         while (c.bytes.empty() && c.block != end) {
             c.bytes = trace_bytes(image_->blocks[c.block++].bytes);
@@ -215,6 +236,7 @@ absl::StatusOr<trace> trace::parse(std::string bytes) {
     return trace(found);
 }
 
+/// Reads the header first: a file of another kind may be of any length, and need not be read to be rejected.
 absl::StatusOr<trace> trace::load(const std::string& path) {
     std::error_code ignored;
     if (std::filesystem::is_directory(path, ignored)) {
@@ -243,6 +265,7 @@ absl::StatusOr<trace> trace::load(const std::string& path) {
     return found;
 }
 
+/// Writes a file in memory and parses it, so that such a trace has passed the same checks as one that was loaded.
 absl::StatusOr<trace> trace::from(access_source& source) {
     std::ostringstream out(std::ios::binary);
     absl::StatusOr<trace_writer> writer = trace_writer::create(out, source.bytes(), source.warps());

@@ -3,6 +3,17 @@
 #pragma once
 
 /// The model's data about a page and a VA block.
+///
+/// A page has a location (GPU, CPU, both or neither) and a mapping on the GPU (none, readable, writable). The two
+/// differ: a page on the CPU may be mapped remotely, and a page on the GPU loses its mapping when it is discarded.
+///
+///     gpu cpu   readable writable
+///      0   0       0        0       never populated
+///      1   0       1        1       on the GPU
+///      1   1       1        0       read-duplicated: a write faults, and leaves one copy
+///      0   1       0        0       on the CPU: an access faults
+///      0   1       1        1       on the CPU, mapped remotely: an access reaches host memory
+///      1   0       0        0       discarded on the GPU: the next access faults once more
 
 #include <cstdint>
 
@@ -33,10 +44,11 @@ enum class advice : std::uint8_t {
 
 /// The advice that was given for a VA block. Source: `uvm_policy.c`, `uvm_va_policy.h`.
 struct policy {
+    /// The preferred location.
     enum class place : std::uint8_t { none, gpu, cpu };
-    place preferred = place::none;
-    bool accessed_by = false;
-    bool read_mostly = false;
+    place preferred = place::none;  ///< as set by `advice::prefer_...`
+    bool accessed_by = false;       ///< pages on the CPU are mapped for the GPU
+    bool read_mostly = false;       ///< reads make copies instead of moving pages
     friend constexpr bool operator==(const policy&, const policy&) = default;
 };
 
@@ -59,14 +71,15 @@ inline constexpr std::uint32_t no_index = 0xffffffffu;
 
 /// A VA block: the pages `pages` of segment `segment`, all 512 unless a policy boundary has truncated it.
 struct va_block {
-    std::uint32_t segment = 0;
+    std::uint32_t segment = 0;  ///< the segment of which it is a part
     page_range pages{0, pages_per_segment};
-    policy advised{};
+    policy advised{};                ///< holds for all of its pages
     std::uint32_t resident = 0;      ///< pages on the GPU
     chunk_index chunk = no_chunk;    ///< a complete block's memory
     std::uint32_t parts = no_index;  ///< a truncated block's memory: index of its regions' chunks
     std::uint32_t next = no_index;   ///< the block after it in its segment
 
+    /// Returns whether the block is a whole segment. Only a complete block gets a 2 MiB chunk of its own.
     [[nodiscard]] bool complete() const { return pages.size() == pages_per_segment; }
 };
 
