@@ -24,7 +24,7 @@ constexpr std::size_t longest_line = 1 << 20;
 }  // namespace
 
 line_reader::line_reader(std::string path, byte_source source)
-    : path_{std::move(path)}, source_{std::move(source)}, buffer_(longest_line) {}
+    : path_{std::move(path)}, source_{std::move(source)}, buffer_(longest_line + 1) {}  // with its end
 
 /// The buffer is allocated once, for the longest line.
 absl::StatusOr<line_reader> line_reader::open(const std::string& path) {

@@ -75,7 +75,8 @@ absl::Status number_line::any(const char* name) {
         return missing(name);
     }
     const std::string_view text = token();
-    const char* first = text.data() + (text.front() == '+' ? 1 : 0);
+    const bool two_signs = text.size() > 1 && text[0] == '+' && text[1] == '-';
+    const char* first = text.data() + (text.front() == '+' && !two_signs ? 1 : 0);
     double value = 0;
     const auto [stop, problem] = std::from_chars(first, text.data() + text.size(), value);
     // A value that is too large or too small for a double is still accepted as a number.

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "profiling/bench/growing_heap.cuh"
 #include "uvm/memory/memory_driver.hpp"
@@ -136,6 +137,10 @@ absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& 
     }
     if (!status.ok()) {
         return status;
+    }
+    if (counts->nulls != 0 || counts->wrong != 0) {
+        return absl::InternalError(
+            absl::StrFormat("%d blocks were null, %d words wrong", counts->nulls, counts->wrong));
     }
     return ordered_json{{"what", how.reserved ? "committed before, beside readers of the spill tier"
                                               : "growing beside readers of the spill tier"},

@@ -94,12 +94,12 @@ struct bench {
     void add_others();
     /// Adds a blocker that creates objects, which are destroyed after the kernel.
     void add_making(const char* name, int most, std::function<void*()> make, std::function<void(void*)> destroy) {
-        blockers.push_back({name, most, [] {}, [=] { cache_bitmap.push_back(make()); }, [=] { empty(destroy); }});
+        blockers.push_back({name, most, [] {}, [=] { objects.push_back(make()); }, [=] { empty(destroy); }});
     }
     /// Adds a blocker that destroys objects, which are created before the kernel.
     void add_destroying(const char* name, int most, std::function<void*()> make, std::function<void(void*)> destroy) {
         blockers.push_back(
-            {name, most, [=] { fill(make, most); }, [=] { destroy(take(&cache_bitmap)); }, [=] { empty(destroy); }});
+            {name, most, [=] { fill(make, most); }, [=] { destroy(take(&objects)); }, [=] { empty(destroy); }});
     }
     /// Adds a blocker that makes one call, at most `most` times a kernel.
     void add(
@@ -119,13 +119,13 @@ struct bench {
     /// Creates `count` objects before the kernel.
     void fill(const std::function<void*()>& make, int count) {
         for (int i = 0; i < count; ++i) {
-            cache_bitmap.push_back(make());
+            objects.push_back(make());
         }
     }
     /// Destroys all objects that are left after the kernel.
     void empty(const std::function<void(void*)>& destroy) {
-        while (!cache_bitmap.empty()) {
-            destroy(take(&cache_bitmap));
+        while (!objects.empty()) {
+            destroy(take(&objects));
         }
     }
     /// Fills `module_code`, once.
@@ -140,9 +140,9 @@ struct bench {
     std::vector<char> pageable = std::vector<char>(8 * mib);
     /// Kernels that were never launched; each is taken once.
     std::vector<const void*> fresh = kernels_of(std::make_integer_sequence<int, 160>{});
-    std::vector<char> module_code;    ///< empty until `compile_module`
-    std::vector<void*> cache_bitmap;  ///< objects that a blocker creates or destroys
-    cudaGraph_t graph = nullptr;      ///< four launches of `loaded`
+    std::vector<char> module_code;  ///< empty until `compile_module`
+    std::vector<void*> objects;     ///< objects that a blocker creates or destroys
+    cudaGraph_t graph = nullptr;    ///< four launches of `loaded`
     cudaGraphExec_t instance = nullptr;
     std::size_t limit = 0;          ///< the current value of the limit that a blocker sets
     CUcontext context = nullptr;    ///< that the threads of blockers and steps make current
@@ -195,7 +195,7 @@ inline void bench::add_memory() {
     // Another part of the buffer for each object, from a page's start on; the first one is left out, since the buffer
     // may begin inside a page.
     const std::function<void*()> enlist = [=] {
-        char* at = pageable.data() + piece * (1 + cache_bitmap.size());
+        char* at = pageable.data() + piece * (1 + objects.size());
         at -= reinterpret_cast<std::uintptr_t>(at) % 4096;
         check(cudaHostRegister(at, piece, cudaHostRegisterDefault), "cudaHostRegister");
         return at;

@@ -209,7 +209,7 @@ void measurement::end_blocker(const blocker& b) {
     } catch (const std::exception& e) {
         std::fprintf(stderr, "driver_locks: %s, afterwards: %s\n", b.name.c_str(), e.what());
     }
-    bench_.cache_bitmap.clear();
+    bench_.objects.clear();
 }
 
 /// Makes the steps from `next` on until one is blocked. Returns the first step that was not made.

@@ -73,6 +73,8 @@ const wrong_text wrong_texts[] = {
     {"fraction_for_vertex", "0 1.5\n", ":1:", "'1.5'", "not a whole number"},
     {"text_for_value", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 heavy\n", ":3:", "'heavy'",
      "not a number"},
+    {"two_signs_for_value", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 +-5\n", ":3:", "'+-5'",
+     "not a number"},
     {"nan_for_value", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 nan\n", ":3:", "'nan'",
      "not a number"},
     {"missing_value", "%%MatrixMarket matrix coordinate integer general\n3 3 1\n1 2\n", ":3:", "the value", "'1 2'"},

@@ -59,6 +59,10 @@ TEST(read_graph, edge_list_with_comments_weights_and_no_last_newline) {
     EXPECT_EQ(list.edges, triangle_and_tail);
 }
 
+TEST(read_graph, a_line_may_have_a_mebibyte) {
+    EXPECT_EQ(read_text("#" + std::string((1 << 20) - 1, 'x') + "\n0 1\n").edges.size(), 1u);
+}
+
 TEST(read_graph, self_loops_and_duplicates_of_either_direction_are_dropped_and_counted) {
     const edge_list list = read_text("0 1\n1 0\n0 1\n2 2\n2 3\n");
     EXPECT_EQ(list.entries, 5u);
