@@ -22,6 +22,7 @@ ORCHARD_INLINE std::uint64_t multiply_add_wide(std::int32_t a, std::int32_t b, s
     return static_cast<std::uint64_t>(std::int64_t{a} * b) + c;
 #endif
 }
+/// The same for factors without sign.
 ORCHARD_INLINE std::uint64_t multiply_add_wide(std::uint32_t a, std::uint32_t b, std::uint64_t c) {
 #if ORCHARD_CUDA_PASS
     std::uint64_t result;
@@ -32,7 +33,8 @@ ORCHARD_INLINE std::uint64_t multiply_add_wide(std::uint32_t a, std::uint32_t b,
 #endif
 }
 
-/// Returns `count` < 32 ones from bit `position` mod 32 on; those beyond bit 31 are dropped.
+/// Returns `count` < 32 ones from bit `position` mod 32 on; those beyond bit 31 are dropped. `bit_range(3, 2)` is 11000
+/// in binary. One instruction on CUDA.
 ORCHARD_INLINE std::uint32_t bit_range(std::uint32_t position, std::uint32_t count) {
 #if ORCHARD_CUDA_PASS
     std::uint32_t result;
@@ -44,7 +46,7 @@ ORCHARD_INLINE std::uint32_t bit_range(std::uint32_t position, std::uint32_t cou
 }
 
 /// Returns the pointer with this address in global memory, so that the compiler need not determine the address space at
-/// each access.
+/// each access. On CUDA, the address must lie in global memory; on the host, any address does.
 template <class T>
 ORCHARD_INLINE T* global_pointer(std::uint64_t address) {
 #if ORCHARD_CUDA_PASS

@@ -20,7 +20,8 @@ inline constexpr bool checked = ORCHARD_CHECKED != 0;
 }  // namespace orchard::simt
 
 /// In a checked build, ends the kernel with the text `why` if `condition` is false; on a host thread, which has no
-/// kernel, it throws an exception. In any other build it costs nothing: `condition` is compiled, but not evaluated.
+/// kernel, it throws an exception. On CUDA the kernel traps without the text. In any other build it costs nothing:
+/// `condition` is compiled, but not evaluated.
 #define ORCHARD_ASSERT(condition, why)                                                                                 \
     do {                                                                                                               \
         if (::orchard::simt::checked && !(condition)) {                                                                \

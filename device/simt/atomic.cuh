@@ -4,6 +4,21 @@
 
 /// The SIMT seam, part 2: shared data. A word that several threads may access has type `atomic`, or `plain` if
 /// something else orders its accesses. The emulated device thereby sees every access.
+///
+/// | type             | memory              | its accesses are ordered by                                          |
+/// |------------------|---------------------|----------------------------------------------------------------------|
+/// | `device_word<T>` | device memory       | the order that each access states, among all threads of the device   |
+/// | `host_word<T>`   | host-visible memory | the same, also among host threads; the device only loads and stores  |
+/// | `plain<T>`       | either              | other accesses around them: a barrier, or a release and an acquire   |
+///
+/// Example of a release that pairs with an acquire:
+///
+///     writer:  value.set(7);                            reader:  if (ready.load<order::acquire>() == 1) {
+///              ready.store<order::release>(1);                       use(value.get());    // 7
+///                                                                }
+///
+/// On the host, each access first asks whether its thread runs in a simulation, which then performs it on weak memory.
+/// Otherwise the access is counted and recorded if a lane makes it, and is performed by `std::atomic_ref`.
 
 #include <atomic>
 #include <cstdint>
@@ -28,12 +43,14 @@ namespace orchard::simt {
 namespace detail {
 
 #if ORCHARD_CUDA_PASS
+/// The scope in the terms of libcu++, for `fence`.
 template <scope S>
 inline constexpr cuda::thread_scope cuda_scope = S == scope::block    ? cuda::thread_scope_block
                                                  : S == scope::device ? cuda::thread_scope_device
                                                                       : cuda::thread_scope_system;
 #endif
 
+/// Returns the order in the terms of `std::atomic_ref`.
 template <order O>
 constexpr std::memory_order host_order() {
     switch (O) {
@@ -59,14 +76,18 @@ inline constexpr order failure_order = (O == order::acquire || O == order::acq_r
 template <class T, scope S>
 class atomic {
     static_assert(std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>);
+    // ptx.cuh has no text for the scope of a block; only tests of the weak memory use it.
     static_assert(S == scope::device || S == scope::system || !ORCHARD_CUDA_PASS);
 
 public:
     using records_itself = void;  // see touch.cuh
 
+    /// Leaves the value as the memory has it.
     atomic() = default;
     ORCHARD_FN explicit constexpr atomic(T value) : value_{value} {}
 
+    /// Returns the value. `O` is relaxed or acquire. `where` is the caller's place, for traces and errors, here and in
+    /// all functions below.
     template <order O>
     [[nodiscard]] ORCHARD_INLINE T load([[maybe_unused]] site where = site::here()) const {
 #if ORCHARD_CUDA_PASS
@@ -79,6 +100,7 @@ public:
         return ref().load(detail::host_order<O>());
 #endif
     }
+    /// Sets the value. `O` is relaxed or release.
     template <order O>
     ORCHARD_INLINE void store(T value, [[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
@@ -92,6 +114,10 @@ public:
 #endif
     }
 
+    // The read-modify-writes, by one macro: `name` is the function, `what` its `modification` in a simulation. Each
+    // returns the value before it. Arithmetic is modulo 2^32 or 2^64.
+    //
+    //     fetch_add   fetch_sub   fetch_or   fetch_and   exchange (stores `value` itself)
 #if ORCHARD_CUDA_PASS
 #define ORCHARD_ATOMIC_FETCH(name, what)                                                                               \
     template <order O>                                                                                                 \
@@ -116,7 +142,9 @@ public:
     ORCHARD_ATOMIC_FETCH(exchange, exchange)
 #undef ORCHARD_ATOMIC_FETCH
 
-    /// Sets the word to `value` if the word is less (`raise`) or greater (`lower`).
+    /// Sets the word to `value` if the word is less (`raise`) or greater (`lower`). Callers may rely on the order `O`
+    /// only if the word changes. On CUDA this is one atomic, which has the order in any case; on the host it is a
+    /// relaxed load and, only if the word has to change, a compare-and-swap.
     template <order O>
     ORCHARD_INLINE void raise(T value, [[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
@@ -139,7 +167,8 @@ public:
     }
 
     /// Stores `desired` and returns true if the value is `expected`; otherwise stores the value found in `expected` and
-    /// returns false.
+    /// returns false. It never fails while the value is `expected` (strong). A failure has at least the order `O`
+    /// without its release part.
     template <order O>
     ORCHARD_INLINE bool compare_exchange(T& expected, T desired, [[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
@@ -158,7 +187,7 @@ public:
     }
 
     /// Performs a compare-and-swap if `wanted`. Returns the value found; `expected` if not `wanted`. Cost on CUDA:
-    /// several calls in a row overlap, as long as no result is used.
+    /// several calls in a row overlap, as long as no result is used. On CUDA for words of 64 bits only.
     template <order O>
     ORCHARD_INLINE T compare_exchange_if(bool wanted, T expected, T desired,
                                          [[maybe_unused]] site where = site::here()) {
@@ -173,7 +202,8 @@ public:
 #endif
     }
 
-    /// Waits until the value is not `old`, as `std::atomic::wait`. Host threads only.
+    /// Waits until the value is not `old`, as `std::atomic::wait`, and acquires. Host threads only: a lane that waited
+    /// here would stop the other lanes of its host thread. In GPU code the function is empty.
     void wait(T old, site where = site::here()) const {
 #if !ORCHARD_CUDA_PASS
         if (simulated()) {
@@ -183,7 +213,7 @@ public:
         }
 #endif
     }
-    /// Wakes the threads that wait for this word. Host threads only.
+    /// Wakes the threads that wait for this word. Host threads only; call it after the change of the word.
     void notify_all() {
 #if !ORCHARD_CUDA_PASS
         if (simulated()) {
@@ -196,15 +226,20 @@ public:
 
 private:
 #if !ORCHARD_CUDA_PASS
+    /// Returns the word for an access by the host. `std::atomic_ref` needs a word that is not `const`, also for loads;
+    /// hence the cast.
     [[nodiscard]] std::atomic_ref<T> ref() const { return std::atomic_ref<T>(const_cast<T&>(value_)); }
+    /// Counts a read-modify-write.
     void touch() const { emulated::on_access(emulated::access::read_modify_write, S, &value_); }
     static bool simulated() { return emulated::current_simulation != nullptr; }
+    /// Returns the description of an access, for the simulation. It takes up a pending `mutation::weaken_next`.
     [[nodiscard]] emulated::shared_access access(order o, site where) const {
         return {&value_, sizeof(T), mutation::applied(o), S, false, where};
     }
     T simulate(emulated::modification what, order o, T value, site where) {
         return static_cast<T>(emulated::current_simulation->modify(access(o, where), what, value));
     }
+    /// The simulation passes values as 64 bits, whatever the word's size; hence the copy of `expected`.
     bool simulate_compare(order o, order on_failure, T& expected, T desired, site where) {
         std::uint64_t wide = expected;
         const bool done = emulated::current_simulation->compare_exchange(access(o, where), on_failure, wide, desired);
@@ -224,7 +259,11 @@ using device_word = atomic<T, scope::device>;
 template <class T>
 using host_word = atomic<T, scope::system>;
 
-/// A value whose accesses something else orders: a barrier of the mask, or an acquire of another word.
+/// A value whose accesses something else orders: a barrier of the mask, or an acquire of another word. On CUDA, and on
+/// the host outside of simulations, an access is an ordinary one of C++, which the compiler may move or leave out. In a
+/// simulation, an access that nothing orders after an earlier conflicting one is a violation (a race).
+///
+/// `T` has 4 or 8 bytes, as the words of a simulation have, and converts to and from an integer.
 template <class T>
 class plain {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -265,7 +304,10 @@ inline constexpr order load_before_fence = ORCHARD_THREAD_SANITIZER != 0 ? order
 inline constexpr order store_after_fence = ORCHARD_THREAD_SANITIZER != 0 ? order::release : order::relaxed;
 
 /// Orders this thread's accesses before it before those after it, at scope `S`. One instruction suffices for many
-/// words, while acquiring loads or releasing stores would each wait separately.
+/// words, while acquiring loads or releasing stores would each wait separately:
+///
+///     a.load<load_before_fence>();  b.load<load_before_fence>();  fence<scope::device>();    // acquires both
+///     fence<scope::device>();  a.store<store_after_fence>(x);  b.store<store_after_fence>(y);    // releases by both
 template <scope S>
 ORCHARD_INLINE void fence([[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS

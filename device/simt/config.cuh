@@ -4,6 +4,22 @@
 
 /// The SIMT seam's macros and basic types. Only `device/simt` uses `__CUDACC__` and `__CUDA_ARCH__`.
 ///
+/// The seam is the interface between Orchard's code and the machine that runs it:
+///
+///     lane.cuh      lanes of a warp, collectives, clock        address.cuh   address arithmetic
+///     atomic.cuh    shared words, fences                       touch.cuh     references to user memory
+///     launch.cuh    kernels                                    assert.cuh, mutation.cuh   for tests
+///     ---------------------------------------------------------------------------------------------------
+///     GPU code      intrinsics of nvcc, ptx.cuh
+///     host code     emulated/hooks.hpp. Each call takes the first of these that applies to its thread:
+///                     explore/    `current_simulation` is set: one thread, logical time, weak memory
+///                     emulated/   `current_lane` is set: a fiber, one of many lanes on this host thread
+///                     otherwise   a host thread, which acts as a warp of one lane
+///
+/// nvcc compiles a source once for the host and once for each GPU architecture. `__CUDACC__` is defined in all of these
+/// passes, `__CUDA_ARCH__` only in the passes for a GPU. The host pass of a CUDA source therefore contains the emulated
+/// device, and a program that was built with CUDA can run its kernels on either device.
+///
 /// | macro                 | meaning                                                                    |
 /// |-----------------------|----------------------------------------------------------------------------|
 /// | `ORCHARD_FN`          | a function that runs on the host, on the emulated device and on CUDA       |
@@ -72,16 +88,18 @@ struct thread_position {
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t threads() const {
         return std::uint64_t{blocks} * threads_per_block;
     }
-    /// Returns the index of the warp in the grid. A partial warp at the end of a block counts as a whole one.
+    /// Returns the index of the warp in the grid. A partial warp at the end of a block counts as a whole one: blocks of
+    /// 40 threads have two warps each, so that thread 33 of block 1 is in warp 3.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t global_warp() const {
         return std::uint64_t{block} * ((threads_per_block + warp_size - 1) / warp_size) + thread / warp_size;
     }
 };
 
-/// The memory order of an atomic access, as in C++.
+/// The memory order of an atomic access, as in C++. Sequential consistency is not among them.
 enum class order : int { relaxed, acquire, release, acq_rel };
 
-/// The threads for which an atomic access is ordered.
+/// The threads for which an atomic access is ordered. Each scope includes those before it; the weak memory compares
+/// them by their values.
 enum class scope : int {
     block,   ///< threads of one block
     device,  ///< all threads of one device; the word is in device memory

@@ -9,7 +9,8 @@
 namespace orchard::simt {
 
 /// Makes a GPU current for the calling thread, and restores the previous one at the end, since the thread may belong to
-/// the application. A negative number leaves the current GPU as it is.
+/// the application. A negative number leaves the current GPU as it is. If the GPU cannot be made current, the previous
+/// one stays so; the error is not reported here, but stays the thread's last CUDA error.
 class current_device {
 public:
     explicit current_device(int device) : device_{device}, before_{device} {
@@ -26,6 +27,7 @@ public:
     current_device& operator=(const current_device&) = delete;
 
 private:
+    // The GPU asked for, and the one to be restored. They are equal if there is nothing to restore.
     int device_;
     int before_;
 };

@@ -6,7 +6,18 @@
 ///
 /// Every collective takes the mask of the participating lanes; each lane in the mask must call the same collective with
 /// the same mask. On CUDA, collectives are the `*_sync` intrinsics. On the emulated device, the lanes meet; if a lane
-/// of the mask does not come, the launch fails with an error that says so.
+/// of the mask does not come, the launch fails with an error that says so. The emulated device identifies a call by its
+/// source location (`site`), so that the lanes of a mask must call the collective at the same line.
+///
+/// For a mask of the lanes 0, 1 and 3 (1011 in binary), each of which passes a value:
+///
+///     lane    value    ballot(value == 5)    match(value)    reduce_add(value)    shuffle(value, 1)    rank_in
+///       0       5            1001                1001               17                   7                0
+///       1       7            1001                0010               17                   7                1
+///       3       5            1001                1001               17                   7                2
+///
+/// Only `sync` orders memory accesses; no other collective does. A thread that runs no lane acts as a warp of one lane:
+/// it is lane 0, `converge` returns 1, and collectives return at once.
 
 #include <bit>
 #include <cstdint>
@@ -70,7 +81,7 @@ ORCHARD_INLINE int lane_id() {
 #endif
 }
 
-/// Returns the position of this thread in its grid.
+/// Returns the position of this thread in its grid. A host thread is thread 0 of a grid of one thread.
 ORCHARD_INLINE thread_position position() {
 #if ORCHARD_CUDA_PASS
     return {blockIdx.x, threadIdx.x, blockDim.x, gridDim.x};
@@ -80,7 +91,7 @@ ORCHARD_INLINE thread_position position() {
 }
 
 /// Returns the time in nanoseconds, from a clock that never goes back and that all threads of one device share. Its
-/// resolution is up to 1 us.
+/// resolution is up to 1 us. In a simulation the time is logical, and each call advances it.
 ORCHARD_INLINE std::uint64_t clock_ns() {
 #if ORCHARD_CUDA_PASS
     std::uint64_t t;
@@ -91,7 +102,9 @@ ORCHARD_INLINE std::uint64_t clock_ns() {
 #endif
 }
 
-/// Returns an arbitrary number that differs from call to call, to begin a random walk with. Cheap, unlike the clock.
+/// Returns an arbitrary number that differs from call to call, to begin a random walk with. Cheap on CUDA, unlike the
+/// clock: the cycle counter of the multiprocessor. The host returns the low bits of the clock, which are deterministic
+/// in a simulation.
 ORCHARD_INLINE std::uint32_t noise() {
 #if ORCHARD_CUDA_PASS
     std::uint32_t cycles;
@@ -162,7 +175,8 @@ ORCHARD_INLINE lane_mask match(lane_mask mask, T value, site where = site::here(
 #endif
 }
 
-/// Returns the sum over the lanes of `mask`, modulo 2^32, in every lane.
+/// Returns the sum over the lanes of `mask`, modulo 2^32, in every lane. Reductions take 32 bits alone: CUDA has no
+/// instruction for 64.
 ORCHARD_INLINE std::uint32_t reduce_add(lane_mask mask, std::uint32_t value, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -192,8 +206,9 @@ ORCHARD_INLINE std::uint32_t reduce_or(lane_mask mask, std::uint32_t value, site
 #endif
 }
 
-/// Lets other threads run; every loop that waits must call it. `nanoseconds` is a hint for how long nothing will
-/// happen.
+/// Lets other threads run; every loop that waits must call it: on the emulated device, the other lanes of the block run
+/// only when this one waits. `nanoseconds` is a hint for how long nothing will happen. On CUDA the lane sleeps for up
+/// to twice as long, and for 1 ms at most (PTX: `nanosleep`).
 ORCHARD_INLINE void pause(std::uint32_t nanoseconds, site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     (void)where;
@@ -204,7 +219,7 @@ ORCHARD_INLINE void pause(std::uint32_t nanoseconds, site where = site::here()) 
 }
 
 /// Ends the kernel with an error. On CUDA this is a trap: the launch fails, and so does every later call of the
-/// process. On the emulated device, the launch fails with the text `why`.
+/// process. On the emulated device, the launch fails with the text `why`. On a host thread, throws std::runtime_error.
 ORCHARD_INLINE void stop_kernel(const char* why) {
 #if ORCHARD_CUDA_PASS
     (void)why;
@@ -228,10 +243,11 @@ ORCHARD_INLINE auto by_mask(lane_mask mask, Act act) {
     return act(mask);
 }
 
-/// Returns the lanes of `mask` below this one.
+/// Returns the lanes of `mask` below this one, which need not be in it itself.
 ORCHARD_INLINE lane_mask lanes_below(lane_mask mask) { return mask & ((lane_mask{1} << lane_id()) - 1); }
 
-/// Returns this lane's rank among the lanes of `mask`, from 0.
+/// Returns this lane's rank among the lanes of `mask`, from 0: the lanes 0, 1 and 3 of the mask 1011 have the ranks 0,
+/// 1 and 2.
 ORCHARD_INLINE int rank_in(lane_mask mask) { return popcount(lanes_below(mask)); }
 
 /// Returns the lowest lane of `mask`, which acts for all.

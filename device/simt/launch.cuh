@@ -7,6 +7,12 @@
 /// A kernel is a trivially copyable function object with `ORCHARD_FN void operator()(simt::thread_position at) const`;
 /// its members are its arguments.
 ///
+///     struct count {
+///         simt::device_word<std::uint32_t>* word;
+///         ORCHARD_FN void operator()(simt::thread_position) const { word->fetch_add<simt::order::relaxed>(1); }
+///     };
+///     const simt::launch_result r = simt::launch(on, simt::grid_for(1000), count{word});    // 4 blocks, 1,024 threads
+///
 /// If a launch fails on the emulated device, its lanes leave their kernels by an exception, which the waiting function
 /// of the seam throws. Code that waits in a kernel must therefore not be `noexcept`, and no destructor may call it.
 
@@ -35,7 +41,7 @@ struct grid {
 };
 
 /// Returns the grid with at least one thread for each of `threads` indices; the kernel must check for the excess
-/// threads.
+/// threads. The grid has at least one block, also for 0 indices, because an empty launch is an error on both devices.
 constexpr grid grid_for(std::uint64_t threads, std::uint32_t threads_per_block = 256) {
     const std::uint64_t blocks = (threads + threads_per_block - 1) / threads_per_block;
     return {static_cast<std::uint32_t>(blocks == 0 ? 1 : blocks), threads_per_block};
@@ -46,17 +52,19 @@ struct launch_result {
     bool ok = true;
     std::string error;        ///< empty if `ok`; otherwise what failed, on one or more lines, with the lanes that wait
     emulated::costs costs{};  ///< what it cost; zero on CUDA
-    double microseconds = 0;  ///< run time of the kernel, if the executor is `timed`; on CUDA by events
+    double microseconds = 0;  ///< run time of the kernel; on CUDA by events, and only if the executor is `timed`
 };
 
 namespace emulated {
 
-/// The body of a kernel, type-erased: called once by each lane.
+/// The body of a kernel, type-erased: called once by each lane. `kernel` is the function object, which all lanes share.
 using kernel_body = void (*)(const void* kernel, thread_position at);
 
-/// Runs a grid on the pool of host threads. Returns when every lane has returned, or when no lane can continue.
-/// @param workers   number of host threads that run blocks; 0: as many as the machine has. Fewer run if the stacks of
-///     their lanes would take more than half of the mappings that a process may have
+/// Runs a grid on the pool of host threads. Returns when every lane has returned, or when no lane can continue. The
+/// calling thread runs blocks, too. An error in one block stops the lanes of all blocks when they next wait; the result
+/// has the first error. A call by a lane and an argument out of range are errors; then no lane runs.
+/// @param workers   number of host threads that run blocks, up to 1,024; 0: as many as the machine has. Fewer run if
+///     the stacks of their lanes would take more than half of the mappings that a process may have
 /// @param recorder  records the lanes' accesses; null: none are recorded
 launch_result run_grid(grid shape, kernel_body body, const void* kernel, unsigned workers,
                        access_recorder* recorder = nullptr);
@@ -76,6 +84,8 @@ struct executor {
 #if ORCHARD_CUDA_SOURCE
 namespace detail {
 
+/// The functions that run on the GPU. The kernel object is a `__grid_constant__`: all threads read it in place, without
+/// a copy on each thread's stack.
 template <class Kernel>
 __global__ void plain_entry(const __grid_constant__ Kernel kernel) {
     kernel(position());
@@ -108,7 +118,8 @@ inline launch_result to_result(cudaError_t error) {
     return result;
 }
 
-/// Two events around a launch; none if no time is wanted.
+/// Two events around a launch; none if no time is wanted. The constructor records the first, `launched` the second. A
+/// pair whose events could not be made measures nothing: its time is 0.
 class event_pair {
 public:
     event_pair(bool wanted, cudaStream_t stream) : stream_{stream} {
@@ -126,11 +137,13 @@ public:
             cudaEventDestroy(end_);
         }
     }
+    /// Call this after the launch, before the wait for the stream.
     void launched() {
         if (end_ != nullptr) {
             cudaEventRecord(end_, stream_);
         }
     }
+    /// Returns the time between the events. The second one must have completed: call this after the wait.
     [[nodiscard]] double microseconds() const {
         float ms = 0;
         if (end_ != nullptr) {
@@ -145,12 +158,16 @@ private:
     cudaEvent_t end_ = nullptr;
 };
 
+/// Launches the kernel on the executor's stream, and waits for this stream alone. Returns the driver's error if there
+/// is one.
 template <class Kernel>
 launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kernel) {
     auto* stream = static_cast<cudaStream_t>(on.stream);
     const current_device here(on.device);
     event_pair events(on.timed, stream);
     entry_of<Kernel>()<<<shape.blocks, shape.threads_per_block, 0, stream>>>(kernel);
+    // Errors of the launch itself, such as a wrong shape. Errors of the running kernel appear when the stream is waited
+    // for. This call also returns an error that an earlier CUDA call of this thread has left.
     const cudaError_t launched = cudaGetLastError();
     events.launched();
     launch_result result = to_result(launched == cudaSuccess ? cudaStreamSynchronize(stream) : launched);

@@ -8,6 +8,9 @@
 ///     if (!mutation::is(fault::no_sync)) simt::sync(mask);         // omits the barrier
 ///     mutation::weaken_next(fault::claim_acquire);                  // makes the next atomic access relaxed
 ///     word.fetch_or<order::acquire>(bits);
+///
+/// A test sets `mutation::chosen` and runs one scenario with many seeds; some seed must then report a violation, and
+/// the same seeds must pass without the fault (tests/mutants/found_test.cpp).
 
 #include "device/simt/config.cuh"
 
@@ -18,6 +21,8 @@
 namespace orchard::simt::mutation {
 
 /// X(name, the fault)
+///
+/// The list of all faults. The code that a fault changes names it by `mutation::is` or `mutation::weaken_next`.
 #define ORCHARD_FAULTS(X)                                                                                              \
     X(none, "nothing")                                                                                                 \
     X(claim_acquire, "a claim of a page does not acquire what the last owner released")                                \
@@ -85,10 +90,16 @@ enum class fault : int {
 
 /// The fault with which the simulation of this host thread runs.
 inline constinit thread_local fault chosen = fault::none;
+/// Set between `weaken_next` and the access that it names. No other actor runs in between, because the access is
+/// described before its scheduling point.
 inline constinit thread_local bool weaken = false;
 
+/// Returns true if the code has to behave as fault `f` says.
 inline bool is(fault f) { return chosen == f; }
+/// Makes the next atomic access of this thread relaxed if `f` is chosen. Call it directly before that access.
 inline void weaken_next(fault f) { weaken = chosen == f; }
+/// Returns the order that an access gets: `o`, or relaxed once after `weaken_next`. `atomic` calls it once for each
+/// access. The order of a failed compare-and-swap is not changed.
 inline order applied(order o) {
     const bool weakened = weaken;
     weaken = false;
@@ -97,6 +108,7 @@ inline order applied(order o) {
 
 #else
 
+// Constants, so that the compiler removes the faults from all other programs, and from GPU code.
 ORCHARD_INLINE constexpr bool is(fault) { return false; }
 ORCHARD_INLINE constexpr void weaken_next(fault) {}
 ORCHARD_INLINE constexpr order applied(order o) { return o; }

@@ -7,6 +7,14 @@
 /// `cuda::atomic_ref` uses generic addresses: each access checks whether the word lies in shared memory, and includes a
 /// second path for that case. Here an access is one instruction (LDG, STG, ATOMG). ptxas turns an atomic whose result
 /// is not used into a reduction (REDG), for which no thread waits.
+///
+///     ld   .acquire .gpu .global     .b64    load                  order: relaxed, acquire
+///     st   .release .sys .global     .b32    store                 order: relaxed, release
+///     atom .acq_rel .gpu .global.add .u64    read-modify-write     order: any
+///          order    scope            type: u for arithmetic without sign, b for bits
+///
+/// Every statement is `volatile` and names "memory" as changed, so that the compiler neither removes it nor moves
+/// another access across it. The functions are for `atomic` alone, which checks the scope.
 
 #include <cstdint>
 
@@ -16,7 +24,9 @@
 
 namespace orchard::simt::ptx {
 
-// Calls X with the PTX texts of an order and a scope.
+// Calls X with the PTX texts of an order and a scope. An `asm` statement needs a literal, so that the text cannot be a
+// value that depends on a template argument: each order and scope has a statement of its own, of which `if constexpr`
+// keeps one.
 #define ORCHARD_PTX_ORDER(O, scope_text, X)                                                                            \
     if constexpr ((O) == order::relaxed) {                                                                             \
         X("relaxed", scope_text);                                                                                      \
@@ -34,6 +44,7 @@ namespace orchard::simt::ptx {
         ORCHARD_PTX_ORDER(O, "sys", X)                                                                                 \
     }
 
+/// Returns the value of a word. PTX has no load that releases.
 template <scope S, order O>
 __device__ __forceinline__ std::uint32_t load(const std::uint32_t* word) {
     static_assert(O == order::relaxed || O == order::acquire);
@@ -55,6 +66,7 @@ __device__ __forceinline__ std::uint64_t load(const std::uint64_t* word) {
     return value;
 }
 
+/// Stores a value. PTX has no store that acquires.
 template <scope S, order O>
 __device__ __forceinline__ void store(std::uint32_t* word, std::uint32_t value) {
     static_assert(O == order::relaxed || O == order::release);
@@ -72,7 +84,9 @@ __device__ __forceinline__ void store(std::uint64_t* word, std::uint64_t value) 
 #undef ORCHARD_PTX
 }
 
-// Defines one read-modify-write, which returns the old value. `type` is u or b.
+// Defines one read-modify-write, which returns the old value: ORCHARD_PTX_OLD is its statement, ORCHARD_PTX_MODIFY its
+// two functions, which take the statements of 32 and of 64 bits by the names ORCHARD_PTX_32 and ORCHARD_PTX_64. `type`
+// is u or b with the number of bits; `constraint` names a register of that size: "r" has 32 bits, "l" has 64.
 #define ORCHARD_PTX_OLD(what, o, s, type, constraint)                                                                  \
     asm volatile("atom." o "." s ".global." what "." type " %0, [%1], %2;"                                             \
                  : "=" constraint(old)                                                                                 \
@@ -125,12 +139,14 @@ ORCHARD_PTX_MODIFY(fetch_min)
 #undef ORCHARD_PTX_MODIFY
 #undef ORCHARD_PTX_OLD
 
+/// Subtracts by adding the two's complement: PTX has no atomic that subtracts.
 template <scope S, order O, class T>
 __device__ __forceinline__ T fetch_sub(T* word, T value) {
     return fetch_add<S, O>(word, T{0} - value);
 }
 
-/// Stores `desired` if the word is `expected`; returns the old value.
+/// Stores `desired` if the word is `expected`; returns the old value, which is `expected` exactly if the store was
+/// made.
 template <scope S, order O>
 __device__ __forceinline__ std::uint32_t compare_exchange(std::uint32_t* word, std::uint32_t expected,
                                                           std::uint32_t desired) {
@@ -158,8 +174,9 @@ __device__ __forceinline__ std::uint64_t compare_exchange(std::uint64_t* word, s
     return old;
 }
 
-/// The same if `wanted`; otherwise does nothing, and returns `expected`. It has no branch, so that several calls in a
-/// row overlap.
+/// The same if `wanted`; otherwise does nothing, and returns `expected`. It has no branch: the instruction has a
+/// predicate, so that several calls in a row overlap. `old` is an operand that is read and written ("+"), since it
+/// keeps its value if the instruction is not executed.
 template <scope S, order O>
 __device__ __forceinline__ std::uint64_t compare_exchange_if(bool wanted, std::uint64_t* word, std::uint64_t expected,
                                                              std::uint64_t desired) {

@@ -2,6 +2,17 @@
 // Copyright the Orchard authors.
 
 /// The execution of blocks on the emulated device; see block_runner.hpp.
+///
+/// The end of a launch that fails:
+///
+///     launch_state::fail      keeps the first error; `stopping` is true from now on
+///     run_block               each worker leaves its loop when its current lane has waited or ended
+///       unwind_lanes          resumes every lane that has begun
+///         suspend             throws `lane_stopped`, which leaves the kernel and runs the destructors on its way
+///         lane_main           catches it: the stack is empty
+///     work_off                takes no further block
+///
+/// A lane that makes a further call of the seam on its way (in a handler) gets `lane_stopped` again.
 
 #include "device/simt/emulated/block_runner.hpp"
 
@@ -28,12 +39,14 @@ constexpr std::uint32_t no_hint = std::numeric_limits<std::uint32_t>::max();
 // Rounds of pauses between two searches for lanes that are stuck while other lanes pause.
 constexpr std::uint32_t rounds_between_searches = 64;
 
+/// Returns the number of writes, by which `between_rounds` tells work from waiting: lanes that only wait read.
 std::uint64_t writes_in(const costs& c) {
     return c.device_stores + c.device_atomics + c.host_words_written + c.host_atomics;
 }
 
 }  // namespace
 
+// The first error wins: later ones are often its consequences.
 void launch_state::fail(std::string error) {
     const std::lock_guard lock(mutex_);
     if (error_.empty()) {
@@ -54,6 +67,7 @@ void launch_state::add_costs(const costs& of_worker) {
 
 launch_result launch_state::result() {
     const std::lock_guard lock(mutex_);
+    // Blocks are left although the launch did not fail: every worker was absent.
     if (error_.empty() && next_block_.load(std::memory_order_relaxed) < shape_.blocks) {
         error_ = absence_;
     }
@@ -68,6 +82,8 @@ void block_runner::work_off(launch_state& launch) {
         launch.note_absence(error.what());
         return;
     }
+    // The seam on this thread now counts for this launch. The pointers are empty again before `launch` may be
+    // destroyed.
     launch_ = &launch;
     costs_ = {};
     current_costs = &costs_;
@@ -86,7 +102,10 @@ void block_runner::work_off(launch_state& launch) {
     launch_ = nullptr;
 }
 
+/// Makes lanes with stacks, up to `count` of them. Those of a larger block before stay.
+/// @throws std::exception  if memory is lacking
 void block_runner::ensure_lanes(std::uint32_t count) {
+    // Space first: after it, only the creation of a fiber can fail, which leaves the two lists equally long.
     lanes_.reserve(count);
     fibers_.reserve(count);
     while (lanes_.size() < count) {
@@ -97,6 +116,7 @@ void block_runner::ensure_lanes(std::uint32_t count) {
     }
 }
 
+/// Puts all lanes of the block into the queue, in the order of their indices, at the begin of the kernel.
 void block_runner::begin_block(std::uint32_t block) {
     block_ = block;
     live_ = launch_->shape().threads_per_block;
@@ -116,8 +136,11 @@ void block_runner::begin_block(std::uint32_t block) {
     }
 }
 
+/// Runs the block until all lanes have ended, or the launch stops, by an error of this block or of another one.
 void block_runner::run_block() {
     while (live_ != 0 && !launch_->stopping()) {
+        // Lanes live, but none can run: all of them wait in collectives. Pausing lanes are in the queue, and `converge`
+        // releases its lanes when no other lane of the warp can run.
         if (scheduler_.empty()) {
             launch_->fail(describe_stuck(warps(), block_));
             break;
@@ -136,6 +159,7 @@ void block_runner::run_block() {
     }
 }
 
+/// Runs a lane until it waits or ends.
 void block_runner::run_lane(lane& l) {
     l.started = true;
     current_lane = &l;
@@ -151,7 +175,9 @@ void block_runner::unpause_warp(warp& of) {
     for_each_lane(paused, [&](int id) { of.unpause(id); });
 }
 
+/// Lets other host threads run, because all lanes of this block that can run only pause.
 void block_runner::between_rounds() {
+    // Writes of this worker and ended lanes: if there were none since the last round, the block has only waited.
     const std::uint64_t work = writes_in(costs_) + (launch_->shape().threads_per_block - live_);
     backoff_.wait(work != std::exchange(work_before_, work), std::exchange(pause_ns_, no_hint));
     // Pausing lanes may wait in an endless loop for lanes that are stuck.
@@ -160,6 +186,8 @@ void block_runner::between_rounds() {
     }
 }
 
+/// Lets every lane that has begun leave its kernel, so that its stack is empty for the next block. A resumed lane finds
+/// that the launch stops, and throws `lane_stopped` (`suspend`). Lanes that have not begun never do.
 void block_runner::unwind_lanes() {
     for (std::uint32_t thread = 0; thread < launch_->shape().threads_per_block; ++thread) {
         lane& l = lanes_[thread];
@@ -170,6 +198,7 @@ void block_runner::unwind_lanes() {
 }
 
 void block_runner::lane_main(void* argument) noexcept {
+    // An exception must not leave the fiber: nothing on its stack could catch it.
     lane& l = *static_cast<lane*>(argument);
     block_runner& runner = *l.runner;
     const auto report = [&](const char* what) {
@@ -187,6 +216,7 @@ void block_runner::lane_main(void* argument) noexcept {
     runner.end(l);
 }
 
+/// Notes that a lane has left its kernel. Called on the lane's stack.
 void block_runner::end(lane& l) {
     --live_;
     l.group->end(l.id);
@@ -196,6 +226,7 @@ void block_runner::end(lane& l) {
     if (l.group->waiting_for_ended() != 0) {
         launch_->fail(describe_early_end(*l.group, block_, l.thread));
     }
+    // This lane may have been the last that could run in its warp.
     release_converging(*l.group);
 }
 
@@ -203,6 +234,7 @@ std::uint64_t block_runner::meet(lane& l, const meeting& at, std::uint64_t opera
     if (acts_alone()) {
         return operand;
     }
+    // Before the lane arrives, so that a rejected call leaves the warp as it was, for the report.
     const refusal why = l.group->check(l.id, at, source);
     if (why != refusal::none) {
         fail_in_lane(describe_rejection(why, *l.group, at, source, block_, l.thread));
@@ -213,6 +245,7 @@ std::uint64_t block_runner::meet(lane& l, const meeting& at, std::uint64_t opera
         record_meeting(*l.group, released);
         make_runnable(*l.group, released & ~(lane_mask{1} << l.id));  // the last lane to arrive continues at once
     } else {
+        // Lanes in `converge` wait for the lanes that can run, of which this one is none now.
         release_converging(*l.group);
         suspend(l);
     }
@@ -225,6 +258,7 @@ lane_mask block_runner::converge(lane& l, site where) {
         return own;
     }
     l.group->arrive_at_converge(l.id, where);
+    // The last lane that could run releases all of them, and continues without a switch.
     if (l.group->runnable() == 0) {
         make_runnable(*l.group, converge_by_site(*l.group) & ~own);
     } else {
@@ -237,8 +271,10 @@ void block_runner::pause(lane& l, std::uint32_t nanoseconds, site where) {
     if (acts_alone()) {
         return;
     }
+    // The shortest hint of the round counts, because one sleep holds up all lanes of the block.
     ++costs_.pauses;
     pause_ns_ = std::min(pause_ns_, nanoseconds);
+    // A pausing lane does not hold up a `converge`: it may wait for a lane that converges.
     l.group->pause(l.id, where);
     scheduler_.add_paused(l.thread);
     release_converging(*l.group);
@@ -250,6 +286,7 @@ thread_position block_runner::position_of(const lane& l) const {
     return {block_, l.thread, shape.threads_per_block, shape.blocks};
 }
 
+/// Returns to the scheduler until it runs the lane again. Throws `lane_stopped` if the launch has failed meanwhile.
 void block_runner::suspend(lane& l) {
     l.fiber->suspend();
     if (launch_->stopping()) {
@@ -257,17 +294,22 @@ void block_runner::suspend(lane& l) {
     }
 }
 
+/// Puts lanes of a warp, which `warp` has made runnable, into the queue.
 void block_runner::make_runnable(const warp& of, lane_mask lanes) {
+    // The place of the warp in the block gives the index of its first thread.
     const auto first = static_cast<std::uint32_t>(&of - warps_.data()) * warp_size;
     for_each_lane(lanes, [&](int id) { scheduler_.add(first + static_cast<std::uint32_t>(id)); });
 }
 
+/// Ends the waiting of the lanes in `converge` if no other lane of the warp can run. Every function that makes a lane
+/// wait or end calls it; otherwise these lanes would wait for ever.
 void block_runner::release_converging(warp& of) {
     if (of.runnable() == 0 && of.converging() != 0) {
         make_runnable(of, converge_by_site(of));
     }
 }
 
+/// Releases the lanes in `converge`, and records each group as a meeting. Returns the lanes released.
 lane_mask block_runner::converge_by_site(warp& of) {
     const lane_mask released = of.converge_by_site();
     for (lane_mask rest = released; rest != 0 && current_recorder != nullptr;) {
@@ -278,7 +320,7 @@ lane_mask block_runner::converge_by_site(warp& of) {
     return released;
 }
 
-/// Records that lanes have met.
+/// Records that lanes have met, if the launch is recorded: their next accesses get the same step.
 void block_runner::record_meeting(const warp& of, lane_mask lanes) {
     if (current_recorder != nullptr) {
         const auto first = static_cast<std::uint32_t>(&of - warps_.data()) * warp_size;
@@ -286,8 +328,9 @@ void block_runner::record_meeting(const warp& of, lane_mask lanes) {
     }
 }
 
-/// Returns whether a destructor makes this call while an exception leaves the kernel. The lane must not wait then; the
-/// launch has failed anyway.
+/// Returns whether a destructor makes this call while an exception leaves the kernel. The lane must not wait then: the
+/// exception's state belongs to the host thread, and another lane would find it there. The launch has failed, or fails
+/// if the exception leaves the kernel. Throws `lane_stopped` if the launch stops and no exception is in flight.
 bool block_runner::acts_alone() const {
     if (std::uncaught_exceptions() != 0) {
         return true;
@@ -298,15 +341,18 @@ bool block_runner::acts_alone() const {
     return false;
 }
 
+/// Fails the launch, and leaves the kernel of the calling lane.
 void block_runner::fail_in_lane(std::string error) {
     launch_->fail(std::move(error));
     throw lane_stopped{};
 }
 
+/// Returns the warps of the current block; the array has room for the largest block.
 std::span<const warp> block_runner::warps() const {
     return {warps_.data(), (launch_->shape().threads_per_block + warp_size - 1) / warp_size};
 }
 
+/// Returns whether any lane of the block can never continue. Cost: O(lanes^2) for each warp, hence seldom called.
 bool block_runner::any_stuck() const {
     for (const warp& w : warps()) {
         if (w.stuck() != 0) {

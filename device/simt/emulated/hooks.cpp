@@ -2,6 +2,9 @@
 // Copyright the Orchard authors.
 
 /// The functions of the seam on the host: they call the simulation, the block runner, or act for a lone host thread.
+///
+/// The simulation comes first: while it runs, its actors are the only code on this thread, and `current_lane` is null
+/// for them.
 
 #include "device/simt/emulated/hooks.hpp"
 
@@ -14,6 +17,7 @@
 
 namespace orchard::simt::emulated {
 
+// `constinit`: each access reads the variable directly, without the check whether this thread has initialized it.
 constinit thread_local lane* current_lane = nullptr;
 constinit thread_local costs* current_costs = nullptr;
 constinit thread_local simulation_hooks* current_simulation = nullptr;
@@ -24,7 +28,10 @@ namespace {
 constexpr std::uint32_t shortest_sleep_ns = 50'000;
 constexpr std::uint32_t longest_sleep_ns = 1'000'000;
 
-/// Executes a collective of the current lane. On a host thread that is no lane, returns `alone`.
+/// Executes a collective of the current lane, and returns its result for this lane. On a host thread that is no lane,
+/// returns `alone`. May throw if the launch or the run ends.
+/// @param operand  the lane's contribution: a predicate of a ballot as 0 or 1, otherwise the value
+/// @param source   for a shuffle, the lane whose operand is the result
 std::uint64_t meet(wait_kind kind, lane_mask mask, std::uint64_t operand, site where, std::uint64_t alone,
                    int source = 0) {
     if (current_simulation != nullptr) {
@@ -56,6 +63,7 @@ std::uint64_t clock_ns() {
     if (current_simulation != nullptr) {
         return current_simulation->clock_ns();
     }
+    // Lanes and host threads compare times, so that they share one clock. It never goes back.
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
             .count());
@@ -72,6 +80,7 @@ lane_mask converge(site where) {
 void sync(lane_mask mask, site where) { meet(wait_kind::sync, mask, 0, where, 0); }
 
 lane_mask ballot(lane_mask mask, bool predicate, site where) {
+    // A lone thread is lane 0, so that its predicate is also its mask.
     const std::uint64_t bit = predicate ? 1 : 0;
     return static_cast<lane_mask>(meet(wait_kind::ballot, mask, bit, where, bit));
 }
@@ -96,6 +105,7 @@ std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where) {
     return meet(wait_kind::reduce_max, mask, value, where, value);
 }
 
+// A lane's exception reaches `block_runner::lane_main`, which stops the launch with this text.
 void stop_kernel(const char* why) { throw std::runtime_error(why); }
 
 void pause(std::uint32_t nanoseconds, site where) {

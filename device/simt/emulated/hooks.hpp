@@ -4,6 +4,15 @@
 
 /// The functions that the seam calls when code runs on the host. The caller is a lane of the emulated device, or a host
 /// thread (the service, a test), for which `current_lane` is null.
+///
+///     simt::ballot ----> emulated::ballot --> current_simulation?  simulation::meet      explore/
+///                                             current_lane?        block_runner::meet    block_runner.hpp
+///                                             neither              the thread's own bit
+///     atomic::load ----> current_simulation?  simulation::load
+///                        otherwise            on_access, then std::atomic_ref
+///
+/// Thread-local pointers tell a call in which of these worlds its thread is. A host thread runs one lane or actor at a
+/// time, so that they need no lock.
 
 #include <cstdint>
 
@@ -25,6 +34,7 @@ struct costs {
     std::uint64_t collectives = 0;         ///< collectives completed, one for each group; `converge` does not count
     std::uint64_t pauses = 0;              ///< calls of `pause`, one for each lane
 
+    /// Adds the costs of another worker of the launch.
     costs& operator+=(const costs& other) {
         device_loads += other.device_loads;
         device_stores += other.device_stores;
@@ -50,19 +60,22 @@ struct shared_access {
     site where;
 };
 
-/// The operation of a read-modify-write.
+/// The operation of a read-modify-write. A compare-and-swap has a function of its own.
 enum class modification : std::uint8_t { add, subtract, bit_or, bit_and, exchange };
 
 enum class wait_kind : std::uint8_t;
 
 /// The interface that replaces memory, clock and scheduler for a thread with `current_simulation` set: the exploring
-/// scheduler (`device/simt/explore`). Lanes and host code call it alike. Values are zero-extended.
+/// scheduler (`device/simt/explore`). Lanes and host code call it alike. Values are zero-extended. Other actors may run
+/// before a call takes effect. Any call may throw, when the run has ended.
 class simulation_hooks {
 public:
     simulation_hooks() = default;
     simulation_hooks(const simulation_hooks&) = delete;
     simulation_hooks& operator=(const simulation_hooks&) = delete;
 
+    /// Memory, as the functions of `atomic` and `plain`. `modify` returns the value before it. `compare_exchange`
+    /// stores the value found in `expected` if it fails, with the order `on_failure`.
     virtual std::uint64_t load(const shared_access& a) = 0;
     virtual void store(const shared_access& a, std::uint64_t value) = 0;
     virtual std::uint64_t modify(const shared_access& a, modification what, std::uint64_t operand) = 0;
@@ -73,6 +86,8 @@ public:
     virtual void wait_while(const shared_access& a, std::uint64_t old) = 0;
     virtual void notify(const volatile void* word) = 0;
 
+    /// As the functions of the same names in lane.cuh. `meet` is every collective with a mask; `source` is for a
+    /// shuffle.
     virtual int lane_id() = 0;
     virtual thread_position position() = 0;
     virtual std::uint64_t clock_ns() = 0;
@@ -81,6 +96,7 @@ public:
     virtual void pause(std::uint32_t nanoseconds, site where) = 0;
 
 protected:
+    // No object is deleted through this class.
     ~simulation_hooks() = default;
 };
 
@@ -93,9 +109,14 @@ extern constinit thread_local lane* current_lane;
 /// The counters of the block of `current_lane`; null if `current_lane` is null.
 extern constinit thread_local costs* current_costs;
 
+// The functions of lane.cuh on the host.
+
 int lane_id();
 thread_position position();
 std::uint64_t clock_ns();
+
+// Collectives. A thread that runs no lane gets its result at once: from `converge` and `match` its own bit, from
+// `ballot` that bit if the predicate is true, from shuffles and reductions the value that it passed.
 
 lane_mask converge(site where);
 void sync(lane_mask mask, site where);
@@ -106,7 +127,8 @@ std::uint64_t reduce_add(lane_mask mask, std::uint64_t value, site where);
 std::uint64_t reduce_or(lane_mask mask, std::uint64_t value, site where);
 std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where);
 
-/// Waits for a moment. A lane lets the other lanes of its block run meanwhile. Lanes and host threads call it.
+/// Waits for a moment. A lane lets the other lanes of its block run meanwhile. Lanes and host threads call it. A host
+/// thread yields the processor, or sleeps up to 1 ms if the hint is long enough.
 void pause(std::uint32_t nanoseconds, site where);
 
 class access_recorder;  // recorder.hpp
@@ -117,10 +139,12 @@ extern constinit thread_local access_recorder* current_recorder;
 /// Records an access of the current lane, if it lies in the recorded range. There must be a recorder.
 void record(const volatile void* word, access kind);
 
-/// Ends the launch with the error `why`.
+/// Ends the launch with the error `why`, by an exception that leaves the kernel (std::runtime_error).
 [[noreturn]] void stop_kernel(const char* why);
 
-/// Counts and records an access of a lane. Every shared access calls it.
+/// Counts and records an access of a lane. Every shared access calls it. For a host thread it does nothing. Cost: a
+/// check of a thread-local variable, for a lane also an increment, without an atomic: each worker has counters of its
+/// own.
 inline void on_access(access kind, scope where, const volatile void* word) {
     costs* c = current_costs;
     if (c == nullptr) {

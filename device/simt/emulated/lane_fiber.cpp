@@ -31,7 +31,8 @@ constexpr std::size_t start_point_bytes = 5 * 64;
 constexpr std::size_t start_area_bytes = 12u << 10;
 static_assert(start_points * start_point_bytes <= start_area_bytes);
 
-/// Passes a stack with another owner to Boost.Context.
+/// Passes a stack with another owner to Boost.Context, which would otherwise allocate and free it. The `guarded_stack`
+/// keeps it.
 struct borrowed_stack {
     boost::context::stack_context context;
     boost::context::stack_context allocate() { return context; }
@@ -48,12 +49,15 @@ guarded_stack::guarded_stack(unsigned index)
     : base_{nullptr},
       mapped_{guard_bytes() + lane_stack_bytes + start_area_bytes},
       usable_{lane_stack_bytes + start_area_bytes - index % start_points * start_point_bytes} {
+    // MAP_NORESERVE: thousands of stacks exist, of which each usually touches few pages.
     base_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK,
                    -1, 0);
     if (base_ == MAP_FAILED) {
         throw std::system_error(errno, std::generic_category(),
                                 absl::StrFormat("cannot map %d bytes for the stack of an emulated lane", mapped_));
     }
+    // Below the stack, which grows downwards. It divides the mapping into two for the operating system (`max_stacks` in
+    // run_grid.cpp counts both).
     if (::mprotect(base_, guard_bytes(), PROT_NONE) != 0) {
         const int error = errno;
         ::munmap(base_, mapped_);
@@ -66,6 +70,7 @@ guarded_stack::~guarded_stack() { ::munmap(base_, mapped_); }
 const void* guarded_stack::bottom() const { return static_cast<const char*>(base_) + guard_bytes(); }
 
 boost::context::stack_context guarded_stack::context() const {
+    // `usable_` is shorter by the start point, and with it the upper end is lower.
     boost::context::stack_context result;
     result.size = usable_;
     result.sp = static_cast<char*>(base_) + guard_bytes() + usable_;
@@ -73,7 +78,8 @@ boost::context::stack_context guarded_stack::context() const {
 }
 
 lane_fiber::lane_fiber(unsigned index) : stack_{index}, switch_{stack_.bottom(), stack_.size()} {
-    // Boost's constructor already runs the fiber's first steps, on the lane's stack.
+    // Boost's constructor already runs the fiber's first steps, on the lane's stack, and comes back. The sanitizers see
+    // these steps as the lane's.
     switch_.to_lane();
     switch_.in_lane();
     self_ = boost::context::fiber(std::allocator_arg, borrowed_stack{stack_.context()},
@@ -83,6 +89,7 @@ lane_fiber::lane_fiber(unsigned index) : stack_{index}, switch_{stack_.bottom(),
 }
 
 lane_fiber::~lane_fiber() {
+    // Lets `loop` return, so that Boost ends the fiber on its own stack. `stack_` is unmapped after that.
     run_ = nullptr;
     switch_.to_lane();
     jump(self_);
@@ -102,11 +109,12 @@ void lane_fiber::suspend() {
 }
 
 boost::context::fiber lane_fiber::loop(boost::context::fiber&& from) {
+    // The first `resume` begins here, or the destructor if there was none. Every later jump arrives in `suspend`.
     scheduler_ = std::move(from);
     switch_.in_lane();
     while (run_ != nullptr) {
         run_(argument_);
-        suspend();
+        suspend();  // the next `resume` finds the next task, or none
     }
     switch_.to_scheduler_for_good();
     return std::move(scheduler_);

@@ -3,6 +3,14 @@
 #pragma once
 
 /// The stack of a lane, and the switch between it and the scheduler. This code knows nothing of lanes and warps.
+///
+///     scheduler                      lane's stack
+///     resume() ------ jump ------>   the task runs
+///                                    the task calls suspend()
+///     returns <------ jump -------
+///     resume() ------ jump ------>   suspend() returns, the task continues
+///                                    the task returns
+///     returns <------ jump -------   `loop` waits for the next task
 
 #include <boost/context/fiber.hpp>
 #include <cstddef>
@@ -11,11 +19,16 @@
 
 namespace orchard::simt::emulated {
 
-/// Bytes of its stack that a lane can use.
+/// Bytes of its stack that a lane can use. Frames of sanitizers are larger, hence the larger stack for them. The
+/// mappings are not reserved, so that a stack takes only the memory that its lane has touched.
 inline constexpr std::size_t lane_stack_bytes = large_frames ? 256u << 10 : 64u << 10;
 
 /// A mapping for one stack, with an inaccessible page below it, so that an overflow faults instead of corrupting
 /// memory.
+///
+///     base_                                                              base_ + mapped_
+///     | guard: one page | lane_stack_bytes        | start area, 12 KiB   |
+///                       ^ bottom()                        ^ begin of the stack, which grows to the left
 class guarded_stack {
 public:
     /// @param index  of the stack among those used together; stacks of different index begin at different cache sets
@@ -25,7 +38,9 @@ public:
     guarded_stack(const guarded_stack&) = delete;
     guarded_stack& operator=(const guarded_stack&) = delete;
 
+    /// Returns the lowest address of the stack, above the guard.
     [[nodiscard]] const void* bottom() const;
+    /// Returns the bytes from `bottom` to the begin of the stack; at least `lane_stack_bytes`.
     [[nodiscard]] std::size_t size() const { return usable_; }
     /// Returns what Boost.Context needs: the stack's upper end and its size.
     [[nodiscard]] boost::context::stack_context context() const;
@@ -41,6 +56,7 @@ private:
 /// `resume` and the matching `suspend`, about 10 ns without sanitizers.
 class lane_fiber {
 public:
+    /// A task must not throw: no frame below it on its stack could catch the exception.
     using task = void (*)(void* argument) noexcept;
 
     /// @throws std::system_error if the stack cannot be mapped
@@ -61,6 +77,7 @@ public:
     void suspend();
 
 private:
+    /// The first function on the lane's stack: runs tasks until the fiber is to end. Returns the place to continue at.
     boost::context::fiber loop(boost::context::fiber&& from);
 
     guarded_stack stack_;

@@ -20,6 +20,9 @@ void record(const volatile void* word, access kind) {
     }
 }
 
+/// Makes room for a launch of `warps` warps. All lanes of a warp begin it at the same step, behind the last one of
+/// earlier launches. No worker runs yet, so that the table may grow; later each worker changes only records of its own
+/// warps, without a lock.
 void access_recorder::begin_launch(std::uint64_t warps) {
     if (warps > warps_.size()) {
         warps_.resize(warps);
@@ -29,6 +32,8 @@ void access_recorder::begin_launch(std::uint64_t warps) {
     }
 }
 
+/// Sorts the accesses that the launch added. They lie in the order in which the lanes ran, which depends on the
+/// scheduler; the sorted order does not.
 void access_recorder::end_launch() {
     for (warp_record& w : warps_) {
         // Sorted by step and lane: a lane has one access in a step.
@@ -41,6 +46,7 @@ void access_recorder::end_launch() {
 }
 
 void access_recorder::add(std::uint64_t warp, std::uint32_t lane, const volatile void* word, access kind) {
+    // An address below the range wraps around to a large offset, so that one comparison suffices.
     const std::uint64_t offset = reinterpret_cast<std::uint64_t>(word) - begin_;
     if (offset < bytes_) {
         warp_record& w = warps_[warp];
@@ -49,6 +55,8 @@ void access_recorder::add(std::uint64_t warp, std::uint32_t lane, const volatile
     }
 }
 
+//     steps before    lane 0: 5    lane 1: 3    lane 2: 4       lanes 0 and 1 meet
+//     steps after     lane 0: 5    lane 1: 5    lane 2: 4
 void access_recorder::meet(std::uint64_t warp, lane_mask lanes) {
     std::array<std::uint32_t, warp_size>& next = warps_[warp].next;
     std::uint32_t latest = 0;

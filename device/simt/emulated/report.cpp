@@ -2,6 +2,9 @@
 // Copyright the Orchard authors.
 
 /// The texts of a launch's errors; see report.hpp.
+///
+/// Each text names the call, its place in the source and the lanes, and the usual remedy if there is one. Lanes appear
+/// as masks, so that 32 of them that wait together take one line.
 
 #include "device/simt/emulated/report.hpp"
 
@@ -18,6 +21,7 @@ namespace {
 // stays readable.
 constexpr int max_lines = 64;
 
+/// Returns a call and its place, such as "ballot (file.cu:12)".
 std::string describe_site(const meeting& at) {
     return absl::StrFormat("%s (%s:%d)", name_of(at.kind), at.where.file, at.where.line);
 }
@@ -29,7 +33,8 @@ lane_mask same_wait(const warp& of, int lane, lane_mask among) {
     return result;
 }
 
-/// Returns where the lanes of `lanes` are: "0x00000004 ended, 0x00000008 at sync (f:3) for mask 0x0000000c".
+/// Returns where the lanes of `lanes` are: "0x00000004 ended, 0x00000008 at sync (f:3) for mask 0x0000000c". Lanes in
+/// the same place form one group; commas separate the groups.
 std::string describe_whereabouts(const warp& of, lane_mask lanes) {
     std::string text;
     const auto add = [&text](lane_mask group, std::string_view where) {
@@ -41,6 +46,7 @@ std::string describe_whereabouts(const warp& of, lane_mask lanes) {
     add(lanes & ~of.present(), "not in this block");
     add(lanes & of.ended(), "ended");
     add(lanes & of.runnable(), "running");
+    // These two wait without a mask.
     for (lane_mask rest = lanes & (of.paused() | of.converging()); rest != 0;) {
         const lane_mask group = same_wait(of, std::countr_zero(rest), rest);
         add(group, absl::StrCat("at ", describe_site(of.wait_of(std::countr_zero(rest)).at)));
@@ -59,6 +65,7 @@ std::string describe_whereabouts(const warp& of, lane_mask lanes) {
 
 std::string describe_waits(const warp& of, std::uint32_t block, std::uint32_t warp_index) {
     std::string text;
+    // One line for each collective in which lanes wait, with the lanes that have not come to it.
     for (lane_mask rest = of.meeting_lanes(); rest != 0;) {
         const int first = std::countr_zero(rest);
         const meeting& at = of.wait_of(first).at;
@@ -68,6 +75,7 @@ std::string describe_waits(const warp& of, std::uint32_t block, std::uint32_t wa
                               describe_whereabouts(of, at.mask & ~group));
         rest &= ~group;
     }
+    // One line for all others that wait: they are not the cause, but show how far they have come.
     const lane_mask others = of.paused() | of.converging();
     if (others != 0) {
         absl::StrAppendFormat(&text, "  block %d, warp %d: %s\n", block, warp_index, describe_whereabouts(of, others));
@@ -77,6 +85,7 @@ std::string describe_waits(const warp& of, std::uint32_t block, std::uint32_t wa
 
 std::string describe_rejection(refusal why, const warp& of, const meeting& at, int source, std::uint32_t block,
                                std::uint32_t thread) {
+    // Every text begins with the caller and its call; the cases add the reason.
     const std::uint32_t lane = thread % warp_size;
     std::string text = absl::StrFormat("block %d, thread %d (warp %d, lane %d): %s ", block, thread, thread / warp_size,
                                        lane, describe_site(at));
@@ -119,6 +128,7 @@ std::string describe_stuck(std::span<const warp> warps, std::uint32_t block) {
         "collective, with the same mask, at the same line:\n",
         block);
     int lines = 0;
+    // Warps without a stuck lane are left out. The limit is checked before each warp, so that no warp's text is cut.
     for (std::size_t w = 0; w < warps.size(); ++w) {
         if (warps[w].stuck() == 0) {
             continue;

@@ -2,8 +2,16 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the sanitizers must be told when a thread switches from one stack to another. Without a sanitizer, all of it is
-/// empty. Source: the interfaces `sanitizer/common_interface_defs.h` and `sanitizer/tsan_interface.h`.
+/// Tells the sanitizers that a thread switches from one stack to another. Without a sanitizer, all of it is empty.
+///
+/// The address sanitizer must know the bounds of the current stack: when an exception skips frames, it clears the marks
+/// of all memory between the current frame and the end of the stack. With its checks of use after return, locals may
+/// lie in a *fake stack*, other memory for each stack; a switch saves that of the stack left, and restores that of the
+/// stack entered. The thread sanitizer keeps a list of the functions entered, which would mix those of several stacks;
+/// it must take each stack for a thread of its own. A switch orders both sides for it (flags 0), so that it finds no
+/// race between lanes of one block, but races between blocks.
+///
+/// Source: the interfaces `sanitizer/common_interface_defs.h` and `sanitizer/tsan_interface.h`.
 
 #include <cstddef>
 
@@ -52,6 +60,7 @@ public:
     stack_switch(const stack_switch&) = delete;
     stack_switch& operator=(const stack_switch&) = delete;
 
+    /// Announces the jump from the scheduler to the lane. Call this on the scheduler's stack, directly before the jump.
     void to_lane() {
 #if ORCHARD_FIBERS_ASAN
         __sanitizer_start_switch_fiber(&scheduler_fake_, bottom_, size_);
@@ -61,11 +70,14 @@ public:
         __tsan_switch_to_fiber(lane_, 0);
 #endif
     }
+    /// Confirms the arrival on the lane's stack, and notes the bounds of the scheduler's: each `resume` may come from
+    /// another thread.
     void in_lane() {
 #if ORCHARD_FIBERS_ASAN
         __sanitizer_finish_switch_fiber(lane_fake_, &scheduler_bottom_, &scheduler_size_);
 #endif
     }
+    /// Announces the jump back. Call this on the lane's stack.
     void to_scheduler() {
 #if ORCHARD_FIBERS_ASAN
         __sanitizer_start_switch_fiber(&lane_fake_, scheduler_bottom_, scheduler_size_);
@@ -74,6 +86,7 @@ public:
         __tsan_switch_to_fiber(scheduler_, 0);
 #endif
     }
+    /// Confirms the arrival on the scheduler's stack.
     void in_scheduler() {
 #if ORCHARD_FIBERS_ASAN
         __sanitizer_finish_switch_fiber(scheduler_fake_, nullptr, nullptr);

@@ -4,6 +4,13 @@
 
 /// The state of one emulated warp, and the results of its collectives. This code knows neither stacks nor schedulers:
 /// other code decides which lane runs when, so that all schedulers can share it.
+///
+///     runnable --arrive, not the last of its mask--> meeting ----the last one arrives----> runnable
+///              --arrive_at_converge---> converging --converge_as, converge_by_site-------> runnable
+///              --pause----------------> paused ------unpause-----------------------------> runnable
+///              --end------------------> ended
+///
+/// Not thread-safe: one host thread runs all lanes of a warp.
 
 #include <array>
 #include <bit>
@@ -60,7 +67,7 @@ void for_each_lane(lane_mask mask, Action action) {
     }
 }
 
-/// The reasons for which a call of a collective fails at once.
+/// The reasons for which a call of a collective fails at once, because its mask or its source can never be right.
 enum class refusal : std::uint8_t { none, caller_not_in_mask, source_not_in_mask, lane_absent, lane_ended };
 
 /// Up to 32 lanes. Each present lane is in exactly one state: runnable, paused, meeting, converging or ended.
@@ -95,6 +102,7 @@ public:
     /// released
     lane_mask converge_by_site();
 
+    /// Let a runnable lane pause, a pausing lane continue, and a runnable lane end.
     void pause(int lane, site where);
     void unpause(int lane);
     void end(int lane);
@@ -110,9 +118,12 @@ public:
     [[nodiscard]] lane_mask companions_of(int lane) const;
 
 private:
+    // Each lane has one slot: it waits in one place at a time.
     lane_wait& slot(int lane) { return waits_[static_cast<std::size_t>(lane)]; }
     void complete(const meeting& at);
 
+    // The lanes in each state. The last five sets are disjoint, and together they are `present_`, until a launch fails:
+    // lanes may then end in any state.
     lane_mask present_ = 0;
     lane_mask runnable_ = 0;
     lane_mask paused_ = 0;

@@ -4,6 +4,13 @@
 
 /// Where a simulation's choices come from: a seed, a record, or an exhaustive search. Everything that is not determined
 /// in a run is asked for here, so that the same choices give the same run.
+///
+///     the run asks                     possibilities                       chosen    record
+///     which actor continues            lane 0 (ran last), lane 1, host       1       1
+///     which version lane 1 loads       newest, one older                     0       1 0
+///     whether the host is delayed      no, yes                               0       1 0 0
+///
+/// A question with one possibility is not asked, and is not in the record.
 
 #include <cstdint>
 #include <memory>
@@ -57,13 +64,14 @@ public:
     std::uint32_t choose_actor(std::span<const actor_id> eligible, bool can_go_on) {
         return eligible.size() == 1 ? 0 : note(pick_actor(eligible, can_go_on));
     }
-    /// Notes that an actor waits voluntarily: other actors should run first.
+    /// Notes that an actor waits voluntarily (`pause`): other actors should run first. Only `priority` uses it.
     virtual void yielded(actor_id) {}
 
     /// Returns the choices so far.
     [[nodiscard]] const std::vector<std::uint32_t>& record() const { return record_; }
 
 protected:
+    // The same questions for the source itself, which does not see those with one possibility.
     virtual std::uint32_t pick(decision what, std::uint32_t n) = 0;
     virtual std::uint32_t pick_actor(std::span<const actor_id> eligible, bool can_go_on) = 0;
 
@@ -123,7 +131,7 @@ private:
 
     std::uint32_t surprises_;
     bool begun_ = false;
-    std::vector<node> path_;
+    std::vector<node> path_;  // the choices of the current run; between runs, those that the next one begins with
     std::shared_ptr<run> run_;
 };
 

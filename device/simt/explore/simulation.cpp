@@ -3,6 +3,15 @@
 
 /// The life of a simulation: its actors, its checks, its end. simulation_schedule.cpp chooses actors;
 /// simulation_seam.cpp executes their operations.
+///
+///     simulation s(from)        draws the factor of pauses
+///     add_daemon, add_kernel    actors that have not begun
+///     run                       returns true: all actors but daemons have ended, or were stopped
+///     (the scenario checks words, changes them, adds further actors)
+///     run                       daemons continue, others begin
+///     ~simulation               unwinds the daemons
+///
+/// After a violation, `run` unwinds all actors before it returns false, and no later call runs any.
 
 #include "device/simt/explore/simulation.hpp"
 
@@ -20,6 +29,7 @@ namespace orchard::simt::explore {
 
 namespace {
 
+// The factors by which the pauses of a run are longer than asked for; each run draws one.
 constexpr std::uint32_t stretches[] = {1, 8, 64};
 
 /// The name of code outside of actors: the scenario itself makes checks and owns ranges, too.
@@ -34,14 +44,16 @@ simulation::simulation(choices& from, const settings& how) : choices_{from}, set
 
 simulation::~simulation() { unwind(); }
 
-/// Throws unless the simulation's own thread calls it. All functions call it that are neither const nor operations of
-/// actors.
+/// Throws unless the simulation's own thread calls it. Functions that add, run, stop or end actors call it, and those
+/// that may report a violation.
 void simulation::must_be_own_thread() const {
     if (std::this_thread::get_id() != owner_) {
         throw std::logic_error("a simulation is used by a thread that did not make it");
     }
 }
 
+/// Adds an actor that has not begun. It is ordered after all actors that have ended, as after a thread that was joined,
+/// and after the actor that adds it.
 simulation::actor& simulation::add(std::string name, party of, std::function<void()> body) {
     must_be_own_thread();
     std::vector<actor_id> before;
@@ -72,10 +84,12 @@ actor_id simulation::add_host(std::string name, std::function<void()> body) {
 
 void simulation::add_kernel(const std::vector<block_shape>& blocks, std::function<void(thread_position)> body) {
     lanes_.clear();
+    // All blocks of a grid have one size, that of the largest here; in smaller ones, threads are missing at the end.
     std::size_t max_warps = 0;
     for (const block_shape& b : blocks) {
         max_warps = std::max(max_warps, b.size());
     }
+    // One copy of the function object for all lanes, as a kernel's arguments are shared.
     const auto shared_body = std::make_shared<std::function<void(thread_position)>>(std::move(body));
     for (std::uint32_t b = 0; b < blocks.size(); ++b) {
         for (std::uint32_t w = 0; w < blocks[b].size(); ++w) {
@@ -108,6 +122,8 @@ bool simulation::run() {
     memory_.take_up_outside_changes();
     {
         const in_charge here(*this);
+        // An actor that comes back has been switched away, and has chosen its successor in `switch_away`; an actor that
+        // has ended has not.
         for (next_ = pick_next(); next_ != none;) {
             actor& a = *actors_[next_];
             resume(a);
@@ -116,6 +132,7 @@ bool simulation::run() {
             }
         }
     }
+    // Without a violation, daemons stay where they are, and continue in the next run.
     if (!verdict_.ok()) {
         unwind();
     }
@@ -131,6 +148,8 @@ void simulation::end_all() {
     unwind();
 }
 
+/// Makes all actors that have begun leave their bodies, in the order in which they were added. Each throws
+/// `run_is_over` where it was switched away. From then on, no call of the seam has an effect.
 void simulation::unwind() {
     unwinding_ = true;
     const in_charge here(*this);
@@ -141,6 +160,8 @@ void simulation::unwind() {
     }
 }
 
+/// Notes that an actor has left its body. It is a violation if lanes wait for this one in a collective. They are not
+/// examined if the run is over anyway: lanes then end wherever they are.
 void simulation::end(actor& a) {
     a.is = state::ended;
     if (a.warp == nullptr || unwinding_ || !verdict_.ok()) {
@@ -152,6 +173,7 @@ void simulation::end(actor& a) {
     }
 }
 
+/// Keeps the first violation: later ones are often its consequences.
 void simulation::note_violation(std::string what) {
     if (verdict_.ok()) {
         verdict_.violation = std::move(what);
@@ -164,6 +186,7 @@ void simulation::check(bool holds, std::string_view otherwise) {
     }
     must_be_own_thread();
     const absl::string_view text(otherwise.data(), otherwise.size());
+    // Outside of actors there is nothing to leave, and in an actor whose run is over already, nothing to report.
     if (!in_actor_) {
         note_violation(std::string(text));
     } else if (simulated()) {
@@ -180,6 +203,7 @@ void simulation::stop_for_good(actor_id id) {
     a.stopped = true;
     any_stopped_ = true;
     note_event(a, "is stopped for good", 0);
+    // An actor that stops itself never runs again, so that `switch_away` returns only by an exception, at the end.
     if (in_actor_ && id == current_ && !exception_in_flight()) {
         switch_away();
     }
@@ -196,6 +220,8 @@ void simulation::own(const void* first, std::size_t bytes, std::string_view what
         return trace_.names.text_of_value(reinterpret_cast<std::uintptr_t>(at));
     };
     const auto* begin = static_cast<const char*>(first);
+    // Two ranges overlap if each begins before the other one ends. A scenario owns few ranges at a time; all are
+    // compared.
     for (const owned_range& r : owned_) {
         if (begin < r.first + r.bytes && r.first < begin + bytes) {
             check(false, absl::StrFormat("was given %s %s, which overlaps %s %s of %s", text, named(first), r.what,
@@ -209,15 +235,17 @@ void simulation::disown(const void* first) {
     const auto found = std::ranges::find(owned_, static_cast<const char*>(first), &owned_range::first);
     check(found != owned_.end(), "gives back what no actor owns");
     if (found != owned_.end()) {
-        *found = std::move(owned_.back());
+        *found = std::move(owned_.back());  // the order of the ranges does not matter
         owned_.pop_back();
     }
 }
 
+// A further watcher of the same word replaces the one before.
 void simulation::watch(const volatile void* word, std::function<void(const watched_access&)> see) {
     watched_[word] = std::move(see);
 }
 
+/// Calls the watcher of the word that was just accessed, if there is one.
 void simulation::tell_watcher(const shared_access& a, bool only_read) {
     if (watched_.empty()) {
         return;

@@ -5,6 +5,22 @@
 /// The exploring scheduler: lanes and host threads are the actors of one deterministic simulation. One actor runs at a
 /// time. Before every shared access, collective and wait, a choice decides which actor continues. Memory is weak
 /// (`weak_memory`); the clock is logical. The choices determine everything that happens.
+///
+///     run, on the scheduler's stack              an actor's stack
+///       pick_next: the first actor
+///       resume -------------- jump ----------->  x.load() in its body
+///                                                  load
+///                                                    point          20 ns pass; a delay, if chosen
+///                                                      switch_away: pick_next chooses another actor
+///       resume (that actor) <--- jump ----------------
+///         ...
+///       resume -------------- jump ----------->      point returns
+///                                                    memory_.load   a choice: the version that is seen
+///                                                    note_access    the hash, the timeline, watchers
+///                                                  the next operation of the body
+///
+/// An actor that `pick_next` chooses again continues without a jump. The real memory always has the newest value of
+/// each word, so that code outside of actors can read it.
 
 #include <absl/container/flat_hash_map.h>
 
@@ -71,6 +87,7 @@ struct verdict {
 /// Only the thread that created a simulation may use it. A thread runs one simulation at a time.
 class simulation final : public emulated::simulation_hooks {
 public:
+    /// Draws the factor of pauses unless the settings name it. @param from  must outlive the simulation
     explicit simulation(choices& from, const settings& how = {});
     /// Unwinds the actors that have not ended.
     ~simulation();
@@ -156,13 +173,15 @@ public:
     void pause(std::uint32_t nanoseconds, site where) override;
 
 private:
+    /// `sleeping`: in `pause`, or delayed. `waiting`: for a word. The others: as the states of a warp's lanes.
     enum class state : std::uint8_t { ready, sleeping, converging, meeting, waiting, ended };
 
     /// Thrown to make an actor leave its body when the run is over. Not a std::exception, so that no handler of the
     /// program catches it.
     struct run_is_over {};
 
-    /// What the C++ runtime stores about exceptions for each thread.
+    /// The state of exceptions that the C++ runtime keeps for each thread, with the layout of the ABI's
+    /// `__cxa_eh_globals`: the exceptions in handlers, and the number of those on their way to one.
     struct exceptions_of_thread {
         void* handled = nullptr;
         unsigned in_flight = 0;
@@ -180,12 +199,14 @@ private:
         simulation_hooks* before_;
     };
 
+    /// A warp, and the actors that are its lanes.
     struct warp_of_lanes {
         emulated::warp lanes;
         std::uint32_t block = 0;
         std::uint32_t index = 0;  // index in its block
         std::array<actor_id, warp_size> actors{};
     };
+    /// A lane or a host thread. Its address stays the same, because its fiber and others point to it.
     struct actor {
         std::string name;
         bool daemon = false;
@@ -194,24 +215,24 @@ private:
         bool stopped = false;  // stopped forever, in whatever state
         bool gathers = false;  // in `converge`: waits for the other lanes of its warp that still run
         state is = state::ready;
-        warp_of_lanes* warp = nullptr;
+        warp_of_lanes* warp = nullptr;  // null: a host thread
         int lane = 0;
         thread_position at{0, 0, 1, 1};
         std::function<void()> body;
         std::unique_ptr<emulated::lane_fiber> fiber;
-        exceptions_of_thread exceptions;   // valid while the actor does not run
-        std::uint64_t wakes_at = 0;        // in logical time
-        std::uint64_t wakes_at_point = 0;  // number of a scheduling point; the earlier of the two counts
-        const volatile void* waits_for = nullptr;
-        std::uint32_t waits_for_number = 0;
-        std::vector<std::uint32_t> shown;   // what the timeline has shown of its knowledge of the others
-        const char* doing = "nothing yet";  // the operation it is about to make
+        exceptions_of_thread exceptions;           // valid while the actor does not run
+        std::uint64_t wakes_at = 0;                // in logical time
+        std::uint64_t wakes_at_point = 0;          // number of a scheduling point; the earlier of the two counts
+        const volatile void* waits_for = nullptr;  // the word, in state `waiting`
+        std::uint32_t waits_for_number = 0;        // and its number, for reports
+        std::vector<std::uint32_t> shown;          // what the timeline has shown of its knowledge of the others
+        const char* doing = "nothing yet";         // the operation it is about to make
         site where{"", 0};
         simulation* in = nullptr;
         actor_id id = 0;
     };
 
-    static constexpr actor_id none = 0xffffffffu;
+    static constexpr actor_id none = 0xffffffffu;  // no actor: the code of the scenario, or the end of the run
     static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
     static constexpr std::uint64_t point_ns = 20;  // the logical time that an operation takes
 
@@ -219,14 +240,16 @@ private:
     actor& me() { return *actors_[current_]; }
     void must_be_own_thread() const;
 
-    // The life of an actor.
+    // The life of an actor: its body runs in `actor_main` on its own stack. `resume` and `unwind` run on the
+    // scheduler's.
     void resume(actor& a);
     static void swap_exceptions(actor& a);
     static void actor_main(void* argument) noexcept;
     void end(actor& a);
     void unwind();
 
-    // The end of a run.
+    // The end of a run. Functions of the seam ask `simulated` first: it returns true while the run goes on. After that
+    // it throws, or returns false if the caller is a destructor that runs because of an exception.
     bool simulated() { return (!unwinding_ && verdict_.ok()) || leave(); }
     bool leave();
     void give_up(std::string what);
@@ -269,6 +292,7 @@ private:
     std::vector<actor_id> lanes_;
     std::vector<actor_id> eligible_;  // the actors that can continue now
     std::uint64_t first_wake_ = 0;    // the earliest wake-up of all sleeping actors
+    /// Bytes that an actor has marked by `own`.
     struct owned_range {
         const char* first;
         std::size_t bytes;
@@ -283,11 +307,11 @@ private:
     std::uint64_t stood_still_ns_ = 0;
     std::uint64_t clock_reads_ = 0;
     std::uint64_t calls_when_over_ = 0;
-    actor_id current_ = none;
-    actor_id next_ = none;
-    bool in_actor_ = false;
-    bool unwinding_ = false;
-    bool any_stopped_ = false;
+    actor_id current_ = none;   // the actor that runs, or ran last
+    actor_id next_ = none;      // the actor that `run` resumes when the running one comes back
+    bool in_actor_ = false;     // false: the scheduler or the scenario runs
+    bool unwinding_ = false;    // actors leave their bodies; never false again
+    bool any_stopped_ = false;  // spares `held_by_stopped` its work in most runs
     std::thread::id owner_ = std::this_thread::get_id();
 };
 

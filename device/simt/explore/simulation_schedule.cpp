@@ -2,6 +2,17 @@
 // Copyright the Orchard authors.
 
 /// The choice of the actor that continues.
+///
+///     point                     an actor is about to make an operation
+///       check_length            a livelock, if the run is too long
+///       decision::delay         the actor may be delayed
+///       switch_away
+///         pick_next             on this actor's stack
+///           collect_eligible    the actors that can continue
+///             (none: the time passes until the first actor wakes; if none sleeps, it is a deadlock)
+///           choose_actor        one of them
+///           leave_converge      if it waits in `converge`: which lanes leave with it
+///         suspend               unless it has chosen itself
 
 #include <absl/strings/str_cat.h>
 #include <cxxabi.h>
@@ -25,6 +36,7 @@ namespace {
 /// The length of a delay: a logical time, and a number of scheduling points after which the actor continues in any
 /// case. If all other actors wait for each other, each of their rounds is short, and the time alone would take too many
 /// rounds.
+/// Short delays let a few operations of others pass, long ones outlast timeouts.
 struct stillness {
     std::uint64_t ns;
     std::uint64_t points;
@@ -42,6 +54,8 @@ fiber_store& idle_fibers() {
     return store;
 }
 
+/// Returns a fiber without a task, new if none is idle. Numbers of fibers are given by thread, so that the stacks of
+/// one simulation begin at different cache sets.
 std::unique_ptr<emulated::lane_fiber> take_fiber() {
     auto& store = idle_fibers();
     if (store.empty()) {
@@ -66,6 +80,7 @@ void simulation::swap_exceptions(actor& a) {
     a.exceptions = found;
 }
 
+/// Returns whether an exception of the running actor is on its way to a handler: a destructor makes the current call.
 bool simulation::exception_in_flight() { return std::uncaught_exceptions() != 0; }
 
 /// Runs an actor until it is switched away or ends.
@@ -86,6 +101,7 @@ void simulation::resume(actor& a) {
     }
 }
 
+/// Runs an actor's body, on its own stack. An exception of the program is a violation.
 void simulation::actor_main(void* argument) noexcept {
     actor& a = *static_cast<actor*>(argument);
     simulation& s = *a.in;
@@ -103,6 +119,8 @@ void simulation::actor_main(void* argument) noexcept {
 /// Ends a call of the seam after the run is over: leaves the actor's body by an exception. In a destructor that runs
 /// because of another exception, does nothing. @returns false
 bool simulation::leave() {
+    // A destructor, or a handler that swallows `run_is_over`, could otherwise keep the process in a loop for ever: no
+    // call of the seam waits any more. The process ends, because nothing can end this stack alone.
     if (++calls_when_over_ > max_calls_when_over) {
         std::fprintf(stderr,
                      "simulation: the run is over, but %s does not end: a destructor waits, or an exception of "
@@ -122,12 +140,15 @@ void simulation::give_up(std::string what) {
     leave();
 }
 
+/// Reports a livelock if the run is too long. Reads of the clock count, too: a loop may do nothing else.
 void simulation::check_length() {
     if (verdict_.points + clock_reads_ > settings_.most_points) {
         give_up(absl::StrCat("livelock: no end after ", settings_.most_points, " operations\n", where_actors_are()));
     }
 }
 
+/// Makes a scheduling point: other actors may run before it returns. It comes before the operation, so that the
+/// operation and its record are one step. May throw, if the run ends meanwhile.
 void simulation::point(const char* doing, site where) {
     actor& a = me();
     a.doing = doing;
@@ -139,6 +160,7 @@ void simulation::point(const char* doing, site where) {
         return;  // no further exception may leave its destructor if the run ends meanwhile
     }
     if (delays_ < settings_.delays && choices_.choose(decision::delay, 2) == 1) {
+        // The delay is a sleep that ends by itself. `switch_away` below then chooses another actor.
         ++delays_;
         const std::uint32_t length = pick(std::size(delays));
         stood_still_ns_ += delays[length].ns;
@@ -148,12 +170,15 @@ void simulation::point(const char* doing, site where) {
     switch_away();
 }
 
+/// Makes an actor sleep until a logical time or a scheduling point, whichever comes first.
 void simulation::sleep_until(actor& a, std::uint64_t ns, std::uint64_t point) {
     a.is = state::sleeping;
     a.wakes_at = ns;
     a.wakes_at_point = point;
 }
 
+/// Chooses the actor that continues, and jumps to the scheduler unless it is this one. Returns when this actor has been
+/// chosen again. Throws if the run ended meanwhile.
 void simulation::switch_away() {
     next_ = pick_next();
     if (next_ == current_) {
@@ -165,6 +190,8 @@ void simulation::switch_away() {
     }
 }
 
+/// Returns whether the actor could continue now. An actor in a collective, or one that waits for a word, becomes ready
+/// by the operation of another actor.
 bool simulation::can_run(const actor& a) const {
     if (a.stopped) {
         return false;
@@ -190,6 +217,8 @@ bool simulation::others_of_warp_run(const actor& a) const {
 /// Collects the actors that can continue, beginning with the one that ran last. @returns whether the run waits for any
 /// actor
 bool simulation::collect_eligible() {
+    // The order is that of the actors' numbers, the last one to run in front, so that the possibilities of a choice do
+    // not depend on anything else.
     eligible_.clear();
     first_wake_ = never;
     bool live = false;
@@ -212,6 +241,8 @@ bool simulation::collect_eligible() {
             eligible_.push_back(a->id);
         }
     }
+    // Daemons might continue, but no actor that the run waits for ever could. That is a deadlock, which is reported at
+    // once; otherwise the run would end much later, as a livelock.
     if (!can_go_on) {
         eligible_.clear();
         first_wake_ = never;
@@ -224,6 +255,7 @@ actor_id simulation::pick_next() {
     if (!verdict_.ok() || unwinding_ || !collect_eligible()) {
         return none;
     }
+    // All sleep, or wait for an actor that sleeps: the time until the first one wakes passes at once.
     if (eligible_.empty() && first_wake_ != never) {
         now_ns_ = first_wake_;
         (void)collect_eligible();
@@ -244,6 +276,7 @@ actor_id simulation::pick_next() {
 void simulation::leave_converge(const actor& a) {
     emulated::warp& w = a.warp->lanes;
     const site where = w.wait_of(a.lane).at.where;
+    // Lanes at other places cannot be in the group. Those that are left out wait on, and may form a group of their own.
     lane_mask group = 0;
     emulated::for_each_lane(w.converging(), [&](int l) {
         group |= emulated::same_site(w.wait_of(l).at.where, where) ? lane_mask{1} << l : 0;
@@ -266,6 +299,7 @@ bool simulation::held_by_stopped(const actor& a) const {
         return false;
     }
     const emulated::warp& w = a.warp->lanes;
+    // Begins with the stopped lanes, and adds lanes that wait for one in the set until the set no longer grows.
     lane_mask held = 0;
     emulated::for_each_lane(w.present() & ~w.ended(), [&](int l) {
         held |= actors_[a.warp->actors[static_cast<std::size_t>(l)]]->stopped ? lane_mask{1} << l : 0;

@@ -2,6 +2,18 @@
 // Copyright the Orchard authors.
 
 /// The functions of the seam: each operation of an actor is a scheduling point, and is then executed.
+///
+/// Most of them have the same steps:
+///
+///     simulated()      false in a destructor after the end of the run: returns a harmless value
+///     point            other actors may run here; throws if the run ends meanwhile
+///     count            the costs of lanes, as on the emulated device
+///     memory_, warp    the operation itself; no other actor runs until the next point
+///     note_...         hash, timeline, watchers
+///
+/// While an exception of the actor is in flight, no other actor may run: if the run ended meanwhile, `switch_away`
+/// would throw a second exception out of a destructor. Operations that can be made alone are made; a wait for others
+/// ends the run.
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -17,6 +29,7 @@ using emulated::wait_kind;
 
 namespace {
 
+/// Returns the name of the operation in kernel code.
 const char* name_of(modification what) {
     switch (what) {
         case modification::add: return "fetch_add";
@@ -34,6 +47,7 @@ const char* fence_of(scope s) {
 
 }  // namespace
 
+/// Counts an access of a lane, as `emulated::on_access` does. Accesses of host threads cost the device nothing.
 void simulation::count(emulated::access kind, scope within) {
     if (me().host) {
         return;
@@ -47,7 +61,8 @@ void simulation::count(emulated::access kind, scope within) {
     }
 }
 
-/// Executes an operation on memory. A violation that it throws ends the run.
+/// Executes an operation on memory, and returns its result. A violation that it throws ends the run: the actor leaves
+/// its body by `run_is_over`. If another exception is in flight, returns 0 instead.
 template <class Operation>
 auto simulation::in_memory(Operation operation) -> decltype(operation()) {
     try {
@@ -100,6 +115,7 @@ std::uint64_t simulation::modify(const shared_access& a, modification what, std:
 bool simulation::compare_exchange(const shared_access& a, order on_failure, std::uint64_t& expected,
                                   std::uint64_t desired) {
     if (!simulated()) {
+        // A success, so that a loop in a destructor ends.
         return true;
     }
     point("compare_exchange", a.where);
@@ -111,6 +127,7 @@ bool simulation::compare_exchange(const shared_access& a, order on_failure, std:
     });
 }
 
+// A fence accesses no word: it is an event without a value.
 void simulation::fence(scope within, site where) {
     if (!simulated()) {
         return;
@@ -126,6 +143,8 @@ void simulation::wait_while(const shared_access& a, std::uint64_t old) {
     if (!simulated()) {
         return;
     }
+    // Each round is a load with a point of its own. An old value may be seen although the word has changed; then the
+    // actor loads again, since no notification may come any more.
     for (;;) {
         point("wait", a.where);
         const std::uint64_t value = in_memory([&] {
@@ -142,6 +161,7 @@ void simulation::wait_while(const shared_access& a, std::uint64_t old) {
         if (exception_in_flight()) {
             return give_up(absl::StrCat(me().name, ": waits for a word while an exception is in flight"));
         }
+        // From here to `switch_away` no other actor runs, so that no notification is lost.
         actor& waiter = me();
         waiter.is = state::waiting;
         waiter.waits_for = a.word;
@@ -154,6 +174,7 @@ void simulation::notify(const volatile void* word) {
     if (!simulated()) {
         return;
     }
+    // `notify_all` has no place of its own: that of the last operation stands for it.
     point("notify", me().where);
     for (const auto& a : actors_) {
         if (a->is == state::waiting && a->waits_for == word) {
@@ -163,6 +184,7 @@ void simulation::notify(const volatile void* word) {
     }
 }
 
+// Neither of these two is a scheduling point: the results never change.
 int simulation::lane_id() { return me().lane; }
 
 thread_position simulation::position() { return me().at; }
@@ -178,12 +200,16 @@ std::uint64_t simulation::clock_ns() {
     return now_ns_;
 }
 
+/// Returns the lanes that leave together. A choice decides here whether this lane waits for lanes of its warp that
+/// still run. When it is scheduled, further choices decide which of the waiting lanes leave with it (`leave_converge`).
+/// It may also leave earlier, in the group of another lane.
 lane_mask simulation::converge(site where) {
     const lane_mask own = lane_mask{1} << me().lane;
     if (me().host || !simulated()) {
         return own;
     }
     point("converge", where);
+    // A group of one lane is always allowed.
     if (exception_in_flight()) {
         return own;
     }
@@ -195,6 +221,8 @@ lane_mask simulation::converge(site where) {
     return static_cast<lane_mask>(a.warp->lanes.result_of(a.lane));
 }
 
+/// Returns the lane's result of a collective, after all lanes of the mask have come. A host thread is alone in its
+/// warp.
 std::uint64_t simulation::meet(wait_kind kind, lane_mask mask, std::uint64_t operand, int source, site where) {
     const std::uint64_t alone = kind == wait_kind::match ? 1 : operand;
     if (me().host || !simulated()) {
@@ -209,6 +237,7 @@ std::uint64_t simulation::meet(wait_kind kind, lane_mask mask, std::uint64_t ope
         give_up(emulated::describe_rejection(why, w, at, source, a.at.block, a.at.thread));
         return alone;
     }
+    // The others could come only if this lane were switched away.
     if (exception_in_flight() && mask != lane_mask{1} << a.lane) {
         give_up(absl::StrCat(a.name, ": meets other lanes while an exception is in flight"));
         return alone;
@@ -232,12 +261,15 @@ void simulation::complete_meeting(wait_kind kind, lane_mask released, site where
         group.push_back(a.warp->actors[static_cast<std::size_t>(l)]);
         actors_[group.back()]->is = state::ready;
     });
+    // No other collective orders memory: CUDA promises it for `__syncwarp` alone.
     if (kind == wait_kind::sync) {
         memory_.join(group);
     }
     note_lanes(a, emulated::name_of(kind), released, where);
 }
 
+/// Lets logical time pass for this actor: the hint times the run's factor, and at least 1 ns, so that a loop of pauses
+/// without a hint makes progress. No delay is drawn, since a pause is a sleep already.
 void simulation::pause(std::uint32_t nanoseconds, site where) {
     if (!simulated()) {
         return;
@@ -249,6 +281,7 @@ void simulation::pause(std::uint32_t nanoseconds, site where) {
     ++verdict_.points;
     check_length();
     const std::uint64_t until = now_ns_ + 1 + std::uint64_t{nanoseconds} * pause_stretch_;
+    // By priority, an actor that waits in a loop would otherwise be chosen again and again.
     choices_.yielded(a.id);
     if (exception_in_flight()) {
         now_ns_ = until;

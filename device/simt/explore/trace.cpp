@@ -29,6 +29,7 @@ void name_table::add(const void* first, std::size_t bytes, std::string name, std
 const name_table::range* name_table::find(std::uintptr_t at) const {
     // The last match counts: a part may be named after the whole range was.
     for (auto r = ranges_.rbegin(); r != ranges_.rend(); ++r) {
+        // An address below the range wraps around to a large difference.
         if (at - r->first < r->bytes) {
             return &*r;
         }
@@ -46,6 +47,7 @@ std::string name_table::name_of(const volatile void* at, std::uint32_t number) c
     if (r->stride == 0) {
         return offset == 0 ? r->name : absl::StrCat(r->name, "+", offset);
     }
+    // The place inside its word: the address may be of a member of a larger object.
     const std::size_t inside = offset % r->stride;
     return absl::StrCat(r->name, "[", offset / r->stride, "]", inside == 0 ? "" : absl::StrCat("+", inside));
 }
@@ -55,6 +57,7 @@ std::string name_table::text_of_value(std::uint64_t value) const {
     return r == nullptr ? absl::StrFormat("0x%x", value) : absl::StrCat("&", r->name, "+", value - r->first);
 }
 
+// The number of the range is in the upper 16 bits, the offset in the others.
 std::uint64_t name_table::portable(std::uint64_t value) const {
     const range* const r = find(static_cast<std::uintptr_t>(value));
     return r == nullptr ? value : (static_cast<std::uint64_t>(r - ranges_.data()) << 48) + (value - r->first);

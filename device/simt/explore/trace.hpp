@@ -17,7 +17,11 @@ namespace orchard::simt::explore {
 /// Returns a location such as "client.cuh:34", without folders, which differ between machines.
 std::string text_of(site where);
 
-/// Names of words and addresses.
+/// Names of words and addresses. Addresses differ from run to run, so that neither the timeline nor the hash may have
+/// them:
+///
+///     add(words, 64, "bitmap", 8)        the word at byte 16 is bitmap[2], an address at byte 20 is bitmap[2]+4
+///     add(&count, 8, "counter", 0)       the word is counter
 class name_table {
 public:
     /// Names words: word i of `stride` bytes is `name[i]`. With a stride of 0, the whole range is `name`.
@@ -43,21 +47,22 @@ private:
 
 /// One operation in the timeline.
 struct event {
-    std::uint64_t point = 0;
-    std::uint64_t time_ns = 0;
-    std::string actor;
-    std::string operation;  ///< "fetch_or acquire"
-    std::string place;      ///< the word's name, or what the lanes do together
-    std::string value;      ///< "0x1 -> 0x3"
-    std::string view;       ///< how old the value seen is, and what the actor has learnt of the others since
+    std::uint64_t point = 0;    ///< number of the scheduling point
+    std::uint64_t time_ns = 0;  ///< logical
+    std::string actor;          ///< its name, such as "b0.w1.l2"
+    std::string operation;      ///< "fetch_or acquire"
+    std::string place;          ///< the word's name, or what the lanes do together
+    std::string value;          ///< "0x1 -> 0x3"
+    std::string view;           ///< how old the value seen is, and what the actor has learnt of the others since
     site where{"", 0};
 };
 
+/// The record of one run. The hash is always kept, the events only if the settings ask for them.
 class trace {
 public:
     name_table names;
 
-    /// Adds a number to the hash.
+    /// Adds a number to the hash. The order of the numbers counts. The hash tells runs apart; it resists no attack.
     void mix(std::uint64_t value) {
         hash_ ^= value + 0x9e3779b97f4a7c15u + (hash_ << 6) + (hash_ >> 2);
         hash_ *= 0xff51afd7ed558ccdu;

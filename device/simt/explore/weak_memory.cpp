@@ -2,6 +2,21 @@
 // Copyright the Orchard authors.
 
 /// Loads and stores of the weak memory; see weak_memory.hpp. weak_memory_order.cpp decides what is ordered.
+///
+///     load                 store                 modify, compare_exchange
+///       find                 find                  find              the word, made at its first access
+///       begin                begin                 begin             the actor's clock
+///       check_race           check_race            taken_by          the version that it takes
+///       read                 place_for             check_race
+///         choose a version     choose a place      observe           the taken version
+///         observe            insert                insert            right behind it
+///
+/// Times of a word's versions after three stores and one placed between the second and the third:
+///
+///     0 (initial)    1024    2048    2560    3072
+///
+/// A time has 32 bits, so that a word can take 4 million stores. The default of `settings::most_points` ends a run
+/// before.
 
 #include "device/simt/explore/weak_memory.hpp"
 
@@ -21,11 +36,13 @@ constexpr std::uint32_t time_step = 1024;
 // The number of versions from which on old ones are forgotten, in batches.
 constexpr std::size_t versions_before_forgetting = 64;
 
+/// Returns the value in the real memory, where it is 4 or 8 bytes long.
 std::uint64_t read_memory(const volatile void* at, std::uint8_t bytes) {
     return bytes == 4 ? *static_cast<const volatile std::uint32_t*>(at)
                       : *static_cast<const volatile std::uint64_t*>(at);
 }
 
+/// Sets the value in the real memory. Only a word's newest version is there.
 void write_memory(const volatile void* at, std::uint8_t bytes, std::uint64_t value) {
     auto* to = const_cast<volatile void*>(at);
     if (bytes == 4) {
@@ -35,6 +52,7 @@ void write_memory(const volatile void* at, std::uint8_t bytes, std::uint64_t val
     }
 }
 
+/// Returns the value after a read-modify-write. It may exceed the word; `cut` drops the rest.
 std::uint64_t applied(modification what, std::uint64_t old, std::uint64_t operand) {
     switch (what) {
         case modification::add: return old + operand;
@@ -57,6 +75,7 @@ actor_id weak_memory::add_actor(party of, std::span<const actor_id> after) {
     actor made;
     made.of = of;
     made.index = indices_++;
+    // It may read no version older than those that the others must read, and may touch plain data that they wrote.
     for (actor_id other : after) {
         made.now.join(actors_[other].now);
     }
@@ -64,6 +83,7 @@ actor_id weak_memory::add_actor(party of, std::span<const actor_id> after) {
     return static_cast<actor_id>(actors_.size() - 1);
 }
 
+/// Returns a version that no actor has written. Every access is ordered after it, and every scope reaches it.
 weak_memory::version weak_memory::initial_version(std::uint64_t value, std::uint32_t time) {
     version made;
     made.value = value;
@@ -77,7 +97,7 @@ void weak_memory::take_up_outside_changes() {
         const version& newest = w->versions.back();
         const std::uint64_t value = read_memory(w->address, w->bytes);
         if (value == newest.value) {
-            continue;
+            continue;  // not changed, or to the same value: old versions stay readable
         }
         const std::uint32_t time = newest.time + time_step;
         w->versions.clear();
@@ -89,6 +109,8 @@ void weak_memory::take_up_outside_changes() {
     }
 }
 
+/// Returns the word that is accessed; makes it at its first access, with the value in memory as the initial version.
+/// Throws a violation if it was accessed by another size before.
 weak_memory::word& weak_memory::find(const shared_access& a) {
     const auto [it, fresh] = numbers_.try_emplace(a.word, static_cast<std::uint32_t>(words_.size()));
     if (fresh) {
@@ -108,6 +130,7 @@ weak_memory::word& weak_memory::find(const shared_access& a) {
     return w;
 }
 
+/// Begins an access: counts it, and lets the actor know of it, so that an actor that acquires from it later knows, too.
 void weak_memory::begin(actor_id id, const word& w) {
     ++accesses_;
     actor& me = actors_[id];
@@ -116,8 +139,12 @@ void weak_memory::begin(actor_id id, const word& w) {
     last_.word = w.number;
 }
 
+/// Returns the index of the oldest version that the actor may read: that of its view, or a newer one if those before it
+/// were replaced too long ago.
 std::size_t weak_memory::oldest_readable(actor_id id, const word& w) const {
     const std::uint32_t passed = actors_[id].now.at(w.index);
+    // From the newest version back, as long as the one before is not older than the view, and was not replaced too long
+    // ago.
     std::size_t i = w.versions.size() - 1;
     while (i != 0 && w.versions[i].time > passed && w.versions[i - 1].time >= passed &&
            w.versions[i - 1].replaced_at + patience_ > accesses_) {
@@ -126,14 +153,17 @@ std::size_t weak_memory::oldest_readable(actor_id id, const word& w) const {
     return i;
 }
 
+/// Performs a load, and returns the value of the version that it sees.
 std::uint64_t weak_memory::read(actor_id id, const shared_access& a, order o, word& w) {
     const std::size_t oldest = oldest_readable(id, w);
     last_.versions = static_cast<std::uint32_t>(w.versions.size() - oldest);
     last_.back = choices_.choose(decision::version, last_.versions);
     const std::size_t chosen = w.versions.size() - 1 - last_.back;
+    // A thread does not see its own later store; the version before takes its place, if it is readable.
     const bool own_promise = w.versions[chosen].promised && w.versions[chosen].writer == id;
     const version& v = w.versions[own_promise && chosen > oldest ? chosen - 1 : chosen];
     observe(id, a, o, w, v);
+    // See the header: later stores come after a version that the host has read.
     if (actors_[id].of.host && a.within == scope::system) {
         w.arrived = std::max(w.arrived, v.time);
     }
@@ -145,6 +175,9 @@ std::uint64_t weak_memory::read(actor_id id, const shared_access& a, order o, wo
 std::size_t weak_memory::place_for(actor_id id, const shared_access& a, const word& w) {
     const std::size_t end = w.versions.size();
     const std::uint32_t passed = std::max(actors_[id].now.at(w.index), w.arrived);
+    // Each step passes a version that the writer has not seen. It stops at a read-modify-write, which must stay right
+    // behind the version that it took, and where no time is left between two versions. No store comes before the first
+    // version.
     std::size_t first = end;
     while (!a.is_plain && first > 1 && w.versions[first - 1].time > passed && !w.versions[first - 1].glued &&
            has_room_before(w, first - 1)) {
@@ -153,6 +186,8 @@ std::size_t weak_memory::place_for(actor_id id, const shared_access& a, const wo
     return end - choices_.choose(decision::place, static_cast<std::uint32_t>(end - first + 1));
 }
 
+/// Returns whether a time lies between version `i` and the one before. Each placement halves the gap: at least 10 fit
+/// into one.
 bool weak_memory::has_room_before(const word& w, std::size_t i) {
     return w.versions[i].time - w.versions[i - 1].time >= 2;
 }
@@ -174,9 +209,12 @@ void weak_memory::insert(actor_id id, const shared_access& a, word& w, std::uint
         w.versions.back().replaced_at = accesses_;
         write_memory(w.address, w.bytes, made.value);
     } else {
+        // A newer version exists: this one counts as replaced from the begin, and the real memory keeps the newer
+        // value.
         made.time = w.versions[place - 1].time + (w.versions[place].time - w.versions[place - 1].time) / 2;
         made.replaced_at = accesses_;
     }
+    // The writer's own view first, so that a release passes this version on, too.
     me.now.raise(w.index, made.time);
     made.released = own_releases(me, a);
     if (modified != nullptr && reaches(id, a, *modified)) {
@@ -187,6 +225,8 @@ void weak_memory::insert(actor_id id, const shared_access& a, word& w, std::uint
     forget_old(w);
 }
 
+/// Drops the older half of a word's versions, if it is large and no actor reads it any more. Half at a time, so that
+/// the cost for each store stays constant on average.
 void weak_memory::forget_old(word& w) {
     const std::size_t half = w.versions.size() / 2;
     if (half < versions_before_forgetting / 2 || w.versions[half].replaced_at + patience_ > accesses_) {
@@ -200,6 +240,7 @@ std::uint64_t weak_memory::load(actor_id id, const shared_access& a) {
     begin(id, w);
     if (races_are_violations_) {
         check_race(id, a, w, "load");
+        // A plain load that passed the check is ordered after the newest version, and can see no other one.
         if (a.is_plain) {
             note_plain_load(id, a, w);
             last_.versions = 1;
@@ -218,6 +259,8 @@ void weak_memory::store(actor_id id, const shared_access& a, std::uint64_t value
         check_race(id, a, w, "store");
     }
     if (a.is_plain) {
+        // This store is ordered after all of these loads. A later access that is ordered after the store is thereby
+        // ordered after them; any other one races with the store.
         w.plain_reads.clear();
     }
     if (promises_ != 0 && keep_promise(id, a, w, value)) {
@@ -234,6 +277,8 @@ std::size_t weak_memory::taken_by(actor_id id, const shared_access& a, const wor
             absl::StrFormat("the device does a read-modify-write of host-visible memory, at %s", text_of(a.where))};
     }
     const std::size_t newest = w.versions.size() - 1;
+    // Each step passes a version that is not morally strong with the read-modify-write: its writer may come between the
+    // read and the write of this one.
     std::size_t first = newest;
     if (!reaches(id, a, w.versions[newest])) {
         const std::size_t oldest = oldest_readable(id, w);
@@ -254,6 +299,7 @@ std::uint64_t weak_memory::modify(actor_id id, const shared_access& a, modificat
     if (races_are_violations_) {
         check_race(id, a, w, "store");
     }
+    // First the acquire, then the store: its release then includes the knowledge just acquired.
     observe(id, a, a.ordered, w, w.versions[i]);
     insert(id, a, w, applied(what, before, operand), i + 1, &w.versions[i]);
     return before;
@@ -265,6 +311,7 @@ bool weak_memory::compare_exchange(actor_id id, const shared_access& a, order on
     begin(id, w);
     const std::size_t i = taken_by(id, a, w);
     const std::uint64_t before = w.versions[i].value;
+    // A failure is a load of the version that a success would have taken.
     const bool equal = before == cut(a.bytes, expected);
     if (races_are_violations_) {
         check_race(id, a, w, equal ? "store" : "load");
@@ -279,6 +326,8 @@ bool weak_memory::compare_exchange(actor_id id, const shared_access& a, order on
     return equal;
 }
 
+// The version is the newest one, with the releases that its writer's fences have made so far. Its clock is larger than
+// any that an actor can know, so that no access counts as ordered after it until it is kept.
 void weak_memory::promise(actor_id id, const shared_access& a, std::uint64_t value) {
     word& w = find(a);
     version made;

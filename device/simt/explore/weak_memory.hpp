@@ -83,15 +83,22 @@ struct party {
 
 /// An actor's knowledge: for each word, the time of the oldest version that it may read; for each other actor, the
 /// number of that actor's accesses that it is ordered after.
+/// Words and actors have indices in one numbering (`weak_memory::indices_`), so that one list of numbers holds both. An
+/// index that the list does not reach has the value 0: the initial version, and no access.
+///
+///     index        0: lane 0    1: lane 1    2: word x    3: host    4: word y
+///     lane 0's        17            9          2048          0          1024
 class view {
 public:
     [[nodiscard]] std::uint32_t at(std::uint32_t index) const { return index < at_.size() ? at_[index] : 0; }
+    /// Raises one entry to `value`, if it is less.
     void raise(std::uint32_t index, std::uint32_t value) {
         if (index >= at_.size()) {
             at_.resize(index + 1);
         }
         at_[index] = at_[index] < value ? value : at_[index];
     }
+    /// Adds the knowledge of `other`: the maximum of both, entry by entry.
     void join(const view& other) {
         if (at_.size() < other.at_.size()) {
             at_.resize(other.at_.size());
@@ -173,17 +180,19 @@ private:
     };
     using releases_of_version = absl::InlinedVector<release, 1>;
 
+    /// An actor's part of the state.
     struct actor {
         party of;
         std::uint32_t index = 0;  // index in views
-        std::uint32_t clock = 0;
+        std::uint32_t clock = 0;  // number of its accesses, fences and barriers
         view now;
         std::array<view, levels> pending;     // what the next fence will acquire, by scope
         std::array<snapshot, levels> fenced;  // what the last fences released, by scope
     };
+    /// One value of a word. `time` orders the versions of one word, with gaps for versions that are placed in between.
     struct version {
         std::uint64_t value = 0;
-        std::uint64_t replaced_at = ~std::uint64_t{0};
+        std::uint64_t replaced_at = ~std::uint64_t{0};  // number of the access that stored a newer one; at first never
         releases_of_version released;
         site where{"", 0};
         std::uint32_t time = 0;
@@ -195,6 +204,7 @@ private:
         bool promised = false;  // its writer has not stored it yet
         bool glued = false;     // no version may be placed between this one and the one before
     };
+    /// A plain load, against which later stores are checked.
     struct reading {
         actor_id id;
         std::uint32_t clock;
