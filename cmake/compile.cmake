@@ -31,7 +31,6 @@ function(orchard_target name)
     target_compile_options(
         ${name}
         PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${ORCHARD_WARNINGS}>"
-                "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>"
                 "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=$<JOIN:${ORCHARD_CUDA_HOST_WARNINGS},$<COMMA>>>")
     if(ORCHARD_WERROR)
         target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")

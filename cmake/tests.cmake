@@ -280,4 +280,10 @@ if(TARGET orchard)
             "-DCXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCXX_FLAGS=${consumer_flags}"
             "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/check.cmake")
     set_tests_properties(package.consumer PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow)
+    if(ORCHARD_HAS_CUDA)
+        set_tests_properties(package.consumer PROPERTIES FIXTURES_SETUP package)
+        add_test(NAME package.cuda_consumer COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/consumer")
+        set_tests_properties(package.cuda_consumer PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77 TIMEOUT
+                             ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
+    endif()
 endif()

@@ -126,7 +126,8 @@ public:
         if (!map().pointable() || chunk_ % (bytes_of(row_tile_) * width_) != 0) {
             return nullptr;
         }
-        return lane_ptr<T>::from_address(address_of(0), row_tile_, floor_log(width_));
+        return lane_ptr<T>::from_address(address_of(0), row_tile_,
+                                         static_cast<std::uint32_t>(simt::highest_bit(width_)));
     }
 
     /// Returns the elements from `index` < `size()` on that are contiguous with it: to the end of its tile, or of the

@@ -16,7 +16,7 @@ namespace orchard::device {
 /// need other bitmaps.
 template <page_policy P>
 struct fixed_policy {
-    static constexpr bool may_be(page_policy p) { return p == P; }
+    static ORCHARD_FN constexpr bool may_be(page_policy p) { return p == P; }
     static ORCHARD_INLINE constexpr page_policy of(const published_view&) { return P; }
 };
 

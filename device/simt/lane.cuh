@@ -61,8 +61,18 @@ ORCHARD_INLINE int lowest_bit(std::uint64_t x) {
 #endif
 }
 
-/// Returns the index of the highest bit set; `x` must not be 0.
-ORCHARD_INLINE int highest_bit(std::uint32_t x) {
+/// Returns the index of the highest bit set; `x` must not be 0. In a constant expression it counts: the GPU's
+/// instruction is not available there. Sources of users are compiled without `--expt-relaxed-constexpr`, so that no
+/// device code may call a `constexpr` function of the standard library: nvcc leaves out the code around such a call,
+/// and warns only in headers that are not system headers.
+ORCHARD_INLINE constexpr int highest_bit(std::uint32_t x) {
+    if (__builtin_is_constant_evaluated()) {
+        int index = 0;
+        for (x >>= 1; x != 0; x >>= 1) {
+            ++index;
+        }
+        return index;
+    }
 #if ORCHARD_CUDA_PASS
     return 31 - __clz(static_cast<int>(x));
 #else

@@ -164,11 +164,19 @@ template <class Kernel>
 launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kernel) {
     auto* stream = static_cast<cudaStream_t>(on.stream);
     const current_device here(on.device);
+    if (here.error() != cudaSuccess) {
+        return to_result(here.error());
+    }
     event_pair events(on.timed, stream);
-    entry_of<Kernel>()<<<shape.blocks, shape.threads_per_block, 0, stream>>>(kernel);
-    // Errors of the launch itself, such as a wrong shape. Errors of the running kernel appear when the stream is waited
-    // for. This call also returns an error that an earlier CUDA call of this thread has left.
-    const cudaError_t launched = cudaGetLastError();
+    void* arguments[] = {const_cast<void*>(static_cast<const void*>(&kernel))};  // the driver copies it, and only reads
+    // Returns errors of this launch alone, such as a wrong shape. `<<<>>>` would leave them to `cudaGetLastError`,
+    // which also returns what an earlier call of this thread has left; the kernel would then run, and nothing wait for
+    // it. Errors of the running kernel appear when the stream is waited for.
+    const cudaError_t launched =
+        cudaLaunchKernel(entry_of<Kernel>(), dim3(shape.blocks), dim3(shape.threads_per_block), arguments, 0, stream);
+    if (launched != cudaSuccess) {
+        (void)cudaGetLastError();  // the error is reported here and must not be reported again by the next call
+    }
     events.launched();
     launch_result result = to_result(launched == cudaSuccess ? cudaStreamSynchronize(stream) : launched);
     result.microseconds = result.ok ? events.microseconds() : 0;
@@ -212,7 +220,9 @@ launch_result preload(const executor& on) {
     if (on.kind == device_kind::cuda) {
         const current_device here(on.device);
         cudaFuncAttributes attributes{};
-        return detail::to_result(cudaFuncGetAttributes(&attributes, detail::entry_of<Kernel>()));
+        return detail::to_result(here.error() != cudaSuccess
+                                     ? here.error()
+                                     : cudaFuncGetAttributes(&attributes, detail::entry_of<Kernel>()));
     }
 #endif
     (void)on;

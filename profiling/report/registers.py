@@ -161,7 +161,7 @@ def compile_probe(nvcc, architecture, nvdisasm):
     with tempfile.TemporaryDirectory() as folder:
         cubin = f"{folder}/probe.cubin"
         kernels = parse(run_tool(
-            [nvcc, "-std=c++20", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", f"-arch={architecture}", "-cubin",
+            [nvcc, "-std=c++20", "-O3", "-DNDEBUG", f"-arch={architecture}", "-cubin",
              "-DORCHARD_HAS_CUDA=1", f"-I{ROOT}", f"-I{ROOT / 'runtime' / 'include'}", "-Xptxas", "-v", "-o", cubin,
              str(PROBE)]))
         highest = disassembled_registers(run_tool([nvdisasm, "-c", cubin])) if nvdisasm else {}

@@ -64,7 +64,7 @@ absl::Status finish(const simt::executor& on, cudaError_t error, const char* cal
 absl::StatusOr<void*> cuda_allocate(const simt::executor& on, std::uint64_t bytes) {
     const simt::current_device here(on.device);
     void* memory = nullptr;
-    const cudaError_t error = cudaMalloc(&memory, bytes);
+    const cudaError_t error = here.error() != cudaSuccess ? here.error() : cudaMalloc(&memory, bytes);
     if (error != cudaSuccess) {
         cudaGetLastError();  // so that the next launch does not report it again
         return status_of(error, "cudaMalloc", bytes);
@@ -74,10 +74,16 @@ absl::StatusOr<void*> cuda_allocate(const simt::executor& on, std::uint64_t byte
 void cuda_free(void* memory) { cudaFree(memory); }  // the current GPU does not matter
 absl::Status cuda_zero(const simt::executor& on, void* device, std::uint64_t bytes) {
     const simt::current_device here(on.device);
+    if (here.error() != cudaSuccess) {
+        return status_of(here.error(), "cudaSetDevice before cudaMemset", bytes);
+    }
     return finish(on, cudaMemsetAsync(device, 0, bytes, stream_of(on)), "cudaMemset", bytes);
 }
 absl::Status cuda_copy(const simt::executor& on, void* to, const void* from, std::uint64_t bytes, bool to_device) {
     const simt::current_device here(on.device);
+    if (here.error() != cudaSuccess) {
+        return status_of(here.error(), "cudaSetDevice before cudaMemcpy", bytes);
+    }
     // The direction is given, since the host's pointer may be of any memory.
     const cudaMemcpyKind kind = to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     return finish(on, cudaMemcpyAsync(to, from, bytes, kind, stream_of(on)), "cudaMemcpy", bytes);

@@ -50,6 +50,9 @@ absl::Status load_kernels(const simt::executor& on, std::span<const void* const>
     }
     // Kernels are loaded for each GPU by itself.
     const simt::current_device here(on.device);
+    if (here.error() != cudaSuccess) {
+        return explain(here.error(), 0, kernels.size());
+    }
     for (std::size_t i = 0; i < kernels.size(); ++i) {
         // To ask for a kernel's attributes loads it, and launches nothing.
         cudaFuncAttributes attributes{};

@@ -60,6 +60,9 @@ options small_heap() {
     options o;
     o.device = device_option::emulated;
     o.capacity = 512 << 20;
+    // Each stack of a lane is one call of `mmap`. With as many workers as cores, the tests would have a run for each
+    // core's stacks.
+    o.emulated_workers = 2;
     return o;
 }
 /// The same where calls fail: a request whose commit does not come then waits no longer than this.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
 #
-# Installs BINARY_DIR into a fresh prefix, builds the project in CONSUMER_DIR against it and runs the result.
+# Installs BINARY_DIR into a fresh prefix, builds the project in CONSUMER_DIR against it and runs the result. Where
+# there is a CUDA_COMPILER, also builds a project of CUDA alone; the test package.cuda_consumer runs that one.
 # The prefix is moved between the two: nothing that is installed may name the place where it was installed to.
 
 set(work "${BINARY_DIR}/package-check")
@@ -21,7 +22,8 @@ file(RENAME "${work}/staging" "${work}/prefix")
 
 set(cuda "")
 if(CUDA_COMPILER)
-    set(cuda "-DCUDAToolkit_NVCC_EXECUTABLE=${CUDA_COMPILER}")
+    set(cuda "-DCUDAToolkit_NVCC_EXECUTABLE=${CUDA_COMPILER}" "-DCMAKE_CUDA_COMPILER=${CUDA_COMPILER}"
+        "-DCMAKE_CUDA_HOST_COMPILER=${CXX_COMPILER}" -DCMAKE_CUDA_ARCHITECTURES=80)
 endif()
 function(configure languages folder)
     run("configure for ${languages}"
@@ -34,5 +36,9 @@ run("build" "${CMAKE_COMMAND}" --build "${work}/build")
 # Like a project of CUDA alone: the package must enable the language in which it looks for threads.
 configure(NONE build-none)
 run("build where the project enabled no language" "${CMAKE_COMMAND}" --build "${work}/build-none")
+if(CUDA_COMPILER)
+    configure(CUDA build-cuda)
+    run("build of a CUDA program" "${CMAKE_COMMAND}" --build "${work}/build-cuda")
+endif()
 run("run" "${work}/build/consumer")
 run("installed program" "${work}/prefix/bin/orchard" --help)

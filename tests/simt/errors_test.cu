@@ -182,5 +182,64 @@ TEST(Errors, OtherBlocksAreStoppedAndUnwound) {
     EXPECT_LE(begun.load<order::relaxed>(), 64u);
 }
 
+#if ORCHARD_CUDA_SOURCE
+}  // namespace
+
+struct store_one {
+    std::uint32_t* to;
+    ORCHARD_FN void operator()(thread_position) const { *to = 1; }
+};
+
+namespace {
+
+/// A word of the GPU's memory; skips the test where there is no GPU.
+class cuda_launches : public testing::Test {
+protected:
+    void SetUp() override {
+        if (cudaMalloc(&word_, sizeof(*word_)) != cudaSuccess) {
+            GTEST_SKIP() << "there is no GPU";
+        }
+        ASSERT_EQ(cudaMemset(word_, 0, sizeof(*word_)), cudaSuccess);
+        on_.kind = device_kind::cuda;
+    }
+    void TearDown() override { cudaFree(word_); }
+    std::uint32_t value() {
+        std::uint32_t v = 0;
+        EXPECT_EQ(cudaMemcpy(&v, word_, sizeof(v), cudaMemcpyDeviceToHost), cudaSuccess);
+        return v;
+    }
+
+    executor on_;
+    std::uint32_t* word_ = nullptr;
+};
+
+TEST_F(cuda_launches, report_no_older_error_of_the_program) {
+    ASSERT_EQ(cudaSetDevice(1'000), cudaErrorInvalidDevice);  // the program has not asked for this error yet
+    const auto result = launch(on_, {1, 1}, store_one{word_});
+    EXPECT_TRUE(result.ok) << result.error;
+    EXPECT_EQ(value(), 1u);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice) << "it is the program's to read";
+}
+
+TEST_F(cuda_launches, run_on_no_other_gpu) {
+    on_.device = 1'000;
+    const auto result = launch(on_, {1, 1}, store_one{word_});
+    EXPECT_FALSE(result.ok);
+    EXPECT_THAT(result.error, HasSubstr("cudaErrorInvalidDevice"));
+    EXPECT_THAT(preload<store_one>(on_).error, HasSubstr("cudaErrorInvalidDevice"));
+    EXPECT_EQ(value(), 0u);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST_F(cuda_launches, of_a_wrong_shape_are_errors) {
+    const auto result = launch(on_, {1, 5'000}, store_one{word_});
+    EXPECT_FALSE(result.ok);
+    EXPECT_THAT(result.error, HasSubstr("cudaErrorInvalidConfiguration"));
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    EXPECT_TRUE(launch(on_, {1, 1}, store_one{word_}).ok);
+    EXPECT_EQ(value(), 1u);
+}
+#endif
+
 }  // namespace
 }  // namespace orchard::simt

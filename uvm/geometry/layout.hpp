@@ -46,22 +46,10 @@ ORCHARD_FN constexpr bool is_tile(std::uint64_t bytes) {
     return bytes >= bytes_of(smallest_tile) && bytes <= bytes_of(largest_tile) && (bytes & (bytes - 1)) == 0;
 }
 
-/// Returns the index of the highest set bit of `x`, which is not 0; also at compile time.
-ORCHARD_FN constexpr std::uint32_t floor_log(std::uint32_t x) {
-    if (std::is_constant_evaluated()) {
-        std::uint32_t log = 0;
-        for (; x > 1; x >>= 1) {
-            ++log;
-        }
-        return log;
-    }
-    return static_cast<std::uint32_t>(simt::highest_bit(x));
-}
-
 /// Returns the tile of `bytes` bytes, for which `is_tile` must hold.
 ORCHARD_FN constexpr tile tile_of(std::uint64_t bytes) {
     ORCHARD_ASSERT(is_tile(bytes), "orchard: a tile is a power of two, 4 B to 64 KiB");
-    return static_cast<tile>(floor_log(static_cast<std::uint32_t>(bytes)));
+    return static_cast<tile>(simt::highest_bit(static_cast<std::uint32_t>(bytes)));
 }
 
 /// The requested layout: an option of a heap, or an argument of a call. Two bytes.
@@ -179,7 +167,7 @@ struct lane_map {
 
     /// Returns the tile of OS page `page` < `pages` of every lane, for a map with tail rows.
     [[nodiscard]] ORCHARD_INLINE constexpr tile tile_of_page(std::uint32_t page) const {
-        const std::uint32_t log = log_of(tile::k4) + floor_log(page ^ pages);
+        const std::uint32_t log = log_of(tile::k4) + static_cast<std::uint32_t>(simt::highest_bit(page ^ pages));
         return static_cast<tile>(log < log_of(row_tile) ? log : log_of(row_tile));
     }
 

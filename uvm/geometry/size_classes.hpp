@@ -12,7 +12,6 @@
 /// is aligned to its size.
 
 #include <cstdint>
-#include <type_traits>
 
 #include "device/simt/config.cuh"
 #include "device/simt/lane.cuh"
@@ -42,14 +41,7 @@ ORCHARD_FN constexpr std::uint32_t class_of(std::uint32_t n) {
         return (n + quantum_bytes - 1) / quantum_bytes - 1;
     }
     const std::uint32_t last = n - 1;
-    std::uint32_t exponent = 6;
-    if (std::is_constant_evaluated()) {
-        for (std::uint32_t x = last >> 7; x != 0; x >>= 1) {
-            ++exponent;
-        }
-    } else {
-        exponent = static_cast<std::uint32_t>(simt::highest_bit(last));
-    }
+    const auto exponent = static_cast<std::uint32_t>(simt::highest_bit(last));
     return 4 + (exponent - 6) * 4 + ((last >> (exponent - 2)) & 3);
 }
 
