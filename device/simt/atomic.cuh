@@ -76,7 +76,7 @@ inline constexpr order failure_order = (O == order::acquire || O == order::acq_r
 template <class T, scope S>
 class atomic {
     static_assert(std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>);
-    // ptx.cuh has no text for the scope of a block; only tests of the weak memory use it.
+    // Only tests of the weak memory have words of a block.
     static_assert(S == scope::device || S == scope::system || !ORCHARD_CUDA_PASS);
 
 public:
@@ -98,6 +98,17 @@ public:
         }
         emulated::on_access(emulated::access::load, S, &value_);
         return ref().load(detail::host_order<O>());
+#endif
+    }
+    /// As a relaxed load, but on CUDA the L1 cache may answer, with a value that the word had some time ago. Nothing
+    /// says how long ago; each acquire of a thread of the multiprocessor empties the cache. For hints that many warps
+    /// read and few change: relaxed loads of one word by all warps are limited by the slice of the L2 cache that holds
+    /// the word.
+    [[nodiscard]] ORCHARD_INLINE T load_cached([[maybe_unused]] site where = site::here()) const {
+#if ORCHARD_CUDA_PASS
+        return ptx::load<scope::block, order::relaxed>(&value_);
+#else
+        return load<order::relaxed>(where);
 #endif
     }
     /// Sets the value. `O` is relaxed or release.

@@ -40,6 +40,8 @@ namespace orchard::simt::ptx {
 #define ORCHARD_PTX_EACH(S, O, X)                                                                                      \
     if constexpr ((S) == scope::device) {                                                                              \
         ORCHARD_PTX_ORDER(O, "gpu", X)                                                                                 \
+    } else if constexpr ((S) == scope::block) {                                                                        \
+        ORCHARD_PTX_ORDER(O, "cta", X)                                                                                 \
     } else {                                                                                                           \
         ORCHARD_PTX_ORDER(O, "sys", X)                                                                                 \
     }
