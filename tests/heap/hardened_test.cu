@@ -318,10 +318,8 @@ TEST_P(heap_hardened, does_not_free_the_block_of_a_new_owner) {
     heap h = make_heap(GetParam(), hardening::detect);
     auto shared = device_array<void*>::create(h.executor(), 1);
     ASSERT_TRUE(shared.ok()) << shared.status();
-    // The page comes back once all others of its slab are in use: of this size, a slab has some 80.
-    constexpr std::uint64_t bytes = 20'000;
-    const auto allocate_one = [&] {
-        EXPECT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_blocks{h.ref(), shared->data(), bytes}).ok);
+    const auto allocate_one = [&] {  // the page comes back once all others of its slab, some 80, are in use
+        EXPECT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, make_blocks{h.ref(), shared->data(), 20'000}).ok);
         void* p = nullptr;
         EXPECT_TRUE(copy_to_host(h.executor(), &p, shared->data(), sizeof(p)).ok());
         return p;
