@@ -60,6 +60,9 @@ inline ORCHARD_FN void page_search::advance_reserved() {
             if (!served && next < entries && is_leader(s.group)) {
                 head().high_water.raise<order::relaxed>(next << log_pages());
             }
+        } else if (is_leader(s.group)) {
+            // A lane alone reserves one position at a time, and a third of a slab's may be void, one behind the other.
+            head().high_water.raise<order::relaxed>(end_of_void());
         }
         const std::uint32_t n = reach();
         go_to(position + n);

@@ -113,6 +113,7 @@ struct page_search {
     ORCHARD_FN std::uint32_t scan_entry(std::uint32_t index, bool& growing);
     ORCHARD_FN void scan_parts(bool& growing);
     ORCHARD_FN std::uint32_t reach() const;
+    ORCHARD_FN std::uint64_t end_of_void() const;
     ORCHARD_FN void advance(bool saw);
     ORCHARD_FN void advance_reserved();
     ORCHARD_FN void advance_scan(bool saw);
@@ -174,6 +175,18 @@ inline ORCHARD_FN std::uint32_t page_search::reach() const {
     const std::uint32_t in_slab = (page < s.pages ? s.pages : 1u << log_pages()) - page;
     const std::uint32_t n = in_slab < in_word ? in_slab : in_word;
     return n < left ? n : left;
+}
+
+/// Returns a position behind the current one, which is void, such that all between are void as well. No memory access.
+/// A seed exchanges words by an exclusive or, which keeps aligned blocks of words together: if all words of the block
+/// around `page` lie behind the slab's last page, all positions of the block around `position` are void.
+inline ORCHARD_FN std::uint64_t page_search::end_of_void() const {
+    const std::uint32_t all = 1u << log_pages();
+    std::uint32_t block = all < 64 ? all : 64;  // positions
+    while (block < all && (page & ~(2 * block - 1)) >= s.pages) {
+        block *= 2;
+    }
+    return (position | (block - 1)) + 1;
 }
 
 /// Chooses the next reserved pages as `s.seen`; sets `missing` if no slab exists there yet. A leader calls it alone.
