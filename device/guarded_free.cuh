@@ -21,7 +21,7 @@ inline ORCHARD_NOINLINE void find_block_of(guarded_call& c) {
         return;
     }
     // Acquire: pairs with the release that set the descriptor; a chunk's record was written before that.
-    const std::uint64_t d = c.h.descriptors[offset >> segment_shift].load<order::acquire>();
+    const std::uint64_t d = c.h.descriptor(static_cast<std::uint32_t>(offset >> segment_shift)).load<order::acquire>();
     if (descriptor::kind(d) == segment_kind::slab) {
         c.usable = page_in_use(c.h, c.at, d) ? class_bytes(descriptor::page_class(d)) : 0;
     } else if (d != 0) {

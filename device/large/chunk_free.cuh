@@ -67,7 +67,7 @@ inline ORCHARD_NOINLINE bool has_record(const block_search& s) {
         return first == s.offset >> segment_shift;
     }
     // Acquire: pairs with the release in `write_owners`.
-    const std::uint64_t d = s.h.descriptors[first].load<order::acquire>();
+    const std::uint64_t d = s.h.descriptor(first).load<order::acquire>();
     return descriptor::kind(d) == segment_kind::chunk && descriptor::extent(d) == first;
 }
 
@@ -75,7 +75,8 @@ inline ORCHARD_NOINLINE bool has_record(const block_search& s) {
 /// segment of a chunk; in a segment of portions, the owner word of the leaf names the chunk.
 inline ORCHARD_NOINLINE void find_chunk(block_search& s) {
     // Pairs with the release that set the descriptor (`write_owners`): the chunk's record was written before.
-    const std::uint64_t d = s.h.descriptors[s.offset >> segment_shift].load<order::acquire>();
+    const std::uint64_t d =
+        s.h.descriptor(static_cast<std::uint32_t>(s.offset >> segment_shift)).load<order::acquire>();
     if (descriptor::kind(d) == segment_kind::chunk) {
         s.chunk = chunk_of_segments(descriptor::extent(d));
     } else if (descriptor::kind(d) == segment_kind::portions) {
@@ -221,7 +222,7 @@ inline ORCHARD_NOINLINE void clear_live(block_search& s) {
 /// lanes are the segment's only owners. Relaxed: the barrier in `end_chunk` orders it before the release by which the
 /// leader hands the segment on.
 ORCHARD_INLINE void clear_descriptor(const block_search& s, std::uint32_t i) {
-    auto& d = s.h.descriptors[first_segment(s.chunk) + i];
+    auto& d = s.h.descriptor(first_segment(s.chunk) + i);
     d.store<order::relaxed>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
 }
 

@@ -210,7 +210,7 @@ inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
         r.h.leaf_owners[leaf].store<order::relaxed>(to_underlying(id_of(r)));
     }
     if (first_here) {
-        auto& d = r.h.descriptors[segment];
+        auto& d = r.h.descriptor(segment);
         if (in_tail) {
             mark_portions(d);
         } else {

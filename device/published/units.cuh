@@ -84,7 +84,8 @@ inline ORCHARD_FN random_walk::page_number block_at(const published_view& h, con
     }
     // Relaxed: a lane that got the block knows of the slab, which cannot change while the block is in use.
     const std::uint64_t d =
-        h.descriptors[(static_cast<const char*>(p) - h.base) >> segment_shift].load<order::relaxed>();
+        h.descriptor(static_cast<std::uint32_t>((static_cast<const char*>(p) - h.base) >> segment_shift))
+            .load<order::relaxed>();
     return descriptor::kind(d) == segment_kind::slab ? s.unit_at(p) : random_walk::no_page;
 }
 
@@ -139,7 +140,7 @@ inline ORCHARD_FN bool is_in_slab(const published_view& h, const void* p) {
     }
     const auto segment = static_cast<std::uint32_t>((static_cast<const char*>(p) - h.base) >> segment_shift);
     // Acquire: pairs with the release in `slab_publish`.
-    return descriptor::kind(h.descriptors[segment].load<order::acquire>()) == segment_kind::slab;
+    return descriptor::kind(h.descriptor(segment).load<order::acquire>()) == segment_kind::slab;
 }
 
 /// Frees a block of a heap whose blocks are runs of units, or of a chunk if `p` is no such block. Any other pointer is

@@ -24,12 +24,19 @@ namespace orchard::device {
 /// Where the metadata of a class lies: copies of the heap view's pointers, which a search needs again and again.
 struct class_slabs {
     ORCHARD_INLINE class_slabs(const heap_view& h, std::uint32_t page_class)
-        : table{h.table(page_class)}, bitmaps{h.bitmaps}, descriptors{h.descriptors} {}
+        : table{h.table(page_class)},
+          bitmaps{h.bitmaps},
+          descriptors{h.descriptors},
+          descriptor_mask{h.descriptor_mask} {}
 
     device_word<std::uint32_t>* table;        ///< [max_slabs]: the class's own part of the slab tables
     device_word<std::uint64_t>* bitmaps;      ///< [segments][bitmap_words]: of all segments
-    device_word<std::uint64_t>* descriptors;  ///< [segments]
+    device_word<std::uint64_t>* descriptors;  ///< [descriptor_mask + 1]: of all segments
+    std::uint32_t descriptor_mask;
 
+    [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>& descriptor(std::uint32_t segment) const {
+        return descriptors[descriptor_place(segment, descriptor_mask)];
+    }
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
         return bitmaps + segment * bitmap_words;
     }

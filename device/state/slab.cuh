@@ -75,7 +75,7 @@ ORCHARD_INLINE std::uint64_t confirm_claim(const View& h, std::uint32_t page_cla
     // load acquires nevertheless (pairs with `slab_publish`): only the group that made this slab acquired the writes of
     // the last user of its memory. That user may have had the memory in another class or in a chunk, so that its frees
     // released other words than the one that this claim acquired.
-    if (won != 0 && !descriptor::is_slab_of(h.descriptors[segment].template load<order::acquire>(), page_class) &&
+    if (won != 0 && !descriptor::is_slab_of(h.descriptor(segment).template load<order::acquire>(), page_class) &&
         !simt::mutation::is(fault::claim_check)) {
         word.fetch_and<order::release>(~won);
         return 0;
@@ -134,7 +134,7 @@ ORCHARD_INLINE void clear_new_words(const heap_view& h, lane_mask mask, std::uin
 /// the segment only by an outdated entry of an earlier slab (`slab_leaves_table`).
 ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, std::uint32_t index,
                                  std::uint32_t segment) {
-    auto& d = h.descriptors[segment];
+    auto& d = h.descriptor(segment);
     // Written before the stores below release it. Only the owner of a segment writes its descriptor, so that the load
     // can be relaxed. The descriptor's release pairs with `confirm_claim` and `is_slab`, the entry's with
     // `reserve_index` and `await_slab`.
@@ -242,7 +242,7 @@ inline ORCHARD_NOINLINE void slab_end(const slab_retiring& r) {
     const lane_mask mask = r.mask;
     const auto end_descriptor = [&] {
         if (r.still && is_leader(mask)) {
-            auto& d = r.h.descriptors[r.segment];
+            auto& d = r.h.descriptor(r.segment);
             d.store<order::release>(descriptor::next(d.load<order::relaxed>(), segment_kind::none, 0, 0));
         }
     };
@@ -269,7 +269,7 @@ inline ORCHARD_NOINLINE void slab_end(const slab_retiring& r) {
 /// Returns whether the segment is a slab of the class. All lanes of a converged group call it. Each lane loads with
 /// acquire (pairs with `slab_publish`), so that the leader may read the record's `slab_index` afterwards.
 inline ORCHARD_NOINLINE bool is_slab(const slab_retiring& r) {
-    const std::uint64_t d = from_leader(r.mask, r.h.descriptors[r.segment].load<order::acquire>());
+    const std::uint64_t d = from_leader(r.mask, r.h.descriptor(r.segment).load<order::acquire>());
     return descriptor::is_slab_of(d, r.page_class);
 }
 

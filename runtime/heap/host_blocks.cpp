@@ -147,7 +147,7 @@ host_blocks::cut host_blocks::cut_for(std::uint64_t bytes) const {
 /// the same time, and write the same word, because all of them start from the same generation.
 absl::Status host_blocks::change_descriptor(std::uint32_t segment, segment_kind kind, std::uint32_t extent) {
     device::device_word<std::uint64_t> word{0};
-    auto* const d = &view_.descriptors[segment];
+    auto* const d = &view_.descriptor(segment);
     auto s = memory_.read(static_cast<void*>(&word), static_cast<const void*>(d), sizeof(word));
     // A segment of portions keeps its descriptor from the first portion on, so that most calls write nothing.
     const std::uint64_t old = word.load<order::relaxed>();

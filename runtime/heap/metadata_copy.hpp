@@ -38,16 +38,17 @@ absl::StatusOr<std::vector<T>> copy_of(backing& memory, const T* from, std::uint
     return result;
 }
 
-/// Returns the descriptor words of all segments.
+/// Returns the descriptor words of all segments, in the order of the segments.
 inline absl::StatusOr<std::vector<std::uint64_t>> copy_of_descriptors(const device::heap_view& view, backing& memory) {
-    const auto words = copy_of(memory, view.descriptors, view.segments);
+    const auto words = copy_of(memory, view.descriptors, std::uint64_t{view.descriptor_mask} + 1);
     if (!words.ok()) {
         return words.status();
     }
     std::vector<std::uint64_t> result;
-    result.reserve(words->size());
-    for (const auto& word : *words) {
+    result.reserve(view.segments);
+    for (std::uint32_t i = 0; i < view.segments; ++i) {
         // Relaxed: the words are this thread's own copy.
+        const auto& word = (*words)[device::descriptor_place(i, view.descriptor_mask)];
         result.push_back(word.load<simt::order::relaxed>());
     }
     return result;

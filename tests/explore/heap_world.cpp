@@ -126,7 +126,9 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     s.name_words(&v.state->exhausted, 8, "exhausted");
     s.name_words(&v.state->closing, sizeof(v.state->closing), "closing");
     s.name_words(v.slab_table, std::size_t{class_count} * v.max_slabs * 4, "slab_table", std::size_t{v.max_slabs} * 4);
-    s.name_words(v.descriptors, std::size_t{v.segments} * 8, "descriptor", 8);
+    for (std::uint32_t i = 0; i < v.segments; ++i) {
+        s.name_words(&v.descriptor(i), 8, absl::StrCat("descriptor[", i, "]"));
+    }
     s.name_words(v.cache, std::size_t{v.cache_words()} * 8, "cache", 8);
     s.name_words(v.cache_summary, 8, "cache_summary");
     s.name_words(v.bitmaps, v.segments * device::bitmap_words * 8, "bitmap", device::bitmap_words * 8);

@@ -98,7 +98,7 @@ TEST_P(heap_validate, a_cache_level_that_is_wrong) {
 }
 
 TEST_P(heap_validate, a_descriptor_that_disagrees_with_the_slab_table) {
-    auto* d = &view().descriptors[slab_];
+    auto* d = &view().descriptor(slab_);
     const std::uint64_t right = peer_->read(d);
     const std::string expected = absl::StrFormat("class %d: table entry 0 is segment %d", slab_class(), slab_);
     EXPECT_THAT(finding(becomes(d, 0)), HasSubstr(expected));
@@ -161,10 +161,10 @@ TEST_P(heap_validate, a_chunk_record_that_makes_no_sense) {
 
 TEST_P(heap_validate, a_descriptor_that_disagrees_with_its_chunk) {
     // The second lane's block begins in the chunk's second segment.
-    EXPECT_THAT(finding(becomes(&view().descriptors[first_ + 1], 0)),
+    EXPECT_THAT(finding(becomes(&view().descriptor(first_ + 1), 0)),
                 HasSubstr(absl::StrFormat("chunk at segment %d: block 1 begins in segment %d", first_, first_ + 1)));
-    EXPECT_THAT(finding(becomes(&view().descriptors[first_], 0)), HasSubstr(absl::StrFormat("at %d", first_)));
-    EXPECT_THAT(finding(becomes(&view().descriptors[host_segment()], peer_->descriptor(first_ + 1))),
+    EXPECT_THAT(finding(becomes(&view().descriptor(first_), 0)), HasSubstr(absl::StrFormat("at %d", first_)));
+    EXPECT_THAT(finding(becomes(&view().descriptor(host_segment()), peer_->descriptor(first_ + 1))),
                 HasSubstr(absl::StrFormat("segment %d says it belongs to the chunk at %d", host_segment(), first_)));
 }
 

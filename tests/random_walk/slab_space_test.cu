@@ -72,7 +72,7 @@ TYPED_TEST(OnSlabs, EveryPageOfEverySlabOnceAndThenNone) {
                 EXPECT_TRUE(seen.insert(p).second);
                 const auto segment = static_cast<std::uint32_t>((p - heap.view.base) >> segment_shift);
                 EXPECT_TRUE(segment == 4 || segment == 2) << segment;
-                const std::uint64_t d = heap.view.descriptors[segment].template load<order::relaxed>();
+                const std::uint64_t d = heap.view.descriptor(segment).template load<order::relaxed>();
                 EXPECT_EQ(device::descriptor::page_class(d), c);
                 EXPECT_TRUE(device::random_walk::free_page(space, page));
             }

@@ -23,7 +23,7 @@ using simt::order;
 constexpr simt::lane_mask alone = 1;
 
 std::uint64_t descriptor_of(const heap_memory& heap, std::uint32_t segment) {
-    return heap.view.descriptors[segment].load<order::acquire>();
+    return heap.view.descriptor(segment).load<order::acquire>();
 }
 
 class EveryClass : public ::testing::TestWithParam<std::uint32_t> {};

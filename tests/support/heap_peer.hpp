@@ -37,7 +37,7 @@ public:
         EXPECT_TRUE(s.ok()) << s;
     }
 
-    [[nodiscard]] std::uint64_t descriptor(std::uint32_t segment) const { return read(&view_.descriptors[segment]); }
+    [[nodiscard]] std::uint64_t descriptor(std::uint32_t segment) const { return read(&view_.descriptor(segment)); }
     [[nodiscard]] std::uint64_t cache_word(std::uint32_t word) const { return read(&view_.cache[word]); }
     /// Segment of an address.
     [[nodiscard]] std::uint32_t segment_of(std::uint64_t address) const {

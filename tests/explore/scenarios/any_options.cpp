@@ -175,7 +175,7 @@ private:
                                                         &box.ticket,
                                                         &box.poller[0],
                                                         &heap.view.cache[0],
-                                                        &heap.view.descriptors[heap.s.pick(4)]};
+                                                        &heap.view.descriptor(heap.s.pick(4))};
         heap.s.watch(words[heap.s.pick(words.size())], [this, left = heap.s.pick(12)](const auto& a) mutable {
             const auto& lanes = heap.s.lanes();
             const bool by_lane = std::ranges::find(lanes, heap.s.self()) != lanes.end();

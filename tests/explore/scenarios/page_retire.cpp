@@ -38,7 +38,7 @@ void run_page_retire(world& w) {
     heap.check_empty();
     std::uint64_t changes = 0;
     for (std::uint32_t i = 0; i < heap.setup.segments; ++i) {
-        changes += device::descriptor::generation_field::get(heap.view.descriptors[i].load<simt::order::relaxed>());
+        changes += device::descriptor::generation_field::get(heap.view.descriptor(i).load<simt::order::relaxed>());
     }
     const std::uint64_t published = heap.sum(device::counter::slabs_published);
     const std::uint64_t retired = heap.sum(device::counter::slabs_retired);
