@@ -90,6 +90,11 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
         "*contract_nearly_full.*"
         "*emulated_no_cache*"
         "*EveryClassHome.*"
+        # Sizes and addresses: what threads do to the heap there, contract_free and lane_chunks_freeing do, too.
+        "*contract_sizes.*"
+        "*lane_chunks_contents.elements_larger*"
+        "*lane_chunks_contents.lanes_in_the_order*"
+        "*heap_elastic.trim_gives_back_more_extents*"
         # It needs more addresses than this sanitizer leaves.
         "*heap_wide_range.*"
         # The same source as with words of 32 bits.

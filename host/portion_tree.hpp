@@ -4,6 +4,7 @@
 
 /// The places of the tails of warp chunks: the portion space and its tree.
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -101,10 +102,9 @@ public:
     template <class F>
     void for_each(F f) const {
         for (std::uint32_t i = 0; i < blocks_of_.size(); ++i) {
-            for (std::uint32_t leaf = 0; leaf < shape_.block_leaves; ++leaf) {
-                if (const auto p = portion_at(segment_index{i}, leaf_index{leaf})) {
-                    f(*p);
-                }
+            for (std::uint32_t left = blocks_of_[i].starts; left != 0; left &= left - 1) {
+                const auto leaf = static_cast<std::uint32_t>(std::countr_zero(left));
+                f(*portion_at(segment_index{i}, leaf_index{leaf}));
             }
         }
     }

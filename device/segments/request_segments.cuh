@@ -131,9 +131,11 @@ inline ORCHARD_NOINLINE failure_reason known_exhaustion(const heap_view& h, std:
 }
 
 /// Returns why a segment cannot be got by a group that needs no later reclaim than `reclaim`; none if that is not
-/// known, or if the segment cache has segments. One lane calls it alone. Cost: one or two loads.
+/// known, or if the segment cache has segments. One lane calls it alone. Cost: two loads, in flight together.
 inline ORCHARD_NOINLINE failure_reason known_lack(const heap_view& h, std::uint64_t reclaim) {
-    return cache_level(h) != 0 ? failure_reason::none : known_exhaustion(h, reclaim, leaves_per_segment);
+    const auto level = cache_level(h);
+    const failure_reason why = known_exhaustion(h, reclaim, leaves_per_segment);
+    return level != 0 ? failure_reason::none : why;
 }
 
 /// Returns the fewest leaves for which any request would fail as `d` did. If no shard had enough free segments for `d`,

@@ -145,7 +145,7 @@ inline ORCHARD_FN bool page_search::is_roomy() {
 
 /// Reads the head of the class's slab table: sets `entries` and `spread`, and returns the `facts` that `next_stage`
 /// needs. A leader calls it alone, so that a contended cache line is read once for a group. Cost: five loads, of which
-/// four are independent; after a failure to get a slab, up to two loads and an atomic more.
+/// four are independent; after a failure to get a slab, two more that are in flight together.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
     // These loads are in flight together.
     const auto failure = slab_failure::unpack(head().failure.load<order::relaxed>());
@@ -153,11 +153,6 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
     spread = head().spread.load<order::relaxed>();
     const std::uint64_t high_water = head().high_water.load<order::relaxed>();
     const bool known = failure.why != failure_reason::none && known_lack(opening.h, 0) != failure_reason::none;
-    if (known || why != failure_reason::none) {
-        // A scan will follow, and must cover the newest value, which a read-modify-write reads. `reserve_index` raises
-        // the count before a slab can appear at an index.
-        entries = head().count.fetch_add<order::acquire>(0);
-    }
     // If reservations have run beyond the existing slabs, other groups are already creating new slabs.
     const bool beyond = high_water > std::uint64_t{entries} << log_pages();
     // A reservation at or beyond `spread` comes to an index without a slab, and creates one.
@@ -259,12 +254,21 @@ inline ORCHARD_FN void page_search::reserve_pages(bool on) {
     }
 }
 
-/// Begins a scan of all words. Each warp begins at a different part, so that warps that scan at the same time do not
-/// want the same pages. Each lane calls it for itself.
-inline ORCHARD_FN void page_search::begin_scan() {
-    if (is_leader(s.group)) {
+/// Begins a scan of all words in the groups with `on`. Each warp begins at a different part, so that warps that scan at
+/// the same time do not want the same pages. Cost: one atomic of each such leader.
+inline ORCHARD_FN void page_search::begin_scan(bool on) {
+    std::uint32_t newest = 0;
+    if (on && is_leader(s.group)) {
         opening.h.add(counter::scans, 1);
+        // A scan must cover the newest count, which a read-modify-write reads. `reserve_index` raises the count before
+        // a slab can appear at an index.
+        newest = head().count.fetch_add<order::acquire>(0);
     }
+    newest = s.from_own_leader(newest);
+    if (!on) {
+        return;
+    }
+    entries = newest;
     // The last scan met groups that were claiming pages or creating a slab: give them time to finish.
     if (contested) {
         simt::pause(500);
@@ -311,8 +315,9 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
     if (on && stage == search_stage::probing) {
         left = 2;
     }
-    if (on && stage == search_stage::scanning) {
-        begin_scan();
+    const bool scans = on && stage == search_stage::scanning;
+    if (simt::ballot(s.here, scans) != 0) {
+        begin_scan(scans);
     }
     return simt::ballot(s.here, stage != search_stage::ended) == 0;
 }

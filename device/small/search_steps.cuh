@@ -124,7 +124,7 @@ struct page_search {
     ORCHARD_FN std::uint32_t read_head();
     ORCHARD_FN bool begin();
     ORCHARD_FN void reserve_pages(bool on);
-    ORCHARD_FN void begin_scan();
+    ORCHARD_FN void begin_scan(bool on);
     ORCHARD_FN bool begin_opening();
     ORCHARD_FN void end_opening();
     ORCHARD_FN void choose_hole(bool on);
