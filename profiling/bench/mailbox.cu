@@ -9,6 +9,9 @@
 ///     warps asking at once            one request for each warp, all at the same time
 ///     warps asking again and again    the rate that the service reaches: million_per_s
 ///     an empty kernel                 the part of these times that is the launch
+///     an echo alone                   each lane sends a word through host memory, and waits until a host thread has
+///                                     sent it back: what the bus and one host thread allow, without slots, tickets,
+///                                     a poller or a service; `requests` words are under way at a time
 ///     from the segment cache          every warp takes a segment that waits on the device: no request to the host
 ///     commit 64 MiB while warps wait  us: the driver's calls while all warps wait for a response; us_alone: the same
 ///                                     on an idle GPU. Reads of host memory by waiting warps can delay commits
@@ -141,6 +144,34 @@ struct empty_kernel {
         if (answered == nullptr) {
             simt::pause(at.block);
         }
+    }
+};
+
+/// Each thread sends `rounds` words, one at a time, and waits for the echo of each. Threads beyond `words` do nothing.
+struct echo_kernel {
+    simt::host_word<std::uint64_t>* sent;    ///< [words]: the round that a thread is in
+    simt::host_word<std::uint64_t>* echoed;  ///< [words]: the same, written by the host
+    std::uint32_t words;
+    std::uint32_t rounds;
+    std::uint64_t deadline_ns;                   ///< of a thread's whole run
+    simt::device_word<std::uint64_t>* answered;  ///< echoes, of all threads
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i >= words) {
+            return;
+        }
+        const std::uint64_t began = simt::clock_ns();
+        std::uint64_t good = 0;
+        for (bool late = false; good < rounds && !late;) {
+            sent[i].store<simt::order::relaxed>(good + 1);
+            while (echoed[i].load<simt::order::relaxed>() != good + 1 && !late) {
+                late = simt::clock_ns() - began > deadline_ns;
+                simt::pause(0);
+            }
+            good += late ? 0 : 1;
+        }
+        answered->fetch_add<simt::order::relaxed>(good);
     }
 };
 
@@ -287,6 +318,63 @@ absl::StatusOr<std::vector<double>> time_cache(const settings& s, std::uint32_t 
     return times;
 }
 
+/// Sends back each word of `rounds` rounds, in the order of threads, as soon as it is there; gives up at the deadline.
+void send_back(const echo_kernel& k, absl::Time deadline) {
+    constexpr std::uint32_t ahead = 32;  // words: four cache lines, as `mailbox_server`
+    for (std::uint64_t round = 1; round <= k.rounds; ++round) {
+        for (std::uint32_t i = 0; i < k.words; ++i) {
+            if (i % 8 == 0 && i + ahead < k.words) {
+                __builtin_prefetch(&k.sent[i + ahead], 0);
+            }
+            for (std::uint32_t polls = 0; k.sent[i].load<simt::order::acquire>() != round; ++polls) {
+                if (polls % 65536 == 65535 && absl::Now() > deadline) {
+                    return;
+                }
+            }
+            k.echoed[i].store<simt::order::release>(round);
+        }
+    }
+}
+
+/// Returns the times of launches in which `words` threads wait for the echo of `rounds` words each.
+absl::StatusOr<std::vector<double>> time_echo(const settings& s, std::uint32_t words, std::uint32_t rounds) {
+    constexpr int deadline_s = 5;
+    std::vector<double> times;
+    for (int i = -2; i < s.repeats; ++i) {
+        auto r = rig::make(s);
+        if (!r.ok()) {
+            return r.status();
+        }
+        // Two arrays, the second on another page.
+        const std::size_t apart = (words * sizeof(std::uint64_t) + 4095) / 4096 * 4096;
+        auto host = r->memory->allocate_host_visible(2 * apart);
+        if (!host.ok()) {
+            return host.status();
+        }
+        auto* const begin = static_cast<char*>(*host);
+        const echo_kernel kernel{reinterpret_cast<simt::host_word<std::uint64_t>*>(begin),
+                                 reinterpret_cast<simt::host_word<std::uint64_t>*>(begin + apart),
+                                 words,
+                                 rounds,
+                                 deadline_s * 1'000'000'000ull,
+                                 r->answered.data()};
+        // Loaded before the host thread waits for it.
+        if (auto p = simt::preload<echo_kernel>(r->on); !p.ok) {
+            return absl::InternalError(p.error);
+        }
+        std::thread host_thread(send_back, kernel, absl::Now() + absl::Seconds(deadline_s));
+        const simt::launch_result result = simt::launch(r->on, simt::grid_for(words, words < 32 ? 32 : 128), kernel);
+        host_thread.join();
+        auto n = r->count_answered();
+        if (!result.ok || !n.ok() || *n != std::uint64_t{words} * rounds) {
+            return absl::InternalError(absl::StrFormat("%d of %d words came back; %s", n.ok() ? *n : 0,
+                                                       std::uint64_t{words} * rounds, result.error));
+        }
+        times.push_back(result.microseconds);
+    }
+    return times;
+}
+
 /// Returns a row: the median time to commit 64 MiB while `warps` warps wait for a response that is withheld, and while
 /// no warp waits.
 absl::StatusOr<ordered_json> time_mapping(const settings& s, std::uint32_t warps) {
@@ -361,6 +449,28 @@ absl::StatusOr<ordered_json> run_mailbox(const settings& s) {
                          {"empty_polls", taken->empty_polls}};
         add_repetitions(row, "", taken->us);
         rows.push_back(std::move(row));
+    }
+    struct echo_point {
+        std::uint32_t words;
+        std::uint32_t rounds;
+    };
+    std::vector<echo_point> echoes = {{1, 500}};
+    if (cuda && !s.quick) {  // the host thread waits for all threads in turn, so that they must run at the same time
+        echoes.insert(echoes.end(), {{512, 100}, {8448, 100}});
+    }
+    for (const echo_point& p : echoes) {
+        auto times = time_echo(s, p.words, p.rounds);
+        if (!times.ok()) {
+            return times.status();
+        }
+        const double us = median_after(warm_up, *times);
+        rows.push_back({{"what", "an echo alone"},
+                        {"requests", p.words},
+                        {"rounds", p.rounds},
+                        {"us", us},
+                        {"us_per_round", us / p.rounds},
+                        {"million_per_s", static_cast<double>(p.words) * p.rounds / us}});
+        add_repetitions(rows.back(), "", *times);
     }
     auto idle = rig::make(s);
     if (!idle.ok()) {

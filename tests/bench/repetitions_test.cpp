@@ -111,6 +111,7 @@ TEST(bench_repetitions, of_requests_to_the_host) {
     ASSERT_TRUE(mailbox.ok()) << mailbox.status();
     expect_repetitions(*mailbox, "", 4, "us", "round trip of a lone warp");
     expect_repetitions(*mailbox, "", 4, "us", "warps asking at once");
+    expect_repetitions(*mailbox, "", 4, "us", "an echo alone");
     expect_repetitions(*mailbox, "", 4, "us", "from the segment cache");
     expect_repetitions(*mailbox, "", 2, "us", "an empty kernel");
     const auto chunks = run_quickly("chunks");
