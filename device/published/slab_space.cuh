@@ -62,7 +62,8 @@ public:
     /// Returns whether the word still belongs to a slab of the class. Acquire: pairs with the release that changes the
     /// descriptor (`slab_publish`, `slab_end`).
     [[nodiscard]] ORCHARD_INLINE bool still_valid(std::uint32_t w) const {
-        return descriptor::is_slab_of(h_->descriptor(w / bitmap_words).load<order::acquire>(), class_);
+        return descriptor::is_slab_of(
+            h_->descriptor(static_cast<std::uint32_t>(w / bitmap_words)).load<order::acquire>(), class_);
     }
 
 private:
