@@ -35,7 +35,7 @@ namespace poller {
 /// Relaxed: the word carries nothing but itself, and the responses carry their own order. Of several groups, one gets
 /// the lease: `fetch_or` tells it that `held` was clear, or its compare-and-swap finds the lost word. A group that took
 /// over has raised the epoch, so that the same lost word does not come back.
-ORCHARD_INLINE bool take_lease(rpc_context& e) {
+inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     std::uint64_t word = 0;
     std::uint64_t lease = 0;
     if (is_leader(e.mask)) {
@@ -150,7 +150,7 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
 /// The round is the last if the turn is over, if no response of this ring is under way, or if the group has its own
 /// response and has served other groups for `rounds_for_others` rounds. `posted` may be an old value; a poller that
 /// leaves too early is replaced by the next group that looks at the lease.
-ORCHARD_INLINE void end_reading(rpc_context& e, bool took_own) {
+inline ORCHARD_NOINLINE void end_reading(rpc_context& e, bool took_own) {
     poller_turn& t = e.turn;
     const bool any = poller_word::flying(from_leader(e.mask, t.posted), t.cursor + t.ready) != 0;
     // The former poller may have delivered this group's own response just before this group took the lease.

@@ -83,7 +83,7 @@ enum class attempt : std::uint32_t { posted, rejected, taken };
 ///
 /// The note of a known reason is read at each attempt, also if the slot was in use. If the service is silent, all slots
 /// may stay in use, and the request should fail at once instead of waiting for one.
-ORCHARD_INLINE attempt try_slot(rpc_context& e) {
+inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
     const bool claimed = claim(e);  // freed below if the request is rejected
     ++e.post.attempt;
     // Returns of segments are never rejected, also not while the heap is being closed.

@@ -32,7 +32,7 @@ enum class step : std::uint32_t { pause, look, over };
 /// The more requests of a ring are in flight, the less often each group checks, so that the poller word is no
 /// bottleneck: all groups together make about one check every 40 ns. With 100 requests in flight, for instance, a group
 /// checks again after 1500 + 40 * 100 = 5,500 ns to twice that, and pauses 150 ns between two polls of its slot.
-ORCHARD_INLINE void note_check(rpc_context& e) {
+inline ORCHARD_NOINLINE void note_check(rpc_context& e) {
     const mailbox_client& box = *e.box;
     const std::uint64_t now = from_leader(e.mask, simt::clock_ns());
     const bool first = !e.wait.looked;
@@ -65,7 +65,7 @@ ORCHARD_INLINE void note_check(rpc_context& e) {
 /// lease is to be checked, with `e.turn.lost` set if it may be taken over; otherwise pauses and returns `pause`. All
 /// lanes of the group call it, converged. Cost: one load of device memory, a read of the clock, two shuffles; halfway
 /// to the deadline a load of host memory.
-ORCHARD_INLINE step poll(rpc_context& e) {
+inline ORCHARD_NOINLINE step poll(rpc_context& e) {
     const mailbox_client& box = *e.box;
     std::uint64_t word = 0;
     std::uint64_t now = 0;
