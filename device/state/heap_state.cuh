@@ -9,8 +9,8 @@
 ///     failure_board       one, in host memory: records of requests that failed
 ///     heap_view           one: a copy for functions that are not inlined (kernels get theirs as a parameter)
 ///     slab tables         [class][slab index]: which segments are slabs of a class
-///     descriptors         [segment], scattered: what it is; its owner writes it: the device, or the host for its
-///     blocks bitmaps             [segment] x 16 KiB: one bit a page, 1 = taken; all zero while the segment is no slab
+///     descriptors         [segment], scattered: what it is; written by its owner, the device or the host
+///     bitmaps             [segment] x 16 KiB: one bit a page, 1 = taken; all zero while the segment is no slab
 ///     chunk records       [segment]: the record of a chunk, at its first segment
 ///     portion records     [segment][leaf]: the record of a chunk that consists of one portion
 ///     leaf owners         [segment][leaf]: the chunk that a leaf of a portion belongs to
