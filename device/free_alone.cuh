@@ -16,9 +16,7 @@ namespace orchard::device {
 ORCHARD_INLINE void free_memory(const heap_view& h, const void* p) {
     // Relaxed: the descriptor does not change while the block is in use, and the caller has acquired what the thread
     // that allocated or freed it wrote.
-    const std::uint64_t d =
-        h.descriptor(static_cast<std::uint32_t>((static_cast<const char*>(p) - h.base) >> segment_shift))
-            .load<order::relaxed>();
+    const std::uint64_t d = h.descriptor(h.segment_of(p)).load<order::relaxed>();
     if (!free_page(h, lane_mask{1} << simt::lane_id(), p, d)) {
         free_other(h, p);
     }

@@ -129,8 +129,7 @@ ORCHARD_INLINE void heap_ref::free(void* p) const {
     if (view_.owns(p)) {
         // Relaxed: the allocation of this page acquired the descriptor, and the descriptor cannot change while the page
         // is in use.
-        d = view_.descriptor(static_cast<std::uint32_t>((static_cast<const char*>(p) - view_.base) >> segment_shift))
-                .load<simt::order::relaxed>();
+        d = view_.descriptor(view_.segment_of(p)).load<simt::order::relaxed>();
     }
     if (!simt::by_mask(here, [&](simt::lane_mask mask) { return device::free_page(view_, mask, p, d); })) {
         device::slow::free_other(*view_.self, p);
@@ -150,7 +149,7 @@ inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
     if (view_.hardened != hardening::off) {
         return device::slow::guarded_bytes(*view_.self, p);
     }
-    const auto segment = static_cast<std::uint32_t>((static_cast<const char*>(p) - view_.base) >> segment_shift);
+    const std::uint32_t segment = view_.segment_of(p);
     // Acquire: pairs with the release that set the descriptor; a chunk's record was written before that.
     const std::uint64_t d = view_.descriptor(segment).load<simt::order::acquire>();
     switch (device::descriptor::kind(d)) {

@@ -83,9 +83,7 @@ inline ORCHARD_FN random_walk::page_number block_at(const published_view& h, con
         return random_walk::no_page;
     }
     // Relaxed: a lane that got the block knows of the slab, which cannot change while the block is in use.
-    const std::uint64_t d =
-        h.descriptor(static_cast<std::uint32_t>((static_cast<const char*>(p) - h.base) >> segment_shift))
-            .load<order::relaxed>();
+    const std::uint64_t d = h.descriptor(h.segment_of(p)).load<order::relaxed>();
     return descriptor::kind(d) == segment_kind::slab ? s.unit_at(p) : random_walk::no_page;
 }
 
@@ -138,7 +136,7 @@ inline ORCHARD_FN bool is_in_slab(const published_view& h, const void* p) {
     if (!h.owns(p)) {
         return false;
     }
-    const auto segment = static_cast<std::uint32_t>((static_cast<const char*>(p) - h.base) >> segment_shift);
+    const std::uint32_t segment = h.segment_of(p);
     // Acquire: pairs with the release in `slab_publish`.
     return descriptor::kind(h.descriptor(segment).load<order::acquire>()) == segment_kind::slab;
 }

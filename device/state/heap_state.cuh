@@ -377,6 +377,10 @@ struct heap_view {
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>& descriptor(std::uint32_t segment) const {
         return descriptors[descriptor_place(segment, descriptor_mask)];
     }
+    /// Returns the segment of an address of the heap.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t segment_of(const void* p) const {
+        return static_cast<std::uint32_t>((static_cast<const char*>(p) - base) >> segment_shift);
+    }
     /// Returns the first byte of a segment.
     [[nodiscard]] ORCHARD_INLINE char* address(std::uint32_t segment) const {
         return base + (std::uint64_t{segment} << segment_shift);

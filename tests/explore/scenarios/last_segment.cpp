@@ -3,12 +3,13 @@
 
 /// Lanes of several classes compete for the last segments. No lane frees memory. A null was therefore right only if in
 /// the end all pages of the lane's class are held, and neither a segment nor an entirely unused slab is left. A null is
-/// not judged if another group took segments out of the segment cache meanwhile: on the way to the host they may be
+/// not judged if another warp took segments out of the segment cache meanwhile: on the way to the host they may be
 /// missed (docs/protocol.md, "Null").
 
 #include <absl/strings/str_cat.h>
 
 #include <array>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -56,18 +57,27 @@ void run_last_segment(world& w) {
                         .cache_target = w.s.pick(3),
                         .refill_batch = 1,
                         .reclaim_patience_ns = patience_ns});
-    std::uint64_t taken = 0;  // how often segments left the segment cache
-    w.s.watch(&heap.view.state->cache_level,
-              [&taken](const auto& a) { taken += !a.is_load && a.after < a.before ? 1 : 0; });
+    std::map<std::uint64_t, std::uint64_t> taken;  // how often a warp took segments out of the segment cache
+    w.s.watch(&heap.view.state->cache_level, [&taken](const auto& a) {
+        taken[simt::position().global_warp()] += !a.is_load && a.after < a.before ? 1 : 0;
+    });
+    const auto taken_by_others = [&taken] {
+        const std::uint64_t own = simt::position().global_warp();
+        std::uint64_t n = 0;
+        for (const auto& [warp, times] : taken) {
+            n += warp != own ? times : 0;
+        }
+        return n;
+    };
     for (int round = 0; round < w.size.operations; ++round) {
         outcomes all;
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
             const std::uint32_t i = heap.s.pick(last_segment_sizes.size());
-            const std::uint64_t taken_before = taken;
+            const std::uint64_t taken_before = taken_by_others();
             if (void* const p = heap.take(last_segment_sizes[i]); p != nullptr) {
                 all[i].held.push_back(p);
             } else {
-                all[i].nulls += taken == taken_before ? 1 : 0;
+                all[i].nulls += taken_by_others() == taken_before ? 1 : 0;
             }
         });
         if (!w.s.run()) {
