@@ -152,8 +152,9 @@ inline ORCHARD_FN bool take_refill(segment_request& d) {
 
 /// Gets segments with a tail: from the chunk store (only for a chunk), the segment cache, or else the host. Returns
 /// none, or the reason for the failure. If `what` names a reclaim, that reclaim must be over. All lanes of a converged
-/// group call it; the result is the same in all. Cost: two dependent loads and an atomic if the chunk store has the
-/// chunk; two atomics if the segment cache has the segments, two more for a tail; otherwise a round trip to the host.
+/// group call it; the result is the same in all. Cost: an atomic, a load and an atomic, one after the other, if the
+/// chunk store has the chunk; two atomics if the segment cache has the segments, two more for a tail; otherwise a round
+/// trip to the host.
 ///
 /// The leader acquires the memory: from the segment cache by `take_bits`, from the host by `mailbox_client::wait`. The
 /// caller needs a `simt::sync` of the mask before other lanes write to the memory or to its metadata. A chunk may be

@@ -18,9 +18,14 @@
 /// There are four classes for each doubling of the length, and a summary with one bit for each row. The atomic on the
 /// slot orders the memory's uses:
 ///
-///     put      level += leaves    0 -> chunk in a slot (release)    OR into the summary (release)
-///     take     chunk -> 0 (acquire)    level -= leaves
+///     put      level += leaves    count += 1    0 -> chunk in a slot (release)    OR into the summary (release)
+///     take     count -= 1    chunk -> 0 (acquire)    level -= leaves
 ///     tidy     AND on the summary (acquire)    loads of the row, and OR into the summary again if a slot is not 0
+///
+/// The count of a class is a hint. A put first tries the slot of that number, modulo the slots of the class. A take
+/// first looks at the slot below. Groups that take at the same time thus begin at different slots, and the last of them
+/// need not search. Nothing depends on the count, which may be wrong (`find_last`). If the slot is in use, the put
+/// tries others at random. If the slot's row has no chunk that fits, the take searches the rows that the summary names.
 ///
 /// The rules for levels and summary bits are those of the segment cache (segment_cache.cuh), and hold for the same
 /// reasons. A request takes a chunk of up to an eighth more than it needs; the chunk keeps its length when it is freed
@@ -68,7 +73,7 @@ struct chunk_pieces {
     std::uint32_t first = 0;   ///< the first leaf of the chunk; after `split`, of its tail
     std::uint32_t leaves = 0;  ///< length of the chunk; after `split`, of its tail
     segment_run run{};         ///< its segments, after `split`
-    std::uint32_t random = 0;  ///< `store_chunk`: chooses the slot
+    std::uint32_t slot = 0;    ///< `store_chunk`: the slot that is tried, modulo the slots of the class
     std::uint32_t attempts = 0;
 };
 
@@ -105,15 +110,20 @@ inline ORCHARD_NOINLINE bool reserve_room(chunk_pieces& c) {
         return false;
     }
     level.fetch_add<order::relaxed>(c.leaves);
-    c.random = mix(c.first ^ simt::noise() << 8);
     return true;
 }
 
-/// Returns whether the chunk is in a slot now; tries one at random. Cost: an atomic.
+/// Returns the slot that a put tries first, which is the class's count, and raises the count. One lane calls it alone.
+/// Cost: an atomic.
+inline ORCHARD_NOINLINE std::uint32_t next_slot(const chunk_pieces& c) {
+    return static_cast<std::uint32_t>(
+        c.h.state->stored_count[stored_chunk::class_of(c.leaves)].word.fetch_add<order::relaxed>(1));
+}
+
+/// Returns whether the chunk is in a slot now; tries slot `c.slot` of its class. Cost: an atomic.
 inline ORCHARD_NOINLINE bool fill_slot(chunk_pieces& c) {
-    c.random = mix(c.random + golden_ratio);
-    const std::uint32_t row = c.random / chunk_store::slots_in_row & (c.h.stored_rows - 1);
-    auto& slot = stored_row(c.h, stored_chunk::class_of(c.leaves), row)[c.random % chunk_store::slots_in_row];
+    const std::uint32_t row = c.slot / chunk_store::slots_in_row & (c.h.stored_rows - 1);
+    auto& slot = stored_row(c.h, stored_chunk::class_of(c.leaves), row)[c.slot % chunk_store::slots_in_row];
     std::uint64_t found = 0;
     simt::mutation::weaken_next(fault::store_order);
     return slot.compare_exchange<order::release>(found, stored_chunk{c.first, c.leaves}.pack());
@@ -121,7 +131,7 @@ inline ORCHARD_NOINLINE bool fill_slot(chunk_pieces& c) {
 
 /// Sets the summary bit of the row in which the chunk is now.
 inline ORCHARD_NOINLINE void mark_row(const chunk_pieces& c) {
-    const std::uint32_t row = c.random / chunk_store::slots_in_row & (c.h.stored_rows - 1);
+    const std::uint32_t row = c.slot / chunk_store::slots_in_row & (c.h.stored_rows - 1);
     c.h.state->stored_summary[stored_chunk::class_of(c.leaves)].word.fetch_or<order::release>(std::uint64_t{1} << row);
 }
 inline ORCHARD_NOINLINE void give_room_back(const chunk_pieces& c) {
@@ -129,18 +139,20 @@ inline ORCHARD_NOINLINE void give_room_back(const chunk_pieces& c) {
 }
 
 /// Puts a chunk into the store, and returns whether it has a place there. One lane calls it alone; it releases the
-/// caller's writes to the memory. With most slots free, the first that it tries is. Cost: a load, three atomics, of
-/// which the result of one is used, and one more for each slot that was in use.
+/// caller's writes to the memory. Cost: a load, four atomics, of which the results of two are used, and one more for
+/// each slot that was in use.
 ORCHARD_INLINE bool store_chunk(chunk_pieces& c) {
     if (!reserve_room(c)) {
         return false;
     }
+    c.slot = next_slot(c);
     ORCHARD_NO_UNROLL
     for (c.attempts = 4; c.attempts != 0; --c.attempts) {
         if (fill_slot(c)) {
             mark_row(c);
             return true;
         }
+        c.slot = mix(c.slot + (c.first ^ simt::noise() << 8));
     }
     give_room_back(c);
     return false;
@@ -164,6 +176,28 @@ struct store_search {
     bool again = false;        ///< the group looks at the row again
     std::uint32_t looked = 0;  ///< number of rows of the class in which there were chunks, but none to be taken
 };
+
+/// Returns whether the row that the class's count names may hold a chunk, and lowers the count. Begins the search of
+/// the class: sets `s.row` and `s.turn` to the slot below the count, and `s.rows` to the other rows. All lanes of the
+/// group call it. Cost: a load and an atomic, which do not wait for each other.
+///
+/// The count drifts from the number of chunks: puts that find no slot raise it, takes that find nothing lower it, and
+/// takes out of the class above leave that one's count as it is. That costs nothing, since the next put begins at the
+/// count, whatever it is.
+inline ORCHARD_NOINLINE bool find_last(store_search& s) {
+    std::uint64_t rows = 0;
+    std::uint32_t slot = 0;
+    if (is_leader(s.mask)) {
+        rows = s.h.state->stored_summary[s.of_class].word.load<order::relaxed>();
+        slot = static_cast<std::uint32_t>(s.h.state->stored_count[s.of_class].word.fetch_sub<order::relaxed>(1)) - 1;
+    }
+    rows = from_leader(s.mask, rows);
+    slot = from_leader(s.mask, slot);
+    s.row = slot / chunk_store::slots_in_row & (s.h.stored_rows - 1);
+    s.turn = slot % chunk_store::slots_in_row;
+    s.rows = rows & ~(std::uint64_t{1} << s.row);
+    return s.rows != rows;
+}
 
 /// Begins the search of class `s.of_class`: sets `s.rows`. All lanes of the group call it. Cost: a load.
 ORCHARD_INLINE void begin_class(store_search& s) {
@@ -192,9 +226,10 @@ inline ORCHARD_NOINLINE bool find_row(store_search& s) {
     return true;
 }
 
-/// Looks at the slots of the row, of which each lane looks at its part: sets `s.word` and `s.slot` to a chunk that
-/// fits, `s.candidates` and `s.is_empty`. A lane stops once it has seen such a chunk. All lanes of the group call it.
-/// Cost for a full warp: one load a lane; for a lane alone, up to 16 rounds of two independent loads.
+/// Looks at the slots of the row, of which each lane looks at its part: sets `s.word` and `s.slot` to the first chunk
+/// that fits, counted from slot `s.turn`, and `s.candidates` and `s.is_empty`. A lane stops once it has seen such a
+/// chunk. All lanes of the group call it. Cost for a full warp: one load a lane; for a lane alone, up to 16 rounds of
+/// two independent loads.
 inline ORCHARD_NOINLINE void look_at_row(store_search& s) {
     constexpr std::uint32_t at_a_time = 2;
     device_word<std::uint64_t>* const row = stored_row(s.h, s.of_class, s.row);
@@ -211,7 +246,7 @@ inline ORCHARD_NOINLINE void look_at_row(store_search& s) {
         }
         for (std::uint32_t j = 0; j < at_a_time; ++j) {
             s.is_empty = s.is_empty && found[j] == 0;
-            if (found[j] != 0 && stored_chunk::unpack(found[j]).fits(s.wanted)) {
+            if (s.word == 0 && found[j] != 0 && stored_chunk::unpack(found[j]).fits(s.wanted)) {
                 s.word = found[j];
                 s.slot = (i + j * step + s.turn) % chunk_store::slots_in_row;
             }
@@ -275,26 +310,37 @@ inline ORCHARD_NOINLINE void settle_row(store_search& s) {
     s.again = s.cleared || (s.candidates != 0 && !simt::mutation::is(fault::store_again));
 }
 
+/// Returns whether the group took a chunk that fits out of row `s.row`. All lanes of the group call it. Cost: usually a
+/// load and an atomic.
+ORCHARD_INLINE bool take_of_row(store_search& s) {
+    ORCHARD_NO_UNROLL
+    do {
+        look_at_row(s);
+        settle_row(s);
+        if (try_chunk(s)) {
+            return true;
+        }
+    } while (s.again);
+    return false;
+}
+
 /// Takes a chunk of at least `wanted` leaves, and returns whether it found one: `*got`. All lanes of a converged group
 /// call it. Its caller makes a barrier before other lanes than the one that took it use the memory. A class of many
-/// rows that hold shorter chunks is left after four of them. Cost: two loads if there is none; usually two dependent
-/// loads and an atomic.
+/// rows that hold shorter chunks is left after four of them. Cost: usually an atomic, a load and an atomic, each of
+/// which waits for the one before; an atomic and two loads if there is none.
 inline ORCHARD_FN bool take_from_store(const heap_view& h, lane_mask mask, std::uint32_t wanted, stored_chunk* got) {
     if (h.stored_rows == 0 || wanted == 0 || wanted > stored_chunk::max_leaves) {
         return false;
     }
     store_search s{h, mask, wanted, got, stored_chunk::class_of(wanted)};
-    begin_class(s);
+    if (find_last(s) && take_of_row(s)) {
+        return true;
+    }
     ORCHARD_NO_UNROLL
     while (find_row(s)) {
-        ORCHARD_NO_UNROLL
-        do {
-            look_at_row(s);
-            settle_row(s);
-            if (try_chunk(s)) {
-                return true;
-            }
-        } while (s.again);
+        if (take_of_row(s)) {
+            return true;
+        }
     }
     return false;
 }

@@ -290,6 +290,7 @@ struct heap_state {
     padded_atomic portion_level[leaves_per_segment];     ///< [leaves]: portions of that length in the segment cache
     padded_atomic portion_leaves;                        ///< of all portions there, weighted by `counted_leaves`
     padded_atomic stored_summary[chunk_store::classes];  ///< a bit for each row of the store that may have a chunk
+    padded_atomic stored_count[chunk_store::classes];    ///< the slot that the next put of a class tries first
     padded_atomic stored_leaves;                         ///< leaves of all chunks in the chunk store
     /// Shard + 1 while a refill is under way: it was posted to that shard, and its segments have not arrived. Else 0.
     padded_atomic refill_in_flight;

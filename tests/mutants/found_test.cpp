@@ -84,7 +84,7 @@ constexpr finder finders[] = {
     {fault::leaf_alignment, "alignments", 500},
     {fault::scan_leave, "exact_fit_words", 500},
     {fault::maker_deadline, "slab_maker_death", 50},
-    {fault::drain_sync, "close_under_load", 2000},
+    {fault::drain_sync, "chunk_store", 500},
     // The scenario that draws its options and faults finds faults of all parts, too.
     {fault::claim_acquire, "any_options", 100},
     {fault::free_check, "any_options", 100},

@@ -2,11 +2,12 @@
 // Copyright the Orchard authors.
 
 /// Chunks of similar lengths go into the chunk store and come out of it again, for other lanes and other sizes, while a
-/// lane now and then asks for more than is left, so that reclaims empty the store. In the end one block takes nearly
-/// the whole heap: no chunk may have stayed in the store.
+/// lane now and then asks for more than is left, so that reclaims empty the store. At the end of each round, a group of
+/// two lanes takes the whole heap as one run. For that, its reclaim must return every chunk to the host, although each
+/// lane moves only some out of the store: no chunk may stay there, and no part of one in the segment cache.
 ///
 /// In a second scenario nothing is put while lanes take, each for itself: each finds one of the chunks that are there,
-/// also if other lanes take those that it saw.
+/// also if other lanes take those that it saw, and if the count of the class is wrong.
 
 #include <array>
 #include <atomic>
@@ -46,11 +47,14 @@ void run_chunk_store(world& w) {
         if (!w.s.run()) {
             return;
         }
-        constexpr std::uint64_t nearly_all = (store_segments - 1) * segment_bytes;
-        w.s.add_kernel({{1}}, [&](simt::thread_position) {
-            void* const p = heap.take(nearly_all);
-            heap.s.check(p != nullptr, "no block of nearly the whole heap, although nothing is in use");
-            heap.give(p, nearly_all);
+        w.s.add_kernel({{2}}, [&](simt::thread_position) {
+            constexpr simt::lane_mask both = 3;
+            segment_run run;
+            const bool found = heap.take_run(both, store_segments, &run) == failure_reason::none;
+            heap.s.check(found, "no run of the whole heap, although nothing is in use");
+            if (found) {
+                heap.give_run(both, run);
+            }
         });
         if (!w.s.run()) {
             return;
@@ -88,6 +92,11 @@ void run_store_takers(world& w) {
     });
     if (!w.s.run()) {
         return;
+    }
+    if (w.s.pick(2) == 0) {
+        // A count that is wrong, so that lanes meet at the same slots.
+        heap.view.state->stored_count[device::stored_chunk::class_of(leaves_per_segment)]
+            .word.store<simt::order::relaxed>(w.s.pick(12));
     }
     std::atomic<int> left{stored.load()};
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
