@@ -33,6 +33,10 @@ service_thread::service_thread(segment_service& service, int core, absl::Duratio
       yields_{yields},
       thread_{[this] { loop(); }, [this] { stopping_.store(true, std::memory_order_release); }} {}
 
+absl::Duration service_thread::nap_after(absl::Duration idle) {
+    return std::clamp(idle / 1000, absl::Microseconds(20), absl::Milliseconds(1));
+}
+
 /// The turns of the service, from the start of the thread to `stop`. `busy_at` is the time of the last traffic:
 /// infinite while there is traffic, when the time is not needed, and read at the first poll without any.
 ///
@@ -44,11 +48,9 @@ void service_thread::loop() {
         CPU_SET(static_cast<std::size_t>(core_), &set);
         pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
     }
-    constexpr absl::Duration first_nap = absl::Microseconds(20);
-    constexpr absl::Duration longest_nap = absl::Milliseconds(1);
     // Reading the clock costs more than an empty poll, so that only every 64th empty poll does.
     constexpr int polls_per_look = 64;
-    absl::Duration nap = first_nap;
+    bool has_slept = false;  // since the last traffic
     absl::Time busy_at = absl::Now();
     int polls = 0;
     bool is_decayed = false;
@@ -60,7 +62,7 @@ void service_thread::loop() {
         }
         publish_if_asked();
         if (service_.poll_once() != 0) {
-            nap = first_nap;
+            has_slept = false;
             polls = polls_per_look;  // read the clock at the first empty poll
             busy_at = absl::InfiniteFuture();
             is_decayed = false;
@@ -75,7 +77,7 @@ void service_thread::loop() {
         }
         // A thread that has slept looks at the clock after each poll: it has time, and goes back to sleep after one
         // empty poll.
-        if (++polls < polls_per_look && nap == first_nap) {
+        if (++polls < polls_per_look && !has_slept) {
             continue;
         }
         polls = 0;
@@ -86,8 +88,8 @@ void service_thread::loop() {
         }
         if (idle >= spin_) {
             sleeps_.add(1);
-            absl::SleepFor(nap);
-            nap = std::min(nap * 2, longest_nap);
+            absl::SleepFor(nap_after(idle));
+            has_slept = true;
         }
     }
     // The thread ends: its counters are final.

@@ -5,7 +5,7 @@
 /// The thread that runs a service.
 ///
 ///     loop    | job? | publish? | poll_once: requests ... |   |   traffic: at once again
-///                                                             |   no traffic for `spin`: sleeps 20 us, 40 us, ... 1 ms
+///                                                             |   no traffic for `spin`: sleeps for `nap_after`
 ///                                                             |   no traffic for `decay`: gives up unused memory
 ///
 /// Other threads call few functions of the service themselves; for the rest they hand this thread a job, or a request
@@ -27,9 +27,8 @@
 
 namespace orchard {
 
-/// The thread that runs one segment service. It spins while there is traffic and sleeps if there is none (20 us,
-/// doubling up to 1 ms, so that an idle service takes less than 1 % of a core). Between two polls, it runs a job of
-/// another thread.
+/// The thread that runs one segment service. It spins while there is traffic and sleeps if there is none. Between two
+/// polls, it runs a job of another thread.
 class service_thread {
 public:
     /// @param core   the core to pin the thread to; -1: none. A core that the machine does not have is ignored here;
@@ -42,6 +41,11 @@ public:
                    bool yields = false);
     service_thread(const service_thread&) = delete;
     service_thread& operator=(const service_thread&) = delete;
+
+    /// Returns how long a thread sleeps at a time that has had no traffic for `idle`: a thousandth of that, at least 20
+    /// us and at most 1 ms. A request after a pause is thus late by a thousandth of the pause, and a service that is
+    /// idle for long takes less than 1 % of a core.
+    static absl::Duration nap_after(absl::Duration idle);
 
     /// Stops the thread. No request is answered afterwards.
     void stop() { thread_.stop(); }

@@ -63,6 +63,13 @@ TEST(ServiceThread, SleepsWhenThereIsNoTrafficAndStillBeatsAndAnswers) {
     wait_for([&] { return thread.sleeps() >= sleeps + 10; });
 }
 
+TEST(ServiceThread, SleepsForAThousandthOfThePause) {
+    EXPECT_EQ(service_thread::nap_after(absl::ZeroDuration()), absl::Microseconds(20));
+    EXPECT_EQ(service_thread::nap_after(absl::Milliseconds(20)), absl::Microseconds(20));
+    EXPECT_EQ(service_thread::nap_after(absl::Milliseconds(500)), absl::Microseconds(500));
+    EXPECT_EQ(service_thread::nap_after(absl::Hours(1)), absl::Milliseconds(1));
+}
+
 TEST(ServiceThread, SaysTheLongestRunWhenItIsAskedTo) {
     service_rig host;
     ring_client client(host.box);
