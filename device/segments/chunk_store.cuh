@@ -61,6 +61,10 @@ struct stored_chunk {
     }
 };
 
+/// Returns the row of a slot's number, which counts the slots of a class, modulo their number.
+ORCHARD_INLINE std::uint32_t row_of_slot(const heap_view& h, std::uint32_t slot) {
+    return slot / chunk_store::slots_in_row & (h.stored_rows - 1);
+}
 /// Returns the first slot of a row.
 ORCHARD_INLINE device_word<std::uint64_t>* stored_row(const heap_view& h, std::uint32_t of_class, std::uint32_t row) {
     return h.stored + (std::uint64_t{of_class} * h.stored_rows + row) * chunk_store::slots_in_row;
@@ -122,7 +126,7 @@ inline ORCHARD_NOINLINE std::uint32_t next_slot(const chunk_pieces& c) {
 
 /// Returns whether the chunk is in a slot now; tries slot `c.slot` of its class. Cost: an atomic.
 inline ORCHARD_NOINLINE bool fill_slot(chunk_pieces& c) {
-    const std::uint32_t row = c.slot / chunk_store::slots_in_row & (c.h.stored_rows - 1);
+    const std::uint32_t row = row_of_slot(c.h, c.slot);
     auto& slot = stored_row(c.h, stored_chunk::class_of(c.leaves), row)[c.slot % chunk_store::slots_in_row];
     std::uint64_t found = 0;
     simt::mutation::weaken_next(fault::store_order);
@@ -131,7 +135,7 @@ inline ORCHARD_NOINLINE bool fill_slot(chunk_pieces& c) {
 
 /// Sets the summary bit of the row in which the chunk is now.
 inline ORCHARD_NOINLINE void mark_row(const chunk_pieces& c) {
-    const std::uint32_t row = c.slot / chunk_store::slots_in_row & (c.h.stored_rows - 1);
+    const std::uint32_t row = row_of_slot(c.h, c.slot);
     c.h.state->stored_summary[stored_chunk::class_of(c.leaves)].word.fetch_or<order::release>(std::uint64_t{1} << row);
 }
 inline ORCHARD_NOINLINE void give_room_back(const chunk_pieces& c) {
@@ -182,8 +186,8 @@ struct store_search {
 /// group call it. Cost: a load and an atomic, which do not wait for each other.
 ///
 /// The count drifts from the number of chunks: puts that find no slot raise it, takes that find nothing lower it, and
-/// takes out of the class above leave that one's count as it is. That costs nothing, since the next put begins at the
-/// count, whatever it is.
+/// takes out of the class above leave that one's count as it is. That costs a take at most the look at one row, and the
+/// next put begins at the count, whatever it is.
 inline ORCHARD_NOINLINE bool find_last(store_search& s) {
     std::uint64_t rows = 0;
     std::uint32_t slot = 0;
@@ -193,7 +197,7 @@ inline ORCHARD_NOINLINE bool find_last(store_search& s) {
     }
     rows = from_leader(s.mask, rows);
     slot = from_leader(s.mask, slot);
-    s.row = slot / chunk_store::slots_in_row & (s.h.stored_rows - 1);
+    s.row = row_of_slot(s.h, slot);
     s.turn = slot % chunk_store::slots_in_row;
     s.rows = rows & ~(std::uint64_t{1} << s.row);
     return s.rows != rows;
