@@ -25,7 +25,7 @@ namespace orchard {
 ///     malloc, small: try_hint                  small/small_path.cuh   usually all: one atomic at the lanes' hint, on
 ///              |       claim_hint              small/hint.cuh         half a word of a slab's bitmap for 32 lanes
 ///              +-- slow::search_page           small/search.cuh       probes, reservations of fresh pages, scans
-///                    open_slab                 small/slab_growth.cuh  creates a missing slab from a segment
+///                    open_wanted               small/slab_growth.cuh  creates missing slabs from segments
 ///                      acquire                 reclaim/acquire.cuh    the segment: from the segment cache or the host
 ///                      await_reclaim           reclaim/reclaim.cuh    if there is none: waits for a reclaim
 ///     malloc, large: slow::allocate_large      large/large_path.cuh   converged lanes share one warp chunk

@@ -30,7 +30,7 @@
 /// A caller may need two calls. The first, without a reclaim, may fail because memory lies in empty slabs, or in the
 /// segment cache in other pieces, or is on its way. The caller then waits for a reclaim that began after this failure
 /// (`next_reclaim`, `await_reclaim`), and calls again with the reclaim's number. `acquire_segments`, `get_memory` (for
-/// chunks) and the search for pages (`choose_hole`, `open_slab`) do so.
+/// chunks) and the search for pages (`choose_hole`, `open_wanted`) do so.
 
 namespace orchard::device {
 
@@ -48,7 +48,7 @@ inline ORCHARD_NOINLINE void set_result(segment_request& d) {
 
 /// A request for segments.
 struct request_of_memory {
-    std::uint32_t k;           ///< whole segments
+    std::uint32_t k = 0;       ///< whole segments
     std::uint32_t leaves = 0;  ///< leaves of the tail behind them; `k` or `leaves` may be 0
     std::uint64_t bytes = 0;   ///< sum of the lanes' blocks in a chunk, to be counted; 0: no chunk
     /// The reclaim after which a failure is final. 0: no reclaim is needed, and a failure only says that no memory was

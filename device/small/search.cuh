@@ -7,8 +7,8 @@
 /// 1. *Probing* (a collaborative random walk). Every lane looks at random words. A lane that sees enough pages for its
 ///    group claims them; otherwise the lanes that see pages share the claims.
 /// 2. *Reserving.* A reservation (an atomic add on the class's high-water mark) names the next pages of the class's
-///    sequence of slabs. Demand thereby determines which slabs are missing. The first group that reaches a missing slab
-///    gets a segment for it; the other groups wait for it.
+///    sequence of slabs. Demand thereby determines which slabs are missing. The first lane that reaches a missing slab
+///    gets a segment for it; the other lanes wait for it. The lanes of a warp make one request for all their segments.
 /// 3. *Scanning* (a scan). If no segment can be got, the lanes look at all words of the class. If they see no free
 ///    page, the group needs a reclaim that begins afterwards, and then asks for a segment once more. If that fails too,
 ///    the request fails.
@@ -22,8 +22,8 @@
 ///       free_before_scans               blocks that the host freed, if a scan begins
 ///       begin                           the new stages: reserve_pages, choose_hole, begin_scan
 ///       look                            search_steps.cuh: what each lane sees
-///       open_slabs                      for groups whose reserved index has no slab, one after the other
-///         begin_opening, open_slab, end_opening
+///       open_slabs                      if a lane's reserved index has no slab
+///         begin_opening, open_wanted, end_opening
 ///       claim, share                    share.cuh
 ///       advance                         the next position of the stage
 ///     collect_empty_slabs, grow_ahead   what the search noticed about the class, once at the end
@@ -41,32 +41,30 @@ namespace orchard::device {
 
 // --- progress within a stage ---
 
-/// Goes on within the reserved positions after a step. Each lane calls it for itself. Three cases: no slab was got, so
-/// that the stage ends and `why` sends the group to a scan; another group has created the slab (`missing`), so that the
-/// next step looks at the same position again; the step has looked at pages or at void positions, which are done.
-inline ORCHARD_FN void page_search::advance_reserved() {
-    if (why != failure_reason::none) {
-        left = 0;
-    } else if (!missing) {
-        // A seed puts void positions anywhere in a slab; they say nothing about it.
-        if (page < s.pages || opening.h.placement_seed == 0) {
-            // A slab was there: a new scan and a new reclaim must come before a failure.
-            scanned = false;
-            opening.reclaim = 0;
-            const std::uint64_t next = (position >> log_pages()) + 1;
-            // No reserved page was free: the slab is not fresh, but was filled by hints and probes. The high-water mark
-            // then skips the rest of it, so that later reservations do not try it word by word. It skips no further
-            // than to a known index, because a reservation beyond all slabs creates one.
-            if (!served && next < entries && is_leader(s.group)) {
-                head().high_water.raise<order::relaxed>(next << log_pages());
-            }
-        } else if (is_leader(s.group)) {
-            // A lane alone reserves one position at a time, and a third of a slab's may be void, one behind the other.
-            head().high_water.raise<order::relaxed>(end_of_void());
+/// Goes on in the reserving stage after a step. Each lane calls it for itself. The stage ends if no slab was got, so
+/// that `why` sends the group to a scan, or if no lane of the group waits for a slab (`left`). Lanes whose slab another
+/// group has created look at it in the next step.
+/// @param present  a lane of the group has looked at pages of a slab in this step
+/// @param skips    this lane is the one that moves the high-water mark over void positions
+inline ORCHARD_FN void page_search::advance_reserved(bool present, bool skips) {
+    if (present) {
+        // A slab was there: a new scan and a new reclaim must come before a failure.
+        scanned = false;
+        opening.reclaim = 0;
+    }
+    const std::uint64_t next = (position >> log_pages()) + 1;
+    if (skips) {
+        // All positions behind the last page of a slab are void; a seed puts void positions anywhere in it.
+        head().high_water.raise<order::relaxed>(opening.h.placement_seed == 0 ? next << log_pages() : end_of_void());
+    }
+    if (wanted != 0 && !missing) {
+        // No reserved page was free: the slab is not fresh, but was filled by hints and probes. The high-water mark
+        // then skips the rest of it, so that later reservations do not try it word by word. It skips no further than to
+        // a known index, because a reservation beyond all slabs creates one.
+        if (!served && next < entries) {
+            head().high_water.raise<order::relaxed>(next << log_pages());
         }
-        const std::uint32_t n = reach();
-        go_to(position + n);
-        left -= n;
+        wanted = 0;
     }
 }
 
@@ -97,6 +95,12 @@ inline ORCHARD_FN void page_search::advance_scan(bool saw) {
 inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
     contested = contested || saw;
     served = (s.group & simt::ballot(s.here, served && !s.lacks())) != 0;
+    const bool reserves = stage == search_stage::reserving;
+    const bool present = (s.group & simt::ballot(s.here, wanted != 0 && !missing)) != 0;
+    const lane_mask in_void = s.group & simt::ballot(s.here, reserves && is_void);
+    is_void = false;
+    wanted = why != failure_reason::none ? 0 : wanted;
+    missing = missing && wanted != 0;
     switch (stage) {
         case search_stage::probing:
             --left;
@@ -105,12 +109,15 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
                 stage = search_stage::reserving;  // go on as a search that begins without a slab to probe
             }
             break;
-        case search_stage::reserving: advance_reserved(); break;
+        case search_stage::reserving: advance_reserved(present, in_void != 0 && is_leader(in_void)); break;
         case search_stage::scanning: advance_scan(saw); break;
         case search_stage::ended: break;
     }
+    const lane_mask waits = s.group & simt::ballot(s.here, missing);
+    left = reserves && stage == search_stage::reserving ? (waits != 0 ? 1 : 0) : left;
     if (s.without() == 0) {
         stage = search_stage::ended;
+        wanted = 0;
     }
 }
 
@@ -238,19 +245,32 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     return simt::ballot(s.here, on && stage == search_stage::scanning) != 0;
 }
 
+/// Gives the lanes that lack a page, `lacking`, consecutive positions from `first` on, and divides the pages there
+/// among them (`reach`). All lanes of a group call it.
+inline ORCHARD_FN void page_search::take_positions(std::uint64_t first, lane_mask lacking) {
+    const auto rank = static_cast<std::uint32_t>(simt::rank_in(lacking));
+    const auto count = static_cast<std::uint32_t>(simt::popcount(lacking));
+    left = 1;
+    if (!s.lacks()) {
+        return;
+    }
+    go_to(first + rank);
+    is_void = page >= s.pages;
+    wanted = ones<std::uint64_t>(reach(rank, count), page % 64);
+}
+
 /// Reserves as many pages as the group lacks, in the groups with `on`. Cost: one atomic of each such leader. Relaxed: a
 /// reserved position is no claim, and the bitmap decides. A reserved page that the group does not take stays free.
 inline ORCHARD_FN void page_search::reserve_pages(bool on) {
-    const auto n = static_cast<std::uint32_t>(simt::popcount(s.without()));
+    const lane_mask lacking = s.without();
     std::uint64_t reservation = 0;
     if (on && is_leader(s.group)) {
         opening.h.add(counter::reservations, 1);
-        reservation = head().high_water.fetch_add<order::relaxed>(n);
+        reservation = head().high_water.fetch_add<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(lacking)));
     }
     reservation = simt::shuffle(s.here, reservation, simt::leader_of(s.group));
     if (on) {
-        go_to(reservation);
-        left = n;
+        take_positions(reservation, lacking);
     }
 }
 
@@ -294,11 +314,12 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     }
     const lane_mask seen = s.group & simt::ballot(s.here, on && hole != no_index);
     const std::uint32_t index = simt::shuffle(s.here, hole, seen != 0 ? simt::lowest_bit(seen) : simt::lane_id());
-    const auto lacking = static_cast<std::uint32_t>(simt::popcount(s.without()));
+    const lane_mask lacking = s.without();
     if (on) {
         go_to(std::uint64_t{seen != 0 ? index : entries} << log_pages());
-        go_to(position | page);  // under a seed, the first position may be void; page 0 lies here
-        left = lacking;
+        take_positions(position | page, lacking);  // under a seed, the first position may be void; page 0 lies here
+        // One slab at a time, so that a failure is that of a request for one segment.
+        wanted = is_leader(lacking) ? wanted : 0;
         opening.reclaim = next_reclaim(opening.h, s.group);
     }
 }
@@ -322,56 +343,47 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
     return simt::ballot(s.here, stage != search_stage::ended) == 0;
 }
 
-/// Prepares to create the slab at the next reserved index. Returns false if the table has no such index. All lanes of a
-/// group call it. `opening.bits` are the reserved pages of one word, which the group claims before it publishes the
-/// slab.
-inline ORCHARD_NOINLINE bool page_search::begin_opening() {
-    const std::uint32_t n = reach();
-    opening.index = static_cast<std::uint32_t>(position >> log_pages());
-    opening.word = page / 64;
-    opening.bits = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << page % 64;
+/// Prepares the slabs that lanes need: sets `opening`. Each lane calls it for itself. It fails if the table has no such
+/// index. `opening.bits` are the reserved pages of one word, which the lane claims before it publishes the slab.
+inline ORCHARD_NOINLINE void page_search::begin_opening() {
+    opening.step = opening_step::none;
     opening.entry = 0;
     opening.made = false;
-    opening.why = failure_reason::out_of_memory_device_budget;
-    return opening.index < opening.h.max_slabs;
+    opening.why = failure_reason::none;
+    if (missing) {
+        opening.index = static_cast<std::uint32_t>(position >> log_pages());
+        opening.word = page / 64;
+        opening.bits = wanted;
+        opening.step = opening_step::wanted;
+        if (opening.index >= opening.h.max_slabs) {
+            opening.fail(failure_reason::out_of_memory_device_budget);
+        }
+    }
 }
 
-/// Takes the result of the opening: the group has a slab there, or knows why it has none. All lanes of a group call it.
+/// Takes the results of the openings. If a lane of the group knows why there is no slab, the group does. All searching
+/// lanes call it together.
 ///
-///     result                               then
-///     the group created the slab           its leader has claimed pages: `claim` shares them in this step
-///     another group created it             `missing` stays set: the next step looks at the same position again
-///     no segment                           `why`; the index is given back
+///     result                              then
+///     the lane created the slab           it has claimed pages: `claim` shares them in this step
+///     another lane created it             `missing` stays set: the next step looks at the same position again
+///     no segment                          `why`; the index is given back
 inline ORCHARD_NOINLINE void page_search::end_opening() {
-    if (opening.entry == 0) {
-        why = opening.why;
+    const lane_mask failed = s.group & simt::ballot(s.here, opening.why != failure_reason::none);
+    const lane_mask makers = s.group & simt::ballot(s.here, opening.made);
+    const std::uint32_t reason = simt::shuffle(s.here, static_cast<std::uint32_t>(opening.why),
+                                               failed != 0 ? simt::lowest_bit(failed) : simt::lane_id());
+    why = failed != 0 ? static_cast<failure_reason>(reason) : why;
+    opened = opened || makers != 0;
+    if (opening.why != failure_reason::none) {
         // The next reservation comes to this index again. Otherwise failures would leave empty indices behind the mark.
-        if (is_leader(s.group)) {
-            head().high_water.lower<order::relaxed>(std::uint64_t{opening.index} << log_pages());
-        }
-        return;
+        head().high_water.lower<order::relaxed>(std::uint64_t{opening.index} << log_pages());
     }
-    missing = !opening.made;
-    opened = opened || opening.made;
-    if (opening.made && is_leader(s.group)) {
+    if (opening.made) {
+        missing = false;
         s.seen = {opening.entry - 1, opening.word, opening.bits};
         s.claimed = true;
     }
-}
-
-/// Sets the groups that act one after the other: those with `wanted`. `turns` has the leader of each; the lowest bit is
-/// the group whose turn it is.
-inline ORCHARD_NOINLINE void page_search::take_turns(bool wanted) {
-    turns = simt::ballot(s.here, wanted && is_leader(s.group));
-}
-
-/// Returns whether it is the turn of this lane's group. `turns` is not 0.
-ORCHARD_INLINE bool page_search::is_its_turn() const { return (s.group >> simt::lowest_bit(turns) & 1) != 0; }
-
-/// Ends a group's turn. All searching lanes wait here for the group that acted.
-inline ORCHARD_NOINLINE void page_search::end_turn() {
-    turns &= turns - 1;
-    simt::sync(s.here);
 }
 
 /// Ends the search. Returns the lane's page, or null after recording the reason. Each lane calls it for itself.
@@ -391,25 +403,18 @@ inline ORCHARD_NOINLINE void* page_search::finish() {
     return nullptr;
 }
 
-/// Gets slabs for the groups whose reserved indices have none, one group after the other. Before that, each lane frees
-/// one block that the host has freed, if there is one.
+/// Gets the slabs that lanes need. Before that, each lane frees one block that the host has freed, if there is one.
 ORCHARD_INLINE void open_slabs(page_search& p) {
     (void)apply_host_free(p.opening.h);
     simt::sync(p.s.here);
-    ORCHARD_NO_UNROLL
-    for (p.take_turns(p.missing); p.turns != 0; p.end_turn()) {
-        if (p.is_its_turn()) {
-            if (p.begin_opening()) {
-                open_slab(p.opening);
-            }
-            p.end_opening();
-        }
-    }
+    p.begin_opening();
+    open_wanted(p.opening);
+    p.end_opening();
 }
 
 /// Frees blocks that the host has freed, so that scans find their pages. The barrier orders the frees of all lanes
 /// before the scans of all.
-ORCHARD_INLINE void free_before_scans(page_search& p) {
+inline ORCHARD_NOINLINE void free_before_scans(page_search& p) {
     std::uint64_t freed = 0;
     (void)free_for_host(p.opening.h, &freed);
     simt::sync(p.s.here);

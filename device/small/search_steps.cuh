@@ -56,13 +56,15 @@ struct page_search {
     failure_reason why = failure_reason::none;  ///< why no further slab can be got
     std::uint32_t entries = 0;                  ///< indices of the class's table that a scan covers
     std::uint32_t spread = 0;                   ///< indices that a probe chooses from: all slabs lie below
-    std::uint32_t left = 0;                     ///< probes, positions or parts left in the stage
-    std::uint64_t position = 0;                 ///< reserving: the next reserved position; scan: the next part
+    std::uint32_t left = 0;                     ///< probes or parts left in the stage; reserving: 1 until it ends
+    std::uint64_t position = 0;                 ///< reserving: this lane's position; scan: the group's next part
     std::uint32_t page = 0;           ///< reserving: its page in the slab, which `go_to` sets with it; may be void
+    std::uint64_t wanted = 0;         ///< reserving: reserved pages of one word that this lane claims for its group
     std::uint32_t parts_in_step = 1;  ///< scan: parts that each lane reads in the next step
     std::uint32_t steps = 0;          ///< stages begun so far
     std::uint32_t started = 0;        ///< the time at which the clock was first read, in `is_late`'s unit; 0: not yet
-    bool missing = false;             ///< no slab exists yet at the next reserved index
+    bool is_void = false;             ///< the position that this lane has just got is void
+    bool missing = false;             ///< no slab exists yet at this lane's index
     bool served = false;              ///< the last step gave a lane a page; within a step: the lane lacked one
     bool contested = false;           ///< a scan saw a free page, or an index at which a slab is being created
     bool scanned = false;             ///< a scan saw no free page, and no slab has been added since
@@ -73,11 +75,10 @@ struct page_search {
     bool opened = false;              ///< the group has created a slab
     bool nearby = false;              ///< the first probe is at slab `near`, that of the hint
     std::uint32_t near;               ///< the segment at the hint; no segment of the heap if there was no slab
-    lane_mask turns = 0;              ///< leaders of the groups that act one after the other
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
-                           std::uint64_t wanted, std::uint32_t hint_segment)
-        : s{heap, here, group, page_class}, opening{heap, group, page_class}, bytes{wanted}, near{hint_segment} {
+                           std::uint64_t asked, std::uint32_t hint_segment)
+        : s{heap, here, group, page_class}, opening{heap, here, group, page_class}, bytes{asked}, near{hint_segment} {
         // A slab of few words is probably as full as the word at the hint, so that a probe there would be wasted.
         if (near < heap.segments && s.words() >= least_words_nearby) {
             nearby = true;
@@ -112,10 +113,10 @@ struct page_search {
     ORCHARD_FN void look_at_reserved();
     ORCHARD_FN std::uint32_t scan_entry(std::uint32_t index, bool& growing);
     ORCHARD_FN void scan_parts(bool& growing);
-    ORCHARD_FN std::uint32_t reach() const;
+    ORCHARD_FN std::uint32_t reach(std::uint32_t rank, std::uint32_t count) const;
     ORCHARD_FN std::uint64_t end_of_void() const;
     ORCHARD_FN void advance(bool saw);
-    ORCHARD_FN void advance_reserved();
+    ORCHARD_FN void advance_reserved(bool present, bool skips);
     ORCHARD_FN void advance_scan(bool saw);
     ORCHARD_FN bool plan();
     ORCHARD_FN search_stage next_stage(std::uint32_t known);
@@ -124,13 +125,11 @@ struct page_search {
     ORCHARD_FN std::uint32_t read_head();
     ORCHARD_FN bool begin();
     ORCHARD_FN void reserve_pages(bool on);
+    ORCHARD_FN void take_positions(std::uint64_t first, lane_mask lacking);
     ORCHARD_FN void begin_scan(bool on);
-    ORCHARD_FN bool begin_opening();
+    ORCHARD_FN void begin_opening();
     ORCHARD_FN void end_opening();
     ORCHARD_FN void choose_hole(bool on);
-    ORCHARD_FN void take_turns(bool wanted);
-    ORCHARD_INLINE bool is_its_turn() const;
-    ORCHARD_FN void end_turn();
     ORCHARD_FN void* finish();
 };
 
@@ -167,14 +166,19 @@ inline ORCHARD_FN void page_search::probe_two_words() {
     s.seen = {entry - 1, swap ? second : first, swap ? in_second : in_first};
 }
 
-/// Returns how many of the next reserved positions one step covers: up to the end of the word, or of the void
-/// positions; at most `left`. In the drawing above, with 32 positions reserved from 26,200 on: 14, up to the last page
-/// of the slab, and then 18 void ones.
-inline ORCHARD_FN std::uint32_t page_search::reach() const {
+/// Returns how many reserved pages the lane claims for its group: those of the `count` consecutive positions of the
+/// group's lanes, of which this lane has that of `rank`, that lie in this lane's word, if this lane's is the first one
+/// there. Returns 0 for the other lanes and for void positions. No memory access. In the drawing above, with 32
+/// positions reserved from 26,200 on: 8 for rank 0 (the end of word 409), 6 for rank 8 (the last pages of the slab), 0
+/// for all others.
+inline ORCHARD_FN std::uint32_t page_search::reach(std::uint32_t rank, std::uint32_t count) const {
+    if (page >= s.pages || (rank != 0 && page % 64 != 0)) {
+        return 0;
+    }
     const std::uint32_t in_word = 64 - page % 64;
-    const std::uint32_t in_slab = (page < s.pages ? s.pages : 1u << log_pages()) - page;
+    const std::uint32_t in_slab = s.pages - page;
     const std::uint32_t n = in_slab < in_word ? in_slab : in_word;
-    return n < left ? n : left;
+    return n < count - rank ? n : count - rank;
 }
 
 /// Returns a position behind the current one, which is void, such that all between are void as well. No memory access.
@@ -189,23 +193,21 @@ inline ORCHARD_FN std::uint64_t page_search::end_of_void() const {
     return (position | (block - 1)) + 1;
 }
 
-/// Chooses the next reserved pages as `s.seen`; sets `missing` if no slab exists there yet. A leader calls it alone.
-/// Its acquire pairs with `slab_publish`. Cost: a load. No bitmap is read: reserved pages are free unless hints or
-/// probes of other groups were there first, and the claim will tell. An index beyond the table's end counts as missing;
-/// `begin_opening` then fails.
+/// Chooses this lane's reserved pages as `s.seen`, if it has any; sets `missing` if no slab exists there yet. Each lane
+/// calls it for itself. Its acquire pairs with `slab_publish`. Cost: a load. No bitmap is read: reserved pages are free
+/// unless hints or probes of other groups were there first, and the claim will tell. An index beyond the table's end
+/// counts as missing; `begin_opening` then fails.
 inline ORCHARD_FN void page_search::look_at_reserved() {
-    const auto index = static_cast<std::uint32_t>(position >> log_pages());
-    if (page >= s.pages) {
-        return;  // void positions
+    if (wanted == 0) {
+        return;
     }
+    const auto index = static_cast<std::uint32_t>(position >> log_pages());
     const std::uint32_t entry = index < opening.h.max_slabs ? s.slabs.table[index].load<order::acquire>() : 0;
     if (!is_slab_entry(entry)) {
         missing = true;
         return;
     }
-    const std::uint32_t n = reach();
-    const std::uint64_t ones = n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
-    s.seen = {entry - 1, page / 64, ones << page % 64};
+    s.seen = {entry - 1, page / 64, wanted};
 }
 
 /// Returns the slab table's entry at an index; sets `growing` if a slab is being created there, and `hole` if the index
@@ -256,31 +258,26 @@ inline ORCHARD_FN void page_search::scan_parts(bool& growing) {
     }
 }
 
-/// Looks at pages as the stage requires: sets `s.seen` in each lane. Returns whether a group needs a slab to be created
-/// first; the result is the same in all searching lanes, and `missing` says it for each group.
+/// Looks at pages as the stage requires: sets `s.seen` in each lane. Returns whether a lane needs a slab to be created
+/// first; the result is the same in all searching lanes, and `missing` says it for each lane.
 inline ORCHARD_NOINLINE bool page_search::look() {
     s.seen = {};
     s.claimed = false;
+    s.reserved = stage == search_stage::reserving;
     missing = false;
     empty = false;
     served = s.lacks();
     bool growing = false;
     switch (stage) {
         case search_stage::probing: probe_two_words(); break;
-        case search_stage::reserving:
-            if (is_leader(s.group)) {
-                look_at_reserved();
-            }
-            break;
+        case search_stage::reserving: look_at_reserved(); break;
         case search_stage::scanning: scan_parts(growing); break;
         case search_stage::ended: break;
     }
     // A slab that is being created counts as a free page that was seen: the scan is repeated instead of failing.
     const bool comes = (s.group & simt::ballot(s.here, growing)) != 0;
     contested = contested || comes;
-    const std::uint32_t of_leader = s.from_own_leader((missing ? 1u : 0u) | (empty ? 2u : 0u));
-    missing = (of_leader & 1) != 0;
-    empty = (of_leader & 2) != 0;
+    empty = s.from_own_leader(empty ? 1u : 0u) != 0;
     return simt::ballot(s.here, missing) != 0;
 }
 

@@ -60,11 +60,12 @@ struct page_seeker {
     lane_mask here;   ///< all searching lanes of the warp
     lane_mask group;  ///< those that ask the same heap for the same class
     std::uint32_t page_class;
-    std::uint32_t pages;   ///< the number of pages of a slab
-    std::uint32_t random;  ///< the last random number; the first depends on thread, class and clock
-    found_page mine;       ///< this lane's page, once it has one
-    some_pages seen;       ///< pages that this lane has seen free; after `claim`, those it has claimed for other lanes
-    bool claimed = false;  ///< the pages seen are claimed already
+    std::uint32_t pages;    ///< the number of pages of a slab
+    std::uint32_t random;   ///< the last random number; the first depends on thread, class and clock
+    found_page mine;        ///< this lane's page, once it has one
+    some_pages seen;        ///< pages that this lane has seen free; after `claim`, those it has claimed for other lanes
+    bool claimed = false;   ///< the pages seen are claimed already
+    bool reserved = false;  ///< the pages seen are reserved for the group, which has no other claim to them
 
     ORCHARD_FN page_seeker(const heap_view& h, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
         : slabs{h, of_class},
@@ -111,7 +112,8 @@ struct page_seeker {
 /// Cost: for each claiming lane one atomic and a load of the descriptor, in flight together for all lanes of the warp.
 ///
 /// Shares: if 4 lanes see pages and 10 lanes lack one, they are 3, 3, 2 and 2. If 10 see pages and 4 lack one, the
-/// first 4 of the 10 claim one page each.
+/// first 4 of the 10 claim one page each. Lanes that see reserved pages claim all of them: together they see no more
+/// than the group lacks.
 inline ORCHARD_NOINLINE bool page_seeker::claim() {
     const lane_mask lacking = without();
     const auto need = static_cast<std::uint32_t>(simt::popcount(lacking));
@@ -126,12 +128,14 @@ inline ORCHARD_NOINLINE bool page_seeker::claim() {
         std::uint32_t start = 0;
         if (rich == 0) {
             const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
-            if (!simt::mutation::is(fault::share_sum)) {
+            if (reserved) {
+                share = static_cast<std::uint32_t>(simt::popcount(seen.bits));
+            } else if (!simt::mutation::is(fault::share_sum)) {
                 share = count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
             }
-            start = next_random() >> 26;  // lanes that see the same word begin at different bits
+            start = reserved ? 0 : next_random() >> 26;  // lanes that see the same word begin at different bits
         }
-        // The pages of a slab that this group has just created were claimed before it was published (`settle_slab`).
+        // The pages of a slab that this lane has just created were claimed before it was published (`settle_slab`).
         won = claimed ? seen.bits
                       : slab_claim(slabs, page_class, seen.segment, seen.word, ones_from(seen.bits, share, start));
         if (won != 0 && lacks() && !simt::mutation::is(fault::share_ballot)) {

@@ -2,10 +2,10 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Creates slabs. The group that reserves an index of a class's table gets a segment for it; groups that need the same
-/// index wait for the result.
+/// Creates slabs. The lane that reserves an index of a class's table gets a segment for it; lanes that need the same
+/// index wait for the result. The lanes of a warp that create slabs get their segments by one request to the host.
 ///
-/// An entry of the table is 0 (empty), `growing_entry` (a group has reserved the index), or segment + 1 (a slab). A
+/// An entry of the table is 0 (empty), `growing_entry` (a lane has reserved the index), or segment + 1 (a slab). A
 /// reservation ends with a slab (`slab_publish`) or, if no segment was got, with 0:
 ///
 ///           reserve_index                     slab_publish
@@ -14,15 +14,22 @@
 ///     +----- no segment was got ----+                               |
 ///     +---------------- slab_leaves_table (a retirement) -----------+
 ///
-/// Groups that wait at `growing_entry` must learn why it became 0 again. `slab_table_head::failure` tells them:
+/// Lanes that wait at `growing_entry` must learn why it became 0 again. `slab_table_head::failure` tells them:
 ///
 ///     31            8 7      0
 ///     |   failures   | reason |     failures: number of failures to open a slab of the class; reason 0: memory is
 ///                                   available again
 ///
-/// A group reads the number before it waits. If the entry is 0 afterwards and the number has changed, the reason
-/// applies to this group as well. If the number has not changed, a slab appeared and was retired again, or a group that
-/// only wanted to grow ahead gave the index up; the waiting group then reserves the index itself.
+/// A lane reads the number before it waits. If the entry is 0 afterwards and the number has changed, the reason applies
+/// to this lane as well. If the number has not changed, a slab appeared and was retired again, or a lane that only
+/// wanted to grow ahead gave the index up; the waiting lane then reserves the index itself.
+///
+///     open_wanted                 all searching lanes of a warp
+///       await_reclaims            for groups whose scan found nothing
+///       reserve_wanted            each lane its index
+///       get_segments              one run for all lanes that have reserved an index, else one segment for each
+///       clear_slabs, settle_slab  the slab, or the reason for having none
+///       await_slabs               the slabs of others, after all own ones
 
 #include "device/reclaim/acquire.cuh"
 
@@ -72,8 +79,8 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
     segment_run run;
     if (!cache_take(h, alone, 1, &run)) {
         if (!simt::mutation::is(fault::reserved_index)) {
-            // Release: pairs with the acquires in `reserve_index` and `await_slab`. No failure is noted in `failure`,
-            // since this lane did not ask the host; groups that wait here then try themselves.
+            // Release: pairs with the acquires in `reserve_index` and `look_at_awaited`. No failure is noted in
+            // `failure`, since this lane did not ask the host; groups that wait here then try themselves.
             h.table(page_class)[index].store<order::release>(0);
         }
         return;
@@ -83,99 +90,100 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
     refill_cache(h, alone);
 }
 
-/// The state of a group that needs a slab at an index, kept in local memory between the phases of `open_slab`.
+/// The progress of a lane that needs a slab (`open_slabs`).
+///
+///     none       the lane needs no slab, or looks again at the index
+///     wanted     the lane needs the slab at `index`
+///     reserved   the lane has reserved the index, and needs a segment
+///     got        it has a segment, or a reason for having none
+///     awaited    a lane of another group, or of another warp, has reserved the index
+///     over       there is a slab, `entry`, or `why` says why not
+enum class opening_step : std::uint32_t { none, wanted, reserved, got, awaited, over };
+
+/// The state of a lane that needs a slab at an index, kept in local memory between the phases of `open_slabs`. Values
+/// are this lane's own, unless a comment names the group.
 struct slab_opening {
     const heap_view& h;
-    lane_mask group;
+    lane_mask here;   ///< all searching lanes of the warp
+    lane_mask group;  ///< those that ask the same heap for the same class
     std::uint32_t page_class;
+    opening_step step = opening_step::none;
     std::uint32_t index = 0;  ///< the index of the class's table, below `max_slabs`
-    std::uint32_t word = 0;   ///< the bitmap word with the pages that the group wants if it creates the slab
-    std::uint64_t bits = 0;   ///< these pages; after the creation, in the leader: those that the group has claimed
+    std::uint32_t word = 0;   ///< the bitmap word with the pages that the lane wants if it creates the slab
+    std::uint64_t bits = 0;   ///< these pages; after the creation, those that the lane has claimed
     std::uint32_t entry = 0;  ///< the result: segment + 1, or 0
-    bool made = false;        ///< this group created the slab
+    bool made = false;        ///< this lane created the slab
     failure_reason why = failure_reason::none;  ///< the result: why there is no slab
-    std::uint32_t failures = 0;                 ///< count of failures of the class when this group began to wait
-    std::uint64_t started = 0;                  ///< time when this group began to wait, or last saw progress, in ns
+    std::uint32_t failures = 0;                 ///< count of failures of the class when this lane began to wait
+    std::uint64_t started = 0;                  ///< time when this lane began to wait, or last saw progress, in ns
     std::uint64_t progress = 0;                 ///< responses that all mailboxes had delivered then
-    mailbox::grant got;                         ///< the segment that `acquire` got
-    std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: no scan has failed yet
+    std::uint32_t segment = 0;                  ///< the segment that the lane got
+    std::uint64_t reclaim = 0;  ///< the group's: the reclaim after which a failure is final; 0: no scan has failed yet
+    lane_mask turns = 0;        ///< of all lanes: those that have not had their turn
+    lane_mask asking = 0;       ///< lanes that make a request for segments together with this lane
+    lane_mask served = 0;       ///< those of `asking` that a request for a run serves
+    request_of_memory request{};                  ///< the request
+    failure_reason found = failure_reason::none;  ///< its result
+    mailbox::grant got{};                         ///< and the segments
 
-    ORCHARD_FN slab_opening(const heap_view& heap, lane_mask mask, std::uint32_t of_class)
-        : h{heap}, group{mask}, page_class{of_class} {}
+    ORCHARD_FN slab_opening(const heap_view& heap, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
+        : h{heap}, here{searching}, group{own_group}, page_class{of_class} {}
+
+    /// Ends this lane's opening without a slab.
+    ORCHARD_INLINE void fail(failure_reason reason) {
+        why = reason;
+        step = opening_step::over;
+    }
 };
 
-/// Clears the bitmap words of a segment that `acquire` got. All lanes of the group call it.
-inline ORCHARD_NOINLINE void clear_slab(const slab_opening& o) {
-    // The leader has acquired the segment. All lanes then read how far its bitmap was cleared before.
-    simt::sync(o.group);
-    if (o.why == failure_reason::none) {
-        clear_new_words(o.h, o.group, o.page_class, to_underlying(o.got.first));
-    }
-}
-
-/// Ends the reservation of an index after `acquire`: publishes the slab, or empties the index and notes the failure.
-/// All lanes of the group call it. Sets `o.entry`, and `o.bits` to the pages that the leader has claimed.
+/// Begins turns: the lanes with `on`, one after the other. All lanes of `o.here` call it and what follows, together.
 ///
-/// On failure, the reason is noted before the index is emptied. A waiting group acquires the entry before it reads the
-/// reason: if it sees the 0, it sees the reason as well, so that the accesses to `failure` can be relaxed.
-inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
-    if (is_leader(o.group)) {
-        auto& failure = o.h.state->slabs[o.page_class].failure;
-        const auto before = slab_failure::unpack(failure.load<order::relaxed>());
-        if (o.why == failure_reason::none) {
-            const std::uint32_t segment = to_underlying(o.got.first);
-            // The group claims its pages before the slab is published, so that the slab is not empty and no group
-            // retires it. A late claimer of the segment's former slab may still hold some bits for a moment.
-            o.bits &= simt::mutation::is(fault::maker_pages) ? 0 : ~set_bits(o.h.bitmap(segment)[o.word], o.bits);
-            slab_publish(o.h, o.page_class, o.index, segment);
-            if (before.why != failure_reason::none) {
-                failure.fetch_and<order::relaxed>(~slab_failure::reason_bits);  // memory is available again
-            }
-        } else {
-            failure.store<order::relaxed>(before.next(o.why));
-            // Release: pairs with the acquires in `reserve_index` and `await_slab`.
-            o.h.table(o.page_class)[o.index].store<order::release>(0);
-        }
-    }
-    simt::sync(o.group);
-    o.entry = o.why == failure_reason::none ? to_underlying(o.got.first) + 1 : 0;
+///     for (begin_turns(o, on); o.turns != 0; end_turn(o)) {
+///         if (is_turn_of(o, mask)) {      // the lane whose turn it is belongs to `mask`, which has this lane
+///             ...                         // all lanes of that mask, converged
+///         }
+///     }
+inline ORCHARD_NOINLINE void begin_turns(slab_opening& o, bool on) { o.turns = simt::ballot(o.here, on); }
+ORCHARD_INLINE bool is_turn_of(const slab_opening& o, lane_mask mask) {
+    return (mask >> simt::lowest_bit(o.turns) & 1) != 0;
+}
+inline ORCHARD_NOINLINE void end_turn(slab_opening& o) {
+    o.turns &= o.turns - 1;
+    simt::sync(o.here);
 }
 
 /// Returns whether the mailbox knows already that no segment can be got, and sets `o.why`. Otherwise each group of a
 /// warp would find that out by itself, one after the other. Memory in the chunk store may serve the group
-/// (`take_spilled`). All lanes of the group call it. Cost: usually three loads.
+/// (`take_spilled`). Each lane calls it for itself. Cost: usually three loads.
 inline ORCHARD_NOINLINE bool is_known_unserved(slab_opening& o) {
-    std::uint32_t why = 0;
-    if (is_leader(o.group) &&
-        cache_level(o.h) + not_negative(o.h.state->stored_leaves.word.load<order::relaxed>()) == 0) {
-        why = static_cast<std::uint32_t>(o.h.mailboxes[first_shard_of_warp(o.h)].known_rejection(leaves_per_segment));
+    if (cache_level(o.h) + not_negative(o.h.state->stored_leaves.word.load<order::relaxed>()) == 0) {
+        o.why = o.h.mailboxes[first_shard_of_warp(o.h)].known_rejection(leaves_per_segment);
     }
-    o.why = static_cast<failure_reason>(from_leader(o.group, why));
     return o.why != failure_reason::none;
 }
 
-/// Returns whether it is known that no segment can be got after the reclaim that the group needs, and sets `o.why`. All
-/// lanes of the group call it. The note must be behind this reclaim or a later one: an older note may have been written
-/// before memory was freed that this reclaim has found.
+/// Returns whether it is known that no segment can be got after the reclaim that the group needs, and sets `o.why`.
+/// Each lane calls it for itself. The note must be behind this reclaim or a later one: an older note may have been
+/// written before memory was freed that this reclaim has found.
 inline ORCHARD_NOINLINE bool is_exhausted(slab_opening& o) {
-    o.why = static_cast<failure_reason>(from_leader(o.group, static_cast<std::uint32_t>(known_lack(o.h, o.reclaim))));
+    o.why = known_lack(o.h, o.reclaim);
     return o.why != failure_reason::none;
 }
 
-/// Notes the time and the progress of the mailboxes. All lanes of the group call it.
+/// Notes the time and the progress of the mailboxes. Each lane calls it for itself.
 inline ORCHARD_NOINLINE void begin_waiting(slab_opening& o) {
-    std::uint64_t done = 0;
+    o.progress = 0;
+    ORCHARD_NO_UNROLL
     for (std::uint32_t s = 0; s < o.h.shards; ++s) {
-        done += o.h.mailboxes[s].delivered();
+        o.progress += o.h.mailboxes[s].delivered();
     }
-    o.started = from_leader(o.group, simt::clock_ns());
-    o.progress = from_leader(o.group, done);
+    o.started = simt::clock_ns();
 }
 
-/// Returns whether the group that reserved the index seems to have stopped for good: no response was delivered to any
-/// group for longer than that group would wait for its own. All lanes of the group call it.
+/// Returns whether the lane that reserved the index seems to have stopped for good: no response was delivered to any
+/// group for longer than that lane would wait for its own. Each lane calls it for itself.
 inline ORCHARD_NOINLINE bool has_stopped(slab_opening& o) {
-    if (from_leader(o.group, simt::clock_ns()) - o.started <= o.h.mailboxes[0].patience_ns()) {
+    if (simt::clock_ns() - o.started <= o.h.mailboxes[0].patience_ns()) {
         return false;
     }
     const std::uint64_t before = o.progress;
@@ -183,75 +191,190 @@ inline ORCHARD_NOINLINE bool has_stopped(slab_opening& o) {
     return o.progress == before;
 }
 
-/// Returns true if the leader has reserved the index. Otherwise returns false after waiting for the group that has:
-/// `o.entry` is the slab, or `o.why` says why there is none. All lanes of the group call it, with `o.why` none. Cost: a
-/// few loads and two atomics if the index is empty; otherwise polls the entry in device memory. If the index is emptied
-/// without a reason that applies to this group, a new round begins.
-///
-/// If this group needs a reclaim (`o.reclaim` != 0), a shortage that another group met does not count: that group may
-/// have asked before this reclaim. Only the note of exhaustion, which names its reclaim, is then trusted.
-inline ORCHARD_NOINLINE bool await_slab(slab_opening& o) {
-    auto& failure = o.h.state->slabs[o.page_class].failure;
-    begin_waiting(o);
+/// Reserves the index, if a lane wants it: sets `o.step`. Each lane calls it for itself. Cost: a few loads, and two
+/// atomics if the index is empty.
+inline ORCHARD_NOINLINE void reserve_wanted(slab_opening& o) {
+    if (o.step != opening_step::wanted) {
+        return;
+    }
+    if ((o.reclaim != 0 && is_exhausted(o)) || is_known_unserved(o)) {
+        return o.fail(o.why);
+    }
+    // Acquire, so that the entry is read after this count. In the opposite order, a failure between the two reads would
+    // be in the count already: this lane would not recognise it, and would ask the host in vain.
+    o.failures = slab_failure::unpack(o.h.state->slabs[o.page_class].failure.load<order::acquire>()).count;
+    o.entry = reserve_index(o.h, o.page_class, o.index);
+    o.step = o.entry == 0               ? opening_step::reserved
+             : o.entry == growing_entry ? opening_step::awaited
+                                        : opening_step::over;
+}
+
+/// Chooses the requests for runs: one for each heap in which two lanes or more have reserved an index, by all lanes
+/// that ask this heap, `o.asking`, for the lanes `o.served`. All lanes of `o.here` call it. Lanes that need a reclaim
+/// do not take part: their failure is final, and must be that of a request for one segment.
+inline ORCHARD_NOINLINE void choose_runs(slab_opening& o) {
+    o.asking = simt::match(o.here, reinterpret_cast<std::uintptr_t>(o.h.state));
+    o.served = o.asking & simt::ballot(o.here, o.step == opening_step::reserved && o.reclaim == 0);
+    o.request.k = static_cast<std::uint32_t>(simt::popcount(o.served));
+    o.request.reclaim = 0;
+    begin_turns(o, o.request.k > 1 && is_leader(o.asking));
+}
+
+/// Chooses the requests for single segments: one for each lane that has reserved an index and has no segment yet, by
+/// its group. All lanes of `o.here` call it.
+inline ORCHARD_NOINLINE void choose_singles(slab_opening& o) {
+    o.asking = o.group;
+    o.request.k = 1;
+    o.request.reclaim = o.reclaim;
+    begin_turns(o, o.step == opening_step::reserved);
+}
+
+/// Makes the request whose turn it is, by the lanes that ask. All lanes of `o.here` call it.
+inline ORCHARD_NOINLINE void make_request(slab_opening& o) {
+    if (is_turn_of(o, o.asking)) {
+        o.found = acquire(o.h, o.asking, o.request, &o.got);
+    }
+}
+
+/// Takes the result of the request, and ends its turn: each lane that it served has a segment now, or the reason for
+/// having none. If there was no run, the lanes keep their step, and ask for single segments. All lanes of `o.here` call
+/// it.
+inline ORCHARD_NOINLINE void take_segments(slab_opening& o) {
+    if (is_turn_of(o, o.asking)) {
+        const bool single = o.request.k == 1;
+        const lane_mask served = single ? lowest_one(o.turns) : o.served;
+        const bool ends = o.found == failure_reason::none || single || !may_be_elsewhere(o.found);
+        if ((served >> simt::lane_id() & 1) != 0 && ends) {
+            o.why = o.found;
+            o.segment = to_underlying(o.got.first) + static_cast<std::uint32_t>(simt::rank_in(served));
+            o.step = opening_step::got;
+        }
+    }
+    end_turn(o);
+}
+
+/// Gets a segment for each lane that has reserved an index: one run for all lanes of a heap, or one after the other if
+/// there is no such run. All lanes of `o.here` call it. Cost: `acquire` for each request.
+ORCHARD_INLINE void get_segments(slab_opening& o) {
     ORCHARD_NO_UNROLL
-    for (;;) {
-        if (is_known_unserved(o)) {
-            return false;
-        }
-        // Acquire, so that the entry is read after this count. In the opposite order, a failure between the two reads
-        // would be in the count already: this group would not recognise it, and would ask the host in vain.
-        o.failures = slab_failure::unpack(from_leader(o.group, failure.load<order::acquire>())).count;
-        o.entry = from_leader(o.group, is_leader(o.group) ? reserve_index(o.h, o.page_class, o.index) : 0);
-        if (o.entry == 0) {
-            return true;
-        }
-        ORCHARD_NO_UNROLL
-        while (o.entry == growing_entry) {
-            simt::pause(200);
-            o.entry = from_leader(o.group, o.h.table(o.page_class)[o.index].load<order::acquire>());
-            if (o.entry == growing_entry && !simt::mutation::is(fault::maker_deadline) && has_stopped(o)) {
-                o.entry = 0;
-                o.why = failure_reason::service_not_responding;
-                return false;
-            }
-        }
-        if (o.entry != 0) {
-            return false;
-        }
-        // Either the other group got no segment, or its slab was retired again. If it got none, this group would get
-        // none either, unless it needs a later reclaim.
-        const auto now = slab_failure::unpack(from_leader(o.group, failure.load<order::relaxed>()));
-        if (now.count != o.failures && now.why != failure_reason::none && (o.reclaim == 0 || !is_shortage(now.why))) {
-            o.why = now.why;
-            return false;
-        }
-        if (o.reclaim != 0 && is_exhausted(o)) {
-            return false;
+    for (choose_runs(o); o.turns != 0; take_segments(o)) {
+        make_request(o);
+    }
+    ORCHARD_NO_UNROLL
+    for (choose_singles(o); o.turns != 0; take_segments(o)) {
+        make_request(o);
+    }
+}
+
+/// Clears the bitmap words of the segments that lanes have got, one after the other, each by all lanes that ask the
+/// same heap for the same class. All lanes of `o.here` call it, after a barrier behind the acquires.
+inline ORCHARD_NOINLINE void clear_slabs(slab_opening& o) {
+    const bool mine = o.step == opening_step::got && o.why == failure_reason::none && o.h.clears_metadata &&
+                      o.h.cleared_words[o.segment].load<order::relaxed>() < class_words(o.page_class);
+    for (begin_turns(o, mine); o.turns != 0; end_turn(o)) {
+        const std::uint32_t segment = simt::shuffle(o.here, o.segment, simt::lowest_bit(o.turns));
+        if (is_turn_of(o, o.group)) {
+            clear_new_words(o.h, o.group, o.page_class, segment);
         }
     }
 }
 
-/// Gets the slab at `o.index`: finds it, creates it, or waits until another group has created it. The result is in
-/// `o.entry` and `o.why`, the same in all lanes. If the group needs a reclaim, it waits for the reclaim before it
-/// reserves the index, because other groups would wait for the index. All lanes of a converged group call it. Cost:
-/// `acquire` for one group; the other groups wait for it.
+/// Ends the reservation of an index: publishes the slab, or empties the index and notes the failure. Each lane calls it
+/// for itself. Sets `o.entry`, and `o.bits` to the pages that the lane has claimed.
 ///
-/// Errors, in `o.why`: those of `acquire`, also those that the other group got; service_not_responding if the other
-/// group has not ended its reservation, and no group has got a response, for `patience_ns`.
-ORCHARD_INLINE void open_slab(slab_opening& o) {
-    o.why = failure_reason::none;
-    if (o.reclaim != 0) {
-        await_reclaim(o.h, o.group, o.reclaim);
-        if (is_exhausted(o)) {
-            return;
+/// On failure, the reason is noted before the index is emptied. A waiting lane acquires the entry before it reads the
+/// reason: if it sees the 0, it sees the reason as well, so that the accesses to `failure` can be relaxed.
+inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
+    if (o.step != opening_step::got) {
+        return;
+    }
+    auto& failure = o.h.state->slabs[o.page_class].failure;
+    const auto before = slab_failure::unpack(failure.load<order::relaxed>());
+    if (o.why == failure_reason::none) {
+        // The lane claims its pages before the slab is published, so that the slab is not empty and no group retires
+        // it. A late claimer of the segment's former slab may still hold some bits for a moment.
+        o.bits &= simt::mutation::is(fault::maker_pages) ? 0 : ~set_bits(o.h.bitmap(o.segment)[o.word], o.bits);
+        slab_publish(o.h, o.page_class, o.index, o.segment);
+        if (before.why != failure_reason::none) {
+            failure.fetch_and<order::relaxed>(~slab_failure::reason_bits);  // memory is available again
+        }
+        o.entry = o.segment + 1;
+        o.made = true;
+    } else {
+        failure.store<order::relaxed>(before.next(o.why));
+        // Release: pairs with the acquires in `reserve_index` and `look_at_awaited`.
+        o.h.table(o.page_class)[o.index].store<order::release>(0);
+    }
+    o.step = opening_step::over;
+}
+
+/// Looks once at the index that another lane has reserved: ends this lane's opening if there is a slab or a reason for
+/// having none, or sends the lane back to the index if that is empty again. Each lane calls it for itself. Cost: a
+/// load; a few more at the end.
+///
+/// If the index is empty, either the other lane got no segment, or its slab was retired again. If it got none, this
+/// lane would get none either, unless it needs a later reclaim: a shortage that another group met does not count then,
+/// since that group may have asked before this reclaim.
+inline ORCHARD_NOINLINE void look_at_awaited(slab_opening& o) {
+    o.entry = o.h.table(o.page_class)[o.index].load<order::acquire>();
+    if (o.entry == growing_entry) {
+        if (!simt::mutation::is(fault::maker_deadline) && has_stopped(o)) {
+            o.entry = 0;
+            o.fail(failure_reason::service_not_responding);
+        }
+        return;
+    }
+    o.step = opening_step::over;
+    if (o.entry != 0) {
+        return;
+    }
+    const auto now = slab_failure::unpack(o.h.state->slabs[o.page_class].failure.load<order::relaxed>());
+    if (now.count != o.failures && now.why != failure_reason::none && (o.reclaim == 0 || !is_shortage(now.why))) {
+        return o.fail(now.why);
+    }
+    o.step = opening_step::none;
+}
+
+/// Waits for the slabs that other lanes create. All lanes of `o.here` call it, together, so that none of them keeps
+/// another one from going on. It comes after all of their own slabs: no lane waits while others wait for it.
+inline ORCHARD_NOINLINE void await_slabs(slab_opening& o) {
+    if (o.step == opening_step::awaited) {
+        begin_waiting(o);
+    }
+    ORCHARD_NO_UNROLL
+    while (simt::ballot(o.here, o.step == opening_step::awaited) != 0) {
+        simt::pause(200);
+        if (o.step == opening_step::awaited) {
+            look_at_awaited(o);
         }
     }
-    o.made = await_slab(o);
-    if (o.made) {
-        o.why = acquire(o.h, o.group, {1, 0, 0, o.reclaim}, &o.got);
-        clear_slab(o);
-        settle_slab(o);
+}
+
+/// Waits for the reclaims that groups need, one after the other. All lanes of `o.here` call it. It comes before any
+/// index is reserved, because other groups would wait for the index.
+ORCHARD_INLINE void await_reclaims(slab_opening& o) {
+    ORCHARD_NO_UNROLL
+    for (begin_turns(o, o.step == opening_step::wanted && o.reclaim != 0); o.turns != 0; end_turn(o)) {
+        if (is_turn_of(o, o.group)) {
+            await_reclaim(o.h, o.group, o.reclaim);
+        }
     }
+}
+
+/// Gets the slabs that lanes want (`opening_step::wanted`): each lane finds its slab, creates it, or waits until
+/// another lane has created it. The result of a lane is in `o.step`, `o.entry` and `o.why`. All lanes of `o.here` call
+/// it, converged. Cost: a round trip to the host for all of them, if the segment cache has no run for them; after a
+/// failure, one for each of them.
+///
+/// Errors, in `o.why`: those of `acquire`, also those that another group got; service_not_responding if another lane
+/// has not ended its reservation, and no group has got a response, for `patience_ns`.
+ORCHARD_INLINE void open_wanted(slab_opening& o) {
+    await_reclaims(o);
+    reserve_wanted(o);
+    get_segments(o);
+    clear_slabs(o);
+    settle_slab(o);
+    await_slabs(o);
 }
 
 }  // namespace orchard::device

@@ -137,7 +137,7 @@ ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, s
     auto& d = h.descriptor(segment);
     // Written before the stores below release it. Only the owner of a segment writes its descriptor, so that the load
     // can be relaxed. The descriptor's release pairs with `confirm_claim` and `is_slab`, the entry's with
-    // `reserve_index` and `await_slab`.
+    // `reserve_index` and `look_at_awaited`.
     h.records[segment].slab_index.set(index);
     d.store<order::release>(
         descriptor::next(d.load<order::relaxed>(), segment_kind::slab, page_class, page_reciprocal(page_class)));

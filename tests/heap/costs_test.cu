@@ -261,5 +261,27 @@ TEST_P(heap_costs, what_the_host_is_asked_without_a_cache) {
     EXPECT_EQ(cost.host_atomics, 0u);
 }
 
+// The lanes of a warp whose slabs are missing get them by one request to the host: eight classes with a slab each, and
+// eight slabs of one class, of which each has four pages.
+TEST_P(heap_costs, one_request_brings_all_slabs_that_a_warp_lacks) {
+    std::vector<std::uint64_t> classes;
+    for (std::uint64_t i = 0; i < 32; ++i) {
+        classes.push_back(64u << i / 4);
+    }
+    for (const auto& sizes : {classes, std::vector<std::uint64_t>(32, largest_page_bytes)}) {
+        remake(heap_cases()[1].values());
+        ASSERT_GE(heap_segments(), 8u);
+        const std::vector<block> blocks = allocate(sizes, 32);
+        const statistics after = settled_stats();
+        EXPECT_EQ(after.slabs_published, 8u);
+        EXPECT_EQ(after.host_requests, 1u);
+        expect_disjoint(blocks);
+        stamp(blocks);
+        expect_stamped(blocks);
+        free_all(blocks);
+        expect_empty();
+    }
+}
+
 }  // namespace
 }  // namespace orchard::test
