@@ -41,30 +41,34 @@ namespace orchard::device {
 
 // --- progress within a stage ---
 
-/// Goes on in the reserving stage after a step. Each lane calls it for itself. The stage ends if no slab was got, so
-/// that `why` sends the group to a scan, or if no lane of the group waits for a slab (`left`). Lanes whose slab another
-/// group has created look at it in the next step.
-/// @param present  a lane of the group has looked at pages of a slab in this step
-/// @param skips    this lane is the one that moves the high-water mark over void positions
-inline ORCHARD_FN void page_search::advance_reserved(bool present, bool skips) {
-    if (present) {
+/// Ends the reserving stage of the groups with `on` whose slab could not be got, so that `why` sends them to a scan, and
+/// of those in which no lane waits for a slab (`left`). Lanes whose slab another lane has created look at it in the next
+/// step. All searching lanes call it together. Cost: three ballots; an atomic if the high-water mark moves.
+inline ORCHARD_NOINLINE void page_search::advance_reserved(bool on) {
+    const bool present = (s.group & simt::ballot(s.here, wanted != 0 && !missing)) != 0;
+    const lane_mask in_void = s.group & simt::ballot(s.here, on && is_void);
+    const std::uint64_t next = (position >> log_pages()) + 1;
+    if (on && present) {
         // A slab was there: a new scan and a new reclaim must come before a failure.
         scanned = false;
         opening.reclaim = 0;
     }
-    const std::uint64_t next = (position >> log_pages()) + 1;
-    if (skips) {
-        // All positions behind the last page of a slab are void; a seed puts void positions anywhere in it.
-        head().high_water.raise<order::relaxed>(opening.h.placement_seed == 0 ? next << log_pages() : end_of_void());
+    const bool skips_void = in_void != 0 && is_leader(in_void);
+    if (skips_void && opening.h.placement_seed != 0) {
+        // A lane alone reserves one position at a time, and a third of a slab's may be void, one behind the other.
+        head().high_water.raise<order::relaxed>(end_of_void());
+    } else if ((skips_void || (wanted != 0 && !missing)) && !served && next < entries) {
+        // No reserved page was free, or none is left in the slab. The slab is not fresh, but was filled by hints and
+        // probes. The high-water mark then skips the rest of it, so that later reservations do not try it word by word.
+        // It skips no further than to a known index, because a reservation beyond all slabs creates one.
+        head().high_water.raise<order::relaxed>(next << log_pages());
     }
-    if (wanted != 0 && !missing) {
-        // No reserved page was free: the slab is not fresh, but was filled by hints and probes. The high-water mark
-        // then skips the rest of it, so that later reservations do not try it word by word. It skips no further than to
-        // a known index, because a reservation beyond all slabs creates one.
-        if (!served && next < entries) {
-            head().high_water.raise<order::relaxed>(next << log_pages());
-        }
-        wanted = 0;
+    missing = missing && why == failure_reason::none;
+    wanted = missing ? wanted : 0;
+    is_void = false;
+    const lane_mask waits = s.group & simt::ballot(s.here, missing);
+    if (on) {
+        left = waits != 0 ? 1 : 0;
     }
 }
 
@@ -96,11 +100,6 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
     contested = contested || saw;
     served = (s.group & simt::ballot(s.here, served && !s.lacks())) != 0;
     const bool reserves = stage == search_stage::reserving;
-    const bool present = (s.group & simt::ballot(s.here, wanted != 0 && !missing)) != 0;
-    const lane_mask in_void = s.group & simt::ballot(s.here, reserves && is_void);
-    is_void = false;
-    wanted = why != failure_reason::none ? 0 : wanted;
-    missing = missing && wanted != 0;
     switch (stage) {
         case search_stage::probing:
             --left;
@@ -109,15 +108,15 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
                 stage = search_stage::reserving;  // go on as a search that begins without a slab to probe
             }
             break;
-        case search_stage::reserving: advance_reserved(present, in_void != 0 && is_leader(in_void)); break;
         case search_stage::scanning: advance_scan(saw); break;
+        case search_stage::reserving:
         case search_stage::ended: break;
     }
-    const lane_mask waits = s.group & simt::ballot(s.here, missing);
-    left = reserves && stage == search_stage::reserving ? (waits != 0 ? 1 : 0) : left;
+    if (simt::ballot(s.here, reserves) != 0) {
+        advance_reserved(reserves);
+    }
     if (s.without() == 0) {
         stage = search_stage::ended;
-        wanted = 0;
     }
 }
 
@@ -346,10 +345,7 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
 /// Prepares the slabs that lanes need: sets `opening`. Each lane calls it for itself. It fails if the table has no such
 /// index. `opening.bits` are the reserved pages of one word, which the lane claims before it publishes the slab.
 inline ORCHARD_NOINLINE void page_search::begin_opening() {
-    opening.step = opening_step::none;
-    opening.entry = 0;
-    opening.made = false;
-    opening.why = failure_reason::none;
+    opening.begin();
     if (missing) {
         opening.index = static_cast<std::uint32_t>(position >> log_pages());
         opening.word = page / 64;

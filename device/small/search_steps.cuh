@@ -116,7 +116,7 @@ struct page_search {
     ORCHARD_FN std::uint32_t reach(std::uint32_t rank, std::uint32_t count) const;
     ORCHARD_FN std::uint64_t end_of_void() const;
     ORCHARD_FN void advance(bool saw);
-    ORCHARD_FN void advance_reserved(bool present, bool skips);
+    ORCHARD_FN void advance_reserved(bool on);
     ORCHARD_FN void advance_scan(bool saw);
     ORCHARD_FN bool plan();
     ORCHARD_FN search_stage next_stage(std::uint32_t known);

@@ -107,28 +107,38 @@ struct slab_opening {
     lane_mask here;   ///< all searching lanes of the warp
     lane_mask group;  ///< those that ask the same heap for the same class
     std::uint32_t page_class;
-    opening_step step = opening_step::none;
-    std::uint32_t index = 0;  ///< the index of the class's table, below `max_slabs`
-    std::uint32_t word = 0;   ///< the bitmap word with the pages that the lane wants if it creates the slab
-    std::uint64_t bits = 0;   ///< these pages; after the creation, those that the lane has claimed
-    std::uint32_t entry = 0;  ///< the result: segment + 1, or 0
-    bool made = false;        ///< this lane created the slab
-    failure_reason why = failure_reason::none;  ///< the result: why there is no slab
-    std::uint32_t failures = 0;                 ///< count of failures of the class when this lane began to wait
-    std::uint64_t started = 0;                  ///< time when this lane began to wait, or last saw progress, in ns
-    std::uint64_t progress = 0;                 ///< responses that all mailboxes had delivered then
-    std::uint32_t segment = 0;                  ///< the segment that the lane got
     std::uint64_t reclaim = 0;  ///< the group's: the reclaim after which a failure is final; 0: no scan has failed yet
-    lane_mask turns = 0;        ///< of all lanes: those that have not had their turn
-    lane_mask asking = 0;       ///< lanes that make a request for segments together with this lane
-    lane_mask served = 0;       ///< those of `asking` that a request for a run serves
-    request_of_memory request{};                  ///< the request
-    failure_reason found = failure_reason::none;  ///< its result
-    mailbox::grant got{};                         ///< and the segments
+    // `begin` sets all others, so that a search that opens no slab stores nothing for them.
+    opening_step step;
+    std::uint32_t index;      ///< the index of the class's table, below `max_slabs`
+    std::uint32_t word;       ///< the bitmap word with the pages that the lane wants if it creates the slab
+    std::uint64_t bits;       ///< these pages; after the creation, those that the lane has claimed
+    std::uint32_t entry;      ///< the result: segment + 1, or 0
+    bool made;                ///< this lane created the slab
+    failure_reason why;       ///< the result: why there is no slab
+    std::uint32_t failures;   ///< count of failures of the class when this lane began to wait
+    std::uint64_t started;    ///< time when this lane began to wait, or last saw progress, in ns
+    std::uint64_t progress;   ///< responses that all mailboxes had delivered then
+    std::uint32_t segment;    ///< the segment that the lane got
+    lane_mask turns;          ///< of all lanes: those that have not had their turn
+    lane_mask asking;         ///< lanes that make a request for segments together with this lane
+    lane_mask served;         ///< those of `asking` that a request for a run serves
+    std::uint32_t count;        ///< segments of the request; 1: for one lane
+    failure_reason found;       ///< its result
+    mailbox::grant got;         ///< and the segments
 
     ORCHARD_FN slab_opening(const heap_view& heap, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
         : h{heap}, here{searching}, group{own_group}, page_class{of_class} {}
 
+    /// Begins an opening. The lane needs no slab yet.
+    ORCHARD_INLINE void begin() {
+        step = opening_step::none;
+        index = word = entry = segment = 0;
+        bits = 0;
+        made = false;
+        why = found = failure_reason::none;
+        count = 0;
+    }
     /// Ends this lane's opening without a slab.
     ORCHARD_INLINE void fail(failure_reason reason) {
         why = reason;
@@ -215,24 +225,22 @@ inline ORCHARD_NOINLINE void reserve_wanted(slab_opening& o) {
 inline ORCHARD_NOINLINE void choose_runs(slab_opening& o) {
     o.asking = simt::match(o.here, reinterpret_cast<std::uintptr_t>(o.h.state));
     o.served = o.asking & simt::ballot(o.here, o.step == opening_step::reserved && o.reclaim == 0);
-    o.request.k = static_cast<std::uint32_t>(simt::popcount(o.served));
-    o.request.reclaim = 0;
-    begin_turns(o, o.request.k > 1 && is_leader(o.asking));
+    o.count = static_cast<std::uint32_t>(simt::popcount(o.served));
+    begin_turns(o, o.count > 1 && is_leader(o.asking));
 }
 
 /// Chooses the requests for single segments: one for each lane that has reserved an index and has no segment yet, by
 /// its group. All lanes of `o.here` call it.
 inline ORCHARD_NOINLINE void choose_singles(slab_opening& o) {
     o.asking = o.group;
-    o.request.k = 1;
-    o.request.reclaim = o.reclaim;
+    o.count = 1;
     begin_turns(o, o.step == opening_step::reserved);
 }
 
 /// Makes the request whose turn it is, by the lanes that ask. All lanes of `o.here` call it.
 inline ORCHARD_NOINLINE void make_request(slab_opening& o) {
     if (is_turn_of(o, o.asking)) {
-        o.found = acquire(o.h, o.asking, o.request, &o.got);
+        o.found = acquire(o.h, o.asking, {o.count, 0, 0, o.count == 1 ? o.reclaim : 0}, &o.got);
     }
 }
 
@@ -241,7 +249,7 @@ inline ORCHARD_NOINLINE void make_request(slab_opening& o) {
 /// it.
 inline ORCHARD_NOINLINE void take_segments(slab_opening& o) {
     if (is_turn_of(o, o.asking)) {
-        const bool single = o.request.k == 1;
+        const bool single = o.count == 1;
         const lane_mask served = single ? lowest_one(o.turns) : o.served;
         const bool ends = o.found == failure_reason::none || single || !may_be_elsewhere(o.found);
         if ((served >> simt::lane_id() & 1) != 0 && ends) {
