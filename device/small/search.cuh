@@ -41,34 +41,35 @@ namespace orchard::device {
 
 // --- progress within a stage ---
 
-/// Ends the reserving stage of the groups with `on` whose slab could not be got, so that `why` sends them to a scan, and
-/// of those in which no lane waits for a slab (`left`). Lanes whose slab another lane has created look at it in the next
-/// step. All searching lanes call it together. Cost: three ballots; an atomic if the high-water mark moves.
-inline ORCHARD_NOINLINE void page_search::advance_reserved(bool on) {
-    const bool present = (s.group & simt::ballot(s.here, wanted != 0 && !missing)) != 0;
-    const lane_mask in_void = s.group & simt::ballot(s.here, on && is_void);
+/// Goes on in the reserving stage after a step. A group with `on` ends its stage if it got no slab (`why`), or if no
+/// lane of it waits for one. Lanes whose slab another lane has created look at it in the next step. All searching lanes
+/// call it together. Cost: a ballot; an atomic if the high-water mark moves.
+inline ORCHARD_FN void page_search::advance_reserved(bool on) {
+    const bool failed = why != failure_reason::none;
     const std::uint64_t next = (position >> log_pages()) + 1;
-    if (on && present) {
-        // A slab was there: a new scan and a new reclaim must come before a failure.
-        scanned = false;
-        opening.reclaim = 0;
+    if (on && !failed) {
+        if (is_void && opening.h.placement_seed != 0) {
+            // A lane alone reserves one position at a time, and a third of a slab's may be void, one behind the other.
+            head().high_water.raise<order::relaxed>(end_of_void());
+        } else if ((is_void || (wanted != 0 && !missing && !served)) && next < entries) {
+            // The positions behind the last page of a slab are void. If no reserved page was free, the slab is not
+            // fresh, but was filled by hints and probes. In both cases, the high-water mark skips the rest of the slab,
+            // so that later reservations do not try it word by word. It skips no further than to a known index, because
+            // a reservation beyond all slabs creates one.
+            head().high_water.raise<order::relaxed>(next << log_pages());
+        }
     }
-    const bool skips_void = in_void != 0 && is_leader(in_void);
-    if (skips_void && opening.h.placement_seed != 0) {
-        // A lane alone reserves one position at a time, and a third of a slab's may be void, one behind the other.
-        head().high_water.raise<order::relaxed>(end_of_void());
-    } else if ((skips_void || (wanted != 0 && !missing)) && !served && next < entries) {
-        // No reserved page was free, or none is left in the slab. The slab is not fresh, but was filled by hints and
-        // probes. The high-water mark then skips the rest of it, so that later reservations do not try it word by word.
-        // It skips no further than to a known index, because a reservation beyond all slabs creates one.
-        head().high_water.raise<order::relaxed>(next << log_pages());
-    }
-    missing = missing && why == failure_reason::none;
+    missing = missing && !failed;
     wanted = missing ? wanted : 0;
     is_void = false;
     const lane_mask waits = s.group & simt::ballot(s.here, missing);
     if (on) {
         left = waits != 0 ? 1 : 0;
+        if (!failed && waits == 0) {
+            // A slab was there: a new scan and a new reclaim must come before a failure.
+            scanned = false;
+            opening.reclaim = 0;
+        }
     }
 }
 
@@ -112,9 +113,7 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
         case search_stage::reserving:
         case search_stage::ended: break;
     }
-    if (simt::ballot(s.here, reserves) != 0) {
-        advance_reserved(reserves);
-    }
+    advance_reserved(reserves);
     if (s.without() == 0) {
         stage = search_stage::ended;
     }
@@ -182,7 +181,7 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
 ///
 /// - Probing and reserving alternate. A search begins as if reserved positions had just been used up.
 /// - A scan that saw no free page for the first time leads to `reserving` with `scanned` set: `choose_hole` chooses an
-///   index, and `open_slab` waits for a reclaim and asks once more. A scan after that (`opening.reclaim` != 0) is the
+///   index, and `open_wanted` waits for a reclaim and asks once more. A scan after that (`opening.reclaim` != 0) is the
 ///   last one. Reasons other than shortage are final without a reclaim.
 /// - A search that is late, without any other reason, has the reason service_not_responding: it scans once and ends.
 /// - A closing heap ends a search at once. A group in which each lane has a page ends in any stage (`advance`).
@@ -254,7 +253,8 @@ inline ORCHARD_FN void page_search::take_positions(std::uint64_t first, lane_mas
         return;
     }
     go_to(first + rank);
-    is_void = page >= s.pages;
+    // One lane of the group's in each slab and word is enough.
+    is_void = page >= s.pages && (rank == 0 || page % 64 == 0 || page == s.pages);
     wanted = ones<std::uint64_t>(reach(rank, count), page % 64);
 }
 
@@ -319,6 +319,7 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
         take_positions(position | page, lacking);  // under a seed, the first position may be void; page 0 lies here
         // One slab at a time, so that a failure is that of a request for one segment.
         wanted = is_leader(lacking) ? wanted : 0;
+        is_void = false;
         opening.reclaim = next_reclaim(opening.h, s.group);
     }
 }
@@ -342,8 +343,9 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
     return simt::ballot(s.here, stage != search_stage::ended) == 0;
 }
 
-/// Prepares the slabs that lanes need: sets `opening`. Each lane calls it for itself. It fails if the table has no such
-/// index. `opening.bits` are the reserved pages of one word, which the lane claims before it publishes the slab.
+/// Prepares the slabs that lanes need: sets `opening`. Each lane calls it for itself. A lane's opening fails if the
+/// table has no such index. `opening.bits` are the reserved pages of one word, which the lane claims before it
+/// publishes the slab.
 inline ORCHARD_NOINLINE void page_search::begin_opening() {
     opening.begin();
     if (missing) {
@@ -363,7 +365,7 @@ inline ORCHARD_NOINLINE void page_search::begin_opening() {
 ///     result                              then
 ///     the lane created the slab           it has claimed pages: `claim` shares them in this step
 ///     another lane created it             `missing` stays set: the next step looks at the same position again
-///     no segment                          `why`; the index is given back
+///     no segment                          `why`; the index is empty again, and the high-water mark falls to it
 inline ORCHARD_NOINLINE void page_search::end_opening() {
     const lane_mask failed = s.group & simt::ballot(s.here, opening.why != failure_reason::none);
     const lane_mask makers = s.group & simt::ballot(s.here, opening.made);
@@ -377,7 +379,7 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
     }
     if (opening.made) {
         missing = false;
-        s.seen = {opening.entry - 1, opening.word, opening.bits};
+        s.seen = {opening.segment, opening.word, opening.bits};
         s.claimed = true;
     }
 }

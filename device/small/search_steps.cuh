@@ -166,11 +166,10 @@ inline ORCHARD_FN void page_search::probe_two_words() {
     s.seen = {entry - 1, swap ? second : first, swap ? in_second : in_first};
 }
 
-/// Returns how many reserved pages the lane claims for its group: those of the `count` consecutive positions of the
-/// group's lanes, of which this lane has that of `rank`, that lie in this lane's word, if this lane's is the first one
-/// there. Returns 0 for the other lanes and for void positions. No memory access. In the drawing above, with 32
-/// positions reserved from 26,200 on: 8 for rank 0 (the end of word 409), 6 for rank 8 (the last pages of the slab), 0
-/// for all others.
+/// Returns how many pages this lane claims for its group. The group's lanes have `count` consecutive positions, this
+/// lane that of `rank`. The first lane in a word claims the pages of all the group's positions in that word, up to the
+/// slab's last page; the others claim none. No memory access. In the drawing above, with 32 positions reserved from
+/// 26,200 on: 8 for rank 0 (the end of word 409), 6 for rank 8 (the last pages of the slab), 0 for all others.
 inline ORCHARD_FN std::uint32_t page_search::reach(std::uint32_t rank, std::uint32_t count) const {
     if (page >= s.pages || (rank != 0 && page % 64 != 0)) {
         return 0;

@@ -65,7 +65,7 @@ struct page_seeker {
     found_page mine;        ///< this lane's page, once it has one
     some_pages seen;        ///< pages that this lane has seen free; after `claim`, those it has claimed for other lanes
     bool claimed = false;   ///< the pages seen are claimed already
-    bool reserved = false;  ///< the pages seen are reserved for the group, which has no other claim to them
+    bool reserved = false;  ///< the pages seen are reserved for the group: `claim` takes all of them
 
     ORCHARD_FN page_seeker(const heap_view& h, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
         : slabs{h, of_class},
@@ -126,14 +126,12 @@ inline ORCHARD_NOINLINE bool page_seeker::claim() {
     if ((claimers >> simt::lane_id() & 1) != 0 && place < need) {
         std::uint32_t share = need;
         std::uint32_t start = 0;
-        if (rich == 0) {
+        if (rich == 0 && !reserved) {
             const auto count = static_cast<std::uint32_t>(simt::popcount(seers));
-            if (reserved) {
-                share = static_cast<std::uint32_t>(simt::popcount(seen.bits));
-            } else if (!simt::mutation::is(fault::share_sum)) {
+            if (!simt::mutation::is(fault::share_sum)) {
                 share = count >= need ? 1 : need / count + (place < need % count ? 1 : 0);
             }
-            start = reserved ? 0 : next_random() >> 26;  // lanes that see the same word begin at different bits
+            start = next_random() >> 26;  // lanes that see the same word begin at different bits
         }
         // The pages of a slab that this lane has just created were claimed before it was published (`settle_slab`).
         won = claimed ? seen.bits

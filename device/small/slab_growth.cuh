@@ -96,8 +96,8 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
 ///     wanted     the lane needs the slab at `index`
 ///     reserved   the lane has reserved the index, and needs a segment
 ///     got        it has a segment, or a reason for having none
-///     awaited    a lane of another group, or of another warp, has reserved the index
-///     over       there is a slab, `entry`, or `why` says why not
+///     awaited    another lane has reserved the index
+///     over       there is a slab, or `why` says why not
 enum class opening_step : std::uint32_t { none, wanted, reserved, got, awaited, over };
 
 /// The state of a lane that needs a slab at an index, kept in local memory between the phases of `open_slabs`. Values
@@ -110,22 +110,21 @@ struct slab_opening {
     std::uint64_t reclaim = 0;  ///< the group's: the reclaim after which a failure is final; 0: no scan has failed yet
     // `begin` sets all others, so that a search that opens no slab stores nothing for them.
     opening_step step;
-    std::uint32_t index;      ///< the index of the class's table, below `max_slabs`
-    std::uint32_t word;       ///< the bitmap word with the pages that the lane wants if it creates the slab
-    std::uint64_t bits;       ///< these pages; after the creation, those that the lane has claimed
-    std::uint32_t entry;      ///< the result: segment + 1, or 0
-    bool made;                ///< this lane created the slab
-    failure_reason why;       ///< the result: why there is no slab
-    std::uint32_t failures;   ///< count of failures of the class when this lane began to wait
-    std::uint64_t started;    ///< time when this lane began to wait, or last saw progress, in ns
-    std::uint64_t progress;   ///< responses that all mailboxes had delivered then
-    std::uint32_t segment;    ///< the segment that the lane got
-    lane_mask turns;          ///< of all lanes: those that have not had their turn
-    lane_mask asking;         ///< lanes that make a request for segments together with this lane
-    lane_mask served;         ///< those of `asking` that a request for a run serves
-    std::uint32_t count;        ///< segments of the request; 1: for one lane
-    failure_reason found;       ///< its result
-    mailbox::grant got;         ///< and the segments
+    std::uint32_t index;     ///< the index of the class's table, below `max_slabs`
+    std::uint32_t word;      ///< the bitmap word with the pages that the lane wants if it creates the slab
+    std::uint64_t bits;      ///< these pages; after the creation, those that the lane has claimed
+    bool made;               ///< this lane created the slab
+    failure_reason why;      ///< the result: why there is no slab
+    std::uint32_t failures;  ///< count of failures of the class before this lane reserved the index
+    std::uint64_t started;   ///< time when this lane began to wait, or last saw progress, in ns
+    std::uint64_t progress;  ///< responses that all mailboxes had delivered then
+    std::uint32_t segment;   ///< the segment that the lane got
+    lane_mask turns;         ///< of all lanes: those that have not had their turn
+    lane_mask asking;        ///< lanes that make a request for segments together with this lane
+    lane_mask served;        ///< those of `asking` that a request for a run serves
+    std::uint32_t count;     ///< segments of the request; 1: for one lane
+    failure_reason found;    ///< its result
+    mailbox::grant got;      ///< and the segments
 
     ORCHARD_FN slab_opening(const heap_view& heap, lane_mask searching, lane_mask own_group, std::uint32_t of_class)
         : h{heap}, here{searching}, group{own_group}, page_class{of_class} {}
@@ -133,11 +132,8 @@ struct slab_opening {
     /// Begins an opening. The lane needs no slab yet.
     ORCHARD_INLINE void begin() {
         step = opening_step::none;
-        index = word = entry = segment = 0;
-        bits = 0;
         made = false;
-        why = found = failure_reason::none;
-        count = 0;
+        why = failure_reason::none;
     }
     /// Ends this lane's opening without a slab.
     ORCHARD_INLINE void fail(failure_reason reason) {
@@ -213,10 +209,8 @@ inline ORCHARD_NOINLINE void reserve_wanted(slab_opening& o) {
     // Acquire, so that the entry is read after this count. In the opposite order, a failure between the two reads would
     // be in the count already: this lane would not recognise it, and would ask the host in vain.
     o.failures = slab_failure::unpack(o.h.state->slabs[o.page_class].failure.load<order::acquire>()).count;
-    o.entry = reserve_index(o.h, o.page_class, o.index);
-    o.step = o.entry == 0               ? opening_step::reserved
-             : o.entry == growing_entry ? opening_step::awaited
-                                        : opening_step::over;
+    const std::uint32_t entry = reserve_index(o.h, o.page_class, o.index);
+    o.step = entry == 0 ? opening_step::reserved : entry == growing_entry ? opening_step::awaited : opening_step::over;
 }
 
 /// Chooses the requests for runs: one for each heap in which two lanes or more have reserved an index, by all lanes
@@ -229,9 +223,9 @@ inline ORCHARD_NOINLINE void choose_runs(slab_opening& o) {
     begin_turns(o, o.count > 1 && is_leader(o.asking));
 }
 
-/// Chooses the requests for single segments: one for each lane that has reserved an index and has no segment yet, by
-/// its group. All lanes of `o.here` call it.
-inline ORCHARD_NOINLINE void choose_singles(slab_opening& o) {
+/// Chooses the next request for a single segment, for the lowest lane that has reserved an index and has no result yet,
+/// by its group. All lanes of `o.here` call it.
+inline ORCHARD_NOINLINE void choose_single(slab_opening& o) {
     o.asking = o.group;
     o.count = 1;
     begin_turns(o, o.step == opening_step::reserved);
@@ -245,13 +239,16 @@ inline ORCHARD_NOINLINE void make_request(slab_opening& o) {
 }
 
 /// Takes the result of the request, and ends its turn: each lane that it served has a segment now, or the reason for
-/// having none. If there was no run, the lanes keep their step, and ask for single segments. All lanes of `o.here` call
-/// it.
+/// having none. If there was no run, the lanes keep their step, and ask for single segments, which may lie in several
+/// places or need no commit. If there is no single segment, and the failure is not final, the lanes of the group end
+/// together. All lanes of `o.here` call it.
 inline ORCHARD_NOINLINE void take_segments(slab_opening& o) {
+    const lane_mask reserved = simt::ballot(o.here, o.step == opening_step::reserved);
     if (is_turn_of(o, o.asking)) {
         const bool single = o.count == 1;
-        const lane_mask served = single ? lowest_one(o.turns) : o.served;
-        const bool ends = o.found == failure_reason::none || single || !may_be_elsewhere(o.found);
+        const bool all = single && o.reclaim == 0 && is_shortage(o.found);
+        const lane_mask served = !single ? o.served : all ? o.group & reserved : lowest_one(o.turns);
+        const bool ends = o.found == failure_reason::none || single || o.found == failure_reason::closing;
         if ((served >> simt::lane_id() & 1) != 0 && ends) {
             o.why = o.found;
             o.segment = to_underlying(o.got.first) + static_cast<std::uint32_t>(simt::rank_in(served));
@@ -269,8 +266,9 @@ ORCHARD_INLINE void get_segments(slab_opening& o) {
         make_request(o);
     }
     ORCHARD_NO_UNROLL
-    for (choose_singles(o); o.turns != 0; take_segments(o)) {
+    for (choose_single(o); o.turns != 0; choose_single(o)) {
         make_request(o);
+        take_segments(o);
     }
 }
 
@@ -288,7 +286,7 @@ inline ORCHARD_NOINLINE void clear_slabs(slab_opening& o) {
 }
 
 /// Ends the reservation of an index: publishes the slab, or empties the index and notes the failure. Each lane calls it
-/// for itself. Sets `o.entry`, and `o.bits` to the pages that the lane has claimed.
+/// for itself. Sets `o.made`, and `o.bits` to the pages that the lane has claimed.
 ///
 /// On failure, the reason is noted before the index is emptied. A waiting lane acquires the entry before it reads the
 /// reason: if it sees the 0, it sees the reason as well, so that the accesses to `failure` can be relaxed.
@@ -306,7 +304,6 @@ inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
         if (before.why != failure_reason::none) {
             failure.fetch_and<order::relaxed>(~slab_failure::reason_bits);  // memory is available again
         }
-        o.entry = o.segment + 1;
         o.made = true;
     } else {
         failure.store<order::relaxed>(before.next(o.why));
@@ -324,16 +321,15 @@ inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
 /// lane would get none either, unless it needs a later reclaim: a shortage that another group met does not count then,
 /// since that group may have asked before this reclaim.
 inline ORCHARD_NOINLINE void look_at_awaited(slab_opening& o) {
-    o.entry = o.h.table(o.page_class)[o.index].load<order::acquire>();
-    if (o.entry == growing_entry) {
+    const std::uint32_t entry = o.h.table(o.page_class)[o.index].load<order::acquire>();
+    if (entry == growing_entry) {
         if (!simt::mutation::is(fault::maker_deadline) && has_stopped(o)) {
-            o.entry = 0;
             o.fail(failure_reason::service_not_responding);
         }
         return;
     }
     o.step = opening_step::over;
-    if (o.entry != 0) {
+    if (entry != 0) {
         return;
     }
     const auto now = slab_failure::unpack(o.h.state->slabs[o.page_class].failure.load<order::relaxed>());
@@ -350,11 +346,14 @@ inline ORCHARD_NOINLINE void await_slabs(slab_opening& o) {
         begin_waiting(o);
     }
     ORCHARD_NO_UNROLL
-    while (simt::ballot(o.here, o.step == opening_step::awaited) != 0) {
-        simt::pause(200);
+    for (;;) {
         if (o.step == opening_step::awaited) {
             look_at_awaited(o);
         }
+        if (simt::ballot(o.here, o.step == opening_step::awaited) == 0) {
+            return;
+        }
+        simt::pause(200);
     }
 }
 
@@ -370,7 +369,7 @@ ORCHARD_INLINE void await_reclaims(slab_opening& o) {
 }
 
 /// Gets the slabs that lanes want (`opening_step::wanted`): each lane finds its slab, creates it, or waits until
-/// another lane has created it. The result of a lane is in `o.step`, `o.entry` and `o.why`. All lanes of `o.here` call
+/// another lane has created it. The result of a lane is in `o.step`, `o.made` and `o.why`. All lanes of `o.here` call
 /// it, converged. Cost: a round trip to the host for all of them, if the segment cache has no run for them; after a
 /// failure, one for each of them.
 ///
