@@ -283,5 +283,23 @@ TEST_P(heap_costs, one_request_brings_all_slabs_that_a_warp_lacks) {
     }
 }
 
+// If only single segments are free, the lanes of a warp get their slabs one after the other.
+TEST_P(heap_costs, slabs_come_one_by_one_if_no_run_is_free) {
+    const std::vector<block> all = allocate(std::vector<std::uint64_t>(heap_segments(), segments(1)), 1);
+    ASSERT_GE(all.size(), 16u);
+    std::vector<block> odd;
+    std::vector<block> even;
+    for (const block& b : all) {
+        (b.address / segment_bytes % 2 != 0 ? odd : even).push_back(b);
+    }
+    free_all(odd);
+    const std::vector<block> pages = allocate(std::vector<std::uint64_t>(32, largest_page_bytes), 32);
+    expect_disjoint(pages);
+    EXPECT_EQ(settled_stats().slabs_published, 8u);
+    free_all(pages);
+    free_all(even);
+    expect_empty();
+}
+
 }  // namespace
 }  // namespace orchard::test
