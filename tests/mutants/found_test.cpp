@@ -65,7 +65,7 @@ constexpr finder finders[] = {
     {fault::lost_lease, "poller_death", 500},
     {fault::share_sum, "exact_fit", 500},
     {fault::entry_swap, "slab_ahead", 20000},
-    {fault::maker_pages, "last_segment", 2000},
+    {fault::maker_pages, "last_segment", 5000},
     {fault::note_age, "service_again", 500},
     {fault::racing_free, "double_free", 500},
     {fault::store_order, "chunk_store", 500},
