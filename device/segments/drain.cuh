@@ -47,7 +47,10 @@ inline ORCHARD_NOINLINE bool skip_empty_words(segment_request& d) {
 
 /// Takes the next words out of the bitmap `d.drained`, one a lane: `d.bits`, nonzero in the lanes `d.holders`. All
 /// lanes of the group call it. The lanes stay within the 64 words of one summary word; a full warp needs two calls for
-/// these. Cost: a load and at most one atomic of each lane.
+/// these. Cost: two loads and at most one atomic of each lane, and one of the leader.
+///
+/// The words lose their summary bits. Otherwise the next search would look at each of these empty words, for each
+/// length of portions: after a `trim`, that made it ten times as long.
 inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
     const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
     d.own = d.cursor + static_cast<std::uint32_t>(simt::rank_in(d.mask));
@@ -57,10 +60,14 @@ inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
     d.holders = simt::ballot(d.mask, d.bits != 0);
     const std::uint32_t end = (d.cursor / 64 + 1) * 64;
     const std::uint32_t behind = d.cursor + static_cast<std::uint32_t>(simt::popcount(d.mask));
-    d.cursor = behind < end ? behind : end;
+    unname_words(from, d.mask, d.cursor / 64, named, d.own);
     if (!simt::mutation::is(fault::return_sync)) {
         simt::sync(d.mask);  // the leader's posts release the memory that each lane acquired with its word
     }
+    if (named) {
+        name_again(from, d.own);
+    }
+    d.cursor = behind < end ? behind : end;
 }
 
 /// Takes the next run of segments, or portion, out of the bitmap `d.drained`, and stores it in `d.run`. Returns false

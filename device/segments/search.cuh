@@ -363,31 +363,17 @@ ORCHARD_INLINE bool try_candidate(cache_search& s) {
     return false;
 }
 
-/// Clears the summary bits of words that lanes have found empty, and sets a bit again if another lane has just filled
-/// its word. All lanes of the group call it. The AND acquires: the load below then sees a bit that was put before it,
-/// so that no nonempty word stays unnamed. All words of the lanes have their summary bits in one summary word, so that
-/// one atomic of the leader suffices.
-///
-///     this lane                            a lane that puts a segment into the word
-///     load of the word: 0
-///                                          OR into the word
-///                                          OR into the summary (release)
-///     AND on the summary (acquire)
-///     load of the word: not 0, set again
+/// Clears the summary bits of words that lanes have found empty (`unname_words`). All lanes of the group call it. All
+/// words of the lanes have their summary bits in one summary word.
 inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
     const bool mine = s.has_word && s.is_empty;
-    const std::uint64_t bit = mine ? std::uint64_t{1} << s.word % 64 : 0;
-    const std::uint32_t low = simt::reduce_or(s.mask, static_cast<std::uint32_t>(bit));
-    const std::uint32_t high = simt::reduce_or(s.mask, static_cast<std::uint32_t>(bit >> 32));
-    if ((low | high) == 0) {
+    if (simt::ballot(s.mask, mine) == 0) {
         return;
     }
-    if (is_leader(s.mask)) {
-        s.from.summary[s.named_first / 64].fetch_and<order::acq_rel>(~(std::uint64_t{high} << 32 | low));
-    }
+    unname_words(s.from, s.mask, s.named_first / 64, mine, s.word);
     simt::sync(s.mask);
-    if (mine && s.from.at(s.word).load<order::relaxed>() != 0) {
-        name_word(s);
+    if (mine) {
+        name_again(s.from, s.word);
     }
 }
 

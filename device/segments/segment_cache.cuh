@@ -87,7 +87,7 @@ ORCHARD_INLINE std::uint32_t cache_level(const heap_view& h) { return level_of(s
 /// Sets the bit of a portion, and its word's summary bit. Two functions, because each then needs few registers. One
 /// lane calls them alone, the bit first: a summary bit that came first could be cleared again before the word is
 /// nonzero. The first release pairs with the acquire of the lane that takes the portion (`take_bits`), the second with
-/// that of `tidy_summary`.
+/// that of `unname_words`.
 inline ORCHARD_NOINLINE void mark_portion(const heap_view& h, std::uint32_t leaf, std::uint32_t leaves) {
     cached_portions(h, leaves).at(leaf / 64).fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
 }
@@ -170,7 +170,7 @@ ORCHARD_INLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uin
 
 /// Puts segments of one word into the segment cache, and sets the summary bit. Releases the caller's writes to the
 /// memory. One lane calls it alone, for segments that the level counts already. The first release pairs with the
-/// acquires in `take_bits`, `take_of_run` and `drain_word`, the second with that in `tidy_summary`.
+/// acquires in `take_bits`, `take_of_run` and `drain_word`, the second with that in `unname_words`.
 ORCHARD_INLINE void cache_put_bits(const heap_view& h, std::uint32_t word, std::uint64_t bits) {
     h.cache[word].fetch_or<order::release>(bits);
     h.cache_summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
@@ -199,9 +199,38 @@ ORCHARD_INLINE void cache_put_all(const heap_view& h, segment_run& run) {
 /// The same with a copy of the run.
 ORCHARD_INLINE void cache_put(const heap_view& h, segment_run run) { cache_put_all(h, run); }
 
+/// Clears the summary bits of words that lanes have found or made empty: the lanes with `mine`, each for its `word`. All
+/// these words have their bits in the summary word `summary`. All lanes of the group call it; then they need a barrier,
+/// and each of them `name_again`. Cost: a vote, and if a lane has such a word one atomic of the leader.
+///
+/// The AND acquires: the load of `name_again` then sees a bit that was put before it, so that no nonempty word stays
+/// unnamed.
+///
+///     this lane                            a lane that puts a segment into the word
+///     load of the word: 0
+///                                          OR into the word
+///                                          OR into the summary (release)
+///     AND on the summary (acquire)
+///     load of the word: not 0, set again
+ORCHARD_INLINE void unname_words(const cache_bitmap& from, lane_mask mask, std::uint32_t summary, bool mine,
+                                 std::uint32_t word) {
+    const std::uint64_t bit = mine ? std::uint64_t{1} << word % 64 : 0;
+    const std::uint32_t low = simt::reduce_or(mask, static_cast<std::uint32_t>(bit));
+    const std::uint32_t high = simt::reduce_or(mask, static_cast<std::uint32_t>(bit >> 32));
+    if ((low | high) != 0 && is_leader(mask)) {
+        from.summary[summary].fetch_and<order::acq_rel>(~(std::uint64_t{high} << 32 | low));
+    }
+}
+/// Sets the summary bit of a word whose bit `unname_words` has cleared, if another lane has just filled the word. Each
+/// lane calls it for its own word. Cost: a load.
+ORCHARD_INLINE void name_again(const cache_bitmap& from, std::uint32_t word) {
+    if (from.at(word).load<order::relaxed>() != 0) {
+        from.summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+    }
+}
+
 /// Takes all bits of one word, in order to return them to the host. One lane calls it alone. The acquire pairs with the
-/// puts; the request that returns the memory releases it to the service. The summary bit stays set until a search finds
-/// the word empty.
+/// puts; the request that returns the memory releases it to the service. The summary bit stays set.
 ORCHARD_INLINE std::uint64_t drain_word(const heap_view& h, const cache_bitmap& from, std::uint32_t word) {
     const std::uint64_t bits = from.at(word).exchange<order::acquire>(0);
     if (bits != 0) {

@@ -225,6 +225,32 @@ TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
     }
 }
 
+// An empty segment cache names no words: a search would look at each of them.
+TEST_P(heap_costs, a_trimmed_cache_names_no_words) {
+    const heap_peer peer(h());
+    const auto named = [&] {
+        std::uint64_t words = 0;
+        for (std::uint32_t leaves = 0; leaves < leaves_per_segment; ++leaves) {
+            const device::cache_bitmap bitmap = device::cache_bitmap_of(peer.view(), leaves);
+            for (std::uint32_t i = 0; i < (bitmap.count + 63) / 64; ++i) {
+                words += static_cast<std::uint64_t>(simt::popcount(peer.read(&bitmap.summary[i])));
+            }
+        }
+        return words;
+    };
+    std::vector<std::uint64_t> sizes;
+    for (std::uint64_t leaves = 1; leaves < leaves_per_segment && 2 * leaves < heap_segments(); ++leaves) {
+        sizes.push_back(segments(1) + leaves * big_page_bytes);
+    }
+    free_all(allocate(sizes, 1));
+    // More than the chunk store takes.
+    free_all(allocate(std::vector<std::uint64_t>(heap_segments() - 4, segments(1)), 1));
+    EXPECT_GT(named(), 0u);
+    ASSERT_TRUE(h().trim().ok());
+    EXPECT_EQ(named(), 0u);
+    expect_empty();
+}
+
 TEST_P(heap_costs, a_group_that_asks_returns_what_the_cache_has_too_much) {
     // A part of these segments goes into the chunk store, the rest into the segment cache.
     const std::uint64_t most = h().ref().view().cache_max + heap_segments() / device::chunk_store::share;

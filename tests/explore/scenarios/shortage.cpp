@@ -40,8 +40,11 @@ void run_shortage(world& w) {
             heap.give(last, page);
             last = heap.take(segment_bytes);
             // Without a segment cache, a request returns what it finds there before it asks the host. A null may miss
-            // memory on that way (docs/protocol.md), once for each of the three lanes that make such a request.
+            // memory on that way (docs/protocol.md), once for each of the three lanes that make such a request. A lane
+            // may stand still meanwhile, for at most 10 ms, so that the next request would miss the same memory.
+            constexpr std::uint64_t longer_ns = 20'000'000;
             for (int again = 0; last == nullptr && heap.setup.cache_target == 0 && again < 3; ++again) {
+                simt::pause(longer_ns);
                 last = heap.take(segment_bytes);
             }
             heap.s.check(last != nullptr, "null, although the lane itself had freed a segment before");
