@@ -113,7 +113,9 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
         case search_stage::reserving:
         case search_stage::ended: break;
     }
-    advance_reserved(reserves);
+    if (simt::ballot(s.here, reserves) != 0) {
+        advance_reserved(reserves);
+    }
     if (s.without() == 0) {
         stage = search_stage::ended;
     }
@@ -149,17 +151,19 @@ inline ORCHARD_FN bool page_search::is_roomy() {
 }
 
 /// Reads the head of the class's slab table: sets `entries` and `spread`, and returns the `facts` that `next_stage`
-/// needs. A leader calls it alone, so that a contended cache line is read once for a group. Cost: five loads, of which
-/// four are independent; after a failure to get a slab, two more that are in flight together.
+/// needs. A leader calls it alone, so that a contended cache line is read once for a group. Cost: five independent
+/// loads; after a failure to get a slab, two more that are in flight together, unless the group will probe anyway.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
     // These loads are in flight together.
     const auto failure = slab_failure::unpack(head().failure.load<order::relaxed>());
     entries = head().count.load<order::relaxed>();
     spread = head().spread.load<order::relaxed>();
     const std::uint64_t high_water = head().high_water.load<order::relaxed>();
-    const bool known = failure.why != failure_reason::none && known_lack(opening.h, 0) != failure_reason::none;
     // If reservations have run beyond the existing slabs, other groups are already creating new slabs.
     const bool beyond = high_water > std::uint64_t{entries} << log_pages();
+    const bool probes = stage == search_stage::reserving && !beyond && spread != 0;
+    const bool known =
+        !probes && failure.why != failure_reason::none && known_lack(opening.h, 0) != failure_reason::none;
     // A reservation at or beyond `spread` comes to an index without a slab, and creates one.
     const bool opens = high_water >= std::uint64_t{spread} << log_pages();
     return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
@@ -324,8 +328,8 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
     }
 }
 
-/// Begins the new stage of each group that has just entered one. Returns whether all searches have ended.
-inline ORCHARD_NOINLINE bool page_search::begin() {
+/// Begins the new stage of each group that has just entered one. All searching lanes call it together.
+inline ORCHARD_NOINLINE void page_search::begin_stages() {
     const bool on = left == 0;
     const bool reserves = on && stage == search_stage::reserving;
     if (simt::ballot(s.here, reserves) != 0) {
@@ -339,6 +343,13 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
     const bool scans = on && stage == search_stage::scanning;
     if (simt::ballot(s.here, scans) != 0) {
         begin_scan(scans);
+    }
+}
+
+/// Begins the new stage of each group that has just entered one. Returns whether all searches have ended.
+inline ORCHARD_NOINLINE bool page_search::begin() {
+    if (simt::ballot(s.here, left == 0 && stage != search_stage::ended) != 0) {
+        begin_stages();
     }
     return simt::ballot(s.here, stage != search_stage::ended) == 0;
 }

@@ -124,6 +124,7 @@ struct page_search {
     ORCHARD_FN bool is_roomy();
     ORCHARD_FN std::uint32_t read_head();
     ORCHARD_FN bool begin();
+    ORCHARD_FN void begin_stages();
     ORCHARD_FN void reserve_pages(bool on);
     ORCHARD_FN void take_positions(std::uint64_t first, lane_mask lacking);
     ORCHARD_FN void begin_scan(bool on);
