@@ -20,7 +20,7 @@
 ///       plan                            groups whose stage is over (`left` = 0) choose the next one
 ///         read_head, next_stage
 ///       free_before_scans               blocks that the host freed, if a scan begins
-///       begin                           the new stages: reserve_pages, choose_hole, begin_scan
+///       begin, begin_stages             the new stages: reserve_pages, choose_hole, begin_scan
 ///       look                            search_steps.cuh: what each lane sees
 ///       open_slabs                      if a lane's reserved index has no slab
 ///         begin_opening, open_wanted, end_opening
@@ -346,7 +346,7 @@ inline ORCHARD_NOINLINE void page_search::begin_stages() {
     }
 }
 
-/// Begins the new stage of each group that has just entered one. Returns whether all searches have ended.
+/// Returns whether all searches have ended, after `begin_stages` if a group has entered a new stage.
 inline ORCHARD_NOINLINE bool page_search::begin() {
     if (simt::ballot(s.here, left == 0 && stage != search_stage::ended) != 0) {
         begin_stages();
