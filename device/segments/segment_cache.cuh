@@ -201,7 +201,8 @@ ORCHARD_INLINE void cache_put(const heap_view& h, segment_run run) { cache_put_a
 
 /// Clears the summary bits of words that lanes have found or made empty: the lanes with `mine`, each for its `word`.
 /// All these words have their bits in the summary word `summary`. All lanes of the group call it; then they need a
-/// barrier, and each of them `name_again`. Cost: a vote, and if a lane has such a word one atomic of the leader.
+/// barrier, and each lane with `mine` calls `name_again`. Cost: two votes, and if a lane has such a word one atomic of
+/// the leader.
 ///
 /// The AND acquires: the load of `name_again` then sees a bit that was put before it, so that no nonempty word stays
 /// unnamed.

@@ -211,7 +211,7 @@ inline ORCHARD_FN void prepare_request(segment_request& d, std::uint32_t shard, 
 
 /// Prepares a request that returns `d.run` to the host: at most 64 segments of one word, or one portion. All lanes of
 /// the group call it. The leader must have acquired what the last owners released: its post releases that to the
-/// service (`write_request`). The searches and `drain_words` end with a barrier for this reason.
+/// service (`write_request`). The searches and `drain_words` have a barrier behind their acquires for this reason.
 inline ORCHARD_NOINLINE void prepare_return(segment_request& d) {
     d.shard = owner_shard(d.h, to_underlying(d.run.first));
     prepare_request(d, d.shard, {mailbox::request_kind::give_back, 0, 0, d.run}, true);

@@ -257,7 +257,7 @@ inline ORCHARD_FN void page_search::take_positions(std::uint64_t first, lane_mas
         return;
     }
     go_to(first + rank);
-    // One lane of the group's in each slab and word is enough.
+    // One lane of the group in each slab and word is enough to move the high-water mark.
     is_void = page >= s.pages && (rank == 0 || page % 64 == 0 || page == s.pages);
     wanted = ones<std::uint64_t>(reach(rank, count), page % 64);
 }
@@ -376,7 +376,7 @@ inline ORCHARD_NOINLINE void page_search::begin_opening() {
 ///     result                              then
 ///     the lane created the slab           it has claimed pages: `claim` shares them in this step
 ///     another lane created it             `missing` stays set: the next step looks at the same position again
-///     no segment                          `why`; the index is empty again, and the high-water mark falls to it
+///     no segment                          `why`; the high-water mark falls to the index, which is usually empty again
 inline ORCHARD_NOINLINE void page_search::end_opening() {
     const lane_mask failed = s.group & simt::ballot(s.here, opening.why != failure_reason::none);
     const lane_mask makers = s.group & simt::ballot(s.here, opening.made);

@@ -170,7 +170,7 @@ inline ORCHARD_FN void page_search::probe_two_words() {
 /// Returns how many pages this lane claims for its group. The group's lanes have `count` consecutive positions, this
 /// lane that of `rank`. The first lane in a word claims the pages of all the group's positions in that word, up to the
 /// slab's last page; the others claim none. No memory access. In the drawing above, with 32 positions reserved from
-/// 26,200 on: 8 for rank 0 (the end of word 409), 6 for rank 8 (the last pages of the slab), 0 for all others.
+/// 26,168 on: 8 for rank 0 (the end of word 408), 24 for rank 8 (word 409), 0 for all others.
 inline ORCHARD_FN std::uint32_t page_search::reach(std::uint32_t rank, std::uint32_t count) const {
     if (page >= s.pages || (rank != 0 && page % 64 != 0)) {
         return 0;

@@ -108,7 +108,7 @@ struct slab_opening {
     lane_mask group;  ///< those that ask the same heap for the same class
     std::uint32_t page_class;
     std::uint64_t reclaim = 0;  ///< the group's: the reclaim after which a failure is final; 0: no scan has failed yet
-    // `begin` sets all others, so that a search that opens no slab stores nothing for them.
+    // The phases set all others before they use them, so that a search that opens no slab stores nothing for them.
     opening_step step;
     std::uint32_t index;     ///< the index of the class's table, below `max_slabs`
     std::uint32_t word;      ///< the bitmap word with the pages that the lane wants if it creates the slab
@@ -213,9 +213,9 @@ inline ORCHARD_NOINLINE void reserve_wanted(slab_opening& o) {
     o.step = entry == 0 ? opening_step::reserved : entry == growing_entry ? opening_step::awaited : opening_step::over;
 }
 
-/// Chooses the requests for runs: one for each heap in which two lanes or more have reserved an index, by all lanes
-/// that ask this heap, `o.asking`, for the lanes `o.served`. All lanes of `o.here` call it. Lanes that need a reclaim
-/// do not take part: their failure is final, and must be that of a request for one segment.
+/// Chooses the requests for runs. A heap in which two lanes or more have reserved an index gets one request: all lanes
+/// that ask this heap make it together, `o.asking`, and it serves the lanes `o.served`. All lanes of `o.here` call it.
+/// Lanes that need a reclaim are not served: their failure is final, and must be that of a request for one segment.
 inline ORCHARD_NOINLINE void choose_runs(slab_opening& o) {
     o.asking = simt::match(o.here, reinterpret_cast<std::uintptr_t>(o.h.state));
     o.served = o.asking & simt::ballot(o.here, o.step == opening_step::reserved && o.reclaim == 0);
@@ -240,8 +240,8 @@ inline ORCHARD_NOINLINE void make_request(slab_opening& o) {
 
 /// Takes the result of the request, and ends its turn: each lane that it served has a segment now, or the reason for
 /// having none. If there was no run, the lanes keep their step, and ask for single segments, which may lie in several
-/// places or need no commit. If there is no single segment, and the failure is not final, the lanes of the group end
-/// together. All lanes of `o.here` call it.
+/// places, or be free although the commit for a run is blocked. If there is no single segment, and the failure is not
+/// final, the lanes of the group end together. All lanes of `o.here` call it.
 inline ORCHARD_NOINLINE void take_segments(slab_opening& o) {
     const lane_mask reserved = simt::ballot(o.here, o.step == opening_step::reserved);
     if (is_turn_of(o, o.asking)) {

@@ -119,7 +119,7 @@ ORCHARD_INLINE void clear_new_words(const heap_view& h, lane_mask mask, std::uin
     for (std::uint32_t w = begin + static_cast<std::uint32_t>(simt::rank_in(mask)); w < end; w += width) {
         h.bitmap(segment)[w].store<order::relaxed>(0);
     }
-    simt::sync(mask);  // the leader's later release covers the stores of all lanes
+    simt::sync(mask);  // the release of the lane that publishes the slab later covers the stores of all lanes
     if (is_leader(mask)) {
         h.cleared_words[segment].store<order::relaxed>(end);
     }

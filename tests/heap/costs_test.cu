@@ -225,7 +225,7 @@ TEST_P(heap_costs, freeing_chunks_asks_the_host_nothing) {
     }
 }
 
-// An empty segment cache names no words: a search would look at each of them.
+// An empty segment cache names no words. Otherwise a search would look at each of them.
 TEST_P(heap_costs, a_trimmed_cache_names_no_words) {
     const heap_peer peer(h());
     const auto named = [&] {

@@ -41,7 +41,8 @@ void run_shortage(world& w) {
             last = heap.take(segment_bytes);
             // Without a segment cache, a request returns what it finds there before it asks the host. A null may miss
             // memory on that way (docs/protocol.md), once for each of the three lanes that make such a request. A lane
-            // may stand still meanwhile, for at most 10 ms, so that the next request would miss the same memory.
+            // may stand still meanwhile, for at most 10 ms. Without the pause, the next request would miss the same
+            // memory.
             constexpr std::uint64_t longer_ns = 20'000'000;
             for (int again = 0; last == nullptr && heap.setup.cache_target == 0 && again < 3; ++again) {
                 simt::pause(longer_ns);
