@@ -242,11 +242,6 @@ inline ORCHARD_NOINLINE void look_before_tail(cache_search& s) {
     s.want = missing == 0 ? tail : 0;
 }
 
-/// Sets the summary bit of this lane's word, which another group may have cleared while this lane held the word's bits.
-ORCHARD_INLINE void name_word(const cache_search& s) {
-    s.from.summary[s.word / 64].fetch_or<order::release>(std::uint64_t{1} << s.word % 64);
-}
-
 /// Takes the bits `s.want` of the word. Returns true if it got all of them; otherwise it puts back what it got. If a
 /// single segment was gone, it tries another bit of the value that the atomic returned. One lane calls it alone. Cost:
 /// one atomic; up to six for a single segment.
@@ -264,7 +259,7 @@ inline ORCHARD_NOINLINE bool take_bits(cache_search& s) {
         // The level was not lowered yet, so that it need not be raised.
         if (won != 0) {
             w.fetch_or<order::release>(won);
-            name_word(s);
+            name_word(s.from, s.word);
         }
         const bool any_will_do = s.k == 1 && s.tail == 0;
         s.want = any_will_do ? random_run(old, 1, mix(s.random ^ attempt << 16)) : 0;
@@ -294,7 +289,7 @@ inline ORCHARD_NOINLINE void untake(const cache_search& s, bool segments) {
         cache_put_bits(s.h, s.first / 64, bits_of_run(s, 0));
     }
     s.from.at(s.word).fetch_or<order::release>(s.want);
-    name_word(s);
+    name_word(s.from, s.word);
 }
 
 /// Counts the piece taken, and stores it in `s.found`; with a tail, the run of segments, at whose end the tail begins.

@@ -84,6 +84,13 @@ ORCHARD_INLINE std::uint32_t level_of(const cache_bitmap& s) { return not_negati
 /// put, or has just taken.
 ORCHARD_INLINE std::uint32_t cache_level(const heap_view& h) { return level_of(segments_cached(h)); }
 
+/// Sets the summary bit of a word: the word may have bits. One lane calls it alone, after it has set bits of the word,
+/// or has put back bits that it held while another group may have cleared the summary bit. Cost: an atomic whose result
+/// is not used. Its release pairs with the acquire in `unname_words`.
+ORCHARD_INLINE void name_word(const cache_bitmap& from, std::uint32_t word) {
+    from.summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+}
+
 /// Sets the bit of a portion, and its word's summary bit. Two functions, because each then needs few registers. One
 /// lane calls them alone, the bit first: a summary bit that came first could be cleared again before the word is
 /// nonzero. The first release pairs with the acquire of the lane that takes the portion (`take_bits`), the second with
@@ -92,7 +99,7 @@ inline ORCHARD_NOINLINE void mark_portion(const heap_view& h, std::uint32_t leaf
     cached_portions(h, leaves).at(leaf / 64).fetch_or<order::release>(std::uint64_t{1} << leaf % 64);
 }
 inline ORCHARD_NOINLINE void mark_portion_word(const heap_view& h, std::uint32_t word, std::uint32_t leaves) {
-    cached_portions(h, leaves).summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+    name_word(cached_portions(h, leaves), word);
 }
 
 /// Returns the weight of a portion in `portion_leaves`. A short portion has the weight of 8 leaves, since it keeps its
@@ -173,7 +180,7 @@ ORCHARD_INLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uin
 /// acquires in `take_bits`, `take_of_run` and `drain_word`, the second with that in `unname_words`.
 ORCHARD_INLINE void cache_put_bits(const heap_view& h, std::uint32_t word, std::uint64_t bits) {
     h.cache[word].fetch_or<order::release>(bits);
-    h.cache_summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+    name_word(segments_cached(h), word);
 }
 /// Puts those segments of a run that lie in its first word, and removes them from the run. One lane calls it alone. A
 /// run of 10 segments from segment 60 on is put as 4 (bits 60 to 63 of word 0) and then 6 (bits 0 to 5 of word 1).
@@ -226,7 +233,7 @@ ORCHARD_INLINE void unname_words(const cache_bitmap& from, lane_mask mask, std::
 /// lane calls it for its own word. Cost: a load.
 ORCHARD_INLINE void name_again(const cache_bitmap& from, std::uint32_t word) {
     if (from.at(word).load<order::relaxed>() != 0) {
-        from.summary[word / 64].fetch_or<order::release>(std::uint64_t{1} << word % 64);
+        name_word(from, word);
     }
 }
 
