@@ -255,17 +255,21 @@ void segment_service::give_back_from_host(const mailbox::grant& g) {
 ///     asked for 16    a run of 16 is free                16
 ///                     the longest free run has 5         5
 ///                     memory is scarce                   rejected, whatever is free
+///
+/// Memory is scarce if at most an eighth of what may be committed is free or still to come, or if a request was
+/// rejected for lack of memory and at most half is free since. A group that was rejected waits for a reclaim and asks
+/// again. If a refill could take the memory in between, and the next reclaim of other groups returned it, the group
+/// would find it neither here nor in the segment cache, and its request would fail beside free memory.
 void segment_service::handle_refill(const mailbox::request& p) {
     // A refill may be shorter than asked for, so that no refill is too large to serve. A response carries at most
     // `max_refill`.
     const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
-    // If memory is scarce or a request waits for it, the segment cache gets nothing; a group that needs segments asks
-    // for them. Scarce means that at most an eighth of the memory that may be committed is free or still to come. The
-    // services share the budgets: the memory that other shards have taken becomes visible here only when the budgets
-    // are spent.
+    // The services share the budgets: the memory that other shards have taken becomes visible here only when the
+    // budgets are spent.
     const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
     const std::uint64_t left = tree_.free_count() + to_come;
-    const bool scarce = left * 8 <= line_.most || !parked_.empty();
+    has_lacked_ = has_lacked_ && left * 2 <= line_.most;
+    const bool scarce = left * 8 <= line_.most || has_lacked_ || !parked_.empty();
     const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
     const auto found = count != 0 ? take_segments(count) : std::nullopt;
     if (found) {
@@ -292,7 +296,7 @@ void segment_service::handle_grant(const mailbox::request& p) {
         handle_refill(p);
     } else if (!try_grant(request)) {
         if (committed_ == line_.range.count || grower_.is_spent(shard_) || grower_.is_blocked(settings_.patience_ns)) {
-            note_blocked(request);
+            note_lack(request);
             return reject_grant(request);
         }
         park(request);

@@ -223,9 +223,10 @@ private:
     /// Notes that memory became free: parked requests are tried again in the next turn, and device threads may ask
     /// again even if a commit is blocked.
     void note_room();
-    /// Called before a request is rejected that could not be granted: if a commit is blocked, tells device threads not
-    /// to ask for as much, by the smallest request that was rejected for it.
-    void note_blocked(const parked_request& p);
+    /// Called before a request is rejected that could not be granted: refills get nothing until there is memory again
+    /// (`handle_refill`). If a commit is blocked, tells device threads not to ask for as much, by the smallest request
+    /// that was rejected for it.
+    void note_lack(const parked_request& p);
     void park(const parked_request& p);
     void want_for_parked();
     void retry_parked();
@@ -258,6 +259,7 @@ private:
     std::uint64_t parked_leaves_ = 0;     ///< leaves that all of them ask for
     std::uint32_t longest_ = 0;           ///< segments that one of them needs in one piece
     bool may_fit_ = false;                ///< memory became free since they were last tried
+    bool has_lacked_ = false;             ///< a request was rejected for lack of memory, and less than half is free
     std::uint32_t host_wants_ = 0;        ///< calls of `begin_want` that have not ended
     std::uint32_t host_longest_ = 0;      ///< as `longest_`, for these calls
     simt::host_word<std::uint32_t> closing_{0};

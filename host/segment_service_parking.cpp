@@ -69,7 +69,7 @@ void segment_service::retry_parked() {
     std::erase_if(parked_, [&](const parked_request& p) {
         const bool granted = !is_closing() && try_grant(p);
         if (!granted && hopeless) {
-            note_blocked(p);
+            note_lack(p);
             reject_grant(p);
         }
         if (granted || hopeless) {
@@ -95,7 +95,8 @@ void segment_service::note_room() {
     server_.show_blocked(0);
 }
 
-void segment_service::note_blocked(const parked_request& p) {
+void segment_service::note_lack(const parked_request& p) {
+    has_lacked_ = true;
     if (grower_.is_blocked(settings_.patience_ns)) {
         const std::uint64_t leaves = std::uint64_t{p.count} * leaves_per_segment + to_underlying(p.leaves);
         const std::uint64_t shown = server_.shown_blocked();

@@ -145,6 +145,32 @@ TEST(Service, AFlexibleGrantIsRefusedWhereMemoryIsScarce) {
     d.expect_grant(d.ask(32), 224);
 }
 
+// A request that was rejected comes again after a reclaim. No refill may take the memory that the reclaim has returned.
+TEST(Service, AFlexibleGrantIsRefusedAfterALackUntilMoreThanHalfIsFree) {
+    desk d;
+    d.expect_grant(d.ask(256), 0);
+    EXPECT_EQ(d.ask(1).status, response_status::out_of_memory);
+    d.give_back(0, 128);
+    EXPECT_EQ(d.ask_or_fewer(8).status, response_status::fragmented) << "more than asked for, and refused";
+    d.expect_grant(d.ask(1), 0);
+    d.give_back(128, 1);
+    EXPECT_EQ(d.ask_or_fewer(8).status, response_status::fragmented) << "128 of 256 are not more than half";
+    d.give_back(129, 1);
+    EXPECT_EQ(d.ask_or_fewer(8).run, (segment_run{segment_index{1}, 8}));
+    EXPECT_EQ(d.ask_or_fewer(8).run, (segment_run{segment_index{9}, 8})) << "the lack is over";
+}
+
+// The same for a request that could not be granted because it was larger than all free runs, though enough is free.
+TEST(Service, AFlexibleGrantIsNotRefusedAfterALackIfMuchIsFree) {
+    desk d;
+    d.expect_grant(d.ask(256), 0);
+    for (std::uint32_t i = 0; i < 256; i += 3) {
+        d.give_back(i, i + 1 < 256 ? 2 : 1);
+    }
+    EXPECT_EQ(d.ask(3).status, response_status::fragmented);
+    EXPECT_EQ(d.ask_or_fewer(8).run, (segment_run{segment_index{0}, 2}));
+}
+
 TEST(Service, AFlexibleGrantIsOfAtMostWhatAnAnswerCanSay) {
     desk d;
     const response a = d.ask_or_fewer(200);
@@ -256,6 +282,7 @@ TEST(Service, AnswersAsTheModelOverManyLaps) {
             return 0xffffffffu;
         };
         std::map<std::uint32_t, std::uint32_t> mine;
+        bool has_lacked = false;
         std::mt19937 random(tag_bits);
         for (int step = 0; step < 3000; ++step) {
             if (random() % 2 == 0) {
@@ -263,7 +290,8 @@ TEST(Service, AnswersAsTheModelOverManyLaps) {
                 const bool or_fewer = random() % 3 == 0;
                 const response a = or_fewer ? d.ask_or_fewer(k) : d.ask(k);
                 const auto left = static_cast<std::uint32_t>(std::count(granted.begin(), granted.end(), false));
-                const bool scarce = left * 8 <= granted.size();
+                has_lacked = has_lacked && !(or_fewer && left * 2 > granted.size());
+                const bool scarce = left * 8 <= granted.size() || has_lacked;
                 const std::uint32_t count = or_fewer ? (scarce ? 0 : std::min(k, longest_free())) : k;
                 const std::uint32_t first = count != 0 ? lowest_run(count) : 0xffffffffu;
                 ASSERT_EQ(a.status == response_status::granted, first != 0xffffffffu) << "step " << step;
@@ -271,6 +299,8 @@ TEST(Service, AnswersAsTheModelOverManyLaps) {
                     ASSERT_EQ(a.run, (segment_run{segment_index{first}, or_fewer ? count : 0}));
                     std::fill_n(granted.begin() + first, count, true);
                     mine[first] = count;
+                } else {
+                    has_lacked = has_lacked || !or_fewer;
                 }
             } else if (!mine.empty()) {
                 auto chosen = mine.lower_bound(static_cast<std::uint32_t>(random() % 130));
