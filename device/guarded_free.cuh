@@ -96,6 +96,27 @@ inline ORCHARD_NOINLINE std::uint64_t guarded_bytes(const heap_view& h, const vo
     return c.bytes;
 }
 
+/// Gives a block in use another tag; the thread that allocated it stays. The block's owner alone may call it. A lane
+/// calls it for itself. A pointer to no block in use, or a guard that was written over, changes nothing: the block's
+/// `free` finds it.
+inline ORCHARD_NOINLINE void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag) {
+    guarded_call c(h, p);
+    find_block_of(c);
+    if (c.usable >= guard_bytes && read_guard(c) == mark_of(c, c.bytes, c.owner)) {
+        c.owner = block_owner::word(block_owner::name_of(c.owner), tag);
+        write_guard(c);
+    }
+}
+
+/// Gives the block `to` the tag of the block `from`, both in use. A lane calls it for itself.
+inline ORCHARD_NOINLINE void copy_tag(const heap_view& h, const void* from, const void* to) {
+    guarded_call c(h, from);
+    find_block_of(c);
+    if (c.usable >= guard_bytes && read_guard(c) != 0) {
+        tag_guarded(h, to, block_owner::tag_of(c.owner));
+    }
+}
+
 /// Frees all blocks of the quarantine of a hardened heap, after checking them. All lanes of a converged group call it:
 /// a kernel of the runtime, before the host validates or trims the heap.
 inline ORCHARD_FN void empty_quarantine(const heap_view& h, lane_mask mask) {

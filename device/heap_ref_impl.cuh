@@ -74,6 +74,9 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
         return bytes <= have ? p : nullptr;
     }
     write_block(moved, p, bytes_to_keep(have, bytes));
+    if (heap.view().hardened != hardening::off) {
+        slow::copy_tag(*heap.view().self, p, moved);
+    }
     heap.free(p);
     heap.view().add(counter::reallocs_moved, 1);
     return moved;

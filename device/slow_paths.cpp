@@ -19,6 +19,8 @@ void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alig
 }
 void* release_guarded(const heap_view& h, const void* p) { return device::release_guarded(h, p); }
 std::uint64_t guarded_bytes(const heap_view& h, const void* p) { return device::guarded_bytes(h, p); }
+void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag) { device::tag_guarded(h, p, tag); }
+void copy_tag(const heap_view& h, const void* from, const void* to) { device::copy_tag(h, from, to); }
 void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
                   std::uint32_t hint_segment) {
     return device::search_page(h, here, group, page_class, bytes, hint_segment);

@@ -10,6 +10,8 @@
 ///     free_other            a pointer that is no page                          free_other.cuh
 ///     release_guarded, guarded_bytes
 ///                           `free`, `usable_size` of a hardened heap          guarded_free.cuh
+///     tag_guarded, copy_tag
+///                           the tags of its blocks                            guarded_free.cuh
 ///     bytes_in_chunk        `usable_size` of a block of a chunk                large/chunk_free.cuh
 ///     place_array           an interleaved array                               arrays/array_path.cuh
 ///     free_array_of_lane    its free                                           arrays/array_path.cuh
@@ -38,6 +40,7 @@ namespace orchard::device::slow {
 #if ORCHARD_CUDA_SOURCE
 using device::allocate_large;
 using device::bytes_in_chunk;
+using device::copy_tag;
 using device::fail_page;
 using device::free_array_of_lane;
 using device::free_other;
@@ -47,10 +50,13 @@ using device::record_failure;
 using device::record_invalid_free;
 using device::release_guarded;
 using device::search_page;
+using device::tag_guarded;
 #else
 void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment);
 void* release_guarded(const heap_view& h, const void* p);
 std::uint64_t guarded_bytes(const heap_view& h, const void* p);
+void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag);
+void copy_tag(const heap_view& h, const void* from, const void* to);
 void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
                   std::uint32_t hint_segment);
 void* fail_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);

@@ -17,12 +17,32 @@ ORCHARD_INLINE std::uint64_t own_name() {
     return std::uint64_t{at.block} << 32 | at.thread;
 }
 
-/// A fault as the host reads it. Threads are named as by `own_name`.
+/// The thread that allocated a block, and the block's tag, in a word:
+///
+///     63           32 31      10 9        0
+///     |  block index  |   tag   |  thread  |      with the tag 0: as `own_name`
+struct block_owner {
+    static constexpr std::uint32_t thread_bits = 10;
+    static_assert(max_block_tag == ~std::uint32_t{0} >> thread_bits, "a tag and a thread's index fill half a word");
+
+    /// Returns the word of a thread's name and a tag of at most `max_block_tag`.
+    static ORCHARD_INLINE constexpr std::uint64_t word(std::uint64_t name, std::uint32_t tag) {
+        return name | std::uint64_t{tag} << thread_bits;
+    }
+    static ORCHARD_INLINE constexpr std::uint32_t tag_of(std::uint64_t word) {
+        return static_cast<std::uint32_t>(word) >> thread_bits;
+    }
+    static ORCHARD_INLINE constexpr std::uint64_t name_of(std::uint64_t word) {
+        return word & ~(std::uint64_t{max_block_tag} << thread_bits);
+    }
+};
+
+/// A fault as the host reads it. The thread that found it is named as by `own_name`.
 struct recorded_block_fault {
     block_fault_kind kind = block_fault_kind::none;
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t owner = 0;   ///< the thread that allocated the block
+    std::uint64_t owner = 0;   ///< the thread that allocated the block, and its tag (`block_owner`)
     std::uint64_t finder = 0;  ///< the thread whose call found the fault
     std::uint64_t time_ns = 0;
 };

@@ -8,8 +8,8 @@
 ///     | the program's         | 0xa5 0xa5 ... | guard    |      while it is allocated
 ///     | 0xdb 0xdb ... 0xdb |  | 0xa5 0xa5 ... | guard    |      while it is in quarantine
 ///
-///     guard    bytes, owner (the thread that allocated), mark: a hash of place, bytes and owner; its complement
-///              once the block is freed
+///     guard    bytes, owner (the thread that allocated, and the tag), mark: a hash of place, bytes and owner; its
+///              complement once the block is freed
 ///
 /// The mark tells a block that is allocated from one that is freed, and from memory in which the guard was written
 /// over. Of two threads that free a block at the same time, the compare-and-swap of the mark lets one succeed.
@@ -26,7 +26,7 @@ namespace orchard::device {
 /// The last words of a block.
 struct block_guard {
     device_word<std::uint64_t> bytes;  ///< the size that the program asked for
-    device_word<std::uint64_t> owner;  ///< the thread that allocated it (`own_name`)
+    device_word<std::uint64_t> owner;  ///< the thread that allocated it, and its tag (`block_owner`)
     device_word<std::uint64_t> mark;
 };
 inline constexpr std::uint64_t guard_bytes = sizeof(block_guard);
@@ -46,7 +46,7 @@ struct guarded_call {
     char* at;                   ///< the first byte of the block
     std::uint64_t usable = 0;   ///< bytes of the page or block, with the guard: a multiple of 16; 0: no block
     std::uint64_t bytes = 0;    ///< the size that the program asked for; 0 if it is not known
-    std::uint64_t owner = 0;    ///< the thread that allocated the block; known if `bytes` is
+    std::uint64_t owner = 0;    ///< as in the guard; known if `bytes` is
     std::uint64_t leaving = 0;  ///< the slot of a block that leaves the quarantine (`quarantine`); 0: none
     block_fault_kind fault = block_fault_kind::none;
     bool is_freed = false;  ///< this call has freed the block, or has found that it is freed
@@ -134,14 +134,13 @@ inline ORCHARD_NOINLINE void fill_new(const guarded_call& c) {
 /// Writes the spare bytes of a new block.
 inline ORCHARD_NOINLINE void fill_spare(const guarded_call& c) { fill(c.at, c.bytes, c.end_of_spare(), spare_byte); }
 
-/// Writes the guard of a new block.
+/// Writes the guard of a new block of `c.bytes` bytes and the owner `c.owner`.
 inline ORCHARD_NOINLINE void write_guard(const guarded_call& c) {
     block_guard& g = c.guard();
-    const std::uint64_t owner = own_name();
     g.bytes.store<order::relaxed>(c.bytes);
-    g.owner.store<order::relaxed>(owner);
+    g.owner.store<order::relaxed>(c.owner);
     // Release: pairs with the load in `read_guard`, whichever way the program hands the block to another thread.
-    g.mark.store<order::release>(mark_of(c, c.bytes, owner));
+    g.mark.store<order::release>(mark_of(c, c.bytes, c.owner));
 }
 
 /// Writes a new block of `usable` bytes, for which `wanted` bytes were asked with the guard: its bytes as the option
@@ -151,6 +150,7 @@ inline ORCHARD_NOINLINE void guard_block(const heap_view& h, void* p, std::uint6
     guarded_call c(h, p);
     c.usable = usable;
     c.bytes = wanted - guard_bytes;
+    c.owner = own_name();
     if (h.fill != block_fill::unchanged) {
         fill_new(c);
     }

@@ -48,9 +48,10 @@ std::string_view name_of(block_fault_kind kind) { return text_of_kind(kind).name
 /// If the size is not known, neither is the thread that allocated the block: the line then names the address alone.
 std::string to_text(const block_fault& fault) {
     const fault_text& kind = text_of_kind(fault.kind);
+    const std::string tag = fault.tag != 0 ? absl::StrFormat(" with the tag %d", fault.tag) : "";
     const std::string block =
         fault.bytes != 0
-            ? absl::StrFormat("the block of %d bytes at %#x, allocated by block %d, thread %d,", fault.bytes,
+            ? absl::StrFormat("the block of %d bytes%s at %#x, allocated by block %d, thread %d,", fault.bytes, tag,
                               fault.address, fault.allocated_by.block, fault.allocated_by.thread)
             : absl::StrFormat("%#x", fault.address);
     return absl::StrFormat("%s: %s %s; found by block %d, thread %d at device time %d.%09d s; %s", kind.name, block,

@@ -28,6 +28,7 @@ struct block_fault {
     thread_name allocated_by{};  ///< the thread that allocated the block; known if `bytes` is
     thread_name found_by{};      ///< the thread whose call of `malloc` or `free` found the fault
     std::uint64_t time_ns = 0;   ///< on the device's clock (`simt::clock_ns`)
+    std::uint32_t tag = 0;       ///< of the block (`heap_ref::malloc` with a tag); 0: none, or not known
 
     friend constexpr bool operator==(const block_fault&, const block_fault&) = default;
 };
@@ -35,7 +36,7 @@ struct block_fault {
 /// Returns the kind's name as in the enumeration: "use_after_free"; "unknown" for a value outside it.
 std::string_view name_of(block_fault_kind kind);
 
-/// Returns one line for people: the block, its size, what happened, both threads, the time and the remedy.
+/// Returns one line for people: the block, its size and tag, what happened, both threads, the time and the remedy.
 std::string to_text(const block_fault& fault);
 
 }  // namespace orchard

@@ -158,8 +158,9 @@ std::vector<block_fault> heap::impl::block_faults() const {
     };
     for (const device::block_fault_record& r : view.block_faults->first) {
         if (const auto found = r.read()) {
-            all.push_back({found->kind, found->address, found->bytes, thread(found->owner), thread(found->finder),
-                           found->time_ns});
+            all.push_back({found->kind, found->address, found->bytes,
+                           thread(device::block_owner::name_of(found->owner)), thread(found->finder), found->time_ns,
+                           device::block_owner::tag_of(found->owner)});
         }
     }
     return all;

@@ -21,6 +21,10 @@ enum class block_fill : int {
     junk,       ///< 0xcd: such a program is easy to see
 };
 
+/// The greatest tag of a block (`heap_ref::malloc` with a tag). A tag has the 22 bits that a thread's index, below
+/// 1,024, leaves of half a word.
+inline constexpr std::uint32_t max_block_tag = (1u << 22) - 1;
+
 /// The faults that a hardened heap finds.
 enum class block_fault_kind : std::uint32_t {
     none,
