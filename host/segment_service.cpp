@@ -25,6 +25,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_format.h"
+#include "device/simt/mutation.cuh"
 
 namespace orchard {
 
@@ -268,7 +269,8 @@ void segment_service::handle_refill(const mailbox::request& p) {
     // budgets are spent.
     const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
     const std::uint64_t left = tree_.free_count() + to_come;
-    has_lacked_ = has_lacked_ && left * 2 <= line_.most;
+    has_lacked_ =
+        has_lacked_ && left * 2 <= line_.most && !simt::mutation::is(simt::mutation::fault::refill_after_lack);
     const bool scarce = left * 8 <= line_.most || has_lacked_ || !parked_.empty();
     const std::uint32_t count = scarce ? 0 : tree_.find_run(most) ? most : std::min(most, tree_.longest_run());
     const auto found = count != 0 ? take_segments(count) : std::nullopt;

@@ -140,15 +140,21 @@ inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
 }
 
 /// Returns whether to drain the segment cache once more. If slots are few, a pass returns little, and each
-/// acknowledgement frees a slot for the next pass. The service may come late, so that passes without effect end the
-/// reclaim only after `reclaim_patience_ns`. All lanes of the group call it. If 10 pieces were taken out (`emptied`)
-/// and 6 put back (`kept`), the pass returned 4, and another one follows; with 6 and 6 it had no effect.
+/// acknowledgement frees a slot for the next pass. If a pass has found nothing although the level says that there are
+/// segments, a lane is between two steps of putting or tidying (segment_cache.cuh), and the summary hides them until it
+/// goes on. The service or that lane may come late, so that passes without effect end the reclaim only after
+/// `reclaim_patience_ns`. All lanes of the group call it. If 10 pieces were taken out (`emptied`) and 6 put back
+/// (`kept`), the pass returned 4, and another one follows; with 6 and 6 it had no effect.
 inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
     const std::uint64_t now = from_leader(d.mask, simt::clock_ns());
+    const bool hidden = d.emptied == 0 && from_leader(d.mask, cache_level(d.h)) != 0;
     d.returned_at = d.emptied != d.kept ? now : d.returned_at;
-    const bool more = d.kept != 0 && now - d.returned_at <= d.h.reclaim_patience_ns;
+    const bool more = (d.kept != 0 || hidden) && now - d.returned_at <= d.h.reclaim_patience_ns;
     d.emptied = 0;
     d.kept = 0;
+    if (more) {
+        simt::pause(1000);
+    }
     return more;
 }
 

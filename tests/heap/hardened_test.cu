@@ -170,53 +170,6 @@ TEST_P(heap_hardened, finds_a_write_after_the_free) {
     EXPECT_EQ(faults[0].allocated_by, sinner);
 }
 
-/// Each thread allocates a block with a tag, moves it by `realloc`, and writes the byte behind it.
-struct tagged_misuse {
-    heap_ref heap;
-    std::uint32_t first_tag;
-    std::uint64_t bytes;
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        void* p = heap.malloc(bytes, first_tag + at.thread);
-        p = heap.realloc(p, 3 * bytes);
-        if (p != nullptr) {
-            static_cast<char*>(p)[3 * bytes] = 1;
-        }
-        heap.free(p);
-    }
-};
-
-TEST_P(heap_hardened, names_the_tag_of_a_block) {
-    for (const std::uint32_t first_tag : {0u, 7u, max_block_tag - 3}) {
-        for (const std::uint64_t bytes : {100u, 300'000u}) {
-            heap h = make_heap(GetParam(), hardening::detect);
-            const auto result = simt::launch(h.executor(), simt::grid{1, 4}, tagged_misuse{h.ref(), first_tag, bytes});
-            ASSERT_TRUE(result.ok) << result.error;
-            const auto faults = h.block_faults();
-            ASSERT_EQ(faults.size(), 4u);
-            for (const block_fault& f : faults) {
-                EXPECT_EQ(f.kind, block_fault_kind::overflow) << to_text(f);
-                EXPECT_EQ(f.bytes, 3 * bytes) << to_text(f);
-                EXPECT_EQ(f.tag, first_tag + f.allocated_by.thread) << to_text(f);
-                EXPECT_EQ(f.allocated_by, f.found_by) << to_text(f);
-            }
-        }
-    }
-}
-
-/// A tag of more than 22 bits must not change the thread that the report names.
-TEST_P(heap_hardened, keeps_the_lower_bits_of_a_large_tag) {
-    heap h = make_heap(GetParam(), hardening::detect);
-    const auto result = simt::launch(h.executor(), simt::grid{2, 4}, tagged_misuse{h.ref(), 0xffc00005u, 100});
-    ASSERT_TRUE(result.ok) << result.error;
-    const auto faults = h.block_faults();
-    ASSERT_EQ(faults.size(), 8u);
-    for (const block_fault& f : faults) {
-        EXPECT_EQ(f.tag, 5 + f.allocated_by.thread) << to_text(f);
-        EXPECT_EQ(f.allocated_by, f.found_by) << to_text(f);
-    }
-}
-
 TEST_P(heap_hardened, finds_frees_of_what_is_no_block) {
     for (const wrong what : {wrong::interior, wrong::foreign}) {
         heap h = make_heap(GetParam(), hardening::detect);
@@ -632,18 +585,6 @@ TEST(heap_not_hardened, counts_invalid_frees_with_their_address) {
     EXPECT_EQ(s->block_faults, 0u);
     EXPECT_TRUE(h.block_faults().empty());
     EXPECT_TRUE(h.validate().ok());
-}
-
-TEST(block_fault, has_a_line_that_names_block_and_threads) {
-    const block_fault f{block_fault_kind::use_after_free, 0x7f0000001000, 64, {3, 17}, {9, 1}, 1'500'000'000};
-    EXPECT_EQ(to_text(f),
-              "use_after_free: the block of 64 bytes at 0x7f0000001000, allocated by block 3, thread 17, was written "
-              "after it was freed; found by block 9, thread 1 at device time 1.500000000 s; look for a pointer that is "
-              "kept after the free");
-    block_fault tagged = f;
-    tagged.tag = 12;
-    EXPECT_THAT(to_text(tagged), HasSubstr("the block of 64 bytes with the tag 12 at 0x7f0000001000, allocated by"));
-    EXPECT_EQ(name_of(static_cast<block_fault_kind>(99)), "unknown");
 }
 
 }  // namespace

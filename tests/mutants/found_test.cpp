@@ -54,6 +54,7 @@ constexpr finder finders[] = {
     {fault::reclaim_age, "shortage", 500},
     {fault::reclaim_patience, "lost_refill", 500},
     {fault::refill_wait, "refill_under_way", 20000},
+    {fault::refill_after_lack, "refill_after_lack", 20000},
     {fault::exhausted_size, "shortage", 500},
     {fault::look_again, "dead_service_whole_warp", 50},
     {fault::record_fence, "failure_records", 1000},

@@ -50,5 +50,12 @@ const registrar refill_under_way{{"refill_under_way",
                                   {{{1, 1}, {1}, {1}}, 2},
                                   run_refill_under_way}};
 
+// With more groups, some are rejected and wait for reclaims, while others have their segment already and post refills.
+const registrar refill_after_lack{
+    {"refill_after_lack",
+     "As many ask for a segment as there are, twelve groups: refills of some, reclaims of others.",
+     {{{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}}, 2},
+     run_refill_under_way}};
+
 }  // namespace
 }  // namespace orchard::explore
