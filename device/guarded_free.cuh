@@ -86,14 +86,17 @@ inline ORCHARD_NOINLINE void* release_guarded(const heap_view& h, const void* p)
     return c.is_freed ? c.at : nullptr;
 }
 
+/// Returns whether a block in use begins at `c.at`, and its guard is intact; sets `c.bytes` and `c.owner` if so. One
+/// lane calls it alone.
+inline ORCHARD_NOINLINE bool read_block_in_use(guarded_call& c) {
+    find_block_of(c);
+    return c.usable >= guard_bytes && read_guard(c) == mark_of(c, c.bytes, c.owner);
+}
+
 /// Returns the size that the program asked for, of a block in use; else 0. One lane calls it alone.
 inline ORCHARD_NOINLINE std::uint64_t guarded_bytes(const heap_view& h, const void* p) {
     guarded_call c(h, p);
-    find_block_of(c);
-    if (c.usable < guard_bytes || read_guard(c) != mark_of(c, c.bytes, c.owner)) {
-        return 0;
-    }
-    return c.bytes;
+    return read_block_in_use(c) ? c.bytes : 0;
 }
 
 /// Gives a block in use another tag; the thread that allocated it stays. The block's owner alone may call it. A lane
@@ -101,8 +104,7 @@ inline ORCHARD_NOINLINE std::uint64_t guarded_bytes(const heap_view& h, const vo
 /// `free` finds it.
 inline ORCHARD_NOINLINE void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag) {
     guarded_call c(h, p);
-    find_block_of(c);
-    if (c.usable >= guard_bytes && read_guard(c) == mark_of(c, c.bytes, c.owner)) {
+    if (read_block_in_use(c)) {
         c.owner = block_owner::word(block_owner::name_of(c.owner), tag);
         write_guard(c);
     }
@@ -111,8 +113,7 @@ inline ORCHARD_NOINLINE void tag_guarded(const heap_view& h, const void* p, std:
 /// Gives the block `to` the tag of the block `from`, both in use. A lane calls it for itself.
 inline ORCHARD_NOINLINE void copy_tag(const heap_view& h, const void* from, const void* to) {
     guarded_call c(h, from);
-    find_block_of(c);
-    if (c.usable >= guard_bytes && read_guard(c) != 0) {
+    if (read_block_in_use(c)) {
         tag_guarded(h, to, block_owner::tag_of(c.owner));
     }
 }

@@ -7,37 +7,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <utility>
 
 #include "device/heap_ref.cuh"
-#include "runtime/heap/heap.hpp"
-#include "tests/support/heap_fixture.hpp"
+#include "runtime/heap/block_fault.hpp"
+#include "tests/support/hardened_fixture.hpp"
 
 namespace orchard::test {
 namespace {
 
 using testing::HasSubstr;
 
-class heap_tags : public testing::TestWithParam<device_option> {
-protected:
-    void SetUp() override {
-        const auto choice = choose_device(GetParam());
-        if (!choice.ok()) {
-            GTEST_SKIP() << "needs a GPU: " << choice.status().message();
-        }
-    }
-    static heap make_heap(hardening level = hardening::detect) {
-        options o;
-        o.device = GetParam();
-        o.capacity = segments(32);
-        o.hardened = level;
-        auto h = heap::create(o);
-        EXPECT_TRUE(h.ok()) << h.status();
-        return *std::move(h);
-    }
-};
-INSTANTIATE_TEST_SUITE_P(all, heap_tags, testing::Values(device_option::emulated, device_option::cuda),
-                         [](const auto& i) { return i.param == device_option::cuda ? "cuda" : "emulated"; });
+class heap_tags : public on_each_device {};
+INSTANTIATE_TEST_SUITE_P(all, heap_tags, testing::Values(device_option::emulated, device_option::cuda), name_of_device);
 
 /// Each thread allocates a block with a tag, moves it by `realloc`, and writes the byte behind it.
 struct tagged_misuse {
@@ -58,7 +39,7 @@ struct tagged_misuse {
 TEST_P(heap_tags, names_the_tag_of_a_block) {
     for (const std::uint32_t first_tag : {0u, 7u, max_block_tag - 3}) {
         for (const std::uint64_t bytes : {100u, 300'000u}) {
-            heap h = make_heap();
+            heap h = make_heap(GetParam(), hardening::detect);
             const auto result = simt::launch(h.executor(), simt::grid{1, 4}, tagged_misuse{h.ref(), first_tag, bytes});
             ASSERT_TRUE(result.ok) << result.error;
             const auto faults = h.block_faults();
@@ -75,7 +56,7 @@ TEST_P(heap_tags, names_the_tag_of_a_block) {
 
 /// A tag of more than 22 bits must not change the thread that the report names.
 TEST_P(heap_tags, keeps_the_lower_bits_of_a_large_tag) {
-    heap h = make_heap();
+    heap h = make_heap(GetParam(), hardening::detect);
     const auto result = simt::launch(h.executor(), simt::grid{2, 4}, tagged_misuse{h.ref(), 0xffc00005u, 100});
     ASSERT_TRUE(result.ok) << result.error;
     const auto faults = h.block_faults();
@@ -88,7 +69,7 @@ TEST_P(heap_tags, keeps_the_lower_bits_of_a_large_tag) {
 
 /// A heap that is not hardened serves requests with a tag as any others. The byte behind the 300 B is in the page.
 TEST_P(heap_tags, change_nothing_in_a_heap_that_is_not_hardened) {
-    heap h = make_heap(hardening::off);
+    heap h = make_heap(GetParam(), hardening::off);
     const auto result = simt::launch(h.executor(), simt::grid{1, 4}, tagged_misuse{h.ref(), 7, 100});
     ASSERT_TRUE(result.ok) << result.error;
     auto s = h.stats();

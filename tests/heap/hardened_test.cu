@@ -15,7 +15,7 @@
 #include "device/heap_ref.cuh"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
-#include "tests/support/heap_fixture.hpp"
+#include "tests/support/hardened_fixture.hpp"
 
 namespace orchard::test {
 namespace {
@@ -23,20 +23,6 @@ namespace {
 using testing::Contains;
 using testing::Field;
 using testing::HasSubstr;
-
-options hardened_options(device_option device, hardening level) {
-    options o;
-    o.device = device;
-    o.capacity = segments(32);
-    o.hardened = level;
-    return o;
-}
-
-heap make_heap(device_option device, hardening level) {
-    auto h = heap::create(hardened_options(device, level));
-    EXPECT_TRUE(h.ok()) << h.status();
-    return *std::move(h);
-}
 
 /// What the first thread does wrong with a block of its own.
 enum class wrong : std::uint32_t {
@@ -104,15 +90,7 @@ std::vector<block_fault> faults_of(heap& h, wrong what, std::uint64_t bytes) {
     return h.block_faults();
 }
 
-class heap_hardened : public testing::TestWithParam<device_option> {
-protected:
-    void SetUp() override {
-        const auto choice = choose_device(GetParam());
-        if (!choice.ok()) {
-            GTEST_SKIP() << "needs a GPU: " << choice.status().message();
-        }
-    }
-};
+class heap_hardened : public on_each_device {};
 
 TEST_P(heap_hardened, finds_no_fault_in_a_right_program) {
     heap h = make_heap(GetParam(), hardening::detect);
@@ -519,7 +497,7 @@ TEST_P(heap_hardened, chooses_places_by_a_seed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, heap_hardened, testing::Values(device_option::emulated, device_option::cuda),
-                         [](const auto& i) { return i.param == device_option::cuda ? "cuda" : "emulated"; });
+                         name_of_device);
 
 TEST(heap_guarded, ends_the_kernel_at_the_first_fault) {
     for (const wrong what : {wrong::byte_behind, wrong::freed_twice, wrong::foreign}) {
