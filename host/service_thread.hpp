@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -75,6 +76,8 @@ private:
     struct queued_job {
         std::function<void()> work;  ///< runs once
         bool is_done = false;        ///< guarded by `mutex_`
+
+        explicit queued_job(std::function<void()> to_do) : work{std::move(to_do)} {}
     };
 
     // The steps of the thread; each is described at its definition.

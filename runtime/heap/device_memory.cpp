@@ -35,7 +35,7 @@ namespace orchard {
 namespace {
 
 /// The alignment that `allocate_device_memory` promises; `cudaMalloc` gives more.
-constexpr std::align_val_t alignment{64};
+constexpr std::align_val_t emulated_alignment{64};
 
 /// Returns true if ordinary memory is the device's memory.
 bool is_emulated(const simt::executor& on) { return on.kind == simt::device_kind::emulated; }
@@ -123,7 +123,7 @@ absl::StatusOr<void*> allocate_device_memory(const simt::executor& on, std::uint
     if (!is_emulated(on)) {
         return cuda_allocate(on, bytes);
     }
-    void* memory = ::operator new(bytes, alignment, std::nothrow);
+    void* memory = ::operator new(bytes, emulated_alignment, std::nothrow);
     if (memory == nullptr) {
         return absl::ResourceExhaustedError(
             absl::StrFormat("the emulated device gets no %s of host memory", format_bytes(bytes)));
@@ -137,7 +137,7 @@ void free_device_memory(const simt::executor& on, void* memory) {
         return;
     }
     if (is_emulated(on)) {
-        ::operator delete(memory, alignment);
+        ::operator delete(memory, emulated_alignment);
     } else {
         cuda_free(memory);
     }
