@@ -126,16 +126,10 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
 /// Returns whether the deadline has passed. Reading the clock is expensive, and most searches end soon, so that only
 /// every eighth stage reads it unless a stage has failed. Each lane calls it for itself; the leader's result counts.
 ///
-/// The deadline is `patience_ns`, counted from the first reading of the clock. The waits within a search
-/// are bounded by themselves; the deadline ends a search whose pages other groups take first again and again.
+/// The deadline is `patience_ns`, counted from the first reading of the clock, also for the wait for another lane's slab
+/// (`await_slabs`). It ends a search whose pages other groups take first again and again.
 inline ORCHARD_FN bool page_search::is_late() {
-    constexpr int unit = 16;  // shift to units of 65 us, so that 32 bits suffice for days
-    if (why == failure_reason::none && steps % 8 != 7) {
-        return false;
-    }
-    const auto now = static_cast<std::uint32_t>(simt::clock_ns() >> unit) | 1;
-    started = started != 0 ? started : now;
-    return now - started > static_cast<std::uint32_t>(opening.h.mailboxes[0].patience_ns() >> unit) + 1;
+    return (why != failure_reason::none || steps % 8 == 7) && device::is_late(opening);
 }
 
 /// Returns whether random probes say that the class has room, and halves the weight of old probes. A leader calls it

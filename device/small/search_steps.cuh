@@ -62,7 +62,6 @@ struct page_search {
     std::uint64_t wanted = 0;         ///< reserving: reserved pages of one word that this lane claims for its group
     std::uint32_t parts_in_step = 1;  ///< scan: parts that each lane reads in the next step
     std::uint32_t steps = 0;          ///< stages begun so far
-    std::uint32_t started = 0;        ///< the time at which the clock was first read, in `is_late`'s unit; 0: not yet
     bool is_void = false;             ///< the position that this lane has just got is void
     bool missing = false;             ///< no slab exists yet at this lane's index
     bool served = false;              ///< the last step gave a lane a page; within a step: the lane lacked one

@@ -108,6 +108,7 @@ struct slab_opening {
     lane_mask group;  ///< those that ask the same heap for the same class
     std::uint32_t page_class;
     std::uint64_t reclaim = 0;  ///< the group's: the reclaim after which a failure is final; 0: no scan has failed yet
+    std::uint64_t started = 0;  ///< the search's: time when this lane first read the clock, in ns; 0: not yet
     // The phases set all others before they use them, so that a search that opens no slab stores nothing for them.
     opening_step step;
     std::uint32_t index;     ///< the index of the class's table, below `max_slabs`
@@ -116,8 +117,6 @@ struct slab_opening {
     bool made;               ///< this lane created the slab
     failure_reason why;      ///< the result: why there is no slab
     std::uint32_t failures;  ///< count of failures of the class before this lane reserved the index
-    std::uint64_t started;   ///< time when this lane began to wait, or last saw progress, in ns
-    std::uint64_t progress;  ///< responses that all mailboxes had delivered then
     std::uint32_t segment;   ///< the segment that the lane got
     lane_mask turns;         ///< of all lanes: those that have not had their turn
     lane_mask asking;        ///< lanes that make a request for segments together with this lane
@@ -176,25 +175,12 @@ inline ORCHARD_NOINLINE bool is_exhausted(slab_opening& o) {
     return o.why != failure_reason::none;
 }
 
-/// Notes the time and the progress of the mailboxes. Each lane calls it for itself.
-inline ORCHARD_NOINLINE void begin_waiting(slab_opening& o) {
-    o.progress = 0;
-    ORCHARD_NO_UNROLL
-    for (std::uint32_t s = 0; s < o.h.shards; ++s) {
-        o.progress += o.h.mailboxes[s].delivered();
-    }
-    o.started = simt::clock_ns();
-}
-
-/// Returns whether the lane that reserved the index seems to have stopped for good: no response was delivered to any
-/// group for longer than that lane would wait for its own. Each lane calls it for itself.
-inline ORCHARD_NOINLINE bool has_stopped(slab_opening& o) {
-    if (simt::clock_ns() - o.started <= o.h.mailboxes[0].patience_ns()) {
-        return false;
-    }
-    const std::uint64_t before = o.progress;
-    begin_waiting(o);
-    return o.progress == before;
+/// Returns whether the search has lasted for longer than a group waits for the host (`patience_ns`). The first call
+/// begins to count. Each lane calls it for itself. Cost: the clock.
+inline ORCHARD_NOINLINE bool is_late(slab_opening& o) {
+    const std::uint64_t now = simt::clock_ns();
+    o.started = o.started != 0 ? o.started : now;
+    return now - o.started > o.h.mailboxes[0].patience_ns();
 }
 
 /// Reserves the index, if a lane wants it: sets `o.step`. Each lane calls it for itself. Cost: a few loads, and two
@@ -206,6 +192,7 @@ inline ORCHARD_NOINLINE void reserve_wanted(slab_opening& o) {
     if ((o.reclaim != 0 && is_exhausted(o)) || is_known_unserved(o)) {
         return o.fail(o.why);
     }
+    (void)is_late(o);  // the time counts from here, so that it covers the requests of this warp, too
     // Acquire, so that the entry is read after this count. In the opposite order, a failure between the two reads would
     // be in the count already: this lane would not recognise it, and would ask the host in vain.
     o.failures = slab_failure::unpack(o.h.state->slabs[o.page_class].failure.load<order::acquire>()).count;
@@ -323,7 +310,7 @@ inline ORCHARD_NOINLINE void settle_slab(slab_opening& o) {
 inline ORCHARD_NOINLINE void look_at_awaited(slab_opening& o) {
     const std::uint32_t entry = o.h.table(o.page_class)[o.index].load<order::acquire>();
     if (entry == growing_entry) {
-        if (!simt::mutation::is(fault::maker_deadline) && has_stopped(o)) {
+        if (!simt::mutation::is(fault::maker_deadline) && is_late(o)) {
             o.fail(failure_reason::service_not_responding);
         }
         return;
@@ -342,9 +329,6 @@ inline ORCHARD_NOINLINE void look_at_awaited(slab_opening& o) {
 /// Waits for the slabs that other lanes create. All lanes of `o.here` call it, together, so that none of them keeps
 /// another one from going on. It comes after all of their own slabs: no lane waits while others wait for it.
 inline ORCHARD_NOINLINE void await_slabs(slab_opening& o) {
-    if (o.step == opening_step::awaited) {
-        begin_waiting(o);
-    }
     ORCHARD_NO_UNROLL
     for (;;) {
         if (o.step == opening_step::awaited) {
@@ -374,7 +358,7 @@ ORCHARD_INLINE void await_reclaims(slab_opening& o) {
 /// failure, one for each of them.
 ///
 /// Errors, in `o.why`: those of `acquire`, also those that another group got; service_not_responding if another lane
-/// has not ended its reservation, and no group has got a response, for `patience_ns`.
+/// has not ended its reservation, and the search has lasted for `patience_ns`.
 ORCHARD_INLINE void open_wanted(slab_opening& o) {
     await_reclaims(o);
     reserve_wanted(o);
