@@ -133,6 +133,13 @@ void growth::want(std::size_t shard, std::uint64_t segments) {
     wake();
 }
 
+void growth::want_apart(std::size_t shard, std::uint32_t segments) {
+    growth_line& line = lines_[shard];
+    // Relaxed: the release of `wanted` in `want` orders it. The other extents that are wanted come all the same.
+    line.apart.store<simt::order::relaxed>(segments);
+    want(shard, line.wanted.load<simt::order::relaxed>() + segments);
+}
+
 /// The extent is in the ring before it is counted: `decommit_all` reads the count first, and must then find at least so
 /// many extents.
 bool growth::release(std::size_t shard, const extent& e) {
@@ -240,17 +247,31 @@ segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
         at = all.begin();
         p.missing = 0;
     }
-    const growth_line& line = lines_[shard];
     const bool has_room = at->second > std::max(count, longest);
-    // A segment more than the budgets allow stays free. Without it, a request beyond them would find no addresses to
-    // commit, and nothing would tell it that the budgets are spent.
+    return continues || !has_room ? take_from(all, at, count) : take_fenced(shard, at, count);
+}
+
+/// Takes `count` addresses from the beginning of a gap that has more, behind a fence if extents get one.
+///
+/// A segment more than the budgets allow stays free. Without it, a request beyond them would find no addresses to
+/// commit, and nothing would tell it that the budgets are spent.
+segment_run growth::take_fenced(std::size_t shard, gaps::iterator at, std::uint32_t count) {
+    const growth_line& line = lines_[shard];
     const bool has_spare = line.most + fences_[shard].size() + 1 < line.range.count;
-    if (!fences_extents_ || continues || !has_room || !has_spare) {
-        return take_from(all, at, count);
+    if (!fences_extents_ || !has_spare) {
+        return take_from(gaps_[shard], at, count);
     }
-    const segment_run taken = take_from(all, at, count + 1);
+    const segment_run taken = take_from(gaps_[shard], at, count + 1);
     fences_[shard].insert(to_underlying(taken.first));
     return {taken.first + 1, count};
+}
+
+/// Takes `count` addresses for an extent of its own: from the first gap that has room for fences on both sides, else as
+/// any other addresses. The fence behind the extent is that in front of the next one.
+segment_run growth::take_addresses_apart(std::size_t shard, std::uint32_t count) {
+    gaps& all = gaps_[shard];
+    const auto at = std::find_if(all.begin(), all.end(), [&](const auto& gap) { return gap.second >= count + 2; });
+    return at == all.end() ? take_addresses(shard, count) : take_fenced(shard, at, count);
 }
 
 /// Makes addresses without memory a gap again, and the fence in front of them, if there is one.
@@ -283,18 +304,19 @@ bool growth::commit_wanted(std::size_t shard) {
     // Relaxed: only this thread writes `committed`. The acquire of `wanted` pairs with `want`: `needed`, `longest` and
     // the cleared `failed` are then seen.
     const std::uint64_t wanted = line.wanted.load<simt::order::acquire>();
-    if (have >= wanted || line.failed.load<simt::order::relaxed>() != 0 || line.ready.is_full()) {
+    const std::uint32_t apart = line.apart.load<simt::order::relaxed>();
+    if ((have >= wanted && apart == 0) || line.failed.load<simt::order::relaxed>() != 0 || line.ready.is_full()) {
         return false;
     }
     // 0 can only come from a commit that is ahead of demand (see there).
-    const std::uint32_t size = choose_size(line, have, wanted);
+    const std::uint32_t size = apart != 0 ? apart : choose_size(line, have, wanted);
     if (size == 0) {
         note_failure(line,
                      {absl::ResourceExhaustedError("the device has too little free to commit memory ahead of demand"),
                       memory_tier::device, failure_reason::commit_failed});
         return true;
     }
-    const segment_run taken = take_addresses(shard, size);
+    const segment_run taken = apart != 0 ? take_addresses_apart(shard, size) : take_addresses(shard, size);
     // No address is left: nothing can be committed before a decommit.
     if (taken.count == 0) {
         return false;
@@ -309,6 +331,9 @@ bool growth::commit_wanted(std::size_t shard) {
     if (count < taken.count) {
         free_addresses(shard, {taken.first + count, taken.count - count});
     }
+    if (apart != 0) {
+        line.apart_at.store<simt::order::relaxed>(to_underlying(taken.first));
+    }
     if (done.ok()) {
         // Cannot fail: the ring was not full, and only this thread adds to it. The extent is pushed before it is
         // counted: a service that sees the count finds the extent at its next turn at the latest.
@@ -319,6 +344,10 @@ bool growth::commit_wanted(std::size_t shard) {
         note_failure(line, done);
     }
     line.begun.store<simt::order::release>(have + count);
+    if (apart != 0) {
+        line.apart.store<simt::order::release>(0);  // pairs with `segment_service::retry_apart`
+        return true;
+    }
     piece& p = pieces_[shard];
     p = {to_underlying(taken.first) + count, done.ok() ? p.missing - std::min(p.missing, count) : 0};
     return true;

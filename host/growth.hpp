@@ -49,9 +49,10 @@ namespace orchard {
 struct alignas(64) growth_line {
     // `range` and `most` are set before the threads start, and are constant afterwards.
     //
-    // Each other word has one writer, as noted, except `failed`, which the growth thread sets and the service clears.
-    // The growth thread stores a count after the change that it counts, with release; a reader that relies on that
-    // change acquires. The release of `wanted` covers `needed` and `longest`, which are stored before it.
+    // Each other word has one writer, as noted, except `failed`, which the growth thread sets and the service clears,
+    // and `apart`, which the service sets and either of them clears. The growth thread stores a count after the change
+    // that it counts, with release; a reader that relies on that change acquires. The release of `wanted` covers
+    // `needed` and `longest`, which are stored before it.
     segment_run range;
     std::uint32_t most = 0;                         ///< the most segments committed at once that the budgets allow
     simt::host_word<std::uint64_t> committed{0};    ///< in total; written by the growth thread, after `ready`
@@ -61,6 +62,8 @@ struct alignas(64) growth_line {
     simt::host_word<std::uint64_t> wanted{0};       ///< in total; written by the service
     simt::host_word<std::uint64_t> needed{0};       ///< part of `wanted` that requests wait for; written as that
     simt::host_word<std::uint32_t> longest{0};      ///< length of a run needed in one piece; written by the service
+    simt::host_word<std::uint32_t> apart{0};        ///< length of an extent for one request; 0: none is wanted
+    simt::host_word<std::uint32_t> apart_at{0};     ///< first segment of the last one; written by the growth thread
     simt::host_word<std::uint32_t> failed{0};       ///< why a commit failed; cleared when the service wants more
     simt::host_word<std::uint32_t> failed_at{0};    ///< number of extents given up before that failure
     simt::host_word<std::uint32_t> failures{0};     ///< number of commits that failed; written by the growth thread
@@ -155,8 +158,12 @@ public:
     /// failed commit. The shard's service calls it; it never waits. Cost: two stores, and a system call if the growth
     /// thread sleeps.
     void want(std::size_t shard, std::uint64_t segments);
-    /// The same ahead of demand. After a failed commit, nothing is tried again. The memory committed beyond the need is
-    /// at most an eighth of the device's free memory, so that two processes that see the same free memory leave each
+    /// The same for one extent of exactly `segments` segments beyond all that is wanted, which `fence_extents` puts
+    /// between two fences, if a gap has room for them. `growth_line::apart` becomes 0 when it is in the ring `ready`,
+    /// or after an attempt that failed; it may be withdrawn by `apart` = 0.
+    void want_apart(std::size_t shard, std::uint32_t segments);
+    /// As `want`, ahead of demand. After a failed commit, nothing is tried again. The memory committed beyond the need
+    /// is at most an eighth of the device's free memory, so that two processes that see the same free memory leave each
     /// other some. A number that is not greater than the one asked for before changes nothing.
     void want_ahead(std::size_t shard, std::uint64_t segments);
     /// Withdraws the part of the request beyond `segments` commits in total. The shard's service calls it. A commit
@@ -216,6 +223,8 @@ private:
     bool decommit_released(std::size_t shard);
     bool decommit_all();
     [[nodiscard]] segment_run take_addresses(std::size_t shard, std::uint32_t count);
+    [[nodiscard]] segment_run take_addresses_apart(std::size_t shard, std::uint32_t count);
+    [[nodiscard]] segment_run take_fenced(std::size_t shard, gaps::iterator at, std::uint32_t count);
     void free_addresses(std::size_t shard, segment_run run);
     bool commit_wanted(std::size_t shard);
     [[nodiscard]] std::uint32_t choose_size(const growth_line& line, std::uint64_t have, std::uint64_t wanted) const;

@@ -59,6 +59,9 @@ std::uint32_t segment_service::poll_once() {
     if (server_.shown_blocked() != 0 && !grower_.is_blocked(settings_.patience_ns)) {
         server_.show_blocked(0);
     }
+    if (apart_) {
+        retry_apart();
+    }
     if (!parked_.empty()) {
         retry_parked();
     } else if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
@@ -94,6 +97,9 @@ std::uint32_t segment_service::poll_once() {
 /// Returns the number of requests at the beginning of `from` for exactly as many segments as they say, with a tail or
 /// without one.
 std::size_t segment_service::exact_grants(std::span<const mailbox::request> from) const {
+    if (settings_.apart_one_of != 0) {
+        return 0;  // each request is looked at by itself
+    }
     const auto is_other = [&](const mailbox::request& p) {
         return p.kind != mailbox::request_kind::grant || p.or_fewer || p.run.count == 0 ||
                portion_leaves(portions_.shape().policy, p.leaves) != p.leaves;
@@ -282,9 +288,8 @@ void segment_service::handle_refill(const mailbox::request& p) {
 }
 
 /// Answers a request for memory, or parks it. The checks come in this order: a tail that no portion can hold (an error
-/// of the device code), a request that can never be served, a refill, and then the search for a place. If there is
-/// none, the request waits, unless waiting is of no use: every address of the shard is committed, the budgets are
-/// spent, or a commit is blocked.
+/// of the device code), a request that can never be served, a refill, a request that gets an extent of its own, and
+/// then the search for a place (`serve`).
 void segment_service::handle_grant(const mailbox::request& p) {
     const parked_request request{p.slot, p.tag, p.run.count, p.leaves};
     if (portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
@@ -296,13 +301,24 @@ void segment_service::handle_grant(const mailbox::request& p) {
         reject_grant(request);
     } else if (p.or_fewer) {
         handle_refill(p);
-    } else if (!try_grant(request)) {
-        if (committed_ == line_.range.count || grower_.is_spent(shard_) || grower_.is_blocked(settings_.patience_ns)) {
-            note_lack(request);
-            return reject_grant(request);
-        }
-        park(request);
+    } else if (is_sampled(request)) {
+        park_apart(request);
+    } else {
+        serve(request);
     }
+}
+
+/// Grants a request if there is a place. Otherwise it waits, unless waiting is of no use: every address of the shard is
+/// committed, the budgets are spent, or a commit is blocked.
+void segment_service::serve(const parked_request& p) {
+    if (try_grant(p)) {
+        return;
+    }
+    if (committed_ == line_.range.count || grower_.is_spent(shard_) || grower_.is_blocked(settings_.patience_ns)) {
+        note_lack(p);
+        return reject_grant(p);
+    }
+    park(p);
 }
 
 /// Takes granted segments back: they are free again. Returns false, and changes nothing, if some were not granted or
@@ -375,6 +391,7 @@ void segment_service::take_up_growth() {
             extents_.add(*e);
             taken_up_ += e->run.count;
             committed_ += e->run.count;
+            grant_apart(e->run);
         }
     }
     if (any) {

@@ -73,6 +73,8 @@ struct service_settings {
     portion_policy policy = portion_policy::packed;
     /// Time after which a commit under way counts as blocked, so that requests that need one fail.
     std::uint64_t patience_ns = ~std::uint64_t{0};
+    /// One of so many requests for whole segments gets an extent of its own (`growth::want_apart`). 0: none does.
+    std::uint32_t apart_one_of = 0;
 };
 
 /// Serves the requests of one shard. It finds segments in the OR-tree and places for tails in the portion tree, keeps
@@ -200,7 +202,7 @@ private:
         return std::uint64_t{p.count} * leaves_per_segment + to_underlying(tail);
     }
     /// Returns true if the device or the host waits for memory to be committed.
-    [[nodiscard]] bool is_awaited() const { return !parked_.empty() || host_wants_ != 0; }
+    [[nodiscard]] bool is_awaited() const { return !parked_.empty() || apart_ || host_wants_ != 0; }
 
     /// The acquire pairs with the release in `close`.
     [[nodiscard]] bool is_closing() const { return closing_.load<simt::order::acquire>() != 0; }
@@ -210,6 +212,7 @@ private:
     void enter_tails();
     void handle(const mailbox::request& p);
     void handle_grant(const mailbox::request& p);
+    void serve(const parked_request& p);
     void handle_refill(const mailbox::request& p);
     void handle_give_back(const mailbox::request& p);
     bool try_grant(const parked_request& p);
@@ -228,6 +231,10 @@ private:
     /// that was rejected for it.
     void note_lack(const parked_request& p);
     void park(const parked_request& p);
+    [[nodiscard]] bool is_sampled(const parked_request& p);
+    void park_apart(const parked_request& p);
+    void grant_apart(segment_run extent);
+    void retry_apart();
     void want_for_parked();
     void retry_parked();
     [[nodiscard]] std::uint64_t ever(std::uint64_t segments) const;
@@ -255,6 +262,8 @@ private:
     portion_tree portions_;        ///< tails
     std::array<mailbox::request, batch> requests_{};  ///< those of a turn
     std::vector<portion> tails_;                      ///< granted, and not in `portions_` yet; only within a turn
+    std::optional<parked_request> apart_;             ///< waits for an extent of its own; not in `parked_`
+    std::uint32_t unsampled_ = 0;                     ///< requests since the last one for such an extent
     std::vector<parked_request> parked_;  // reserved for all slots in the constructor, so that it never allocates
     std::uint64_t parked_leaves_ = 0;     ///< leaves that all of them ask for
     std::uint32_t longest_ = 0;           ///< segments that one of them needs in one piece

@@ -89,6 +89,59 @@ void segment_service::retry_parked() {
     }
 }
 
+/// Returns whether this request gets an extent of its own: one of `apart_one_of` requests for whole segments, if the
+/// device's budget has room for it and nothing else waits for a commit.
+bool segment_service::is_sampled(const parked_request& p) {
+    if (settings_.apart_one_of == 0 || p.count == 0 || ++unsampled_ < settings_.apart_one_of || is_awaited() ||
+        grower_.device_left() < p.most_segments() || grower_.has_failed(shard_)) {
+        return false;
+    }
+    unsampled_ = 0;
+    return true;
+}
+
+/// Lets a request wait for an extent of its own. One request at a time does so.
+void segment_service::park_apart(const parked_request& p) {
+    counters_.requests_parked.add(1);
+    apart_ = p;
+    grower_.want_apart(shard_, p.most_segments());
+}
+
+/// Grants an extent that was just added to the free segments to the request that waits for it, if it is that one.
+void segment_service::grant_apart(segment_run extent) {
+    if (!apart_ || to_underlying(extent.first) != line_.apart_at.load<simt::order::relaxed>() ||
+        extent.count != apart_->most_segments() || is_closing() || !tree_.take(extent)) {
+        return;
+    }
+    (void)directory_.grant(extent).ok();  // cannot fail: the segments were free
+    if (to_underlying(apart_->leaves) != 0) {
+        (void)portions_.take_leftmost(extent.first + apart_->count, apart_->leaves);  // as in `find_place`
+    }
+    respond(*apart_, extent.first, 0);
+    apart_.reset();
+}
+
+/// Serves the request that waits for an extent of its own like any other one, if that extent cannot come any more.
+void segment_service::retry_apart() {
+    // Read before the memory is taken over, as in `retry_parked`: an extent that comes later is not waited for.
+    const bool over = line_.apart.load<simt::order::acquire>() == 0 || grower_.has_failed(shard_) || is_closing() ||
+                      grower_.is_blocked(settings_.patience_ns);
+    if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
+        take_up_growth();
+    }
+    if (!apart_ || !over) {
+        return;
+    }
+    const parked_request p = *apart_;
+    apart_.reset();
+    line_.apart.store<simt::order::relaxed>(0);
+    if (is_closing()) {
+        reject_grant(p);
+    } else {
+        serve(p);
+    }
+}
+
 /// The word in host-visible memory is written only if a commit was shown as blocked.
 void segment_service::note_room() {
     may_fit_ = true;

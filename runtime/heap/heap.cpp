@@ -393,7 +393,8 @@ absl::Status heap::impl::start_shards() {
                                        extent_sizes{segments_of(values.extent), segments_of(values.max_extent)},
                                        [this](segment_run run) { return partial_.prepare(*memory_, run); });
     growth_->limit(view.max_slabs, most_segments(values, *memory_).by_range);
-    if (view.hardened == hardening::guard) {
+    const bool guards = view.hardened == hardening::guard;
+    if (guards) {
         growth_->fence_extents();
     }
     const auto patience_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
@@ -409,7 +410,7 @@ absl::Status heap::impl::start_shards() {
         made.service = std::make_unique<segment_service>(
             mailbox_server(host_part, shape), *growth_, s,
             service_settings{segments_of(values.commit_ahead), view.cache_target / view.shards, values.portions,
-                             patience_ns});
+                             patience_ns, guards ? static_cast<std::uint32_t>(values.guard_sample_rate) : 0});
         shards_.push_back(std::move(made));
         view.mailboxes[s].host = host_part;
         view.mailboxes[s].device = shards_[s].device;

@@ -106,8 +106,9 @@ std::vector<std::unique_ptr<segment_service>> make_services(const device::heap_v
                                                             const heap_setup& u) {
     std::vector<std::unique_ptr<segment_service>> all;
     for (std::uint32_t shard = 0; shard < u.shards; ++shard) {
-        all.push_back(std::make_unique<segment_service>(mailbox_server(v.mailboxes[shard].host, u.shape), grower, shard,
-                                                        service_settings{u.ahead, 0, u.portions_by, u.timeout_ns}));
+        all.push_back(std::make_unique<segment_service>(
+            mailbox_server(v.mailboxes[shard].host, u.shape), grower, shard,
+            service_settings{u.ahead, 0, u.portions_by, u.timeout_ns, u.apart_one_of}));
     }
     return all;
 }

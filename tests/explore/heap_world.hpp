@@ -89,6 +89,7 @@ struct heap_setup {
     std::uint32_t committed_at_start = 4;
     std::uint32_t extent = 2;        ///< segments a commit
     std::uint32_t ahead = 1;         ///< segments kept committed and free
+    std::uint32_t apart_one_of = 0;  ///< requests for segments of which one gets an extent of its own; 0: none does
     mailbox::shape shape{64, 8, 1};  ///< enough for all groups; other scenarios test few slots or tags
     std::uint32_t cache_target = 4;
     std::uint32_t stored_rows = 1;  ///< of the chunk store, which a heap has if its segment cache has a target

@@ -115,6 +115,36 @@ TEST(GrowthFences, DoNotDivideARunThatIsNeededInOnePiece) {
     EXPECT_EQ(memory.commits(), (std::vector{run_at(1, 2), run_at(3, 2), run_at(5, 2)}));
 }
 
+/// The gap [5, 8) is too short for two fences, so that the extent comes to lie behind all others.
+TEST(GrowthFences, LieOnBothSidesOfAnExtentOfItsOwn) {
+    fake_backing memory(100);
+    growth g(memory, {run_at(0, 100)}, 4);
+    g.limit(40);
+    g.fence_extents();
+    g.want(0, 12);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(1, 4), run_at(6, 4), run_at(11, 4)}));
+    EXPECT_TRUE(g.release(0, extent_at(6, 4)));
+    EXPECT_TRUE(g.step());
+    g.want_apart(0, 5);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits().back(), run_at(16, 5)) << "the gap [5, 10) has no room for two fences";
+    EXPECT_EQ(g.line(0).apart.load<simt::order::acquire>(), 0u);
+    EXPECT_EQ(g.line(0).apart_at.load<simt::order::acquire>(), 16u);
+    g.want(0, 12 + 5 + 8);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits(), (std::vector{run_at(1, 4), run_at(11, 4), run_at(16, 5), run_at(6, 4), run_at(22, 4)}));
+    EXPECT_TRUE(g.release(0, extent_at(16, 5)));
+    EXPECT_TRUE(g.step());
+    g.want_apart(0, 4);
+    while (g.step()) {
+    }
+    EXPECT_EQ(memory.commits().back(), run_at(16, 4)) << "the fences of the extent before came back with it";
+}
+
 TEST(GrowthFences, LeaveRoomForAllThatTheBudgetsAllow) {
     for (const std::uint32_t allowed : {17u, 20u}) {
         fake_backing memory(20);

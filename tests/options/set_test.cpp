@@ -64,6 +64,7 @@ constexpr range_case ranges[] = {
     {"extent", "2MiB", "64GiB", "0", "65538MiB", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
     {"commit_ahead", "0", "32TiB", nullptr, "35184372088833", "0 B to 32 TiB"},
     {"request_timeout", "1ms", "1h", "999us", "1h1ns", "1ms to 1h"},
+    {"guard_sample_rate", "0", "1000000", "-1", "1000001", "0 to 1000000"},
     {"placement_seed", "0", "1000000000", "-1", "1000000001", "0 to 1000000000"},
     {"service_core", "-1", "1023", "-2", "1024", "-1 to 1023"},
     {"service_spin", "0", "1s", "-1ns", "1001ms", "0 to 1s"},

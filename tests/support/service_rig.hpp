@@ -25,6 +25,8 @@ struct service_setup {
     portion_policy portions = portion_policy::packed;
     bool at_once = false;  ///< the backing's `decommits_at_once`
     std::uint64_t patience_ns = ~std::uint64_t{0};
+    std::uint32_t apart_one_of = 0;
+    bool fences = false;  ///< between extents
 };
 
 struct service_rig {
@@ -33,7 +35,12 @@ struct service_rig {
           memory{to_underlying(s.range.first) + s.range.count, s.committed_at_start, s.at_once},
           grower{memory, {s.range}, s.extent},
           service{mailbox_server(box.host, s.shape), grower, 0,
-                  service_settings{s.ahead, 0, s.portions, s.patience_ns}} {}
+                  service_settings{s.ahead, 0, s.portions, s.patience_ns, s.apart_one_of}} {
+        if (s.fences) {
+            grower.limit(s.range.count / 4);
+            grower.fence_extents();
+        }
+    }
 
     mailbox_memory box;
     fake_backing memory;

@@ -13,7 +13,12 @@ namespace {
 
 void run_growth(world& w) {
     constexpr std::uint32_t most = 4;
-    heap_world heap(w, {.segments = 40, .committed_at_start = 0, .extent = 2, .ahead = 0, .cache_target = 0});
+    heap_world heap(w, {.segments = 40,
+                        .committed_at_start = 0,
+                        .extent = 2,
+                        .ahead = 0,
+                        .apart_one_of = w.s.pick(3),
+                        .cache_target = 0});
     const std::uint32_t commit_ns = 500 << w.s.pick(3);
     heap.memory.commit_ns = commit_ns;
     std::uint32_t asked = 0;
