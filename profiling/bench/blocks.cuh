@@ -28,17 +28,25 @@
 
 namespace orchard::bench {
 
-/// Gives the bytes that thread `i` requests: from `least` up to but not including `below`, the same in every launch of
-/// a `round`. Different rounds give different sizes, so that a heap cannot serve each thread with the block that the
-/// thread had in the round before. Computed, not stored: a table of sizes would be read in the measured time.
+/// Says which threads request a block, and of how many bytes: from `least` up to but not including `below`, the same in
+/// every launch of a `round`. Different rounds give different sizes, so that a heap cannot serve each thread with the
+/// block that the thread had in the round before. Computed, not stored: a table of sizes would be read in the measured
+/// time.
 struct size_range {
     std::uint64_t least = 0;
     std::uint64_t below = 0;  ///< if `least` or less: all threads request `least`
     std::uint32_t round = 0;
+    std::uint32_t lanes = 32;   ///< of each warp request a block; which ones differs from warp to warp
+    std::uint32_t octaves = 0;  ///< not 0: each size is first multiplied by a random power of two below 2^octaves
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t operator()(std::uint64_t i) const {
         const std::uint32_t r = device::mix(static_cast<std::uint32_t>(i) + device::mix(round));
-        return below <= least ? least : least + r % (below - least);
+        const std::uint64_t size = below <= least ? least : least + r % (below - least);
+        return octaves == 0 ? size : size << device::mix(r) % octaves;
+    }
+    /// Returns whether thread `i` requests a block. An odd factor permutes the lanes, so that they lie scattered.
+    [[nodiscard]] ORCHARD_INLINE bool asks(std::uint64_t i) const {
+        return ((i % 32) * 11 + device::mix(static_cast<std::uint32_t>(i / 32))) % 32 < lanes;
     }
 };
 
@@ -69,7 +77,7 @@ struct array_blocks {
     static ORCHARD_INLINE bool is_null(const block& b) { return b.empty(); }
 };
 
-/// The kernel that allocates: one block for each thread. The last thread block may have threads without a request.
+/// The kernel that allocates: one block for each thread that requests one. The others get a null block.
 template <class Kind>
 struct allocate_blocks {
     heap_ref heap;
@@ -79,8 +87,13 @@ struct allocate_blocks {
     std::uint64_t threads;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t i = at.global_thread();
-        if (i < threads) {
+        if (i >= threads) {
+            return;
+        }
+        if (bytes.asks(i)) {
             blocks[i] = kind.allocate(heap, bytes(i));
+        } else {
+            blocks[i] = {};
         }
     }
 };
@@ -190,13 +203,18 @@ public:
         status.Update(copy_to_host(on_, &wrong, wrong_.data(), sizeof(wrong)));
         return status.ok() ? absl::StatusOr<std::uint64_t>(wrong) : status;
     }
-    /// Returns the number of threads that got null in the last `allocate`. Cost: a copy of all pointers.
+    /// Returns the number of threads that requested a block and got null in the last `allocate`. Cost: a copy of all
+    /// pointers.
     absl::StatusOr<std::uint64_t> nulls() const {
         std::vector<typename Kind::block> blocks(threads_);
         if (absl::Status s = blocks_.download(blocks); !s.ok()) {
             return s;
         }
-        return static_cast<std::uint64_t>(std::count_if(blocks.begin(), blocks.end(), &Kind::is_null));
+        std::uint64_t nulls = 0;
+        for (std::uint64_t i = 0; i < threads_; ++i) {
+            nulls += Kind::is_null(blocks[i]) && bytes_.asks(i) ? 1u : 0u;
+        }
+        return nulls;
     }
     /// Return the number of threads, and the name of the kind in rows.
     [[nodiscard]] std::uint64_t threads() const { return threads_; }
