@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "device/group/leader.cuh"
+#include "device/simt/touch.cuh"
 
 namespace orchard::device {
 
@@ -33,9 +34,12 @@ struct block_part {
 };
 
 /// Writes this lane's part of the block: each `width`th 16 B from number `rank` on, and the lane of rank 0 up to 15
-/// bytes at the end. Four loads are in flight at a time. Both blocks are aligned to 16 B.
+/// bytes at the end. Four loads are in flight at a time, and prefetches of those of later rounds: more loads would take
+/// more registers, and without either, a round waits for the memory for as long as it takes. Both blocks are aligned to
+/// 16 B.
 inline ORCHARD_NOINLINE void write_part(const block_part& p) {
     constexpr std::uint32_t at_once = 4;
+    constexpr std::uint32_t rounds_ahead = 16;  // of 2 KiB each, in a full warp
     auto* const to = reinterpret_cast<sixteen_bytes*>(p.to);
     const auto* const from = reinterpret_cast<const sixteen_bytes*>(p.from);
     const std::uint64_t count = p.bytes / sizeof(sixteen_bytes);
@@ -49,6 +53,13 @@ inline ORCHARD_NOINLINE void write_part(const block_part& p) {
         for (std::uint32_t j = 0; j < at_once; ++j) {
             if (from != nullptr && i + j * width < count) {
                 read[j] = from[i + j * width];
+            }
+        }
+        ORCHARD_UNROLL
+        for (std::uint32_t j = 0; j < at_once; ++j) {
+            const std::uint64_t later = i + (rounds_ahead * at_once + j) * width;
+            if (from != nullptr && later < count) {
+                simt::prefetch(from + later);
             }
         }
         ORCHARD_UNROLL

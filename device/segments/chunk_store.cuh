@@ -21,6 +21,7 @@
 ///     put      level += leaves    count += 1    0 -> chunk in a slot (release)    OR into the summary (release)
 ///     take     count -= 1    chunk -> 0 (acquire)    level -= leaves
 ///     tidy     AND on the summary (acquire)    loads of the row, and OR into the summary again if a slot is not 0
+///     spill    0 -> the summary (acquire)    0 -> each slot of the rows that it named (acquire)
 ///
 /// The count of a class is a hint. A put first tries the slot of that number, modulo the slots of the class. A take
 /// first looks at the slot below. Groups that take at the same time thus begin at different slots, and the last of them
@@ -358,13 +359,29 @@ struct store_spill {
     std::uint32_t slot = 0;  ///< this lane's next slot of the row
 };
 
+/// Empties the summary of the next class, and sets `s.rows` to the rows that it named. All lanes of the group call it.
+/// Otherwise each later search of the class would look at the empty rows, one after the other. Cost: a load; an atomic
+/// if there are rows.
+///
+/// Acquire, and the barrier: a put whose bit is cleared here has filled its slot before, so that the atomics of
+/// `take_slot` find the chunk. A put that fills a slot behind them sets its bit again.
+inline ORCHARD_NOINLINE void empty_summary(store_spill& s) {
+    auto& summary = s.moved.h.state->stored_summary[s.of_class].word;
+    std::uint64_t rows = 0;
+    if (is_leader(s.mask) && summary.load<order::relaxed>() != 0) {
+        rows = summary.exchange<order::acquire>(0);
+    }
+    simt::sync(s.mask);
+    s.rows = from_leader(s.mask, rows);
+    ++s.of_class;
+}
+
 /// Begins the next row, and returns whether there is one. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool next_row(store_spill& s) {
     s.rows &= s.rows - 1;
     ORCHARD_NO_UNROLL
     while (s.rows == 0 && s.of_class < chunk_store::classes) {
-        s.rows = from_leader(s.mask, s.moved.h.state->stored_summary[s.of_class].word.load<order::relaxed>());
-        ++s.of_class;
+        empty_summary(s);
     }
     s.slot = static_cast<std::uint32_t>(simt::rank_in(s.mask));
     return s.rows != 0;
@@ -396,7 +413,7 @@ inline ORCHARD_NOINLINE bool is_store_used(const store_spill& s) {
 
 /// Moves all chunks of the store into the segment cache, and ends with a barrier. All lanes of a converged group call
 /// it. A chunk that another group puts meanwhile may stay. Cost: a load if there are none; otherwise a load for each
-/// class, and for each row in use 32 atomics side by side.
+/// class, an atomic for each class in use, and for each row in use 32 atomics side by side.
 inline ORCHARD_NOINLINE void spill(const heap_view& h, lane_mask mask) {
     store_spill s{{h}, mask};
     if (is_store_used(s)) {

@@ -193,6 +193,11 @@ __device__ __forceinline__ std::uint64_t compare_exchange_if(bool wanted, std::u
     return old;
 }
 
+/// Asks for the line at `address` in the L2 cache. Nothing waits for it.
+__device__ __forceinline__ void prefetch(const void* address) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(address)));
+}
+
 #undef ORCHARD_PTX_EACH
 #undef ORCHARD_PTX_ORDER
 

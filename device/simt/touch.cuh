@@ -2,13 +2,15 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The SIMT seam: accesses to elements of user memory, by a reference that a kernel gets, are recorded on the emulated
-/// device. On CUDA this code is empty.
+/// The SIMT seam: accesses to elements of user memory. Those by a reference that a kernel gets are recorded on the
+/// emulated device, and cost nothing on CUDA.
 
 #include <type_traits>
 
 #include "device/simt/config.cuh"
-#if !ORCHARD_CUDA_PASS
+#if ORCHARD_CUDA_PASS
+#include "device/simt/ptx.cuh"
+#else
 #include "device/simt/emulated/hooks.hpp"
 #endif
 
@@ -33,6 +35,14 @@ ORCHARD_INLINE T& touched(T& element) {
     }
 #endif
     return element;
+}
+
+/// Brings the memory at `address`, which must be committed, nearer to the multiprocessors: into the L2 cache on CUDA. It
+/// waits for nothing, and is no access. Cost: an instruction; nothing on the emulated device.
+ORCHARD_INLINE void prefetch([[maybe_unused]] const void* address) {
+#if ORCHARD_CUDA_PASS
+    ptx::prefetch(address);
+#endif
 }
 
 }  // namespace orchard::simt
