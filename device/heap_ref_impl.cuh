@@ -27,9 +27,11 @@ ORCHARD_FN void* calloc_from(const Heap& heap, std::uint64_t count, std::uint64_
         slow::record_failure(*heap.view().self, failure_reason::too_large, ~std::uint64_t{0}, chunk_class);
         return nullptr;
     }
+    const lane_mask here = simt::converge();
     void* p = heap.malloc(bytes);
+    const lane_mask got = simt::ballot(here, p != nullptr);
     if (p != nullptr) {
-        write_block(p, nullptr, bytes);
+        write_block(got, p, nullptr, bytes);
     }
     return p;
 }
@@ -68,17 +70,22 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     if (bytes <= have && (bytes > have / 2 || have <= 16)) {
         return p;
     }
+    // `malloc` and `free` may return to some lanes earlier than to others. The lanes that called together wait for each
+    // other, because a lane alone would take 32 times as long to copy a long block.
+    const lane_mask here = simt::converge();
     void* moved = heap.malloc(bytes);
+    const lane_mask moving = simt::ballot(here, moved != nullptr);
     if (moved == nullptr) {
         // `malloc` has recorded the failure in either case.
         return bytes <= have ? p : nullptr;
     }
-    write_block(moved, p, bytes_to_keep(have, bytes));
+    write_block(moving, moved, p, bytes_to_keep(have, bytes));
     if (heap.view().hardened != hardening::off) {
         slow::copy_tag(*heap.view().self, p, moved);
     }
     heap.free(p);
     heap.view().add(counter::reallocs_moved, 1);
+    simt::sync(moving);
     return moved;
 }
 

@@ -30,8 +30,9 @@
 ///
 /// The rules for levels and summary bits are those of the segment cache (segment_cache.cuh), and hold for the same
 /// reasons. A request takes a chunk of up to an eighth more than it needs; the chunk keeps its length when it is freed
-/// again. The store holds at most a quarter of the memory that the heap may commit. What does not fit, and everything
-/// before a reclaim, `trim` and `validate`, goes to the segment cache (`spill`).
+/// again. Of the chunks in a row, a request takes one that is closest to it. The store holds at most a quarter of the
+/// memory that the heap may commit. What does not fit, and everything before a reclaim, `trim` and `validate`, goes to
+/// the segment cache (`spill`).
 
 #include "device/group/leader.cuh"
 #include "device/segments/segment_cache.cuh"
@@ -175,7 +176,7 @@ struct store_search {
     std::uint32_t turn = 0;    ///< and the number of its slots that the group passes over at first: random
     std::uint32_t slot = 0;    ///< this lane's slot with a chunk that fits
     std::uint64_t word = 0;    ///< and its word; 0: none
-    lane_mask candidates = 0;  ///< lanes with such a chunk
+    lane_mask candidates = 0;  ///< lanes with the closest of these chunks
     bool is_empty = true;      ///< this lane saw no chunk in the row
     bool cleared = false;      ///< the group has cleared the row's summary bit before this look
     bool again = false;        ///< the group looks at the row again
@@ -212,10 +213,10 @@ ORCHARD_INLINE void begin_class(store_search& s) {
 }
 
 /// Chooses the next row, at random, so that groups that search at the same time meet seldom; goes on to the next class
-/// behind the last row, and behind the fourth that has other chunks. Returns false if there is none. All lanes of the
+/// behind the last row, and behind the second that has other chunks. Returns false if there is none. All lanes of the
 /// group call it. Cost: a load for the next class.
 inline ORCHARD_NOINLINE bool find_row(store_search& s) {
-    constexpr std::uint32_t max_looked = 4;
+    constexpr std::uint32_t max_looked = 2;
     if ((s.rows == 0 || s.looked == max_looked) && s.of_class == stored_chunk::class_of(s.wanted)) {
         ++s.of_class;
         s.looked = 0;
@@ -229,6 +230,14 @@ inline ORCHARD_NOINLINE bool find_row(store_search& s) {
     s.row = (static_cast<std::uint32_t>(simt::lowest_bit(turned)) + s.turn) % 64;
     s.rows &= ~(std::uint64_t{1} << s.row);
     return true;
+}
+
+/// Returns how closely the chunk that this lane saw fits: 16 less the surplus in 64ths of what is wanted, which is 8 at
+/// least; 0 if it saw none. Without it, short requests would take long chunks, and long requests would find none.
+/// Chunks within the same 64th count as equal, so that groups that look at one row at the same time want different
+/// chunks of it. No memory access.
+ORCHARD_INLINE std::uint32_t closeness(const store_search& s) {
+    return s.word == 0 ? 0 : 16 - (stored_chunk::unpack(s.word).leaves - s.wanted) * 64 / s.wanted;
 }
 
 /// Looks at the slots of the row, of which each lane looks at its part: sets `s.word` and `s.slot` to the first chunk
@@ -257,12 +266,14 @@ inline ORCHARD_NOINLINE void look_at_row(store_search& s) {
             }
         }
     }
-    s.candidates = simt::ballot(s.mask, s.word != 0);
+    const std::uint32_t own = closeness(s);
+    const std::uint32_t best = simt::reduce_max(s.mask, own);
+    s.candidates = simt::ballot(s.mask, own != 0 && own == best);
 }
 
-/// Lets the first lane that saw a chunk take it, and returns whether it did: the chunk is then `*s.got`, and is
-/// counted. All lanes of the group call it. Cost: two atomics, of which the result of one is used; nothing if no lane
-/// saw one.
+/// Lets the first lane that saw one of the closest chunks take it, and returns whether it did: the chunk is then
+/// `*s.got`, and is counted. All lanes of the group call it. Cost: two atomics, of which the result of one is used;
+/// nothing if no lane saw one.
 inline ORCHARD_NOINLINE bool try_chunk(const store_search& s) {
     if (s.candidates == 0) {
         return false;
@@ -331,7 +342,7 @@ ORCHARD_INLINE bool take_of_row(store_search& s) {
 
 /// Takes a chunk of at least `wanted` leaves, and returns whether it found one: `*got`. All lanes of a converged group
 /// call it. Its caller makes a barrier before other lanes than the one that took it use the memory. A class of many
-/// rows that hold shorter chunks is left after four of them. Cost: usually an atomic, a load and an atomic, each of
+/// rows that hold shorter chunks is left after two of them. Cost: usually an atomic, a load and an atomic, each of
 /// which waits for the one before; an atomic and two loads if there is none.
 inline ORCHARD_FN bool take_from_store(const heap_view& h, lane_mask mask, std::uint32_t wanted, stored_chunk* got) {
     if (h.stored_rows == 0 || wanted == 0 || wanted > stored_chunk::max_leaves) {

@@ -37,8 +37,8 @@ ORCHARD_INLINE T& touched(T& element) {
     return element;
 }
 
-/// Brings the memory at `address`, which must be committed, nearer to the multiprocessors: into the L2 cache on CUDA. It
-/// waits for nothing, and is no access. Cost: an instruction; nothing on the emulated device.
+/// Brings the memory at `address`, which must be committed, nearer to the multiprocessors: into the L2 cache on CUDA.
+/// It waits for nothing, and is no access. Cost: an instruction; nothing on the emulated device.
 ORCHARD_INLINE void prefetch([[maybe_unused]] const void* address) {
 #if ORCHARD_CUDA_PASS
     ptx::prefetch(address);

@@ -21,7 +21,7 @@ struct write_blocks {
     bool by_parity;
 
     ORCHARD_FN void write(std::uint64_t i) const {
-        device::write_block(to + i * room, i % 3 == 0 ? nullptr : from + i * room, sizes[i]);
+        device::write_block(simt::converge(), to + i * room, i % 3 == 0 ? nullptr : from + i * room, sizes[i]);
     }
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t i = at.global_thread();
