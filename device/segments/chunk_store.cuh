@@ -377,13 +377,23 @@ struct store_spill {
 /// Acquire, and the barrier: a put whose bit is cleared here has filled its slot before, so that the atomics of
 /// `take_slot` find the chunk. A put that fills a slot behind them sets its bit again.
 inline ORCHARD_NOINLINE void empty_summary(store_spill& s) {
-    auto& summary = s.moved.h.state->stored_summary[s.of_class].word;
+    auto* const summaries = s.moved.h.state->stored_summary;
+    auto& summary = summaries[s.of_class].word;
+    const bool behind = simt::mutation::is(fault::spill_order);
     std::uint64_t rows = 0;
-    if (is_leader(s.mask) && summary.load<order::relaxed>() != 0) {
-        rows = summary.exchange<order::acquire>(0);
+    if (is_leader(s.mask)) {
+        rows = summary.load<order::relaxed>();
+        if (rows != 0 && !behind) {
+            rows = summary.exchange<order::acquire>(0);
+        }
+        if (behind && s.of_class != 0) {
+            summaries[s.of_class - 1].word.exchange<order::acquire>(0);
+        }
     }
-    simt::sync(s.mask);
     s.rows = from_leader(s.mask, rows);
+    if (s.rows != 0) {
+        simt::sync(s.mask);
+    }
     ++s.of_class;
 }
 
