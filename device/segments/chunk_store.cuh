@@ -21,7 +21,6 @@
 ///     put      level += leaves    count += 1    0 -> chunk in a slot (release)    OR into the summary (release)
 ///     take     count -= 1    chunk -> 0 (acquire)    level -= leaves
 ///     tidy     AND on the summary (acquire)    loads of the row, and OR into the summary again if a slot is not 0
-///     spill    0 -> the summary (acquire)    0 -> each slot of the rows that it named (acquire)
 ///
 /// The count of a class is a hint. A put first tries the slot of that number, modulo the slots of the class. A take
 /// first looks at the slot below. Groups that take at the same time thus begin at different slots, and the last of them
@@ -370,49 +369,27 @@ struct store_spill {
     std::uint32_t slot = 0;  ///< this lane's next slot of the row
 };
 
-/// Empties the summary of the next class, and sets `s.rows` to the rows that it named. All lanes of the group call it.
-/// Otherwise each later search of the class would look at the empty rows, one after the other. Cost: a load; an atomic
-/// if there are rows.
-///
-/// Acquire, and the barrier: a put whose bit is cleared here has filled its slot before, so that the atomics of
-/// `take_slot` find the chunk. A put that fills a slot behind them sets its bit again.
-inline ORCHARD_NOINLINE void empty_summary(store_spill& s) {
-    auto* const summaries = s.moved.h.state->stored_summary;
-    auto& summary = summaries[s.of_class].word;
-    const bool behind = simt::mutation::is(fault::spill_order);
-    std::uint64_t rows = 0;
-    if (is_leader(s.mask)) {
-        rows = summary.load<order::relaxed>();
-        if (rows != 0 && !behind) {
-            rows = summary.exchange<order::acquire>(0);
-        }
-        if (behind && s.of_class != 0) {
-            summaries[s.of_class - 1].word.exchange<order::acquire>(0);
-        }
-    }
-    s.rows = from_leader(s.mask, rows);
-    if (s.rows != 0) {
-        simt::sync(s.mask);
-    }
-    ++s.of_class;
-}
-
 /// Begins the next row, and returns whether there is one. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool next_row(store_spill& s) {
     s.rows &= s.rows - 1;
     ORCHARD_NO_UNROLL
     while (s.rows == 0 && s.of_class < chunk_store::classes) {
-        empty_summary(s);
+        s.rows = from_leader(s.mask, s.moved.h.state->stored_summary[s.of_class].word.load<order::relaxed>());
+        ++s.of_class;
     }
     s.slot = static_cast<std::uint32_t>(simt::rank_in(s.mask));
     return s.rows != 0;
 }
 
+/// Returns the first slot of the row that is being emptied.
+ORCHARD_INLINE device_word<std::uint64_t>* row_of(const store_spill& s) {
+    return stored_row(s.moved.h, s.of_class - 1, static_cast<std::uint32_t>(simt::lowest_bit(s.rows)));
+}
+
 /// Takes the chunk in this lane's next slot, `s.moved`; returns false behind the last one. Each lane calls it for
 /// itself.
 inline ORCHARD_NOINLINE bool take_slot(store_spill& s) {
-    device_word<std::uint64_t>* const row =
-        stored_row(s.moved.h, s.of_class - 1, static_cast<std::uint32_t>(simt::lowest_bit(s.rows)));
+    device_word<std::uint64_t>* const row = row_of(s);
     s.moved.leaves = 0;
     ORCHARD_NO_UNROLL
     while (s.slot < chunk_store::slots_in_row && s.moved.leaves == 0) {
@@ -426,6 +403,30 @@ inline ORCHARD_NOINLINE bool take_slot(store_spill& s) {
     return s.moved.leaves != 0;
 }
 
+/// Clears the summary bit of the row that the group has emptied, and sets it again if there is a chunk since. All lanes
+/// of the group call it. Otherwise each later search of the class would look at all rows that ever held chunks. The row
+/// is emptied first, so that no other group takes a row with chunks for empty. Cost: an atomic and a load.
+inline ORCHARD_NOINLINE void tidy_emptied(const store_spill& s) {
+    auto& summary = s.moved.h.state->stored_summary[s.of_class - 1].word;
+    const std::uint64_t bit = s.rows & (~s.rows + 1);
+    simt::sync(s.mask);
+    if (is_leader(s.mask)) {
+        // Acquire: as in `settle_row`.
+        summary.fetch_and<order::acquire>(~bit);
+    }
+    simt::sync(s.mask);
+    bool some = false;
+    ORCHARD_NO_UNROLL
+    for (auto i = static_cast<std::uint32_t>(simt::rank_in(s.mask)); i < chunk_store::slots_in_row;
+         i += static_cast<std::uint32_t>(simt::popcount(s.mask))) {
+        some = some || row_of(s)[i].load<order::relaxed>() != 0;
+    }
+    const bool restores = simt::ballot(s.mask, some) != 0 && !simt::mutation::is(fault::spill_tidy);
+    if (restores && is_leader(s.mask)) {
+        summary.fetch_or<order::release>(bit);
+    }
+}
+
 /// Returns whether the store holds a chunk. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool is_store_used(const store_spill& s) {
     const std::uint32_t level = not_negative(s.moved.h.state->stored_leaves.word.load<order::relaxed>());
@@ -434,7 +435,7 @@ inline ORCHARD_NOINLINE bool is_store_used(const store_spill& s) {
 
 /// Moves all chunks of the store into the segment cache, and ends with a barrier. All lanes of a converged group call
 /// it. A chunk that another group puts meanwhile may stay. Cost: a load if there are none; otherwise a load for each
-/// class, an atomic for each class in use, and for each row in use 32 atomics side by side.
+/// class, and for each row in use 32 atomics side by side, an atomic and a load.
 inline ORCHARD_NOINLINE void spill(const heap_view& h, lane_mask mask) {
     store_spill s{{h}, mask};
     if (is_store_used(s)) {
@@ -443,6 +444,9 @@ inline ORCHARD_NOINLINE void spill(const heap_view& h, lane_mask mask) {
             ORCHARD_NO_UNROLL
             while (take_slot(s)) {
                 put_pieces(s.moved);
+            }
+            if (!simt::mutation::is(fault::drain_sync)) {
+                tidy_emptied(s);
             }
         }
     }

@@ -64,7 +64,7 @@ namespace orchard::simt::mutation {
     X(note_age, "a note of a rejection counts as compared before it was compared")                                     \
     X(racing_free, "the second of two racing frees of a chunk's block succeeds")                                       \
     X(store_order, "a chunk is stored without releasing what its last owners wrote")                                   \
-    X(spill_order, "a spill clears the summary bits of rows after it has emptied their slots")                         \
+    X(spill_tidy, "a spill takes a row that it has emptied for empty without a second look")                           \
     X(store_tidy, "a row of the chunk store is taken for empty without a second look")                                 \
     X(store_again, "a group that loses a stored chunk to another group does not look at the row again")                \
     X(store_spill, "a reclaim leaves the chunks of the chunk store there")                                             \

@@ -70,7 +70,7 @@ constexpr finder finders[] = {
     {fault::note_age, "service_again", 500},
     {fault::racing_free, "double_free", 500},
     {fault::store_order, "chunk_store", 500},
-    {fault::spill_order, "chunk_store", 3000},
+    {fault::spill_tidy, "chunk_store", 3000},
     {fault::store_tidy, "chunk_store", 5000},
     {fault::store_again, "store_takers", 100},
     {fault::store_spill, "chunk_store", 500},
