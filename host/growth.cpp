@@ -317,8 +317,10 @@ bool growth::commit_wanted(std::size_t shard) {
         return true;
     }
     const segment_run taken = apart != 0 ? take_addresses_apart(shard, size) : take_addresses(shard, size);
-    // No address is left: nothing can be committed before a decommit.
+    // No address is left: nothing can be committed before a decommit. The request for an extent of its own must not
+    // wait for that.
     if (taken.count == 0) {
+        line.apart.store<simt::order::release>(0);
         return false;
     }
     // Announced before the call, so that a thread that trims the heap can wait for the commit under way. Corrected

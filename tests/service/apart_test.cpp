@@ -129,6 +129,32 @@ TEST_F(ServiceApart, EndWithTheHeap) {
     EXPECT_TRUE(host_.service.validate().ok());
 }
 
+/// All addresses of the shard have memory, and the budget would allow more.
+TEST(ServiceApartInASmallRange, DoNotWaitForAddresses) {
+    service_setup s;
+    s.range = {segment_index{48}, 16};
+    s.committed_at_start = 0;
+    s.apart_one_of = 1;
+    service_rig host{s};
+    ring_client client{host.box};
+    const auto ask = [&](std::uint32_t count) {
+        (void)client.ask(count);
+        host.service.poll_once();
+        while (host.grower.step()) {
+        }
+        host.service.poll_once();
+        return client.take();
+    };
+    ASSERT_TRUE(ask(16).has_value());
+    (void)client.give_back(48, 16);
+    host.service.poll_once();
+    (void)client.take();
+    const auto got = ask(3);
+    ASSERT_TRUE(got.has_value()) << "it waits for ever";
+    EXPECT_EQ(got->status, response_status::granted);
+    EXPECT_EQ(to_underlying(got->run.first), 48u);
+}
+
 /// The commit hangs: the request gets free memory once the commit counts as blocked.
 TEST(ServiceApartBlocked, AreServedLikeOthers) {
     service_setup s;
