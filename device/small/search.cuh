@@ -126,9 +126,8 @@ inline ORCHARD_NOINLINE void page_search::advance(bool saw) {
 /// Returns whether the deadline has passed. Reading the clock is expensive, and most searches end soon, so that only
 /// every eighth stage reads it unless a stage has failed. Each lane calls it for itself; the leader's result counts.
 ///
-/// The deadline is `patience_ns`, counted from the first reading of the clock, also for the wait for another lane's
-/// slab
-/// (`await_slabs`). It ends a search whose pages other groups take first again and again.
+/// The deadline is `patience_ns`, counted from the first opening or the first reading of the clock, also for the wait
+/// for another lane's slab (`await_slabs`). It ends a search whose pages other groups take first again and again.
 inline ORCHARD_FN bool page_search::is_late() {
     return (why != failure_reason::none || steps % 8 == 7) && device::is_late(opening);
 }
