@@ -44,9 +44,10 @@ struct size_range {
         const std::uint64_t size = below <= least ? least : least + r % (below - least);
         return octaves == 0 ? size : size << device::mix(r) % octaves;
     }
-    /// Returns whether thread `i` requests a block. An odd factor permutes the lanes, so that they lie scattered.
+    /// Returns whether thread `i` requests a block. An odd factor permutes the lanes, so that they lie scattered. If
+    /// all lanes do, nothing is computed in the measured time.
     [[nodiscard]] ORCHARD_INLINE bool asks(std::uint64_t i) const {
-        return ((i % 32) * 11 + device::mix(static_cast<std::uint32_t>(i / 32))) % 32 < lanes;
+        return lanes == 32 || ((i % 32) * 11 + device::mix(static_cast<std::uint32_t>(i / 32))) % 32 < lanes;
     }
 };
 

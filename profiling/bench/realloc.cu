@@ -42,8 +42,8 @@ struct growth_faults {
     simt::device_word<std::uint64_t> wrong;
 };
 
-/// Each thread grows its array, and writes the last word of each part that is added. After a null the array stays as it
-/// is.
+/// Each thread grows its array, and writes the last word of each part that is added. After a null it frees the array,
+/// since `free_arrays` reads all parts.
 struct grow_arrays {
     heap_ref heap;
     growth_plan plan;
@@ -59,6 +59,8 @@ struct grow_arrays {
             auto* const more = static_cast<std::uint64_t*>(heap.realloc(array, bytes));
             if (more == nullptr) {
                 found->nulls.fetch_add<order::relaxed>(1);
+                heap.free(array);
+                array = nullptr;
                 break;
             }
             array = more;
