@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
+#include <vector>
 
 #include "tests/support/service_rig.hpp"
 
@@ -167,13 +167,9 @@ TEST(ServiceApartBlocked, AreServedLikeOthers) {
     host.memory.hold();
     host.grower.start();
     (void)client.ask(3);
-    std::optional<mailbox::response> got;
-    while (!got) {
-        host.service.poll_once();
-        got = client.take();
-    }
-    EXPECT_EQ(got->status, response_status::granted);
-    EXPECT_EQ(to_underlying(got->run.first), 0u);
+    const mailbox::response got = rig::await_response(host, client);
+    EXPECT_EQ(got.status, response_status::granted);
+    EXPECT_EQ(to_underlying(got.run.first), 0u);
     host.memory.let_go();
     host.grower.stop();
     EXPECT_TRUE(host.service.validate().ok());

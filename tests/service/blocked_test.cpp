@@ -28,15 +28,7 @@ protected:
         s.patience_ns = 1'000'000;
         return s;
     }
-    /// Polls until there is a response.
-    mailbox::response await_response() {
-        for (;;) {
-            host_.service.poll_once();
-            if (const auto a = client_.take()) {
-                return *a;
-            }
-        }
-    }
+    mailbox::response await_response() { return rig::await_response(host_, client_); }
     /// Returns what device threads see.
     [[nodiscard]] std::uint64_t blocked() const { return host_.box.host.blocked->load<simt::order::relaxed>(); }
 

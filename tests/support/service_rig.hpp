@@ -115,6 +115,16 @@ private:
     std::array<std::uint64_t, mailbox::max_pollers> cursors_{};
 };
 
+/// Polls until there is a response, and returns it.
+inline mailbox::response await_response(service_rig& host, ring_client& client) {
+    for (;;) {
+        host.service.poll_once();
+        if (const auto a = client.take()) {
+            return *a;
+        }
+    }
+}
+
 inline ring_client::id id_of(const mailbox::response& a) { return {a.slot, a.tag}; }
 
 }  // namespace orchard::rig
