@@ -14,6 +14,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "host/monotonic_clock.hpp"
 
 namespace orchard {
 namespace {
@@ -93,12 +94,12 @@ void heap_thread::stop_all() {
     for (heap_thread* const each : *list) {
         each->ask_();
     }
-    const absl::Time end = absl::Now() + absl::Seconds(1);
+    const absl::Time end = monotonic_now() + absl::Seconds(1);
     for (heap_thread* const each : *list) {
         bool has_ended = false;
         // Polls, because the thread may be in a call of a driver, where nothing could wake a waiting join at the
         // deadline.
-        while (!(has_ended = each->has_ended_.load(std::memory_order_acquire)) && absl::Now() < end) {
+        while (!(has_ended = each->has_ended_.load(std::memory_order_acquire)) && monotonic_now() < end) {
             absl::SleepFor(absl::Microseconds(20));
         }
         if (has_ended) {

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "host/monotonic_clock.hpp"
 
 namespace orchard {
 namespace {
@@ -51,13 +52,13 @@ void service_thread::loop() {
     // Reading the clock costs more than an empty poll, so that only every 64th empty poll does.
     constexpr int polls_per_look = 64;
     bool has_slept = false;  // since the last traffic
-    absl::Time busy_at = absl::Now();
+    absl::Time busy_at = monotonic_now();
     int polls = 0;
     bool is_decayed = false;
     while (!stopping_.load(std::memory_order_acquire)) {
         // Relaxed: says that a look is worthwhile. The mutex orders the jobs.
         if (has_job_.load(std::memory_order_relaxed) && do_job()) {
-            busy_at = absl::Now();  // the effect of the job, such as a reserve, must not be undone at once
+            busy_at = monotonic_now();  // the effect of the job, such as a reserve, must not be undone at once
             is_decayed = false;
         }
         publish_if_asked();
@@ -69,7 +70,7 @@ void service_thread::loop() {
             continue;
         }
         if (busy_at == absl::InfiniteFuture()) {
-            busy_at = absl::Now();
+            busy_at = monotonic_now();
         }
         // The lanes of an emulated device need the core in order to make the next request.
         if (yields_) {
@@ -81,7 +82,7 @@ void service_thread::loop() {
             continue;
         }
         polls = 0;
-        const absl::Duration idle = absl::Now() - busy_at;
+        const absl::Duration idle = monotonic_now() - busy_at;
         if (idle >= decay_ && !is_decayed) {
             // If too many decommits are under way, the rest follows after the next sleep.
             is_decayed = service_.decay();
@@ -119,7 +120,7 @@ bool service_thread::publish(absl::Time end) {
     const std::uint64_t asked = asked_.fetch_add(1, std::memory_order_relaxed) + 1;
     // Pairs with the releases above: acquires the counters.
     while (published_.load(std::memory_order_acquire) < asked) {
-        if (absl::Now() >= end) {
+        if (monotonic_now() >= end) {
             return false;
         }
         absl::SleepFor(between_looks);

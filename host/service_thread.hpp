@@ -64,8 +64,8 @@ public:
     void post(std::function<void()> job);
 
     /// Has the service update counters that take it time (`segment_service::publish_longest_run`), and waits for it
-    /// until `end`. Returns false if the time has passed. Returns true once the thread has been stopped, since the
-    /// counters are final then. Any thread may call it, also while `run` waits.
+    /// until `end`, by `monotonic_now`. Returns false if the time has passed. Returns true once the thread has been
+    /// stopped, since the counters are final then. Any thread may call it, also while `run` waits.
     bool publish(absl::Time end);
 
     /// Returns how often the thread has slept for lack of traffic.

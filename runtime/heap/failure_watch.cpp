@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "host/monotonic_clock.hpp"
 
 namespace orchard {
 namespace {
@@ -31,7 +32,7 @@ struct reported {
     absl::Time again = absl::InfinitePast();  ///< the earliest time of the next report
 
     /// Returns true if failures up to number `newest` are to be reported now.
-    [[nodiscard]] bool is_due(std::uint64_t newest) const { return newest > number && absl::Now() >= again; }
+    [[nodiscard]] bool is_due(std::uint64_t newest) const { return newest > number && monotonic_now() >= again; }
 };
 
 }  // namespace
@@ -64,7 +65,7 @@ void failure_watch::watch(const std::stop_token& stop) const {
             if (!stop.stop_requested() && r.is_due(f.number)) {
                 report_(f.what);
                 // After the report: one that takes a minute is followed by a pause all the same.
-                r = {f.number, absl::Now() + between_reports};
+                r = {f.number, monotonic_now() + between_reports};
             }
         }
     }

@@ -16,7 +16,7 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "host/monotonic_clock.hpp"
 #include "runtime/heap/heap_impl.hpp"
 
 namespace orchard {
@@ -173,7 +173,7 @@ memory_levels heap::impl::levels() {
     constexpr absl::Duration patience = absl::Seconds(1);
     memory_levels now;
     std::uint64_t largest = 0;
-    const absl::Time end = absl::Now() + patience;
+    const absl::Time end = monotonic_now() + patience;
     for (shard& s : shards_) {
         // The other numbers of a service that does not respond in time are those of its last turn.
         now.is_late |= !s.thread->publish(end);

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "host/monotonic_clock.hpp"
 #include "runtime/heap/detail_kernels.hpp"
 #include "runtime/heap/heap_impl.hpp"
 
@@ -26,9 +27,9 @@ namespace {
 template <class Done>
 bool wait_until(absl::Duration timeout, Done done) {
     // The condition is tested before the time, so that it is not missed if the deadline passes during a sleep.
-    const absl::Time deadline = absl::Now() + timeout;
+    const absl::Time deadline = monotonic_now() + timeout;
     while (!done()) {
-        if (absl::Now() > deadline) {
+        if (monotonic_now() > deadline) {
             return false;
         }
         absl::SleepFor(absl::Microseconds(20));

@@ -97,6 +97,11 @@ class CheckIncludes(unittest.TestCase):
         self.assert_include_refused("examples/walk.cpp", '"orchard/heap.hpp"', "write <orchard/heap.hpp>")
         self.assert_include_refused("examples/walk.cpp", "<orchard/none.hpp>", "no such file")
 
+    def test_the_library_reads_the_monotonic_clock(self):
+        waits = f"{HEADER}const absl::Time end = absl::Now() + limit;\n"
+        self.assert_violation("host/service.cpp", waits, "host/service.cpp:3", "monotonic_now")
+        self.assertEqual(run(GOOD | {"profiling/bench.cpp": waits}), (0, []))
+
     def test_cuda_macros_stay_in_the_seam(self):
         for macro in ["__CUDA_ARCH__", "__CUDACC__", "__CUDACC_VER_MAJOR__", "__NVCC__", "__CUDA_ARCH_LIST__"]:
             with self.subTest(macro=macro):
