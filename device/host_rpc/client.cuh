@@ -44,13 +44,14 @@ using mailbox::slot_word;
 
 /// The part of a sent request that its group keeps: the slot in which the response arrives, and the tag that tells this
 /// use of the slot from earlier ones. `count` and `leaves` are kept because a response to an exact request does not
-/// repeat them (`mailbox::granted_by`). All lanes of the group have the same values.
+/// repeat them (`mailbox::granted_by`). All lanes of the group have the same values, but for `takeover`.
 struct ticket {
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
     std::uint32_t count = 0;                        ///< segments wanted
     std::uint32_t leaves = 0;                       ///< leaves of the tail wanted
     failure_reason failure = failure_reason::none;  ///< why nothing was posted
+    std::uint32_t takeover = 0;                     ///< of the slot's word (`slot_word`); set in the leader alone
 };
 
 /// The end of a wait: `failure` is `none` if and only if `result` is a response. A response may still be a rejection;
@@ -89,17 +90,19 @@ struct poller_turn {
     std::uint64_t mine;    ///< the group's own response; 0: not found yet
     std::uint64_t poller;  ///< the poller word as last seen
     // The state between the phases of a round.
-    std::uint64_t lease;   ///< the poller word that this group wrote when it took the lease; 0: it has no lease
-    std::uint64_t cursor;  ///< position in the ring of the first response not delivered yet
-    std::uint64_t posted;  ///< requests of this ring that were posted when this round began; the leader's copy counts
-    bool served;           ///< the group's own response was in its slot when this round began
-    std::uint32_t deep;    ///< words that each lane reads in this round
-    std::uint32_t ready;   ///< responses found in this round, without a gap
-    std::uint32_t round;   ///< number of rounds so far
+    std::uint64_t lease;     ///< the poller word as this group wrote it last; 0: it has no lease
+    std::uint64_t known_at;  ///< a cycle from which on the group had the lease, or has it; set in the leader alone
+    std::uint32_t takeover;  ///< while it delivers what a stopped poller may have read, the take-over's number; else 0
+    std::uint64_t cursor;    ///< position in the ring of the first response not delivered yet
+    std::uint64_t posted;    ///< requests of this ring that were posted when this round began; the leader's copy counts
+    bool served;             ///< the group's own response was in its slot when this round began
+    std::uint32_t deep;      ///< words that each lane reads in this round
+    std::uint32_t ready;     ///< responses found in this round, without a gap
+    std::uint32_t round;     ///< number of rounds so far
     std::uint32_t for_others;            ///< number of rounds since the group's own response was found
     bool last;                           ///< the lease is given up at the end of this round
     std::uint32_t at;                    ///< index in `words` of the response that this lane delivers
-    std::uint32_t others;                ///< a bit for each response from `at` on without a waiter
+    std::uint32_t others;                ///< a bit for each response from `at` on that is not delivered yet
     std::uint64_t handed;                ///< the response that goes to the completion
     std::uint64_t asked;                 ///< the slot's word, which says what the request asked for
     mailbox::grant granted;              ///< what the response grants to that request
@@ -284,7 +287,8 @@ public:
     template <class Completion>
     ORCHARD_FN static void go_round_again(rpc_context_with<Completion>& e);
 
-    /// Acknowledges the response to `r`: frees its slot. One lane calls it alone. Cost: one store.
+    /// Acknowledges the response to `r`: frees its slot, whose `takeover` stays. The leader calls it alone. Cost: one
+    /// store.
     ///
     /// A plain store suffices. The response has been taken (or no request was sent), so that nothing is lost if the
     /// store overwrites a second delivery of it by another poller. `pending` stays set until the store, so that the
@@ -292,7 +296,8 @@ public:
     /// response after the store does not match the slot's next use. Relaxed: the slot carries nothing but its own word.
     ORCHARD_FN void finish(ticket r) const {
         if (!simt::mutation::is(simt::mutation::fault::acknowledgement)) {
-            device->slots()[r.slot].store<simt::order::relaxed>(slot_word::idle((r.tag + 1) & shape.tag_mask()));
+            device->slots()[r.slot].store<simt::order::relaxed>(
+                slot_word::idle((r.tag + 1) & shape.tag_mask(), r.takeover));
         }
     }
 };

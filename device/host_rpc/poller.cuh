@@ -29,8 +29,8 @@ namespace mutation = simt::mutation;
 namespace poller {
 
 /// Returns true if the group has the lease now: the lease was free, or the poller word was still `e.turn.lost`. Sets
-/// `e.turn.poller` to the word found, and begins the turn. Cost: a load (none with `e.turn.eager`), an atomic if the
-/// lease is available, two shuffles.
+/// `e.turn.poller` to the word found, and begins the turn; `begin_recovery` tells the two cases apart. Cost: a load
+/// (none with `e.turn.eager`), an atomic if the lease is available, two shuffles.
 ///
 /// Relaxed: the word carries nothing but itself, and the responses carry their own order. Of several groups, one gets
 /// the lease: `fetch_or` tells it that `held` was clear, or its compare-and-swap finds the lost word. A group that took
@@ -38,6 +38,7 @@ namespace poller {
 inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     std::uint64_t word = 0;
     std::uint64_t lease = 0;
+    e.turn.known_at = simt::cycles();  // before the atomic
     if (is_leader(e.mask)) {
         auto& poller = e.box->device->poller[e.turn.ring].word;
         word = e.turn.eager ? 0 : poller.load<simt::order::relaxed>();
@@ -53,11 +54,43 @@ inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     e.turn.poller = from_leader(e.mask, word);
     lease = from_leader(e.mask, lease);
     e.turn.lease = lease;
+    e.turn.takeover = 0;
     e.turn.cursor = poller_word::cursor(lease);
     e.turn.deep = 1;
     e.turn.round = 0;
     e.turn.for_others = 0;
     return lease != 0;
+}
+
+/// Begins the recovery of the ring after a take-over; otherwise does nothing. A take-over raises the epoch at once. All
+/// lanes of the group call it, after `take_lease`. Cost after a take-over, which happens at most once in
+/// `lost_after_ns`: an atomic and a shuffle, then a read of host memory for each word of a lane, and four atomics for
+/// each response.
+///
+/// The stopped poller may go on at any time, and deliver what it had read. Its compare-and-swap expects a slot's word
+/// as it knew it. The tag in it comes back after 256 uses, so that a tag alone does not stop it. Therefore each slot
+/// whose response it may have read, one batch from the cursor on, gets the number of this take-over before the response
+/// is delivered. The number stays in the slot in all later uses, and comes back after 2^14 - 1 take-overs.
+///
+///     stopped poller             this group                      slot s
+///     reads response {s, t}                                      waiting(t, 0)
+///     stops                      takes over: number 5            waiting(t, 5)
+///                                has the lease; delivers         delivered(t, 5), then idle(t + 1, 5)
+///                                ... 256 uses of s ...           waiting(t, 5): in a later use
+///     expects waiting(t, 0):     changes nothing
+///
+/// The cursor moves once, past all of it: no response that two pollers have read lies behind a free lease. A group that
+/// stops in the recovery is in its turn taken over from the same cursor, and each of its deliveries expects a word with
+/// its own number, seen while it had the lease. The group's own response is delivered to its slot, as all others.
+inline ORCHARD_NOINLINE void begin_recovery(rpc_context& e) {
+    if (e.turn.lease == (e.turn.poller | poller_word::held)) {
+        return;
+    }
+    std::uint64_t before = 0;
+    if (is_leader(e.mask)) {
+        before = e.box->device->poller[e.turn.ring].takeovers.fetch_add<simt::order::relaxed>(1);
+    }
+    e.turn.takeover = mailbox::device_part::lease::number_after(from_leader(e.mask, before));
 }
 
 /// Reads the response ring from the cursor on: `e.turn.deep` words a lane, in flight together, neighbouring lanes at
@@ -101,18 +134,21 @@ inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
 /// of a lane.
 ///
 /// A word is new if its lap tag is that of its position. At most as many count as the ring may owe (`responses_owed`).
-/// The ring has room for the responses owed and for one batch of that length above the cursor; in a small mailbox, 128
-/// words would be more than the whole ring.
+/// The ring has room for the responses owed and for one batch of that length above the cursor of the poller word; in a
+/// small mailbox, 128 words would be more than the whole ring.
 inline ORCHARD_NOINLINE void count_ready(rpc_context& e) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
     auto index = static_cast<std::uint32_t>(simt::rank_in(e.mask));
+    // In a recovery, the cursor of the poller word stands still.
+    const std::uint32_t most =
+        e.box->shape.responses_owed() - static_cast<std::uint32_t>(e.turn.cursor - poller_word::cursor(e.turn.lease));
     std::uint32_t ready = 0;
     ORCHARD_NO_UNROLL
     for (std::uint32_t j = 0; j < e.turn.deep && ready == j * width; ++j, index += width) {
         const std::uint64_t word = e.turn.words[j];
         const bool here = (response::lap_field::get(word) == e.box->shape.response_lap_tag(e.turn.cursor + index) ||
                            (mutation::is(mutation::fault::lap_tag) && word != 0)) &&
-                          index < e.box->shape.responses_owed();
+                          index < most;
         const simt::lane_mask missing = e.mask & ~simt::ballot(e.mask, here);
         // All W words of this row are there, or only those of the lanes below the lowest lane that misses its word.
         ready += missing == 0 ? width
@@ -131,7 +167,7 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     for (std::uint32_t j = 0; j < e.turn.deep; ++j) {
         const std::uint64_t word = e.turn.words[j];
         const bool own = index < e.turn.ready && response::slot_field::get(word) == e.turn.own_slot &&
-                         response::tag_field::get(word) == e.turn.own_tag;
+                         response::tag_field::get(word) == e.turn.own_tag && e.turn.takeover == 0;
         mine = own ? word : mine;
         if (own || index >= e.turn.ready) {
             e.turn.words[j] = 0;
@@ -145,32 +181,74 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     return holder != 0;
 }
 
-/// Decides whether this round is the last (`e.turn.last`), and makes the batch ready for delivery.
+/// Returns true if the group has the lease. One lane calls it alone. Cost: an atomic, since a load could return an old
+/// word; its order keeps earlier loads before it. Cursors are not compared: the leader may be moving it.
+inline ORCHARD_FN bool has_lease(const rpc_context& e) {
+    const std::uint64_t word = e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0);
+    return poller_word::same_turn(word, e.turn.lease);
+}
+
+/// Returns true if the group had the lease after it had read the batch. The leader calls it alone. Cost: a read of the
+/// cycle counter; an atomic if the group has been slow.
+///
+/// Nobody takes over a lease that is younger than `lost_after_ns`. An eighth of its number of cycles is a shorter time
+/// on any GPU that makes more than 125 million cycles a second.
+inline ORCHARD_FN bool has_read_in_time(rpc_context& e) {
+    const std::uint64_t now = simt::cycles();
+    if (now - e.turn.known_at <= e.box->lost_after_ns / 8 || mutation::is(mutation::fault::late_reading)) {
+        return true;
+    }
+    e.turn.known_at = now;
+    return has_lease(e);
+}
+
+/// Returns true if the batch counts: the group still had the lease when it had read it. Otherwise its successors may
+/// have delivered these responses long ago, and the slots may be in later uses with the same tags. While the group has
+/// the lease, nobody else delivers what lies behind the cursor; what happens after this look, the slots tell
+/// (`begin_recovery`). Also decides whether this round is the last (`e.turn.last`), and makes the batch ready for
+/// delivery. Cost: `has_read_in_time`, a shuffle, a fence.
 ///
 /// The round is the last if the turn is over, if no response of this ring is under way, or if the group has its own
 /// response and has served other groups for `rounds_for_others` rounds. `posted` may be an old value; a poller that
 /// leaves too early is replaced by the next group that looks at the lease.
-inline ORCHARD_NOINLINE void end_reading(rpc_context& e, bool took_own) {
+inline ORCHARD_NOINLINE bool end_reading(rpc_context& e, bool took_own) {
     poller_turn& t = e.turn;
-    const bool any = poller_word::flying(from_leader(e.mask, t.posted), t.cursor + t.ready) != 0;
-    // The former poller may have delivered this group's own response just before this group took the lease.
-    const bool served = t.mine != 0 || from_leader(e.mask, t.served ? 1u : 0u) != 0;
-    t.last = ++t.round >= t.rounds || !any || (served && ++t.for_others >= rounds_for_others);
+    constexpr std::uint32_t in_time = 1;
+    constexpr std::uint32_t any = 2;
+    constexpr std::uint32_t served = 4;
+    std::uint32_t seen = 0;
+    if (is_leader(e.mask)) {
+        seen |= has_read_in_time(e) ? in_time : 0;
+        seen |= poller_word::flying(t.posted, t.cursor + t.ready) != 0 ? any : 0;
+        // The former poller may have delivered this group's own response just before this group took the lease.
+        seen |= took_own || t.mine != 0 || t.served ? served : 0;
+    }
+    seen = from_leader(e.mask, seen);
+    t.last = t.takeover == 0 && (++t.round >= t.rounds || (seen & any) == 0 ||
+                                 ((seen & served) != 0 && ++t.for_others >= rounds_for_others));
+    if ((seen & in_time) == 0) {
+        // The successor delivers the group's own response, too.
+        t.mine = took_own ? 0 : t.mine;
+        return false;
+    }
     // With the relaxed loads of the responses, the fence acquires what the service released with them (its store of the
     // response word); with the deliveries, it releases the same to the waiters. If each lane read one word, the load
     // acquired it; if that was the group's own response, no fence is needed.
     if ((t.deep != 1 || t.ready > (took_own ? 1u : 0u)) && !mutation::is(mutation::fault::response_order)) {
         simt::fence<simt::scope::system>();
     }
+    return true;
 }
 
 /// Delivers `at_once` responses from `e.turn.at` on, with their atomics in flight together. `e.turn.others` gets a bit
-/// for each response that found no waiter. One lane calls it alone. Cost: one atomic for each response.
+/// for each response that is not delivered: its slot is unattended, or its word has a `takeover`. One lane calls it
+/// alone. Cost: one atomic for each response.
 ///
 ///     slot:  waiting(t) --> delivered(t, response)      any other word: unchanged
 ///
 /// Repeating a delivery is harmless: the tag tells a slot's uses apart. A poller that was taken for stopped and goes on
-/// may deliver a response a second time, and then finds the slot answered, idle, or in its next use.
+/// may deliver a response a second time, and then finds the slot answered, idle, or in its next use. When the tag comes
+/// back, the slot has a `takeover` (`begin_recovery`).
 ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     const std::uint64_t* words = e.turn.words + e.turn.at;
     const std::uint32_t left = e.turn.deep - e.turn.at;
@@ -194,32 +272,70 @@ ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     e.turn.others = others;
 }
 
-/// Returns true if the response `e.turn.at` has no waiter: `e.turn.handed` is then for the completion, and
-/// `e.turn.asked` says what its request asked for. Otherwise the response has been delivered, now or by another poller.
-/// One lane calls it alone, for each `e.turn.at` in order: every call at a multiple of `at_once` delivers for the next
-/// calls as well. Cost: its share of `hand_over_some`; without a waiter a load and an atomic.
+/// Delivers the response `e.turn.at` to a slot whose word is not simply that of a waiter. Returns true if the slot is
+/// unattended: `e.turn.handed` is then for the completion, and `e.turn.asked` says what its request asked for. Returns
+/// false if the response has been delivered, now or by another poller. One lane calls it alone. Cost: a load and an
+/// atomic; with a `takeover` one more atomic.
 ///
-/// The compare-and-swap frees the slot before the grant is completed. If two pollers find the same response without a
-/// waiter, one of them wins, so that the grant reaches the segment cache once.
+/// The slot is in the use that the response is for, since the group had the lease after it had read the response
+/// (`end_reading`), and the ring was not taken over since: a word without `takeover` says so, as does the lease, read
+/// after the word. The compare-and-swap expects the whole word, which a poller that takes the ring over from now on
+/// changes (`begin_recovery`).
+///
+/// It frees the slot before the grant is completed. If two pollers find the same response without a waiter, one of them
+/// wins, so that the grant reaches the segment cache once.
+inline ORCHARD_NOINLINE bool hand_over_known(rpc_context& e) {
+    const std::uint64_t packed = e.turn.words[e.turn.at];
+    const response a = response::unpack(packed);
+    e.turn.handed = packed;
+    auto& word = e.box->device->slots()[a.slot];
+    std::uint64_t found = word.load<simt::order::relaxed>();
+    // Once again only if its group has just given up, or the ring has just been taken over.
+    while (slot_word::is_awaited(found, a.tag)) {
+        const std::uint32_t takeover = slot_word::takeover_field::get(found);
+        if ((takeover != 0 || e.turn.takeover != 0) && !has_lease(e) && !mutation::is(mutation::fault::late_delivery)) {
+            return false;
+        }
+        const bool unattended = (found & slot_word::unattended) != 0;
+        e.turn.asked = found;
+        if (word.compare_exchange<simt::order::acq_rel>(
+                found, unattended ? slot_word::idle((a.tag + 1) & e.box->shape.tag_mask(), takeover)
+                                  : slot_word::delivered(a, takeover))) {
+            return unattended;
+        }
+    }
+    return false;  // a poller that was taken for lost has delivered it
+}
+
+/// Writes the number of the recovery into the slot of the response `packed`, if the slot still awaits it. One lane
+/// calls it alone. Cost: an atomic. Of several take-overs at the same time, the last one decides, and each needs only
+/// that the word is not as the stopped poller knew it.
+inline ORCHARD_FN void mark(rpc_context& e, std::uint64_t packed) {
+    const std::uint32_t tag = response::tag_field::get(packed);
+    auto& word = e.box->device->slots()[response::slot_field::get(packed)];
+    std::uint64_t found = slot_word::waiting(tag);
+    while (!word.compare_exchange<simt::order::relaxed>(found, slot_word::taken_over(found, e.turn.takeover)) &&
+           slot_word::is_awaited(found, tag)) {
+    }
+}
+
+/// Returns true if the response `e.turn.at` needs `hand_over_known`; otherwise it has been delivered. One lane calls it
+/// alone, for each `e.turn.at` in order: every call at a multiple of `at_once` delivers for the next calls as well.
+/// Cost: its share of `hand_over_some`.
 inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
+    if (e.turn.takeover != 0) {
+        const std::uint64_t packed = e.turn.words[e.turn.at];
+        if (packed != 0 && !mutation::is(mutation::fault::takeover_mark)) {
+            mark(e, packed);
+        }
+        return packed != 0;
+    }
     if (e.turn.at % at_once == 0) {
         hand_over_some(e);
     }
     const bool other = (e.turn.others & 1) != 0;
     e.turn.others >>= 1;
-    if (!other) {
-        return false;
-    }
-    const std::uint64_t packed = e.turn.words[e.turn.at];
-    e.turn.handed = packed;
-    auto& word = e.box->device->slots()[response::slot_field::get(packed)];
-    std::uint64_t found = word.load<simt::order::relaxed>();
-    if (!slot_word::is_unattended(found, response::tag_field::get(packed))) {
-        return false;  // a poller that was taken for lost has delivered it
-    }
-    e.turn.asked = found;
-    return word.compare_exchange<simt::order::acq_rel>(
-        found, slot_word::idle((response::tag_field::get(packed) + 1) & e.box->shape.tag_mask()));
+    return other;
 }
 
 /// Returns the status of the response `e.turn.handed`, and stores what it grants as `e.turn.granted`. The size comes
@@ -249,44 +365,58 @@ ORCHARD_FN void deliver_batch(rpc_context_with<Completion>& e) {
     }
     ORCHARD_NO_UNROLL
     for (e.turn.at = 0; e.turn.at < e.turn.deep; ++e.turn.at) {
-        if (hand_over(e)) {
+        if (hand_over(e) && hand_over_known(e)) {
             completed_response(e);
         }
     }
 }
 
 /// Returns true if there is another round. Moves the cursor past the batch, and gives up the lease after the last
-/// round. Cost: an atomic if the batch was not empty or the round is the last; a barrier, a shuffle.
+/// round. Cost: an atomic if the batch was not empty or the round is the last; a barrier.
 ///
 /// If the compare-and-swap fails, another group has taken the lease over, and begins at the old cursor: it delivers
-/// this batch again, to slots that do not wait for it any longer.
+/// this batch again, to slots that do not wait for it any longer. This group then delivers no further batch
+/// (`end_reading`), since a response ring has room for the responses owed and for one batch above its cursor.
+///
+/// In a recovery, the cursor stays where it is until the last row: the one with a gap, or that with which the longest
+/// batch is complete. Before that, a new epoch shows other groups that the poller is at work.
 inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
+    poller_turn& t = e.turn;
     simt::sync(e.mask);  // the cursor must not pass a response before its lane has delivered it
-    std::uint32_t dismissed = 0;
-    if (is_leader(e.mask) && (e.turn.ready != 0 || e.turn.last)) {
-        auto& poller = e.box->device->poller[e.turn.ring].word;
-        std::uint64_t expected = poller_word::moved_to(e.turn.lease, e.turn.cursor);
-        const std::uint64_t slip = mutation::is(mutation::fault::cursor) && e.turn.ready != 0 ? 1 : 0;
-        const std::uint64_t next_word = poller_word::moved_to(e.turn.lease, e.turn.cursor + e.turn.ready + slip);
+    t.cursor += t.ready;
+    const bool is_full = t.ready == t.deep * static_cast<std::uint32_t>(simt::popcount(e.mask));
+    const auto unmoved = static_cast<std::uint32_t>(t.cursor - poller_word::cursor(t.lease));
+    const bool recovers = t.takeover != 0 && is_full && unmoved < depth * simt::warp_size;
+    std::uint64_t word = recovers ? poller_word::succeeded(t.lease) : poller_word::moved_to(t.lease, t.cursor);
+    if (mutation::is(mutation::fault::cursor) && t.ready != 0) {
+        word = poller_word::moved_to(word, t.cursor + 1);
+    }
+    std::uint32_t failed = 0;
+    if (is_leader(e.mask) && (word != t.lease || t.last)) {
+        auto& poller = e.box->device->poller[t.ring].word;
+        std::uint64_t expected = t.lease;
         if (mutation::is(mutation::fault::epoch)) {
             expected = poller.load<simt::order::relaxed>();
         }
         // Relaxed: the word carries nothing but itself. Its new value gives up the lease and moves the cursor in one
         // step.
-        const bool still = poller.compare_exchange<simt::order::relaxed>(
-            expected, e.turn.last ? poller_word::released(next_word) : next_word);
-        dismissed = still ? 0 : 1;
+        failed = poller.compare_exchange<simt::order::relaxed>(expected, t.last ? poller_word::released(word) : word)
+                     ? 0
+                     : 1;
     }
-    e.turn.cursor += e.turn.ready;
-    e.turn.poller = poller_word::released(poller_word::moved_to(e.turn.lease, e.turn.cursor));
+    t.lease = word;
+    if (recovers) {
+        // The word of a successor may be the one that this poller wanted to write: the epoch does not tell them apart.
+        return from_leader(e.mask, failed) == 0;
+    }
+    t.takeover = 0;
+    t.poller = poller_word::released(word);
     // A full batch means traffic: read more words in the next round.
-    e.turn.deep = e.turn.ready == e.turn.deep * static_cast<std::uint32_t>(simt::popcount(e.mask)) ? depth : 1;
-    if (!e.turn.last && e.turn.ready == 0) {
+    t.deep = is_full ? depth : 1;
+    if (!t.last && t.ready == 0) {
         simt::pause(20);
     }
-    // A response ring has room for the responses owed and for one batch above its cursor. A poller that lost its lease
-    // cannot move the cursor, and must therefore deliver no further batch.
-    return !e.turn.last && (from_leader(e.mask, dismissed) == 0 || mutation::is(mutation::fault::dismissed_poller));
+    return !t.last;
 }
 
 /// Acts as poller for at most `e.turn.rounds` rounds, if the lease is free or the poller word is still `e.turn.lost`;
@@ -298,10 +428,13 @@ ORCHARD_NOINLINE void serve(rpc_context_with<Completion>& e) {
     if (!take_lease(e)) {
         return;
     }
+    begin_recovery(e);
     do {
         read_batch(e);
         count_ready(e);
-        end_reading(e, take_own(e));
+        if (!end_reading(e, take_own(e))) {
+            return;
+        }
         deliver_batch(e);
     } while (move_cursor(e));
 }

@@ -22,8 +22,9 @@ namespace sending {
 /// no more than these.
 inline constexpr std::uint32_t quick_attempts = 9;
 
-/// Returns true if it has claimed a slot for this group; tries one slot. Sets `e.post.made.slot` and `.tag`. The leader
-/// calls it alone. Cost: one atomic; for a request without a waiter a load, and an atomic if the slot is idle.
+/// Returns true if it has claimed a slot for this group; tries one slot. Sets `e.post.made.slot`, `.tag` and
+/// `.takeover`. The leader calls it alone. Cost: one atomic; for a request without a waiter a load, and an atomic if
+/// the slot is idle.
 ///
 /// Attempt a tries slot (warp + a * 0x9e3779b1) mod N. Warps thus begin at different slots. As the factor is odd and N
 /// a power of two, N attempts in a row visit every slot once. Warp 7 of a mailbox of 16,384 slots tries 7, 14776,
@@ -39,13 +40,16 @@ inline ORCHARD_FN bool claim(rpc_context& e) {
         // On a slot in use, this changes nothing, because all of its states but idle have `pending` set.
         const std::uint64_t old = word.fetch_or<simt::order::relaxed>(slot_word::pending);
         r.tag = slot_word::tag_field::get(old);
+        r.takeover = slot_word::takeover_field::get(old);
         return (old & slot_word::pending) == 0 || mutation::is(mutation::fault::credit);
     }
     // Sets both bits at once, and only if the slot is idle: a slot with a waiter must not become unattended.
     std::uint64_t old = word.load<simt::order::relaxed>();
     r.tag = slot_word::tag_field::get(old);
+    r.takeover = slot_word::takeover_field::get(old);
     return (old & slot_word::pending) == 0 &&
-           word.compare_exchange<simt::order::relaxed>(old, slot_word::left_unattended(r.tag, r.count, r.leaves));
+           word.compare_exchange<simt::order::relaxed>(
+               old, slot_word::left_unattended(r.tag, r.count, r.leaves, r.takeover));
 }
 
 /// Takes a ticket and writes the request. Nothing may delay the write after the ticket is taken, because the service

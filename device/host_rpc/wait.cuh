@@ -128,14 +128,19 @@ inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
         // If the heartbeat has changed since half of the deadline, the service runs, and it is the commit that does not
         // come.
         alive = box.host.heartbeat->load<simt::order::relaxed>() != e.wait.heartbeat_before ? 1 : 0;
-        found = slot_word::waiting(r.tag);
+        found = slot_word::waiting(r.tag, r.takeover);
         auto& word = box.device->slots()[r.slot];
         if (mutation::is(mutation::fault::abandonment)) {
             found = 0;
             box.finish(r);
-        } else if (word.compare_exchange<simt::order::acquire>(found,
-                                                               slot_word::left_unattended(r.tag, r.count, r.leaves))) {
-            found = 0;
+        }
+        // Once again if a take-over has changed the word meanwhile.
+        while (found != 0 && (found & slot_word::answered) == 0) {
+            const std::uint64_t left =
+                slot_word::left_unattended(r.tag, r.count, r.leaves, slot_word::takeover_field::get(found));
+            if (word.compare_exchange<simt::order::acquire>(found, left)) {
+                found = 0;
+            }
         }
         // Later requests then fail at once, until the heartbeat has another value than this one.
         if (alive == 0 && found == 0) {
@@ -154,10 +159,14 @@ inline ORCHARD_NOINLINE void give_up(rpc_context& e) {
 /// failure, and leaves the slot alone. All lanes of the group call it.
 ///
 /// A group that was poller may have its response directly from the ring (`e.turn.mine`). Its slot then still waits, and
-/// is freed without having been answered.
-inline ORCHARD_FN outcome take_response(const rpc_context& e) {
+/// is freed without having been answered, with the `takeover` with which it was claimed. If another poller has changed
+/// that meanwhile, it has also taken the ring over, and what it wrote is needed no longer (`poller::begin_recovery`).
+inline ORCHARD_FN outcome take_response(rpc_context& e) {
     if (e.wait.failure != failure_reason::none) {
         return {response{}, e.wait.failure, leaf_index{0}};
+    }
+    if (e.turn.mine == 0) {
+        e.post.made.takeover = slot_word::takeover_field::get(e.wait.delivered);
     }
     if (is_leader(e.mask)) {
         e.box->finish(e.post.made);

@@ -112,6 +112,18 @@ ORCHARD_INLINE std::uint64_t clock_ns() {
 #endif
 }
 
+/// Returns the cycles that the multiprocessor has counted so far; on the host, the time in nanoseconds. Only
+/// differences have a meaning. Cheap on CUDA, unlike the clock.
+ORCHARD_INLINE std::uint64_t cycles() {
+#if ORCHARD_CUDA_PASS
+    std::uint64_t n;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(n));
+    return n;
+#else
+    return emulated::clock_ns();
+#endif
+}
+
 /// Returns an arbitrary number that differs from call to call, to begin a random walk with. Cheap on CUDA, unlike the
 /// clock: the cycle counter of the multiprocessor. The host returns the low bits of the clock, which are deterministic
 /// in a simulation.

@@ -39,6 +39,9 @@ namespace orchard::simt::mutation {
     X(cursor, "a poller moves its cursor one response too far")                                                        \
     X(acknowledgement, "a slot is not freed after its response")                                                       \
     X(epoch, "a poller whose lease was taken over writes over the word of the next poller")                            \
+    X(late_reading, "a poller delivers what it read after its lease was taken over")                                   \
+    X(late_delivery, "a poller whose lease was taken over delivers to a slot whose word says so")                      \
+    X(takeover_mark, "a poller that takes a lease over does not mark the slots of the responses that it finds")        \
     X(response_order, "a poller delivers a response without releasing what the service released")                      \
     X(live_look, "a free reads the record of a chunk before it knows that the chunk is live")                          \
     X(live_order, "a lane frees its block of a chunk without release and acquire")                                     \
@@ -56,7 +59,6 @@ namespace orchard::simt::mutation {
     X(record_sync, "lanes write a chunk's record before they are ordered after the lane that got the memory")          \
     X(return_sync, "a leader returns drained segments before it is ordered after the lanes that drained them")         \
     X(spare_claim, "a group claims a page more than it has lanes")                                                     \
-    X(dismissed_poller, "a poller whose lease was taken over delivers further batches")                                \
     X(lost_lease, "a group that acts as poller repeatedly never takes over the lease of a stopped poller")             \
     X(share_sum, "lanes that saw free pages each claim as many as their group lacks")                                  \
     X(entry_swap, "a slab is retired although its index of the table does not hold it yet")                            \

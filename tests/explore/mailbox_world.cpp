@@ -142,7 +142,7 @@ void mailbox_world::watch_slot(std::uint32_t slot) {
         delivered += is_delivered ? 1 : 0;
         taken_aside += is_taken_aside ? 1 : 0;
         s.check((a.before & a.after & slot_word::answered) == 0, "a response was delivered twice");
-        s.check((a.before & slot_word::unattended) == 0 || !is_claimed,
+        s.check((a.before & slot_word::unattended) == 0 || !is_claimed || (a.after & slot_word::unattended) != 0,
                 "a group that gave up was given a response after all");
         if (is_delivered || is_taken_aside) {
             on_poller();

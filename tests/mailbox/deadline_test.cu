@@ -31,7 +31,7 @@ protected:
     static void outlast_knowledge() {
         absl::SleepFor(2 * absl::Nanoseconds(device::mailbox_client::look_again_after_ns));
     }
-    scripted_mailbox box_{mailbox::shape{4, GetParam()}, 2 * ms};
+    scripted_mailbox box_{mailbox::shape{4, GetParam(), 1, GetParam()}, 2 * ms};
 };
 
 TEST_P(Deadline, OfAWaitLeavesTheSlotUnattended) {

@@ -142,7 +142,11 @@ TEST(PackingASlot, KeepsWhatIsDelivered) {
                     EXPECT_EQ(b.run, a.run);
                     EXPECT_NE(word & slot_word::pending, 0u);
                     EXPECT_NE(word & slot_word::answered, 0u);
-                    EXPECT_FALSE(slot_word::is_unattended(word, tag));
+                    EXPECT_FALSE(slot_word::is_awaited(word, tag));
+                    const std::uint64_t marked = slot_word::delivered(a, 16383);
+                    EXPECT_EQ(slot_word::taken_over(word, 16383), marked);
+                    EXPECT_EQ(slot_word::taken_over(marked, 0), word);
+                    EXPECT_EQ(slot_word::unpack(marked).run, a.run);
                 }
             }
         }
@@ -152,10 +156,11 @@ TEST(PackingASlot, KeepsWhatIsDelivered) {
 TEST(PackingASlot, TellsItsStatesAndTagsApart) {
     for (std::uint32_t tag = 0; tag < 256; ++tag) {
         const std::uint64_t unattended = slot_word::left_unattended(tag, last_segment, 31);
-        EXPECT_TRUE(slot_word::is_unattended(unattended, tag));
-        EXPECT_FALSE(slot_word::is_unattended(unattended, tag ^ 1));
-        EXPECT_FALSE(slot_word::is_unattended(slot_word::waiting(tag), tag));
-        EXPECT_FALSE(slot_word::is_unattended(slot_word::idle(tag), tag));
+        EXPECT_TRUE(slot_word::is_awaited(unattended, tag));
+        EXPECT_TRUE(slot_word::is_awaited(slot_word::taken_over(unattended, 16383), tag));
+        EXPECT_FALSE(slot_word::is_awaited(unattended, tag ^ 1));
+        EXPECT_TRUE(slot_word::is_awaited(slot_word::waiting(tag, 5), tag));
+        EXPECT_FALSE(slot_word::is_awaited(slot_word::idle(tag), tag));
         EXPECT_EQ(slot_word::asked_segments_field::get(unattended), last_segment);
         EXPECT_EQ(slot_word::asked_leaves_field::get(unattended), 31u);
         EXPECT_EQ(slot_word::idle(tag) | slot_word::pending, slot_word::waiting(tag)) << "what claims a slot";
@@ -196,14 +201,14 @@ class LapTags : public ::testing::TestWithParam<shape> {};
 TEST_P(LapTags, NeverEqualThoseOfTheNeighbouringLaps) {
     const shape s = GetParam();
     EXPECT_NE(s.lap_tag(0), 0u) << "a ring that was never written must not look written";
-    for (std::uint64_t lap = 1; lap < 3 * (std::uint64_t{s.tag_mask()} + 1); ++lap) {
+    for (std::uint64_t lap = 1; lap < 3 * (std::uint64_t{s.lap_mask()} + 1); ++lap) {
         for (const std::uint64_t place : {std::uint64_t{0}, std::uint64_t{s.slots - 1}}) {
             const std::uint64_t number = lap * s.slots + place;
             EXPECT_NE(s.lap_tag(number), s.lap_tag(number - s.slots));
             EXPECT_NE(s.lap_tag(number), s.lap_tag(number + s.slots));
             EXPECT_NE(s.lap_tag(number - s.slots), s.lap_tag(number + s.slots));
             EXPECT_EQ(s.position(number), place);
-            EXPECT_LE(s.lap_tag(number), s.tag_mask());
+            EXPECT_LE(s.lap_tag(number), s.lap_mask());
             // A cursor has 40 bits.
             EXPECT_EQ(s.lap_tag(number), s.lap_tag(number + (std::uint64_t{1} << 40)));
         }
@@ -211,10 +216,10 @@ TEST_P(LapTags, NeverEqualThoseOfTheNeighbouringLaps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LapTags,
-                         ::testing::Values(shape{4, 2}, shape{4, 3}, shape{4, 8}, shape{64, 2}, shape{1024, 5},
-                                           shape{16384, 2}, shape{16384, 8}),
+                         ::testing::Values(shape{4, 8, 1, 2}, shape{4, 8, 1, 3}, shape{4}, shape{64, 8, 1, 2},
+                                           shape{1024, 8, 1, 5}, shape{16384, 8, 1, 2}, shape{16384}),
                          [](const auto& of) {
-                             return std::to_string(of.param.slots) + "_slots_" + std::to_string(of.param.tag_bits) +
+                             return std::to_string(of.param.slots) + "_slots_" + std::to_string(of.param.lap_bits) +
                                     "_bits";
                          });
 

@@ -20,7 +20,7 @@ using rig::scripted_mailbox;
 
 class Poller : public ::testing::TestWithParam<std::uint32_t> {
 protected:
-    scripted_mailbox box_{mailbox::shape{4, GetParam()}};
+    scripted_mailbox box_{mailbox::shape{4, GetParam(), 1, GetParam()}};
 
     void expect_grant(ticket r, std::uint32_t first) {
         const device::outcome o = box_.wait(r);
@@ -161,6 +161,50 @@ TEST_P(Poller, ThatIsLateDeliversNothingIntoAReusedSlot) {
     box_.poller_round();
     EXPECT_EQ(box_.slot(first.slot), slot_word::left_unattended(second.tag, 1)) << "no request's";
     EXPECT_EQ(box_.sunk.get(&rig::completion_record::calls), 0u);
+}
+
+// A poller stops with a response that it has read. Its successor delivers the response, and the slot is used until its
+// tag is the same again. The compare-and-swap that the first poller still has to make must not find what it expects.
+TEST_P(Poller, ThatIsLateByAllTagsDeliversNothing) {
+    const ticket first = box_.ask(3);
+    const mailbox::response read = box_.serve(40);
+    box_.take_lease_and_stop();
+    expect_grant(first, 40);
+    for (std::uint32_t i = 1; i <= box_.shape.tag_mask(); ++i) {
+        const ticket other = box_.ask(i);
+        ASSERT_EQ(other.slot, first.slot);
+        box_.serve(100 + i);
+        expect_grant(other, 100 + i);
+    }
+    const ticket last = box_.ask(9);
+    ASSERT_EQ(last.slot, first.slot);
+    ASSERT_EQ(last.tag, first.tag);
+    const std::uint64_t before = box_.slot(last.slot);
+    std::uint64_t expected = slot_word::waiting(read.tag);
+    EXPECT_FALSE(
+        box_.device->slots()[read.slot].compare_exchange<simt::order::relaxed>(expected, slot_word::delivered(read)));
+    EXPECT_EQ(box_.slot(last.slot), before);
+    box_.serve(500);
+    expect_grant(last, 500);
+}
+
+// The same for a response without a waiter, and for the group that gives up: the number of the take-over stays.
+TEST_P(Poller, LeavesTheNumberOfItsTakeOverInEachStateOfASlot) {
+    const ticket first = box_.ask_unattended(3);
+    box_.serve(40);
+    box_.take_lease_and_stop();
+    const ticket other = box_.ask(1);
+    box_.serve(60);
+    expect_grant(other, 60);
+    EXPECT_EQ(box_.slot(first.slot), slot_word::idle((first.tag + 1) & box_.shape.tag_mask(), 1));
+    EXPECT_EQ(box_.slot(other.slot), slot_word::idle((other.tag + 1) & box_.shape.tag_mask(), 1));
+    const ticket again = box_.ask_unattended(4);
+    ASSERT_EQ(again.slot, first.slot);
+    EXPECT_EQ(box_.slot(again.slot), slot_word::left_unattended(again.tag, 4, 0, 1));
+    box_.serve(80);
+    box_.poller_round();
+    EXPECT_EQ(box_.slot(first.slot), slot_word::idle((first.tag + 2) & box_.shape.tag_mask(), 1));
+    EXPECT_EQ(box_.sunk.get(&rig::completion_record::grants), 2u);
 }
 
 TEST_P(Poller, GivesEachAnswerToTheSinkOnceHoweverOftenItIsMet) {

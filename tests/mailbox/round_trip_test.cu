@@ -120,16 +120,16 @@ std::string name_of(const ::testing::TestParamInfo<load_case>& of) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Loads, RoundTrip,
-                         ::testing::Values(load_case{{4, 2}, groups::whole_warps, {8, 64}, 20, 1},
-                                           load_case{{4, 2}, groups::single_lanes, {2, 64}, 4, 1},
-                                           load_case{{4, 2}, groups::thirds, {4, 64}, 10, 1},
-                                           load_case{{4, 2}, groups::changing, {4, 64}, 10, 1},
+                         ::testing::Values(load_case{{4, 2, 1, 2}, groups::whole_warps, {8, 64}, 20, 1},
+                                           load_case{{4, 2, 1, 2}, groups::single_lanes, {2, 64}, 4, 1},
+                                           load_case{{4, 2, 1, 2}, groups::thirds, {4, 64}, 10, 1},
+                                           load_case{{4, 2, 1, 2}, groups::changing, {4, 64}, 10, 1},
                                            load_case{{4, 8}, groups::whole_warps, {8, 64}, 20, 3},
                                            load_case{{4, 8}, groups::single_lanes, {2, 64}, 4, 2},
                                            load_case{{8, 8}, groups::changing, {4, 64}, 10, 2},
                                            load_case{{64, 8}, groups::thirds, {6, 64}, 20, 3},
-                                           load_case{{8, 2, 2}, groups::changing, {4, 64}, 10, 1},
-                                           load_case{{16, 2, 4}, groups::thirds, {4, 64}, 10, 1},
+                                           load_case{{8, 2, 2, 2}, groups::changing, {4, 64}, 10, 1},
+                                           load_case{{16, 2, 4, 2}, groups::thirds, {4, 64}, 10, 1},
                                            load_case{{8, 8, 2}, groups::whole_warps, {8, 64}, 20, 3},
                                            load_case{{16, 8, 4}, groups::changing, {4, 64}, 10, 3}),
                          name_of);

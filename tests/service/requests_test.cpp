@@ -258,7 +258,7 @@ TEST(Service, AfterCloseGrantsAreRefusedAndReturnsTaken) {
 TEST(Service, AnswersAsTheModelOverManyLaps) {
     for (const std::uint32_t tag_bits : {2u, 8u}) {
         service_setup s;
-        s.shape = {4, tag_bits};
+        s.shape = {4, tag_bits, 1, tag_bits};
         s.range.count = s.committed_at_start = 130;
         desk d(s);
         std::vector<bool> granted(130);

@@ -239,12 +239,14 @@ ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments,
 /// A slot's word in device memory:
 ///
 ///     63      50 49   44 43     20 19    16 15  11      10           9         8     7   0
-///     |    0    | count | first   | status |  0  | unattended | answered | pending | tag |      once answered
-///     |    0    | leaves| segments|    0   |  0  |     1      |     0    |    1    | tag |      while unattended
+///     | takeover | count | first   | status |  0  | unattended | answered | pending | tag |     once answered
+///     | takeover | leaves| segments|    0   |  0  |     1      |     0    |    1    | tag |     while unattended
 ///
-/// `first` and `count` are the run that was granted, `segments` and `leaves` what was asked for. Setting `pending`
-/// claims a slot. One fetch_or therefore claims it, returns its tag and prepares it for the response. A group whose
-/// fetch_or finds `pending` set has changed nothing and tries another slot.
+/// `first` and `count` are the run that was granted, `segments` and `leaves` what was asked for. `takeover` is 0 in
+/// nearly all slots: a poller that takes a ring over from one that stopped writes the number of the take-over into the
+/// slots whose responses the stopped one may have read, and it stays there (`poller::begin_recovery`). Setting
+/// `pending` claims a slot. One fetch_or therefore claims it, returns its tag and prepares it for the response. A group
+/// whose fetch_or finds `pending` set has changed nothing and tries another slot.
 ///
 ///     state        bits set              left by
 ///     idle         none                  a fetch_or to pending; a compare-and-swap to unattended if no group will wait
@@ -255,7 +257,8 @@ ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments,
 /// A group that is the poller itself and finds its own response goes from pending to idle directly.
 ///
 /// `pending` stays set until the slot is idle again: no other group can claim the slot before. Every compare-and-swap
-/// expects a whole word with its tag, so that an action that comes too late finds another word and does nothing.
+/// expects a whole word, so that an action that comes too late finds another word and does nothing. Tags come back
+/// after 256 uses of a slot; the action of a poller that is later than that finds another `takeover`.
 struct slot_word {
     using tag_field = field<0, 8>;
     using status_field = field<16, 4>;
@@ -263,27 +266,36 @@ struct slot_word {
     using count_field = field<44, 6>;
     using asked_segments_field = field<20, 24>;
     using asked_leaves_field = field<44, 6>;
+    using takeover_field = field<50, 14>;
     static constexpr std::uint64_t pending = 1u << 8;
     static constexpr std::uint64_t answered = 1u << 9;
     static constexpr std::uint64_t unattended = 1u << 10;
 
     /// Return the word of a slot that is idle, and of one whose group waits.
-    static ORCHARD_FN constexpr std::uint64_t idle(std::uint32_t tag) { return tag_field::put(tag); }
-    static ORCHARD_FN constexpr std::uint64_t waiting(std::uint32_t tag) { return tag_field::put(tag) | pending; }
+    static ORCHARD_FN constexpr std::uint64_t idle(std::uint32_t tag, std::uint32_t takeover = 0) {
+        return tag_field::put(tag) | takeover_field::put(takeover);
+    }
+    static ORCHARD_FN constexpr std::uint64_t waiting(std::uint32_t tag, std::uint32_t takeover = 0) {
+        return idle(tag, takeover) | pending;
+    }
     /// Returns the word of a slot for whose request, of `count` segments and a tail, no group waits: the state
     /// unattended. The poller that delivers the response reads the requested size here, because responses to exact
     /// requests do not carry it.
     static ORCHARD_FN constexpr std::uint64_t left_unattended(std::uint32_t tag, std::uint32_t count,
-                                                              std::uint32_t leaves = 0) {
-        return waiting(tag) | unattended | asked_segments_field::put(count) | asked_leaves_field::put(leaves);
+                                                              std::uint32_t leaves = 0, std::uint32_t takeover = 0) {
+        return waiting(tag, takeover) | unattended | asked_segments_field::put(count) | asked_leaves_field::put(leaves);
     }
-    /// Returns true if the slot is unattended under this tag, whatever size it holds.
-    static ORCHARD_FN constexpr bool is_unattended(std::uint64_t word, std::uint32_t tag) {
-        return (word & (tag_field::mask | pending | answered | unattended)) == (waiting(tag) | unattended);
+    /// Returns true if a response is still to come to the slot under this tag: it is pending or unattended.
+    static ORCHARD_FN constexpr bool is_awaited(std::uint64_t word, std::uint32_t tag) {
+        return (word & (tag_field::mask | pending | answered)) == waiting(tag);
+    }
+    /// Returns `word` with the number of a take-over.
+    static ORCHARD_FN constexpr std::uint64_t taken_over(std::uint64_t word, std::uint32_t takeover) {
+        return (word & ~takeover_field::put(takeover_field::mask)) | takeover_field::put(takeover);
     }
     /// Returns the word in which a poller delivers response `a` to a group that waits.
-    static ORCHARD_FN constexpr std::uint64_t delivered(const response& a) {
-        return waiting(a.tag) | answered | status_field::put(static_cast<std::uint64_t>(a.status)) |
+    static ORCHARD_FN constexpr std::uint64_t delivered(const response& a, std::uint32_t takeover = 0) {
+        return waiting(a.tag, takeover) | answered | status_field::put(static_cast<std::uint64_t>(a.status)) |
                first_field::put(to_underlying(a.run.first)) | count_field::put(a.run.count);
     }
     /// Returns the response in a delivered word; the slot's number is not part of the word.
@@ -331,6 +343,10 @@ struct poller_word {
         const std::uint64_t n = (posted - done) & cursor_field::mask;
         return n > cursor_field::mask / 2 ? 0 : n;
     }
+    /// Returns true if the two words are held in the same turn, whatever their cursors are.
+    static ORCHARD_FN constexpr bool same_turn(std::uint64_t a, std::uint64_t b) {
+        return ((a ^ b) & ~cursor_field::mask) == 0;
+    }
     /// Return `word` with another cursor, and `word` as its poller leaves it: free, in the next epoch.
     static ORCHARD_FN constexpr std::uint64_t moved_to(std::uint64_t word, std::uint64_t new_cursor) {
         return (word & ~cursor_field::mask) | (new_cursor & cursor_field::mask);
@@ -352,11 +368,13 @@ inline constexpr std::uint32_t max_pollers = 4;
 ///                                                                  position 1 sees the old word: nothing new yet
 struct shape {
     std::uint32_t slots = max_slots;        ///< a power of two, 4 to `max_slots`
-    std::uint32_t tag_bits = max_tag_bits;  ///< 2 to `max_tag_bits`; narrower tags only to test that they suffice
+    std::uint32_t tag_bits = max_tag_bits;  ///< of slots: 2 to `max_tag_bits`; fewer only to test that they suffice
     std::uint32_t pollers = 1;              ///< response rings: 1, 2 or 4; at most a quarter of the slots, or 1
+    std::uint32_t lap_bits = max_tag_bits;  ///< of laps: as `tag_bits`
 
-    /// Returns the mask of a tag. Tags of slots and laps wrap around at `tag_bits` bits.
+    /// Return the mask of a slot's tag, and of a lap tag. Tags wrap around.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t tag_mask() const { return (1u << tag_bits) - 1; }
+    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t lap_mask() const { return (1u << lap_bits) - 1; }
     /// Returns the index of word number `number` in the request ring.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t position(std::uint64_t number) const {
         return static_cast<std::uint32_t>(number) & (slots - 1);
@@ -364,7 +382,7 @@ struct shape {
     /// Returns the tag of word number `number` of the request ring. It differs from the tag of the word that is
     /// overwritten; the tag of the first lap is not 0, since the memory is 0 at first.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t lap_tag(std::uint64_t number) const {
-        return lap(number, slots) & tag_mask();
+        return lap(number, slots) & lap_mask();
     }
     /// Returns the words of one response ring.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t response_slots() const { return 2 * slots / pollers; }
@@ -390,7 +408,7 @@ struct shape {
     }
     /// Returns the tag of word number `number` of a response ring; see `lap_tag`.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t response_lap_tag(std::uint64_t number) const {
-        return lap(number, response_slots()) & tag_mask();
+        return lap(number, response_slots()) & lap_mask();
     }
 };
 
@@ -438,8 +456,17 @@ struct device_part {
     struct alignas(128) counter {
         simt::device_word<std::uint64_t> word;
     };
+    /// The lease of a ring's poller.
+    struct alignas(128) lease {
+        simt::device_word<std::uint64_t> word;       ///< see `poller_word`
+        simt::device_word<std::uint64_t> takeovers;  ///< how often it was taken over from a poller that had stopped
+        /// Returns the number of the take-over before which there were `n`: from 1 to 2^14 - 1, then from 1 again.
+        static ORCHARD_FN constexpr std::uint32_t number_after(std::uint64_t n) {
+            return static_cast<std::uint32_t>(n % slot_word::takeover_field::mask) + 1;
+        }
+    };
     counter ticket;               ///< requests written so far
-    counter poller[max_pollers];  ///< see `poller_word`; one for each response ring
+    lease poller[max_pollers];    ///< one for each response ring
     counter posted[max_pollers];  ///< requests whose responses go to that ring; a hint for its poller
     /// The reason why requests may fail at once, and the time, in ns, of its last comparison with the host's words. A
     /// group that waits in vain notes the reason here, so that later groups need not wait, too (docs/protocol.md,

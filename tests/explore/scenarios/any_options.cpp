@@ -43,7 +43,7 @@ heap_setup draw_setup(world& w, planned fault) {
     u.committed_at_start = w.s.pick(3) * u.segments / 2;
     u.extent = 1 + w.s.pick(6);
     u.ahead = w.s.pick(3);
-    constexpr std::array<mailbox::shape, 4> shapes{{{4, 8, 1}, {8, 8, 2}, {16, 3, 1}, {64, 8, 4}}};
+    constexpr std::array<mailbox::shape, 4> shapes{{{4, 8, 1}, {8, 8, 2}, {16, 3, 1, 3}, {64, 8, 4}}};
     u.shape = shapes[w.s.pick(shapes.size())];
     u.cache_target = w.s.pick(5);
     u.portions_by = w.s.pick(2) == 0 ? portion_policy::packed : portion_policy::padded;

@@ -26,8 +26,8 @@ void run_mailbox(world& w) {
     // More segments than all groups can hold and leave in the segment cache. No delay is long enough for a poller to be
     // taken for stopped: with tags so narrow, a poller that continues after all could find its slot in use again under
     // the same tag.
-    mailbox_world m(w,
-                    {.segments = 64, .shape = {4, 2, 1}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
+    mailbox_world m(
+        w, {.segments = 64, .shape = {4, 2, 1, 2}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
     m.heap.memory.commit_ns = 3'000;
     // Lap tags of two bits distinguish a word from one that is three laps older, but not from one that is four laps
     // older. A poller's loads come after those of the previous poller, because they depend on its word. The simulated
