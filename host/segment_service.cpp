@@ -154,7 +154,9 @@ bool segment_service::grant_together(std::span<const mailbox::request> requests)
 void segment_service::enter_tails() {
     for (const portion& tail : tails_) {
         // Cannot fail: a granted segment is in no other use, and `exact_grants` has checked the number of leaves.
-        (void)portions_.take_leftmost(tail.block, tail.leaves);
+        if (!simt::mutation::is(simt::mutation::fault::pending_tails)) {
+            (void)portions_.take_leftmost(tail.block, tail.leaves);
+        }
     }
     tails_.clear();
 }

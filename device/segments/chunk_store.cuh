@@ -153,8 +153,13 @@ ORCHARD_INLINE bool store_chunk(chunk_pieces& c) {
     c.slot = next_slot(c);
     ORCHARD_NO_UNROLL
     for (c.attempts = 4; c.attempts != 0; --c.attempts) {
-        if (fill_slot(c)) {
+        if (simt::mutation::is(fault::store_mark)) {
             mark_row(c);
+        }
+        if (fill_slot(c)) {
+            if (!simt::mutation::is(fault::store_mark)) {
+                mark_row(c);
+            }
             return true;
         }
         c.slot = mix(c.slot + (c.first ^ simt::noise() << 8));

@@ -67,6 +67,8 @@ namespace orchard::simt::mutation {
     X(racing_free, "the second of two racing frees of a chunk's block succeeds")                                       \
     X(store_order, "a chunk is stored without releasing what its last owners wrote")                                   \
     X(spill_tidy, "a spill takes a row that it has emptied for empty without a second look")                           \
+    X(store_mark, "a chunk is put into a row of the chunk store after the row's bit was set")                          \
+    X(pending_tails, "the service does not enter the tails of chunks that it granted together")                        \
     X(store_tidy, "a row of the chunk store is taken for empty without a second look")                                 \
     X(store_again, "a group that loses a stored chunk to another group does not look at the row again")                \
     X(store_spill, "a reclaim leaves the chunks of the chunk store there")                                             \

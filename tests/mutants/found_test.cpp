@@ -73,6 +73,8 @@ constexpr finder finders[] = {
     {fault::racing_free, "double_free", 500},
     {fault::store_order, "chunk_store", 500},
     {fault::spill_tidy, "chunk_store", 3000},
+    {fault::store_mark, "chunk_store", 20000},
+    {fault::pending_tails, "portions", 500},
     {fault::store_tidy, "chunk_store", 5000},
     {fault::store_again, "store_takers", 100},
     {fault::store_spill, "chunk_store", 500},
