@@ -44,7 +44,7 @@ using mailbox::slot_word;
 
 /// The part of a sent request that its group keeps: the slot in which the response arrives, and the tag that tells this
 /// use of the slot from earlier ones. `count` and `leaves` are kept because a response to an exact request does not
-/// repeat them (`mailbox::granted_by`). All lanes of the group have the same values, but for `takeover`.
+/// repeat them (`mailbox::granted_by`). All lanes of the group have the same values, except `takeover`.
 struct ticket {
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
@@ -90,8 +90,8 @@ struct poller_turn {
     std::uint64_t mine;    ///< the group's own response; 0: not found yet
     std::uint64_t poller;  ///< the poller word as last seen
     // The state between the phases of a round.
-    std::uint64_t lease;     ///< the poller word as this group wrote it last; 0: it has no lease
-    std::uint64_t known_at;  ///< a cycle from which on the group had the lease, or has it; set in the leader alone
+    std::uint64_t lease;       ///< the poller word as this group wrote it last; 0: it has no lease
+    std::uint64_t sure_until;  ///< the cycle until which the group has the lease for certain; set in the leader alone
     std::uint32_t takeover;  ///< while it delivers what a stopped poller may have read, the take-over's number; else 0
     std::uint64_t cursor;    ///< position in the ring of the first response not delivered yet
     std::uint64_t posted;    ///< requests of this ring that were posted when this round began; the leader's copy counts

@@ -11,14 +11,15 @@
 ///     {1, e, c + n}           n responses delivered                            move_cursor
 ///     {0, e + 1, c + n}       the lease is given up after the last round       move_cursor
 ///     {1, e + 1, c + n}       taken over: the word stood still for too long    take_lease of another group
+///     {1, e + 2, c + n}       a row of its recovery is delivered               move_cursor
 ///
 ///     response ring           | delivered | n ready | gap | perhaps more |     c mod length: the first that is not
 ///                                         ^ c       ^ c + n                    delivered
 ///
-/// The poller word {held, epoch, cursor} holds the lease. Delivery is idempotent, since a slot's tag tells its uses
-/// apart, so that another group may take over the lease at any time. The epoch keeps a former poller from changing the
-/// word afterwards: each of its compare-and-swaps expects its own epoch. All lanes of the group call each function,
-/// unless its comment says otherwise.
+/// The poller word {held, epoch, cursor} holds the lease. Another group may take it over at any time: tags and the
+/// numbers of take-overs tell the uses of a slot apart (`begin_recovery`). The epoch keeps a former poller from
+/// changing the word afterwards: each of its compare-and-swaps expects its own epoch. All lanes of the group call each
+/// function, unless its comment says otherwise.
 
 #include "device/host_rpc/client.cuh"
 
@@ -38,8 +39,8 @@ namespace poller {
 inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     std::uint64_t word = 0;
     std::uint64_t lease = 0;
-    e.turn.known_at = simt::cycles();  // before the atomic
     if (is_leader(e.mask)) {
+        e.turn.sure_until = simt::cycles() + e.box->lost_after_ns / 8;  // before the atomic
         auto& poller = e.box->device->poller[e.turn.ring].word;
         word = e.turn.eager ? 0 : poller.load<simt::order::relaxed>();
         if ((word & poller_word::held) == 0) {
@@ -62,15 +63,16 @@ inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
     return lease != 0;
 }
 
-/// Begins the recovery of the ring after a take-over; otherwise does nothing. A take-over raises the epoch at once. All
-/// lanes of the group call it, after `take_lease`. Cost after a take-over, which happens at most once in
-/// `lost_after_ns`: an atomic and a shuffle, then a read of host memory for each word of a lane, and four atomics for
-/// each response.
+/// Begins the recovery of the ring after a take-over; otherwise does nothing. A take-over is recognised by the epoch,
+/// which `take_lease` has raised. All lanes of the group call it, after `take_lease`. Cost after a take-over, which
+/// happens at most once in `lost_after_ns`: an atomic and a shuffle; then for each word of a lane a read of host memory
+/// and an atomic of the leader, and for each response a load and three atomics, four if its slot has a number already.
 ///
-/// The stopped poller may go on at any time, and deliver what it had read. Its compare-and-swap expects a slot's word
-/// as it knew it. The tag in it comes back after 256 uses, so that a tag alone does not stop it. Therefore each slot
-/// whose response it may have read, one batch from the cursor on, gets the number of this take-over before the response
-/// is delivered. The number stays in the slot in all later uses, and comes back after 2^14 - 1 take-overs.
+/// The stopped poller may go on at any time. Its compare-and-swap expects the slot's word that it found. The tag in
+/// this word comes back after 256 uses, and does not stop it alone. Therefore each slot whose response it may have
+/// read, one batch from the cursor on, gets the number of this take-over before the response is delivered. The number
+/// stays until another take-over replaces it, or until the owner frees the slot with the number of its claim
+/// (`waiting::take_response`). A number comes back after 2^19 - 1 take-overs of the ring.
 ///
 ///     stopped poller             this group                      slot s
 ///     reads response {s, t}                                      waiting(t, 0)
@@ -80,9 +82,12 @@ inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
 ///     expects waiting(t, 0):     changes nothing
 ///
 /// The cursor moves once, past all of it: no response that two pollers have read lies behind a free lease. A group that
-/// stops in the recovery is in its turn taken over from the same cursor, and each of its deliveries expects a word with
-/// its own number, seen while it had the lease. The group's own response is delivered to its slot, as all others.
+/// stops in the recovery is in its turn taken over from the same cursor. Each of its deliveries expects a word that was
+/// read before the lease was checked. The group's own response is delivered to its slot, as all others.
+///
+/// A recovery delivers fewer responses than there are tags, so that no slot reaches the same tag again meanwhile.
 inline ORCHARD_NOINLINE void begin_recovery(rpc_context& e) {
+    static_assert((depth + 1) * simt::warp_size < 1u << mailbox::max_tag_bits);
     if (e.turn.lease == (e.turn.poller | poller_word::held)) {
         return;
     }
@@ -181,30 +186,19 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     return holder != 0;
 }
 
-/// Returns true if the group has the lease. One lane calls it alone. Cost: an atomic, since a load could return an old
-/// word; its order keeps earlier loads before it. Cursors are not compared: the leader may be moving it.
-inline ORCHARD_FN bool has_lease(const rpc_context& e) {
-    const std::uint64_t word = e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0);
-    return poller_word::same_turn(word, e.turn.lease);
-}
-
 /// Returns true if the group had the lease after it had read the batch. The leader calls it alone. Cost: a read of the
-/// cycle counter; an atomic if the group has been slow.
+/// cycle counter; an atomic if the turn takes long.
 ///
-/// Nobody takes over a lease that is younger than `lost_after_ns`. An eighth of its number of cycles is a shorter time
-/// on any GPU that makes more than 125 million cycles a second.
+/// A lease is taken over only after its word has stood still for `lost_after_ns`. An eighth of this number of cycles is
+/// a shorter time on any GPU that makes more than 125 million cycles a second. The counter must run on while a warp is
+/// not scheduled. Later than that, the word itself says it: cursor and epoch together do not come back.
 inline ORCHARD_FN bool has_read_in_time(rpc_context& e) {
-    const std::uint64_t now = simt::cycles();
-    if (now - e.turn.known_at <= e.box->lost_after_ns / 8 || mutation::is(mutation::fault::late_reading)) {
-        return true;
-    }
-    e.turn.known_at = now;
-    return has_lease(e);
+    return simt::cycles() <= e.turn.sure_until || mutation::is(mutation::fault::late_reading) ||
+           e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0) == e.turn.lease;
 }
 
-/// Returns true if the batch counts: the group still had the lease when it had read it. Otherwise its successors may
-/// have delivered these responses long ago, and the slots may be in later uses with the same tags. While the group has
-/// the lease, nobody else delivers what lies behind the cursor; what happens after this look, the slots tell
+/// Returns true if the batch counts: the group still had the lease when it had read it. While the group has the lease,
+/// no slot of the batch can reach the same tag again. Later take-overs are seen in the words of the slots
 /// (`begin_recovery`). Also decides whether this round is the last (`e.turn.last`), and makes the batch ready for
 /// delivery. Cost: `has_read_in_time`, a shuffle, a fence.
 ///
@@ -221,7 +215,7 @@ inline ORCHARD_NOINLINE bool end_reading(rpc_context& e, bool took_own) {
         seen |= has_read_in_time(e) ? in_time : 0;
         seen |= poller_word::flying(t.posted, t.cursor + t.ready) != 0 ? any : 0;
         // The former poller may have delivered this group's own response just before this group took the lease.
-        seen |= took_own || t.mine != 0 || t.served ? served : 0;
+        seen |= t.mine != 0 || t.served ? served : 0;
     }
     seen = from_leader(e.mask, seen);
     t.last = t.takeover == 0 && (++t.round >= t.rounds || (seen & any) == 0 ||
@@ -241,14 +235,12 @@ inline ORCHARD_NOINLINE bool end_reading(rpc_context& e, bool took_own) {
 }
 
 /// Delivers `at_once` responses from `e.turn.at` on, with their atomics in flight together. `e.turn.others` gets a bit
-/// for each response that is not delivered: its slot is unattended, or its word has a `takeover`. One lane calls it
-/// alone. Cost: one atomic for each response.
+/// for each response that it did not deliver: the slot is unattended, has a `takeover`, or no longer awaits the
+/// response. One lane calls it alone. Cost: one atomic for each response.
 ///
 ///     slot:  waiting(t) --> delivered(t, response)      any other word: unchanged
 ///
-/// Repeating a delivery is harmless: the tag tells a slot's uses apart. A poller that was taken for stopped and goes on
-/// may deliver a response a second time, and then finds the slot answered, idle, or in its next use. When the tag comes
-/// back, the slot has a `takeover` (`begin_recovery`).
+/// A second delivery fails: the slot has another state or tag, or, when the tag has come back, another `takeover`.
 ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     const std::uint64_t* words = e.turn.words + e.turn.at;
     const std::uint32_t left = e.turn.deep - e.turn.at;
@@ -272,15 +264,23 @@ ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     e.turn.others = others;
 }
 
+/// Returns true if the group has the lease. One lane calls it alone. Cost: an atomic, since a load could return an old
+/// word. It keeps earlier loads before it. The cursor is not compared, as the leader's change of it may still be under
+/// way.
+inline ORCHARD_FN bool has_lease(const rpc_context& e) {
+    const std::uint64_t word = e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0);
+    return poller_word::same_turn(word, e.turn.lease);
+}
+
 /// Delivers the response `e.turn.at` to a slot whose word is not simply that of a waiter. Returns true if the slot is
 /// unattended: `e.turn.handed` is then for the completion, and `e.turn.asked` says what its request asked for. Returns
-/// false if the response has been delivered, now or by another poller. One lane calls it alone. Cost: a load and an
+/// false if the response is delivered, or if a successor will deliver it. One lane calls it alone. Cost: a load and an
 /// atomic; with a `takeover` one more atomic.
 ///
 /// The slot is in the use that the response is for, since the group had the lease after it had read the response
-/// (`end_reading`), and the ring was not taken over since: a word without `takeover` says so, as does the lease, read
-/// after the word. The compare-and-swap expects the whole word, which a poller that takes the ring over from now on
-/// changes (`begin_recovery`).
+/// (`end_reading`), and the ring was not taken over since: a word without `takeover` shows this; with one, the lease is
+/// read after the word. The compare-and-swap expects the whole word, which a poller that takes the ring over from now
+/// on changes (`begin_recovery`).
 ///
 /// It frees the slot before the grant is completed. If two pollers find the same response without a waiter, one of them
 /// wins, so that the grant reaches the segment cache once.
@@ -308,8 +308,8 @@ inline ORCHARD_NOINLINE bool hand_over_known(rpc_context& e) {
 }
 
 /// Writes the number of the recovery into the slot of the response `packed`, if the slot still awaits it. One lane
-/// calls it alone. Cost: an atomic. Of several take-overs at the same time, the last one decides, and each needs only
-/// that the word is not as the stopped poller knew it.
+/// calls it alone. Cost: an atomic, two if the word has another form than `waiting(tag)`. If several pollers mark a
+/// slot, the last number stays.
 inline ORCHARD_FN void mark(rpc_context& e, std::uint64_t packed) {
     const std::uint32_t tag = response::tag_field::get(packed);
     auto& word = e.box->device->slots()[response::slot_field::get(packed)];
@@ -319,9 +319,9 @@ inline ORCHARD_FN void mark(rpc_context& e, std::uint64_t packed) {
     }
 }
 
-/// Returns true if the response `e.turn.at` needs `hand_over_known`; otherwise it has been delivered. One lane calls it
-/// alone, for each `e.turn.at` in order: every call at a multiple of `at_once` delivers for the next calls as well.
-/// Cost: its share of `hand_over_some`.
+/// Returns true if the response `e.turn.at` needs `hand_over_known`; otherwise there is nothing left to do. In a
+/// recovery it only marks the slot. One lane calls it alone, for each `e.turn.at` in order: every call at a multiple of
+/// `at_once` delivers for the next calls as well. Cost: its share of `hand_over_some`; in a recovery `mark`.
 inline ORCHARD_NOINLINE bool hand_over(rpc_context& e) {
     if (e.turn.takeover != 0) {
         const std::uint64_t packed = e.turn.words[e.turn.at];
@@ -400,13 +400,17 @@ inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
         }
         // Relaxed: the word carries nothing but itself. Its new value gives up the lease and moves the cursor in one
         // step.
-        failed = poller.compare_exchange<simt::order::relaxed>(expected, t.last ? poller_word::released(word) : word)
-                     ? 0
-                     : 1;
+        const std::uint64_t next = t.last ? poller_word::released(word) : word;
+        if (recovers) {
+            failed = poller.compare_exchange<simt::order::relaxed>(expected, next) ? 0 : 1;
+        } else {
+            poller.compare_exchange<simt::order::relaxed>(expected, next);  // does not wait for the result
+        }
     }
     t.lease = word;
     if (recovers) {
-        // The word of a successor may be the one that this poller wanted to write: the epoch does not tell them apart.
+        // After a failure the turn ends here. A successor has written the same epoch, so that no later look at the word
+        // would notice it.
         return from_leader(e.mask, failed) == 0;
     }
     t.takeover = 0;

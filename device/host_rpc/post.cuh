@@ -95,7 +95,10 @@ inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
         e.post.made.failure = e.box->known_rejection(e.post.request.least_leaves());
         if (e.post.made.failure != failure_reason::none) {
             if (claimed) {
-                e.box->finish(e.post.made);
+                // With the same tag, as there is no request of this use. Tags that came back without responses could
+                // meet an old response that lies before a cursor.
+                e.box->device->slots()[e.post.made.slot].store<simt::order::relaxed>(
+                    slot_word::idle(e.post.made.tag, e.post.made.takeover));
             }
             return attempt::rejected;
         }

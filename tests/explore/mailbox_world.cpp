@@ -133,12 +133,13 @@ void mailbox_world::watch_slot(std::uint32_t slot) {
         const bool was_claimed = (a.before & slot_word::pending) != 0;
         const bool is_claimed = (a.after & slot_word::pending) != 0;
         const std::uint32_t raised = (slot_word::tag_field::get(a.before) + 1) & box.shape.tag_mask();
-        s.check(is_claimed == was_claimed ||
-                    slot_word::tag_field::get(a.after) == (is_claimed ? slot_word::tag_field::get(a.before) : raised),
+        const std::uint32_t tag = slot_word::tag_field::get(a.after);
+        // A claim whose request was rejected ends with the same tag.
+        s.check(tag == slot_word::tag_field::get(a.before) || (was_claimed && !is_claimed && tag == raised),
                 "a slot was claimed or freed with a wrong tag");
         const bool is_delivered = (a.after & ~a.before & slot_word::answered) != 0;
         const bool is_taken_aside = (a.before & slot_word::unattended) != 0 && !is_claimed;
-        slots_freed += was_claimed && !is_claimed ? 1 : 0;
+        slots_freed += was_claimed && !is_claimed && tag == raised ? 1 : 0;
         delivered += is_delivered ? 1 : 0;
         taken_aside += is_taken_aside ? 1 : 0;
         s.check((a.before & a.after & slot_word::answered) == 0, "a response was delivered twice");

@@ -188,7 +188,7 @@ TEST_P(Poller, ThatIsLateByAllTagsDeliversNothing) {
     expect_grant(last, 500);
 }
 
-// The same for a response without a waiter, and for the group that gives up: the number of the take-over stays.
+// The number of a take-over stays in a slot: idle, unattended, and idle again.
 TEST_P(Poller, LeavesTheNumberOfItsTakeOverInEachStateOfASlot) {
     const ticket first = box_.ask_unattended(3);
     box_.serve(40);
@@ -205,6 +205,26 @@ TEST_P(Poller, LeavesTheNumberOfItsTakeOverInEachStateOfASlot) {
     box_.poller_round();
     EXPECT_EQ(box_.slot(first.slot), slot_word::idle((first.tag + 2) & box_.shape.tag_mask(), 1));
     EXPECT_EQ(box_.sunk.get(&rig::completion_record::grants), 2u);
+}
+
+// While a poller stands behind a delivered response, requests are rejected in the slot that the response was for. Their
+// claims leave the tag as it is, so that the response is not for a later request.
+TEST_P(Poller, DeliversNoOldAnswerAfterRejections) {
+    const ticket first = box_.ask(3);
+    const mailbox::response old = box_.serve(40);
+    box_.take_lease_and_stop();
+    box_.deliver(old);
+    expect_grant(first, 40);  // the cursor stands
+    box_.device->rejection.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
+    for (std::uint32_t i = 0; i < box_.shape.tag_mask(); ++i) {
+        EXPECT_EQ(box_.ask(5).failure, failure_reason::closing);
+    }
+    box_.device->rejection.flags.store<simt::order::relaxed>(0);
+    const ticket later = box_.ask(9);
+    ASSERT_EQ(later.slot, first.slot);
+    EXPECT_NE(later.tag, first.tag);
+    box_.serve(500);
+    expect_grant(later, 500);
 }
 
 TEST_P(Poller, GivesEachAnswerToTheSinkOnceHoweverOftenItIsMet) {

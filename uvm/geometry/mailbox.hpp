@@ -25,7 +25,7 @@
 /// answered. Each word carries its own tag, so no word depends on the arrival of another.
 ///
 /// A response ring is twice as long as the number of responses that can be outstanding in it, R = N/C. A poller that
-/// stops after delivering and before moving the cursor leaves up to R - 1 delivered responses after the cursor. Their
+/// stops after delivering and before moving the cursor leaves up to R delivered responses after the cursor. Their
 /// slots are used again, and up to R more responses may be undelivered. No response is delivered while the cursor
 /// stands still. The host therefore never overwrites an unread response, and the next poller finds all of them from the
 /// cursor on.
@@ -238,15 +238,15 @@ ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments,
 
 /// A slot's word in device memory:
 ///
-///     63      50 49   44 43     20 19    16 15  11      10           9         8     7   0
-///     | takeover | count | first   | status |  0  | unattended | answered | pending | tag |     once answered
-///     | takeover | leaves| segments|    0   |  0  |     1      |     0    |    1    | tag |     while unattended
+///     63      45 44   39 38     15 14    11      10           9         8     7   0
+///     | takeover | count | first   | status | unattended | answered | pending | tag |     once answered
+///     | takeover | leaves| segments|    0   |     1      |     0    |    1    | tag |     while unattended
 ///
 /// `first` and `count` are the run that was granted, `segments` and `leaves` what was asked for. `takeover` is 0 in
 /// nearly all slots: a poller that takes a ring over from one that stopped writes the number of the take-over into the
-/// slots whose responses the stopped one may have read, and it stays there (`poller::begin_recovery`). Setting
-/// `pending` claims a slot. One fetch_or therefore claims it, returns its tag and prepares it for the response. A group
-/// whose fetch_or finds `pending` set has changed nothing and tries another slot.
+/// slots whose responses the stopped one may have read (`poller::begin_recovery`). Setting `pending` claims a slot. One
+/// fetch_or therefore claims it, returns its tag and prepares it for the response. A group whose fetch_or finds
+/// `pending` set has changed nothing and tries another slot.
 ///
 ///     state        bits set              left by
 ///     idle         none                  a fetch_or to pending; a compare-and-swap to unattended if no group will wait
@@ -258,15 +258,15 @@ ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments,
 ///
 /// `pending` stays set until the slot is idle again: no other group can claim the slot before. Every compare-and-swap
 /// expects a whole word, so that an action that comes too late finds another word and does nothing. Tags come back
-/// after 256 uses of a slot; the action of a poller that is later than that finds another `takeover`.
+/// after 256 uses of a slot; a poller that is later still finds another `takeover`.
 struct slot_word {
     using tag_field = field<0, 8>;
-    using status_field = field<16, 4>;
-    using first_field = field<20, 24>;
-    using count_field = field<44, 6>;
-    using asked_segments_field = field<20, 24>;
-    using asked_leaves_field = field<44, 6>;
-    using takeover_field = field<50, 14>;
+    using status_field = field<11, 4>;
+    using first_field = field<15, 24>;
+    using count_field = field<39, 6>;
+    using asked_segments_field = field<15, 24>;
+    using asked_leaves_field = field<39, 6>;
+    using takeover_field = field<45, 19>;
     static constexpr std::uint64_t pending = 1u << 8;
     static constexpr std::uint64_t answered = 1u << 9;
     static constexpr std::uint64_t unattended = 1u << 10;
@@ -343,7 +343,7 @@ struct poller_word {
         const std::uint64_t n = (posted - done) & cursor_field::mask;
         return n > cursor_field::mask / 2 ? 0 : n;
     }
-    /// Returns true if the two words are held in the same turn, whatever their cursors are.
+    /// Returns true if two words differ in their cursors at most.
     static ORCHARD_FN constexpr bool same_turn(std::uint64_t a, std::uint64_t b) {
         return ((a ^ b) & ~cursor_field::mask) == 0;
     }
@@ -460,7 +460,7 @@ struct device_part {
     struct alignas(128) lease {
         simt::device_word<std::uint64_t> word;       ///< see `poller_word`
         simt::device_word<std::uint64_t> takeovers;  ///< how often it was taken over from a poller that had stopped
-        /// Returns the number of the take-over before which there were `n`: from 1 to 2^14 - 1, then from 1 again.
+        /// Returns the number of the take-over before which there were `n`: from 1 to 2^19 - 1, then from 1 again.
         static ORCHARD_FN constexpr std::uint32_t number_after(std::uint64_t n) {
             return static_cast<std::uint32_t>(n % slot_word::takeover_field::mask) + 1;
         }

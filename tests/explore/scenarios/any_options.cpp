@@ -43,7 +43,7 @@ heap_setup draw_setup(world& w, planned fault) {
     u.committed_at_start = w.s.pick(3) * u.segments / 2;
     u.extent = 1 + w.s.pick(6);
     u.ahead = w.s.pick(3);
-    constexpr std::array<mailbox::shape, 4> shapes{{{4, 8, 1}, {8, 8, 2}, {16, 3, 1, 3}, {64, 8, 4}}};
+    constexpr std::array<mailbox::shape, 4> shapes{{{4, 8, 1}, {8, 8, 2}, {16, 5, 1, 3}, {64, 8, 4}}};
     u.shape = shapes[w.s.pick(shapes.size())];
     u.cache_target = w.s.pick(5);
     u.portions_by = w.s.pick(2) == 0 ? portion_policy::packed : portion_policy::padded;
@@ -211,10 +211,11 @@ private:
         }
         const std::uint64_t waited = simt::clock_ns() - began;
         // The lanes of a warp may ask for three classes one after the other, each of them twice, with a reclaim between
-        // that looks 32 times for a response that may be lost.
+        // that looks 32 times for a response that may be lost; or five groups replace each other in each of two
+        // reclaims, with twice the patience each time.
         heap.s.check(
-            fault_ == planned::nothing || waited <= 20 * any_timeout_ns + heap.s.stood_still_ns(),
-            absl::StrFormat("a request of %d B waited for %d ns, longer than twenty deadlines", bytes, waited));
+            fault_ == planned::nothing || waited <= 30 * any_timeout_ns + heap.s.stood_still_ns(),
+            absl::StrFormat("a request of %d B waited for %d ns, longer than thirty deadlines", bytes, waited));
     }
 
     void resize(held& b, std::uint64_t bytes) {

@@ -24,8 +24,7 @@ void use(mailbox_world& m, simt::lane_mask mask, int round) {
 
 void run_mailbox(world& w) {
     // More segments than all groups can hold and leave in the segment cache. No delay is long enough for a poller to be
-    // taken for stopped: with tags so narrow, a poller that continues after all could find its slot in use again under
-    // the same tag.
+    // taken for stopped: this scenario is about ordinary turns.
     mailbox_world m(
         w, {.segments = 64, .shape = {4, 2, 1, 2}, .timeout_ns = 1'000'000'000, .lost_after_ns = 1'000'000'000});
     m.heap.memory.commit_ns = 3'000;

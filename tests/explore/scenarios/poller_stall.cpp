@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Slots have tags of two bits, so that a tag comes back after four uses of its slot. Pollers are taken for stopped
-/// although they were only slow, and go on when their slots have the same tags again: no response is delivered to a
-/// later request.
+/// Slots have tags of three bits, so that a tag comes back after eight uses of its slot. With two, one recovery of a
+/// ring of four responses could already see a tag again. Pollers are taken for stopped although they were only slow,
+/// and go on when their slots have the same tags again: no response is delivered to a later request.
 
 #include "tests/explore/mailbox_world.hpp"
 
@@ -11,7 +11,7 @@ namespace orchard::explore {
 namespace {
 
 void run_poller_stall(world& w) {
-    const mailbox::shape shape = w.s.pick(2) == 0 ? mailbox::shape{4, 2, 1} : mailbox::shape{8, 2, 2};
+    const mailbox::shape shape = w.s.pick(2) == 0 ? mailbox::shape{4, 3, 1} : mailbox::shape{8, 3, 2};
     mailbox_world m(w, {.segments = 64, .shape = shape, .timeout_ns = 1'000'000'000, .lost_after_ns = 8'000});
     // A ring is taken over long after a response that a poller has read is visible to all others: within 30 accesses,
     // of which each takes 20 ns.
