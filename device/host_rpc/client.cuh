@@ -290,7 +290,7 @@ public:
     /// Acknowledges the response to `r`: frees its slot, whose `takeover` stays. The leader calls it alone. Cost: one
     /// store.
     ///
-    /// A plain store suffices. The response has been taken (or no request was sent), so that nothing is lost if the
+    /// A plain store suffices. The response has been taken, so that nothing is lost if the
     /// store overwrites a second delivery of it by another poller. `pending` stays set until the store, so that the
     /// `fetch_or` of a group that searches a slot changes nothing. The tag is raised, so that a delivery of the same
     /// response after the store does not match the slot's next use. Relaxed: the slot carries nothing but its own word.

@@ -30,8 +30,8 @@ namespace mutation = simt::mutation;
 namespace poller {
 
 /// Returns true if the group has the lease now: the lease was free, or the poller word was still `e.turn.lost`. Sets
-/// `e.turn.poller` to the word found, and begins the turn; `begin_recovery` tells the two cases apart. Cost: a load
-/// (none with `e.turn.eager`), an atomic if the lease is available, two shuffles.
+/// `e.turn.poller` to the word found and `e.turn.sure_until`, and begins the turn; `begin_recovery` tells the two cases
+/// apart. Cost: a load (none with `e.turn.eager`), an atomic if the lease is available, two shuffles.
 ///
 /// Relaxed: the word carries nothing but itself, and the responses carry their own order. Of several groups, one gets
 /// the lease: `fetch_or` tells it that `held` was clear, or its compare-and-swap finds the lost word. A group that took
@@ -87,7 +87,7 @@ inline ORCHARD_NOINLINE bool take_lease(rpc_context& e) {
 ///
 /// A recovery delivers fewer responses than there are tags, so that no slot reaches the same tag again meanwhile.
 inline ORCHARD_NOINLINE void begin_recovery(rpc_context& e) {
-    static_assert((depth + 1) * simt::warp_size < 1u << mailbox::max_tag_bits);
+    static_assert(longest_batch < 1u << mailbox::max_tag_bits);
     if (e.turn.lease == (e.turn.poller | poller_word::held)) {
         return;
     }
@@ -144,9 +144,11 @@ inline ORCHARD_NOINLINE void read_batch(rpc_context& e) {
 inline ORCHARD_NOINLINE void count_ready(rpc_context& e) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(e.mask));
     auto index = static_cast<std::uint32_t>(simt::rank_in(e.mask));
-    // In a recovery, the cursor of the poller word stands still.
-    const std::uint32_t most =
-        e.box->shape.responses_owed() - static_cast<std::uint32_t>(e.turn.cursor - poller_word::cursor(e.turn.lease));
+    // In a recovery, the cursor of the poller word stands still, and all rows together are one longest batch: each
+    // recovery of the ring then covers the same responses, whatever its width.
+    const std::uint32_t owed = e.box->shape.responses_owed();
+    const std::uint32_t most = (e.turn.takeover != 0 && owed > longest_batch ? longest_batch : owed) -
+                               static_cast<std::uint32_t>(e.turn.cursor - poller_word::cursor(e.turn.lease));
     std::uint32_t ready = 0;
     ORCHARD_NO_UNROLL
     for (std::uint32_t j = 0; j < e.turn.deep && ready == j * width; ++j, index += width) {
@@ -191,8 +193,9 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
 ///
 /// A lease is taken over only after its word has stood still for `lost_after_ns`. An eighth of this number of cycles is
 /// a shorter time on any GPU that makes more than 125 million cycles a second. The counter must run on while a warp is
-/// not scheduled. Later than that, the word itself says it: cursor and epoch together do not come back.
-inline ORCHARD_FN bool has_read_in_time(rpc_context& e) {
+/// not scheduled, and the warp must stay on its multiprocessor. After that time, the word itself tells: cursor and
+/// epoch together do not come back.
+inline ORCHARD_FN bool has_read_in_time(const rpc_context& e) {
     return simt::cycles() <= e.turn.sure_until || mutation::is(mutation::fault::late_reading) ||
            e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0) == e.turn.lease;
 }
@@ -265,8 +268,8 @@ ORCHARD_INLINE void hand_over_some(rpc_context& e) {
 }
 
 /// Returns true if the group has the lease. One lane calls it alone. Cost: an atomic, since a load could return an old
-/// word. It keeps earlier loads before it. The cursor is not compared, as the leader's change of it may still be under
-/// way.
+/// word; the atomic also keeps earlier loads before it. The cursor is not compared, as the leader's change of it may
+/// still be under way.
 inline ORCHARD_FN bool has_lease(const rpc_context& e) {
     const std::uint64_t word = e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0);
     return poller_word::same_turn(word, e.turn.lease);
@@ -278,9 +281,9 @@ inline ORCHARD_FN bool has_lease(const rpc_context& e) {
 /// atomic; with a `takeover` one more atomic.
 ///
 /// The slot is in the use that the response is for, since the group had the lease after it had read the response
-/// (`end_reading`), and the ring was not taken over since: a word without `takeover` shows this; with one, the lease is
-/// read after the word. The compare-and-swap expects the whole word, which a poller that takes the ring over from now
-/// on changes (`begin_recovery`).
+/// (`end_reading`), and no successor has delivered there since: a word without `takeover` shows this; with one, the
+/// lease is read after the word. The compare-and-swap expects the whole word, which a poller that takes the ring over
+/// from now on changes (`begin_recovery`).
 ///
 /// It frees the slot before the grant is completed. If two pollers find the same response without a waiter, one of them
 /// wins, so that the grant reaches the segment cache once.
@@ -386,7 +389,7 @@ inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
     t.cursor += t.ready;
     const bool is_full = t.ready == t.deep * static_cast<std::uint32_t>(simt::popcount(e.mask));
     const auto unmoved = static_cast<std::uint32_t>(t.cursor - poller_word::cursor(t.lease));
-    const bool recovers = t.takeover != 0 && is_full && unmoved < depth * simt::warp_size;
+    const bool recovers = t.takeover != 0 && is_full && unmoved < longest_batch;
     std::uint64_t word = recovers ? poller_word::succeeded(t.lease) : poller_word::moved_to(t.lease, t.cursor);
     if (mutation::is(mutation::fault::cursor) && t.ready != 0) {
         word = poller_word::moved_to(word, t.cursor + 1);
@@ -409,8 +412,8 @@ inline ORCHARD_NOINLINE bool move_cursor(rpc_context& e) {
     }
     t.lease = word;
     if (recovers) {
-        // After a failure the turn ends here. A successor has written the same epoch, so that no later look at the word
-        // would notice it.
+        // After a failure the turn ends here. The successor wrote the same word as this group would have, so that a
+        // later look could not tell.
         return from_leader(e.mask, failed) == 0;
     }
     t.takeover = 0;

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "device/simt/lane.cuh"
+
 namespace orchard::device {
 
 namespace poller {
@@ -14,6 +16,8 @@ namespace poller {
 /// in flight together, so that the round still costs about one round trip to host memory. Without traffic each lane
 /// reads one word.
 inline constexpr std::uint32_t depth = 4;
+/// The most responses that a poller reads at once.
+inline constexpr std::uint32_t longest_batch = depth * simt::warp_size;
 /// Responses that a lane delivers at once, with their atomics in flight together: as many as registers allow.
 inline constexpr std::uint32_t at_once = 2;
 /// Rounds for which a poller serves other groups after its own response has arrived. If it left at once, the ring would

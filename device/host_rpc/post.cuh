@@ -95,8 +95,8 @@ inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
         e.post.made.failure = e.box->known_rejection(e.post.request.least_leaves());
         if (e.post.made.failure != failure_reason::none) {
             if (claimed) {
-                // With the same tag, as there is no request of this use. Tags that came back without responses could
-                // meet an old response that lies before a cursor.
+                // With the same tag, as no request was sent in this use. Otherwise tags could come back without
+                // responses, and match an old response that the cursor has not passed yet.
                 e.box->device->slots()[e.post.made.slot].store<simt::order::relaxed>(
                     slot_word::idle(e.post.made.tag, e.post.made.takeover));
             }

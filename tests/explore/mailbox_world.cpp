@@ -118,6 +118,7 @@ void mailbox_world::watch_request(std::uint32_t position) {
             s.check(written == 0 || requests_read > (written - 1) * box.shape.slots + position,
                     "a request was written over before it was read");
             ++written;
+            sent_.at(mailbox::request::slot_field::get(a.after)) = true;
         } else if (box.shape.position(requests_read) == position &&
                    mailbox::request::lap_field::get(a.before) == box.shape.lap_tag(requests_read)) {
             ++requests_read;
@@ -126,7 +127,7 @@ void mailbox_world::watch_request(std::uint32_t position) {
 }
 
 void mailbox_world::watch_slot(std::uint32_t slot) {
-    s.watch(&box.device->slots()[slot], [this](const auto& a) {
+    s.watch(&box.device->slots()[slot], [this, slot](const auto& a) {
         if (a.is_load || a.before == a.after) {
             return;
         }
@@ -135,11 +136,13 @@ void mailbox_world::watch_slot(std::uint32_t slot) {
         const std::uint32_t raised = (slot_word::tag_field::get(a.before) + 1) & box.shape.tag_mask();
         const std::uint32_t tag = slot_word::tag_field::get(a.after);
         // A claim whose request was rejected ends with the same tag.
-        s.check(tag == slot_word::tag_field::get(a.before) || (was_claimed && !is_claimed && tag == raised),
+        const bool ends_use = was_claimed && !is_claimed && sent_.at(slot);
+        s.check(tag == (ends_use ? raised : slot_word::tag_field::get(a.before)),
                 "a slot was claimed or freed with a wrong tag");
         const bool is_delivered = (a.after & ~a.before & slot_word::answered) != 0;
-        const bool is_taken_aside = (a.before & slot_word::unattended) != 0 && !is_claimed;
-        slots_freed += was_claimed && !is_claimed && tag == raised ? 1 : 0;
+        const bool is_taken_aside = (a.before & slot_word::unattended) != 0 && ends_use;
+        slots_freed += ends_use ? 1 : 0;
+        sent_.at(slot) = sent_.at(slot) && is_claimed;
         delivered += is_delivered ? 1 : 0;
         taken_aside += is_taken_aside ? 1 : 0;
         s.check((a.before & a.after & slot_word::answered) == 0, "a response was delivered twice");

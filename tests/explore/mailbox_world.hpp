@@ -87,6 +87,7 @@ private:
         std::uint64_t holder = 0;     // the warp that took the lease last
     };
     std::array<ring_state, mailbox::max_pollers> rings_;
+    std::array<bool, 64> sent_{};  // whether a request of the slot's present use was written
 };
 
 }  // namespace orchard::explore

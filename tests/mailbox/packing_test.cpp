@@ -130,7 +130,7 @@ TEST(PackingAnAnswer, KeepsEveryField) {
 }
 
 TEST(PackingASlot, KeepsWhatIsDelivered) {
-    for (std::uint32_t s = 1; s <= 8; ++s) {
+    for (std::uint32_t s = 1; s <= max_response_status; ++s) {
         for (const std::uint32_t first : {0u, last_segment}) {
             for (const std::uint32_t count : {0u, max_refill}) {
                 for (const std::uint32_t tag : {0u, 255u}) {
@@ -143,8 +143,8 @@ TEST(PackingASlot, KeepsWhatIsDelivered) {
                     EXPECT_NE(word & slot_word::pending, 0u);
                     EXPECT_NE(word & slot_word::answered, 0u);
                     EXPECT_FALSE(slot_word::is_awaited(word, tag));
-                    const std::uint64_t marked = slot_word::delivered(a, 16383);
-                    EXPECT_EQ(slot_word::taken_over(word, 16383), marked);
+                    const std::uint64_t marked = slot_word::delivered(a, slot_word::takeover_field::mask);
+                    EXPECT_EQ(slot_word::taken_over(word, slot_word::takeover_field::mask), marked);
                     EXPECT_EQ(slot_word::taken_over(marked, 0), word);
                     EXPECT_EQ(slot_word::unpack(marked).run, a.run);
                 }
@@ -157,7 +157,7 @@ TEST(PackingASlot, TellsItsStatesAndTagsApart) {
     for (std::uint32_t tag = 0; tag < 256; ++tag) {
         const std::uint64_t unattended = slot_word::left_unattended(tag, last_segment, 31);
         EXPECT_TRUE(slot_word::is_awaited(unattended, tag));
-        EXPECT_TRUE(slot_word::is_awaited(slot_word::taken_over(unattended, 16383), tag));
+        EXPECT_TRUE(slot_word::is_awaited(slot_word::taken_over(unattended, slot_word::takeover_field::mask), tag));
         EXPECT_FALSE(slot_word::is_awaited(unattended, tag ^ 1));
         EXPECT_TRUE(slot_word::is_awaited(slot_word::waiting(tag, 5), tag));
         EXPECT_FALSE(slot_word::is_awaited(slot_word::idle(tag), tag));

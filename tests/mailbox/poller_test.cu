@@ -207,7 +207,7 @@ TEST_P(Poller, LeavesTheNumberOfItsTakeOverInEachStateOfASlot) {
     EXPECT_EQ(box_.sunk.get(&rig::completion_record::grants), 2u);
 }
 
-// While a poller stands behind a delivered response, requests are rejected in the slot that the response was for. Their
+// While the cursor stands before a response that is delivered already, requests are rejected in its slot. Their
 // claims leave the tag as it is, so that the response is not for a later request.
 TEST_P(Poller, DeliversNoOldAnswerAfterRejections) {
     const ticket first = box_.ask(3);
@@ -284,6 +284,33 @@ TEST(APollerOfOneLane, DeliversMoreAnswersThanItReadsAtOnceEachWhereItBelongs) {
     }
     EXPECT_EQ(box.sunk.get(&rig::completion_record::grants), sunk);
     EXPECT_EQ(box.sunk.get(&rig::completion_record::segments), segments);
+}
+
+// Each recovery of a ring covers one longest batch, also by a group whose width is no divisor of it: what the next one
+// would not mark must not have been read.
+TEST(APollerThatTakesOver, MarksOneLongestBatchWhateverItsWidth) {
+    constexpr std::uint32_t requests = device::poller::longest_batch + 32;
+    scripted_mailbox box(mailbox::shape{256, 8});
+    for (std::uint32_t slot = 0; slot < requests; ++slot) {
+        box.set_slot(slot, slot_word::waiting(0));
+        box.device->posted[0].word.fetch_add<simt::order::relaxed>(1);
+        box.server.respond({device::response_status::granted, slot, 0, {segment_index{slot}, 0}});
+    }
+    box.server.flush();
+    const std::uint64_t lost = box.take_lease_and_stop();
+    const auto result = simt::run_emulated({1, 31}, [&](simt::thread_position) {
+        device::rpc_context_with<rig::recording_completion> e{&box.client, simt::converge(), box.completion()};
+        e.turn.begin(1);
+        e.turn.ring = 0;
+        e.turn.lost = lost;
+        device::poller::serve(e);
+    });
+    ASSERT_TRUE(result.ok) << result.error;
+    EXPECT_GT(box.cursor(), device::poller::longest_batch);
+    for (std::uint32_t slot = 0; slot < requests; ++slot) {
+        const bool was_recovered = slot < device::poller::longest_batch;
+        EXPECT_EQ(slot_word::takeover_field::get(box.slot(slot)), was_recovered ? 1u : 0u) << slot;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(TagBits, Poller, ::testing::Values(2u, 3u, 8u));

@@ -254,11 +254,12 @@ ORCHARD_FN constexpr grant granted_by(const response& a, std::uint32_t segments,
 ///     answered     pending, answered     a store of the group that waits, to idle with the next tag
 ///     unattended   pending, unattended   a compare-and-swap of the poller, to idle with the next tag
 ///
-/// A group that is the poller itself and finds its own response goes from pending to idle directly.
+/// A group that is the poller itself and finds its own response goes from pending to idle directly. A claim whose
+/// request is rejected goes back to idle by a store, with the same tag.
 ///
 /// `pending` stays set until the slot is idle again: no other group can claim the slot before. Every compare-and-swap
 /// expects a whole word, so that an action that comes too late finds another word and does nothing. Tags come back
-/// after 256 uses of a slot; a poller that is later still finds another `takeover`.
+/// after 256 uses of a slot; a poller that is late by as many uses finds another `takeover`.
 struct slot_word {
     using tag_field = field<0, 8>;
     using status_field = field<11, 4>;
@@ -307,6 +308,10 @@ struct slot_word {
     }
 };
 
+static_assert((slot_word::idle(slot_word::tag_field::mask, slot_word::takeover_field::mask) ^ slot_word::pending ^
+               slot_word::answered ^ slot_word::unattended ^ slot_word::status_field::put(~0ull) ^
+               slot_word::first_field::put(~0ull) ^ slot_word::count_field::put(~0ull)) == ~0ull,
+              "fields of a slot's word overlap");
 static_assert(slot_word::tag_field::holds((1u << max_tag_bits) - 1) &&
               slot_word::status_field::holds(max_response_status) && slot_word::first_field::holds(max_segments - 1) &&
               slot_word::count_field::holds(max_refill) && slot_word::asked_segments_field::holds(max_segments - 1) &&
