@@ -290,10 +290,10 @@ public:
     /// Acknowledges the response to `r`: frees its slot, whose `takeover` stays. The leader calls it alone. Cost: one
     /// store.
     ///
-    /// A plain store suffices. The response has been taken, so that nothing is lost if the
-    /// store overwrites a second delivery of it by another poller. `pending` stays set until the store, so that the
-    /// `fetch_or` of a group that searches a slot changes nothing. The tag is raised, so that a delivery of the same
-    /// response after the store does not match the slot's next use. Relaxed: the slot carries nothing but its own word.
+    /// A plain store suffices. The response has been taken, so that nothing is lost if the store overwrites a second
+    /// delivery of it by another poller. `pending` stays set until the store, so that the `fetch_or` of a group that
+    /// searches a slot changes nothing. The tag is raised, so that a delivery of the same response after the store does
+    /// not match the slot's next use. Relaxed: the slot carries nothing but its own word.
     ORCHARD_FN void finish(ticket r) const {
         if (!simt::mutation::is(simt::mutation::fault::acknowledgement)) {
             device->slots()[r.slot].store<simt::order::relaxed>(

@@ -188,6 +188,12 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
     return holder != 0;
 }
 
+/// Returns the poller word of the ring as it is now. One lane calls it alone. Cost: an atomic, since a load could
+/// return an old word; the atomic also keeps earlier loads before it.
+inline ORCHARD_FN std::uint64_t newest_word(const rpc_context& e) {
+    return e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0);
+}
+
 /// Returns true if the group had the lease after it had read the batch. The leader calls it alone. Cost: a read of the
 /// cycle counter; an atomic if the turn takes long.
 ///
@@ -197,7 +203,7 @@ inline ORCHARD_NOINLINE bool take_own(rpc_context& e) {
 /// epoch together do not come back.
 inline ORCHARD_FN bool has_read_in_time(const rpc_context& e) {
     return simt::cycles() <= e.turn.sure_until || mutation::is(mutation::fault::late_reading) ||
-           e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0) == e.turn.lease;
+           newest_word(e) == e.turn.lease;
 }
 
 /// Returns true if the batch counts: the group still had the lease when it had read it. While the group has the lease,
@@ -267,13 +273,9 @@ ORCHARD_INLINE void hand_over_some(rpc_context& e) {
     e.turn.others = others;
 }
 
-/// Returns true if the group has the lease. One lane calls it alone. Cost: an atomic, since a load could return an old
-/// word; the atomic also keeps earlier loads before it. The cursor is not compared, as the leader's change of it may
-/// still be under way.
-inline ORCHARD_FN bool has_lease(const rpc_context& e) {
-    const std::uint64_t word = e.box->device->poller[e.turn.ring].word.fetch_or<simt::order::acq_rel>(0);
-    return poller_word::same_turn(word, e.turn.lease);
-}
+/// Returns true if the group has the lease. One lane calls it alone. Cost: `newest_word`. The cursor is not compared,
+/// as the leader's change of it may still be under way.
+inline ORCHARD_FN bool has_lease(const rpc_context& e) { return poller_word::same_turn(newest_word(e), e.turn.lease); }
 
 /// Delivers the response `e.turn.at` to a slot whose word is not simply that of a waiter. Returns true if the slot is
 /// unattended: `e.turn.handed` is then for the completion, and `e.turn.asked` says what its request asked for. Returns
