@@ -86,8 +86,9 @@ public:
 
     /// Resizes the block `p` to at least `bytes` bytes and returns its address: `p` itself if the block need not move,
     /// a new address if its contents were copied, or null if no memory was found; `p` then stays valid.
-    /// `realloc(nullptr, n)` is `malloc(n)`. `realloc(p, 0)` frees `p` and returns null. Cost: `malloc`, a copy by one
-    /// lane, `free`.
+    /// `realloc(nullptr, n)` is `malloc(n)`. `realloc(p, 0)` frees `p` and returns null. A block above 512 KiB that is
+    /// the last of its chunk, as that of a lane that asked alone, grows in place if the memory behind it is free. Cost:
+    /// `malloc`, a copy by the lanes that are here, `free`; in place at most a round trip to the host.
     ORCHARD_FN void* realloc(void* p, std::uint64_t bytes) const;
 
     /// Returns a block of `bytes` bytes aligned to `alignment`, a power of two up to 2 MiB. Any other alignment returns

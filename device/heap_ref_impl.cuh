@@ -47,7 +47,9 @@ ORCHARD_INLINE std::uint64_t bytes_to_keep(std::uint64_t have, std::uint64_t byt
 ///
 ///     bytes <= have, more than half of it     stays
 ///     bytes <= have, at most half of it       moves to a smaller block; stays if there is none
-///     bytes > have                            moves; null if there is no memory, and `p` stays valid
+///     bytes > have                            stays if it is the last block of a chunk, and the segments behind are
+///                                             free at the host; else moves; null if there is no memory, and `p` stays
+///                                             valid
 ///
 /// `have` is the size that `usable_size` returns. With 640 usable bytes, 321 to 640 B stay, 320 B move.
 template <class Heap>
@@ -68,6 +70,10 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     }
     // A block of 16 B has no smaller one to move to.
     if (bytes <= have && (bytes > have / 2 || have <= 16)) {
+        return p;
+    }
+    if (bytes > largest_page_bytes && bytes > have && heap.view().hardened == hardening::off &&
+        slow::extend_block(*heap.view().self, p, bytes)) {
         return p;
     }
     // `malloc` and `free` may return to some lanes earlier than to others. The lanes that called together wait for each

@@ -9,6 +9,7 @@
 #include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
 #include "device/guarded_free.cuh"
+#include "device/large/extend.cuh"
 #include "device/large/large_path.cuh"
 #include "device/small/search.cuh"
 
@@ -34,6 +35,7 @@ void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
 void record_invalid_free(const heap_view& h, const void* p) { device::record_invalid_free(h, p); }
 void free_other(const heap_view& h, const void* p) { device::free_other(h, p); }
 std::uint64_t bytes_in_chunk(const heap_view& h, const void* p) { return device::bytes_in_chunk(h, p); }
+bool extend_block(const heap_view& h, const void* p, std::uint64_t bytes) { return device::extend_block(h, p, bytes); }
 void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish, lane_place& place) {
     device::place_array(h, bytes, wish, place);
 }

@@ -13,6 +13,7 @@
 ///     tag_guarded, copy_tag
 ///                           the tags of its blocks                            guarded_free.cuh
 ///     bytes_in_chunk        `usable_size` of a block of a chunk                large/chunk_free.cuh
+///     extend_block          `realloc` of a block of a chunk, in place          large/extend.cuh
 ///     place_array           an interleaved array                               arrays/array_path.cuh
 ///     free_array_of_lane    its free                                           arrays/array_path.cuh
 ///     record_failure, record_invalid_free                                      state/failures.cuh
@@ -31,6 +32,7 @@
 #include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
 #include "device/guarded_free.cuh"
+#include "device/large/extend.cuh"
 #include "device/large/large_path.cuh"
 #include "device/small/search.cuh"
 #endif
@@ -41,6 +43,7 @@ namespace orchard::device::slow {
 using device::allocate_large;
 using device::bytes_in_chunk;
 using device::copy_tag;
+using device::extend_block;
 using device::fail_page;
 using device::free_array_of_lane;
 using device::free_other;
@@ -64,6 +67,7 @@ void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
 void record_invalid_free(const heap_view& h, const void* p);
 void free_other(const heap_view& h, const void* p);
 std::uint64_t bytes_in_chunk(const heap_view& h, const void* p);
+bool extend_block(const heap_view& h, const void* p, std::uint64_t bytes);
 void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish, lane_place& place);
 void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width, std::uint32_t position);
 #endif

@@ -14,6 +14,7 @@
 ///                                                  -> place_tail() for a tail alone
 ///           handle_refill()           segments for the device's segment cache; any number will do
 ///           park() or reject_grant()  if there is no place
+///         handle_extend()             exactly the segments behind a chunk
 ///         handle_give_back()          take_back() or take_back_portion() -> note_room()
 ///       flush                         sends the responses
 ///       enter_tails()                 of the chunks that were granted together
@@ -165,6 +166,7 @@ void segment_service::enter_tails() {
 void segment_service::handle(const mailbox::request& p) {
     switch (p.kind) {
         case mailbox::request_kind::grant: handle_grant(p); break;
+        case mailbox::request_kind::extend: handle_extend(p); break;
         case mailbox::request_kind::give_back: handle_give_back(p); break;
         default:
             counters_.pings.add(1);
@@ -307,6 +309,20 @@ void segment_service::handle_grant(const mailbox::request& p) {
         park_apart(request);
     } else {
         serve(request);
+    }
+}
+
+/// Grants exactly the segments that a request names, if all of them are free. They lie behind a chunk, which grows in
+/// place. The request is never parked: its block moves instead. Requests that wait for memory come first. The
+/// subtraction wraps around for a segment below the shard's range, which is then outside.
+void segment_service::handle_extend(const mailbox::request& p) {
+    const segment_run local{segment_index{to_underlying(p.run.first) - first_}, p.run.count};
+    const bool inside = to_underlying(local.first) < line_.range.count;
+    if (inside && !is_closing() && parked_.empty() && tree_.take(local)) {
+        (void)directory_.grant(local).ok();  // cannot fail: the tree holds exactly the free segments
+        respond({p.slot, p.tag, p.run.count, leaf_count{0}}, local.first, 0);
+    } else {
+        server_.respond({response_status::fragmented, p.slot, p.tag, {segment_index{0}, 0}});
     }
 }
 

@@ -214,6 +214,7 @@ private:
     void handle_grant(const mailbox::request& p);
     void serve(const parked_request& p);
     void handle_refill(const mailbox::request& p);
+    void handle_extend(const mailbox::request& p);
     void handle_give_back(const mailbox::request& p);
     bool try_grant(const parked_request& p);
     std::optional<portion> find_place(std::uint32_t count, leaf_count leaves);

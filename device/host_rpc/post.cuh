@@ -83,7 +83,7 @@ enum class attempt : std::uint32_t { posted, rejected, taken };
 
 /// Returns the result of an attempt at one slot. On `posted`, the slot is claimed, and the caller must write the
 /// request at once. On `rejected`, `e.post.made.failure` has the reason. The leader calls it alone. Cost: `claim`, and
-/// for a grant `known_rejection`.
+/// for a request for memory `known_rejection`.
 ///
 /// The note of a known reason is read at each attempt, also if the slot was in use. If the service is silent, all slots
 /// may stay in use, and the request should fail at once instead of waiting for one.
@@ -91,7 +91,7 @@ inline ORCHARD_NOINLINE attempt try_slot(rpc_context& e) {
     const bool claimed = claim(e);  // freed below if the request is rejected
     ++e.post.attempt;
     // Returns of segments are never rejected, also not while the heap is being closed.
-    if (e.post.request.kind == mailbox::request_kind::grant) {
+    if (e.post.request.kind == mailbox::request_kind::grant || e.post.request.kind == mailbox::request_kind::extend) {
         e.post.made.failure = e.box->known_rejection(e.post.request.least_leaves());
         if (e.post.made.failure != failure_reason::none) {
             if (claimed) {

@@ -67,6 +67,26 @@ inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     d.why = static_cast<failure_reason>(from_leader(d.mask, static_cast<std::uint32_t>(why)));
 }
 
+/// Rounds a first request for a chunk up to a length that the chunk store knows, so that the chunk can serve any
+/// request of its class later. All lanes of the group call it. A request after a reclaim, for which memory is scarce,
+/// is for exactly what the blocks need; and so is one whose rounded length no shard could serve.
+inline ORCHARD_NOINLINE void round_request(segment_request& d) {
+    const std::uint64_t leaves = leaves_wanted(d);
+    d.exact_leaves = leaves;
+    if (d.bytes == 0 || d.reclaim != 0 || d.h.stored_rows == 0 || leaves > stored_chunk::max_leaves) {
+        return;
+    }
+    const std::uint32_t all = stored_chunk::rounded(static_cast<std::uint32_t>(leaves));
+    const std::uint32_t rest = all % leaves_per_segment;
+    const std::uint32_t tail = to_underlying(portion_leaves(d.h.portions_by, leaf_count{rest}));
+    const std::uint32_t k = all / leaves_per_segment + (rest != 0 && tail == 0 ? 1 : 0);
+    const std::uint32_t whole = k + (tail != 0 ? 1 : 0);
+    if (whole <= d.h.max_slabs && whole <= d.h.segments_per_shard) {
+        d.k = k;
+        d.leaves = tail;
+    }
+}
+
 /// Takes a chunk out of the chunk store, and returns whether there was one: sets `d.run`, `d.leaf`, and `d.k` and
 /// `d.leaves` to its length, which may be greater than what was asked for. All lanes of the group call it. Cost: as
 /// `take_from_store`.
@@ -85,11 +105,13 @@ inline ORCHARD_NOINLINE bool take_stored(segment_request& d) {
     return true;
 }
 
-/// Takes memory out of the chunk store, whatever its pieces, after a failure that ends a request without a reclaim: a
-/// reclaim would have emptied the store. Sets `d.why` to none if there was such memory. All lanes of the group call it.
-/// Cost: a load if the store is empty; otherwise `spill`.
+/// Takes exactly what was asked for out of the chunk store, whatever its pieces, after a failure that ends a request
+/// without a reclaim: a reclaim would have emptied the store. Sets `d.why` to none if there was so much memory. All
+/// lanes of the group call it. Cost: a load if the store is empty; otherwise `spill`.
 ORCHARD_INLINE void take_spilled(segment_request& d) {
     d.elsewhere = d.why;
+    d.k = static_cast<std::uint32_t>(d.exact_leaves / leaves_per_segment);
+    d.leaves = d.exact_leaves % leaves_per_segment;
     spill(d.h, d.mask);
     if (take_cached(d)) {
         count_chunk(d, 1);
@@ -152,9 +174,8 @@ inline ORCHARD_FN bool take_refill(segment_request& d) {
 
 /// Gets segments with a tail: from the chunk store (only for a chunk), the segment cache, or else the host. Returns
 /// none, or the reason for the failure. If `what` names a reclaim, that reclaim must be over. All lanes of a converged
-/// group call it; the result is the same in all. Cost: an atomic, a load and an atomic, one after the other, if the
-/// chunk store has the chunk; two atomics if the segment cache has the segments, two more for a tail; otherwise a round
-/// trip to the host.
+/// group call it; the result is the same in all. Cost: two atomics, one after the other, if the chunk store has the
+/// chunk; two atomics if the segment cache has the segments, two more for a tail; otherwise a round trip to the host.
 ///
 /// The leader acquires the memory: from the segment cache by `take_bits`, from the host by `mailbox_client::wait`. The
 /// caller needs a `simt::sync` of the mask before other lanes write to the memory or to its metadata. A chunk may be
@@ -181,6 +202,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     d.bytes = what.bytes;
     d.reclaim = what.reclaim;
     d.result = got;
+    round_request(d);
     if (is_leader(d.mask)) {
         put_late_tails(d.h);
     }

@@ -136,11 +136,12 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint32_t keep;         ///< number of these that must stay in the segment cache
     std::uint32_t returns;      ///< runs that may still be returned
     // The fields of a request.
-    std::uint32_t k;           ///< whole segments wanted
-    std::uint32_t leaves = 0;  ///< leaves of the tail wanted
-    std::uint64_t bytes = 0;   ///< sum of the lanes' blocks in a chunk; 0: the request is for no chunk
-    leaf_index leaf;           ///< where the tail that was got begins
-    std::uint32_t asked;       ///< number of shards asked
+    std::uint32_t k;                 ///< whole segments wanted
+    std::uint32_t leaves = 0;        ///< leaves of the tail wanted
+    std::uint64_t exact_leaves = 0;  ///< `k` segments and `leaves` leaves, before a request for a chunk was rounded up
+    std::uint64_t bytes = 0;         ///< sum of the lanes' blocks in a chunk; 0: the request is for no chunk
+    leaf_index leaf;                 ///< where the tail that was got begins
+    std::uint32_t asked;             ///< number of shards asked
     failure_reason why = failure_reason::none;
     failure_reason elsewhere;  ///< the most informative reason of the shards asked before
     std::uint32_t free;        ///< free segments of the shard that failed the request

@@ -66,12 +66,11 @@ namespace orchard::simt::mutation {
     X(note_age, "a note of a rejection counts as compared before it was compared")                                     \
     X(racing_free, "the second of two racing frees of a chunk's block succeeds")                                       \
     X(store_order, "a chunk is stored without releasing what its last owners wrote")                                   \
-    X(spill_tidy, "a spill takes a row that it has emptied for empty without a second look")                           \
-    X(store_mark, "a chunk is put into a row of the chunk store after the row's bit was set")                          \
+    X(store_claim, "a group that does not find the chunk that it has claimed does not give the claim back")            \
     X(pending_tails, "the service does not enter the tails of chunks that it granted together")                        \
-    X(store_tidy, "a row of the chunk store is taken for empty without a second look")                                 \
-    X(store_again, "a group that loses a stored chunk to another group does not look at the row again")                \
+    X(store_again, "a group that loses a stored chunk to another group does not look again")                           \
     X(store_spill, "a reclaim leaves the chunks of the chunk store there")                                             \
+    X(extend_undo, "segments that were taken from the segment cache to extend a chunk are not put back")               \
     X(run_across, "the segments of a run beyond its first word are not put back")                                      \
     X(reserved_index, "an index stays reserved if there is no segment for a slab ahead of need")                       \
     X(late_tail, "the record of a tail that came too late keeps what it held")                                         \

@@ -262,7 +262,7 @@ enum class line_state : std::uint32_t { raw = 0, in_work = 1, cleared = 2 };
 /// The shape of the chunk store (segments/chunk_store.cuh).
 struct chunk_store {
     static constexpr std::uint32_t log_max_leaves = 16;  ///< chunks of 4 GiB and more are not kept
-    static constexpr std::uint32_t classes = 4 * log_max_leaves;
+    static constexpr std::uint32_t classes = 16 * (log_max_leaves - 3);
     static constexpr std::uint32_t slots_in_row = 32;
     static constexpr std::uint32_t share = 4;  ///< it holds at most a quarter of what the heap may commit
 
@@ -279,19 +279,24 @@ struct chunk_store {
         }
         return rows;
     }
+    /// Returns the number of classes for which a heap of `segments` has slots: those of the doublings up to the longest
+    /// chunk that the store may hold. For 32 segments, that is 256 leaves, and 96 classes.
+    static constexpr std::uint32_t classes_for(std::uint32_t segments) {
+        const int doublings = std::bit_width(std::uint64_t{segments} * leaves_per_segment / share);
+        return doublings > static_cast<int>(log_max_leaves) ? classes : 16 * static_cast<std::uint32_t>(doublings - 3);
+    }
 };
 
 /// The part of a heap's metadata that exists once. Each hot word lies on a cache line of its own, so that groups that
 /// change one word do not delay groups that read another.
 struct heap_state {
     slab_table_head slabs[class_count];
-    padded_atomic cache_level;                           ///< segments in the segment cache
-    granted_end end;                                     ///< a search of the segment cache ends there
-    padded_atomic portion_level[leaves_per_segment];     ///< [leaves]: portions of that length in the segment cache
-    padded_atomic portion_leaves;                        ///< of all portions there, weighted by `counted_leaves`
-    padded_atomic stored_summary[chunk_store::classes];  ///< a bit for each row of the store that may have a chunk
-    padded_atomic stored_count[chunk_store::classes];    ///< the slot that the next put of a class tries first
-    padded_atomic stored_leaves;                         ///< leaves of all chunks in the chunk store
+    padded_atomic cache_level;                         ///< segments in the segment cache
+    granted_end end;                                   ///< a search of the segment cache ends there
+    padded_atomic portion_level[leaves_per_segment];   ///< [leaves]: portions of that length in the segment cache
+    padded_atomic portion_leaves;                      ///< of all portions there, weighted by `counted_leaves`
+    padded_atomic stored_count[chunk_store::classes];  ///< [class]: a `chunk_count` of the chunk store
+    padded_atomic stored_leaves;                       ///< leaves of all chunks in the chunk store
     /// Shard + 1 while a refill is under way: it was posted to that shard, and its segments have not arrived. Else 0.
     padded_atomic refill_in_flight;
     /// Leaf + 1 of the first late tail that is not in the segment cache yet (`keep_late_tail`); 0: none.
@@ -351,7 +356,7 @@ struct heap_view {
     device_word<std::uint64_t>* portions = nullptr;
     /// [31][(portion_words() + 63) / 64]: as `cache_summary`.
     device_word<std::uint64_t>* portion_summary = nullptr;
-    /// [chunk_store::classes][stored_rows][chunk_store::slots_in_row]: a `stored_chunk`, or 0
+    /// [`chunk_store::classes_for`][stored_rows][chunk_store::slots_in_row]: a `stored_chunk`, or 0
     device_word<std::uint64_t>* stored = nullptr;
     std::uint32_t stored_rows = 0;                      ///< a power of two; 0: the heap has no chunk store
     chunk_record* records = nullptr;                    ///< [segments]
@@ -441,7 +446,8 @@ void for_each_array(heap_view& v, Place place) {
     always(v.cache_summary, (v.cache_words() + 63) / 64);
     always(v.portion_summary, lengths * ((v.portion_words() + 63) / 64));
     if (v.stored_rows != 0) {
-        always(v.stored, std::uint64_t{chunk_store::classes} * v.stored_rows * chunk_store::slots_in_row);
+        const std::uint64_t classes = chunk_store::classes_for(v.max_slabs);
+        always(v.stored, classes * v.stored_rows * chunk_store::slots_in_row);
     }
     always(v.cleared_words, v.segments);
     always(v.cleared_lines, v.portion_lines());

@@ -79,8 +79,8 @@ private:
 
     /// Checks the record of a chunk: 1 to 32 lanes; at least one live bit, and none beyond the lanes; blocks in
     /// ascending order, none of them empty; and an end inside the chunk. The rest is less than a segment, by which a
-    /// request is rounded up at most, and a ninth of the chunk, since a request may take a chunk that is longer by an
-    /// eighth (`stored_chunk::fits`).
+    /// request is rounded up at most, and a fifth of the chunk: a request is rounded up by a sixteenth at most
+    /// (`stored_chunk::rounded`), and may take a chunk of the second class above its own.
     absl::Status check_blocks(chunk_id c, const chunk_blocks& blocks) {
         // log2 of the units of 256 B in a segment.
         constexpr int shift = segment_shift - device::chunk_unit_shift;
@@ -91,7 +91,7 @@ private:
                                    blocks.leaves() * (big_page_bytes >> device::chunk_unit_shift);
         // The last two conditions limit the end of the last block from both sides.
         if (lanes == 0 || lanes > simt::warp_size || live == 0 || (lanes < 32 && live >> lanes != 0) ||
-            blocks.offset(lanes) > room || room - blocks.offset(lanes) >= (std::uint64_t{1} << shift) + room / 9) {
+            blocks.offset(lanes) > room || room - blocks.offset(lanes) >= (std::uint64_t{1} << shift) + room / 5) {
             return absl::InternalError(absl::StrFormat("%s: %d lanes, live mask %#x, %d segments and %d leaves",
                                                        name_of(c), lanes, live, blocks.segments(), blocks.leaves()));
         }

@@ -532,7 +532,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
     for (const device::padded_atomic& level : (*state)->portion_level) {
         s.portions_in_cache += level.word.load<simt::order::relaxed>();
     }
-    const absl::Status stored = for_each_stored(view, *memory_, [&](auto, auto, device::stored_chunk c) {
+    const absl::Status stored = for_each_stored(view, *memory_, [&](auto, device::stored_chunk c) {
         s.segments_in_cache += c.leaves / leaves_per_segment;
         s.portions_in_cache += c.leaves % leaves_per_segment != 0 ? 1 : 0;
         return absl::OkStatus();

@@ -15,6 +15,7 @@
 #include "runtime/heap/heap_validator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 #include <span>
@@ -162,32 +163,37 @@ private:
         return absl::OkStatus();
     }
 
-    /// Each chunk in the store must be in the class of its length, in a row that the summary names. The level is the
-    /// sum of the lengths.
+    /// Each chunk in the store must be in the class of its length. The level is the sum of the lengths, and the count
+    /// of a class the number of its chunks.
     absl::Status check_stored() {
         auto state = copy_of(memory_, view_.state, 1);
         if (!state.ok()) {
             return state.status();
         }
         std::uint64_t total = 0;
-        absl::Status status =
-            for_each_stored(view_, memory_, [&](std::uint32_t of_class, std::uint32_t row, device::stored_chunk c) {
-                // A row without its summary bit is not searched. A bit for an empty row is allowed: a search clears it.
-                const std::uint64_t rows = (*state)[0].stored_summary[of_class].word.load<order::relaxed>();
-                if (c.leaves == 0 || device::stored_chunk::class_of(c.leaves) != of_class || (rows >> row & 1) == 0) {
-                    return absl::InternalError(absl::StrFormat(
-                        "the chunk store has %d leaves from leaf %d on in class %d, row %d, which the summary %#x "
-                        "does not name",
-                        c.leaves, c.first, of_class, row, rows));
-                }
-                total += c.leaves;
-                return owners_.take_chunk(c.first, c.leaves / leaves_per_segment, c.leaves % leaves_per_segment,
-                                          "chunk in the chunk store", "in the chunk store a portion");
-            });
+        std::array<std::uint32_t, device::chunk_store::classes> chunks{};
+        absl::Status status = for_each_stored(view_, memory_, [&](std::uint32_t of_class, device::stored_chunk c) {
+            if (c.leaves == 0 || device::stored_chunk::class_of(c.leaves) != of_class) {
+                return absl::InternalError(absl::StrFormat("the chunk store has %d leaves from leaf %d on in class %d",
+                                                           c.leaves, c.first, of_class));
+            }
+            total += c.leaves;
+            ++chunks[of_class];
+            return owners_.take_chunk(c.first, c.leaves / leaves_per_segment, c.leaves % leaves_per_segment,
+                                      "chunk in the chunk store", "in the chunk store a portion");
+        });
         // A level that is too low would let the store take more than its share.
         const std::uint64_t says = (*state)[0].stored_leaves.word.load<order::relaxed>();
         if (status.ok() && says != total) {
             status = absl::InternalError(absl::StrFormat("the chunk store holds %d leaves and says %d", total, says));
+        }
+        // A count that is too low would hide chunks from requests and from reclaims.
+        for (std::uint32_t c = 0; c < chunks.size() && status.ok(); ++c) {
+            const std::uint64_t word = (*state)[0].stored_count[c].word.load<order::relaxed>();
+            if (word != chunks[c] * device::chunk_count::chunk) {
+                status = absl::InternalError(
+                    absl::StrFormat("class %d of the chunk store holds %d chunks and says %#x", c, chunks[c], word));
+            }
         }
         return status;
     }

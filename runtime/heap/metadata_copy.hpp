@@ -54,29 +54,33 @@ inline absl::StatusOr<std::vector<std::uint64_t>> copy_of_descriptors(const devi
     return result;
 }
 
-/// Calls `visit(of_class, row, chunk)` for each chunk in the chunk store, until a call returns an error.
-inline absl::Status for_each_stored(
-    const device::heap_view& view, backing& memory,
-    const std::function<absl::Status(std::uint32_t, std::uint32_t, device::stored_chunk)>& visit) {
+/// Calls `visit(of_class, chunk)` for each chunk in the chunk store, until a call returns an error. Copies only classes
+/// that hold chunks by their count.
+inline absl::Status for_each_stored(const device::heap_view& view, backing& memory,
+                                    const std::function<absl::Status(std::uint32_t, device::stored_chunk)>& visit) {
     using device::chunk_store;
-    if (view.stored_rows == 0) {
+    const std::uint32_t in_class = view.stored_rows * chunk_store::slots_in_row;
+    if (in_class == 0) {
         return absl::OkStatus();
     }
-    // All classes are copied at once: class by class, and within a class row by row.
-    const std::uint32_t in_class = view.stored_rows * chunk_store::slots_in_row;
-    const auto slots = copy_of(memory, view.stored, std::uint64_t{chunk_store::classes} * in_class);
-    if (!slots.ok()) {
-        return slots.status();
+    const auto counts = copy_of(memory, &view.state->stored_count[0], std::uint64_t{chunk_store::classes});
+    if (!counts.ok()) {
+        return counts.status();
     }
-    for (std::uint32_t i = 0; i < slots->size(); ++i) {
-        const std::uint64_t word = (*slots)[i].load<simt::order::relaxed>();
-        if (word == 0) {
+    for (std::uint32_t of_class = 0; of_class < chunk_store::classes; ++of_class) {
+        if (device::chunk_count::held((*counts)[of_class].word.load<simt::order::relaxed>()) == 0) {
             continue;
         }
-        absl::Status s =
-            visit(i / in_class, i % in_class / chunk_store::slots_in_row, device::stored_chunk::unpack(word));
-        if (!s.ok()) {
-            return s;
+        const auto slots = copy_of(memory, view.stored + std::uint64_t{of_class} * in_class, std::uint64_t{in_class});
+        if (!slots.ok()) {
+            return slots.status();
+        }
+        for (const auto& slot : *slots) {
+            const std::uint64_t word = slot.load<simt::order::relaxed>();
+            absl::Status s = word == 0 ? absl::OkStatus() : visit(of_class, device::stored_chunk::unpack(word));
+            if (!s.ok()) {
+                return s;
+            }
         }
     }
     return absl::OkStatus();

@@ -242,6 +242,38 @@ TEST_P(contract_requests, realloc_between_pages_and_chunks) {
     expect_empty();
 }
 
+// The last block of a chunk grows in place, into the rest of the chunk and into free segments behind it; not if they
+// are in use, or if a tail follows the chunk's segments.
+TEST_P(contract_requests, realloc_of_the_last_block_before_free_segments_stays) {
+    const bool has_all_memory = h().configuration().backing == backing_option::fixed;
+    const block own = allocate_one(segments(1));
+    ASSERT_NE(own.address, 0u);
+    stamp({{own.address, 256}});
+    settled_stats();  // a refill has arrived
+    const std::uint64_t grown = realloc(own.address, segments(3) - 1000);
+    ASSERT_NE(grown, 0u);
+    if (has_all_memory) {
+        EXPECT_EQ(grown, own.address);
+        EXPECT_EQ(settled_stats().reallocs_moved, 0u);
+        EXPECT_EQ(realloc(grown, segments(3)), own.address) << "the rest of the last segment";
+    }
+    expect_stamped({{grown, 256}});
+    EXPECT_GE(make(call::kind::usable_size, grown), segments(3) - 1000);
+    const block next = allocate_one(segments(1));
+    ASSERT_NO_FATAL_FAILURE(expect_disjoint({{grown, segments(3) - 1000}, next}));
+    stamp({{grown, segments(3) - 1000}});
+    expect_stamped({{grown, segments(3) - 1000}});
+    // As many segments as the heap has left, and one more: some behind it are in use or missing.
+    EXPECT_EQ(realloc(grown, segments(heap_segments())), 0u);
+    expect_stamped({{grown, segments(3) - 1000}});
+    free(grown);
+    free_all({next});
+    const statistics s = settled_stats();
+    EXPECT_EQ(s.invalid_frees, 0u);
+    EXPECT_EQ(s.live_chunks, 0u);
+    expect_empty();
+}
+
 TEST_P(contract_requests, realloc_that_fails_keeps_the_block) {
     const std::uint64_t p = make(call::kind::malloc, 1000);
     ASSERT_NE(p, 0u);

@@ -39,6 +39,20 @@ TEST(PackingAPost, OfAGrantKeepsEveryField) {
     }
 }
 
+TEST(PackingAPost, OfAnExtensionKeepsItsSegments) {
+    for (const std::uint32_t first : {0u, 1u, last_segment}) {
+        for (const std::uint32_t count : {1u, max_give_back}) {
+            const request p{request_kind::extend, 16383, 255, {segment_index{first}, count}};
+            const request q = request::unpack(p.pack(7));
+            EXPECT_EQ(q.kind, request_kind::extend);
+            EXPECT_EQ(q.run, p.run);
+            EXPECT_EQ(to_underlying(q.leaves), 0u);
+            EXPECT_FALSE(q.or_fewer);
+            EXPECT_FALSE(q.is_of_portion());
+        }
+    }
+}
+
 TEST(PackingAPost, OfAReturnKeepsEveryField) {
     for (const std::uint32_t lap : {0u, 255u}) {
         for (const std::uint32_t slot : {0u, 16383u}) {

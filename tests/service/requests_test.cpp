@@ -49,6 +49,27 @@ struct desk {
     ring_client client;
 };
 
+/// A request to extend a chunk gets exactly the segments that it names, or nothing.
+TEST(Service, ExtendsAChunkByTheSegmentsBehindIt) {
+    desk d;
+    const auto extend = [&](std::uint32_t first, std::uint32_t count) {
+        return d.response_to(d.client.extend(first, count));
+    };
+    d.expect_grant(d.ask(3), 0);
+    d.expect_grant(extend(3, 2), 3);
+    d.expect_grant(d.ask(1), 5);
+    EXPECT_EQ(extend(5, 1).status, response_status::fragmented) << "in use";
+    EXPECT_EQ(extend(4, 3).status, response_status::fragmented) << "in part in use";
+    EXPECT_EQ(d.give_back(0, 5).status, response_status::acknowledged);
+    d.expect_grant(extend(4, 1), 4);
+    EXPECT_EQ(extend(4, 1).status, response_status::fragmented) << "twice";
+    const std::uint32_t segments = service_setup{}.range.count;
+    EXPECT_EQ(extend(segments, 1).status, response_status::fragmented) << "behind the range";
+    EXPECT_EQ(extend(segments - 1, 2).status, response_status::fragmented) << "across its end";
+    d.expect_grant(extend(segments - 1, 1), segments - 1);
+    EXPECT_EQ(d.counters().requests_rejected.get(), 0u);
+}
+
 TEST(Service, GrantsTheLowestSegmentsFirst) {
     desk d;
     d.expect_grant(d.ask(1), 0);

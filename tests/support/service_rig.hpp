@@ -88,6 +88,9 @@ public:
     id give_back(std::uint32_t first, std::uint32_t count) {
         return post(mailbox::request_kind::give_back, {segment_index{first}, count});
     }
+    id extend(std::uint32_t first, std::uint32_t count) {
+        return post(mailbox::request_kind::extend, {segment_index{first}, count});
+    }
     id ping() { return post(mailbox::request_kind::ping); }
 
     /// Returns the next response, if it has arrived.

@@ -44,6 +44,7 @@ namespace orchard::mailbox {
 
 /// The kind of a request.
 enum class request_kind : std::uint32_t {
+    extend = 0,     ///< exactly the segments named, which lie behind a chunk that is to grow
     grant = 1,      ///< `count` consecutive segments, and a tail: a portion that begins at their end
     give_back = 2,  ///< returns segments or a portion
     ping = 3,       ///< requests a response without memory
@@ -95,6 +96,7 @@ struct field {
 ///     |   payload   | slot tag |  slot  | kind | lap tag |
 ///                     grant:     count 24, or_fewer 1, leaves 5
 ///                     give_back: first 24, count 8: number of segments, or `portion_at` + the first leaf of a portion
+///                     extend:    first 24, count 8: number of segments
 ///
 ///     give_back of segments 70 to 72        first 70, count 3
 ///     give_back of a portion at leaf 4      first = its block, count = 224 + 4 = 228
@@ -104,7 +106,7 @@ struct request {
     using slot_field = field<10, 14>;
     using tag_field = field<24, 8>;
     using first_field = field<32, 24>;
-    using count_field = field<56, 8>;        // give_back
+    using count_field = field<56, 8>;        // give_back, extend
     using wide_count_field = field<32, 24>;  // grant
     using or_fewer_field = field<56, 1>;     // grant
     using leaves_field = field<57, 5>;       // grant
@@ -115,7 +117,7 @@ struct request {
     request_kind kind = request_kind::ping;
     std::uint32_t slot = 0;
     std::uint32_t tag = 0;
-    segment_run run{segment_index{0}, 0};  ///< grant: `count` segments are requested; give_back: the segments returned
+    segment_run run{segment_index{0}, 0};  ///< grant: `count` segments are requested; give_back, extend: these
     bool or_fewer = false;                 ///< grant: a shorter run suffices
     leaf_count leaves{0};                  ///< grant: leaves of the tail
 
@@ -131,19 +133,22 @@ struct request {
     static ORCHARD_FN constexpr request return_of(segment_index block, leaf_index first) {
         return {request_kind::give_back, 0, 0, {block, portion_at + to_underlying(first)}};
     }
+    /// Returns whether requests of a kind say which segments they are about.
+    static ORCHARD_FN constexpr bool names_segments(request_kind kind) {
+        return kind == request_kind::give_back || kind == request_kind::extend;
+    }
     /// Returns the request's word for a lap of the ring. `unpack` is its inverse, apart from the lap tag, which the
     /// reader has compared before. `kind` decides how the payload is read.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t pack(std::uint32_t lap) const {
         const std::uint64_t head = lap_field::put(lap) | kind_field::put(static_cast<std::uint64_t>(kind)) |
                                    slot_field::put(slot) | tag_field::put(tag);
-        return kind == request_kind::give_back
-                   ? head | first_field::put(to_underlying(run.first)) | count_field::put(run.count)
-                   : head | wide_count_field::put(run.count) | or_fewer_field::put(or_fewer ? 1 : 0) |
-                         leaves_field::put(to_underlying(leaves));
+        return names_segments(kind) ? head | first_field::put(to_underlying(run.first)) | count_field::put(run.count)
+                                    : head | wide_count_field::put(run.count) | or_fewer_field::put(or_fewer ? 1 : 0) |
+                                          leaves_field::put(to_underlying(leaves));
     }
     static ORCHARD_FN constexpr request unpack(std::uint64_t word) {
         const auto kind = static_cast<request_kind>(kind_field::get(word));
-        const segment_run run = kind == request_kind::give_back
+        const segment_run run = names_segments(kind)
                                     ? segment_run{segment_index{first_field::get(word)}, count_field::get(word)}
                                     : segment_run{segment_index{0}, wide_count_field::get(word)};
         const bool grant = kind == request_kind::grant;

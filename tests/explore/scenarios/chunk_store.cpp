@@ -7,7 +7,7 @@
 /// lane moves only some out of the store: no chunk may stay there, and no part of one in the segment cache.
 ///
 /// In a second scenario nothing is put while lanes take, each for itself: each finds one of the chunks that are there,
-/// also if other lanes take those that it saw, and if the count of the class is wrong.
+/// also if other lanes take those that it saw, and if no chunk lies where the count of the class says.
 
 #include <array>
 #include <atomic>
@@ -77,6 +77,10 @@ void run_store_takers(world& w) {
                         .extent = 8,
                         .cache_target = 1,
                         .stored_rows = 1u << w.s.pick(2)});
+    // Chunks lie in other slots than those that the count names, so that lanes meet at the same ones.
+    auto& count = heap.view.state->stored_count[device::stored_chunk::class_of(leaves_per_segment)].word;
+    const std::uint64_t moved = w.s.pick(12) * device::chunk_count::one_unclaimed;
+    count.fetch_add<simt::order::relaxed>(moved);
     std::atomic<int> stored{0};
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         const simt::lane_mask alone = simt::lane_mask{1} << simt::lane_id();
@@ -93,11 +97,7 @@ void run_store_takers(world& w) {
     if (!w.s.run()) {
         return;
     }
-    if (w.s.pick(2) == 0) {
-        // A count that is wrong, so that lanes meet at the same slots.
-        heap.view.state->stored_count[device::stored_chunk::class_of(leaves_per_segment)]
-            .word.store<simt::order::relaxed>(w.s.pick(12));
-    }
+    count.fetch_sub<simt::order::relaxed>(moved);
     std::atomic<int> left{stored.load()};
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         if (left.fetch_sub(1) <= 0) {
