@@ -72,13 +72,15 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     if (bytes <= have && (bytes > have / 2 || have <= 16)) {
         return p;
     }
-    if (bytes > largest_page_bytes && bytes > have && heap.view().hardened == hardening::off &&
-        slow::extend_block(*heap.view().self, p, bytes)) {
+    // `extend_block`, `malloc` and `free` may return to some lanes earlier than to others. The lanes that called
+    // together wait for each other, because a lane alone would take 32 times as long to copy a long block.
+    const lane_mask all = simt::converge();
+    const bool extended = bytes > largest_page_bytes && bytes > have && heap.view().hardened == hardening::off &&
+                          slow::extend_block(*heap.view().self, p, bytes);
+    const lane_mask here = simt::ballot(all, !extended);
+    if (extended) {
         return p;
     }
-    // `malloc` and `free` may return to some lanes earlier than to others. The lanes that called together wait for each
-    // other, because a lane alone would take 32 times as long to copy a long block.
-    const lane_mask here = simt::converge();
     void* moved = heap.malloc(bytes);
     const lane_mask moving = simt::ballot(here, moved != nullptr);
     if (moved == nullptr) {
