@@ -86,9 +86,10 @@ public:
 
     /// Resizes the block `p` to at least `bytes` bytes and returns its address: `p` itself if the block need not move,
     /// a new address if its contents were copied, or null if no memory was found; `p` then stays valid.
-    /// `realloc(nullptr, n)` is `malloc(n)`. `realloc(p, 0)` frees `p` and returns null. A block above 512 KiB that is
-    /// the last of its chunk, as that of a lane that asked alone, grows in place if the memory behind it is free. Cost:
-    /// `malloc`, a copy by the lanes that are here, `free`; in place at most a round trip to the host.
+    /// `realloc(nullptr, n)` is `malloc(n)`. `realloc(p, 0)` frees `p` and returns null. A large block grows in
+    /// place if it is the last of a warp chunk of whole segments, as that of a lane alone often is, and the segments
+    /// behind are free. Cost: `malloc`, a copy by the lanes that are here, `free`; for a large block that may grow in
+    /// place also a round trip to the host.
     ORCHARD_FN void* realloc(void* p, std::uint64_t bytes) const;
 
     /// Returns a block of `bytes` bytes aligned to `alignment`, a power of two up to 2 MiB. Any other alignment returns

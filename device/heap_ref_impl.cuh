@@ -47,8 +47,8 @@ ORCHARD_INLINE std::uint64_t bytes_to_keep(std::uint64_t have, std::uint64_t byt
 ///
 ///     bytes <= have, more than half of it     stays
 ///     bytes <= have, at most half of it       moves to a smaller block; stays if there is none
-///     bytes > have                            stays if it is the last block of a chunk, and the segments behind are
-///                                             free at the host; else moves; null if there is no memory, and `p` stays
+///     bytes > have                            stays if it is the last block of a chunk, and there is room behind it
+///                                             (`extend_block`); else moves; null if there is no memory, and `p` stays
 ///                                             valid
 ///
 /// `have` is the size that `usable_size` returns. With 640 usable bytes, 321 to 640 B stay, 320 B move.

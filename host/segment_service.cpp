@@ -313,7 +313,7 @@ void segment_service::handle_grant(const mailbox::request& p) {
 }
 
 /// Grants exactly the segments that a request names, if all of them are free. They lie behind a chunk, which grows in
-/// place. The request is never parked: its block moves instead. Requests that wait for memory come first. The
+/// place. The request is never parked: its block moves instead. Parked requests come first. The
 /// subtraction wraps around for a segment below the shard's range, which is then outside.
 void segment_service::handle_extend(const mailbox::request& p) {
     const segment_run local{segment_index{to_underlying(p.run.first) - first_}, p.run.count};

@@ -239,7 +239,8 @@ inline ORCHARD_NOINLINE void end_chunk(const block_search& s) {
     if (!is_portion(s.chunk)) {
         const chunk_record& r = s.h.records[first_segment(s.chunk)];
         const std::uint32_t blocks = r.lanes.get() & ~interleaved_flag;
-        const std::uint32_t segments = r.segments.get();
+        // Only the leader has acquired what `realloc` may have changed (large/extend.cuh).
+        const std::uint32_t segments = from_leader(s.peers, is_leader(s.peers) ? r.segments.get() : 0);
         ORCHARD_NO_UNROLL
         for (auto i = static_cast<std::uint32_t>(simt::rank_in(s.peers)); i < blocks;
              i += static_cast<std::uint32_t>(simt::popcount(s.peers))) {

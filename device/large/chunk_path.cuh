@@ -230,17 +230,22 @@ inline ORCHARD_NOINLINE std::uint64_t bytes_asked(const chunk_request& r) {
 
 /// Gets the memory of the chunk: sets `r.got`, and returns none or the reason for the failure. It fails for shortage
 /// only after a reclaim that began after the first attempt found nothing. After a split, the halves rely on that same
-/// reclaim, so that a group of 32 lanes needs one reclaim and not 63. All lanes of a converged group call it.
+/// reclaim, so that a group of 32 lanes needs one reclaim and not 63. The first attempt is rounded up
+/// (`round_request`), the second is not: while a commit is blocked, the host may have memory for exactly the blocks.
+/// All lanes of a converged group call it.
 inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
     if (r.reclaim == 0) {
         const failure_reason why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r)}, &r.got);
-        if (!is_shortage(why)) {
+        if (is_shortage(why)) {
+            r.reclaim = next_reclaim(r.h, r.mask);
+        } else if (why != failure_reason::commit_blocked) {
             return why;
         }
-        r.reclaim = next_reclaim(r.h, r.mask);
     }
-    await_reclaim(r.h, r.mask, r.reclaim);
-    return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim}, &r.got);
+    if (r.reclaim != 0) {
+        await_reclaim(r.h, r.mask, r.reclaim);
+    }
+    return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim, true}, &r.got);
 }
 
 /// Takes over the length of the memory, which may be greater than what was asked for (segments/chunk_store.cuh).

@@ -9,16 +9,17 @@
 ///       extend_alone          one lane after the other
 ///         choose_more         how many segments are needed
 ///         take_cached_behind  those behind the chunk, from the segment cache
-///         ask_behind          the rest of them, from the host
+///         may_be_free, ask_behind
+///                             the rest of them, from the host
 ///         write_end
 ///
 ///     chunk of 3 segments   | block 0    | block 1      . . |               the rest of the chunk is used first
 ///     and 2 more            | block 0    | block 1                  . . |   if the next segments are free
 ///
-/// Only the last block of a chunk can grow, and only if no tail follows its segments. A chunk of 16 segments or more
-/// never has one, unless memory was scarce (`stored_chunk::rounded`). The end of the last block and the number of
-/// segments are read by the owner of that block alone, until the last block of the chunk has been freed; the atomic in
-/// `clear_live` orders the new values before that.
+/// Only the last block of a chunk can grow, and only if no tail follows its segments. Chunks of 16 to 2,047 segments
+/// usually have none, as requests for them are rounded up (`round_request`). The end of the last block, and the number
+/// of segments, are read by the owner of that block alone, and by the lane that ends the chunk; the atomic in
+/// `clear_live` orders that lane after the owner.
 
 #include "device/large/chunk_free.cuh"
 #include "device/reclaim/acquire.cuh"
@@ -62,24 +63,31 @@ inline ORCHARD_NOINLINE bool find_end(block_extension& x, const void* p, std::ui
     return true;
 }
 
-/// Chooses the segments to be taken, `x.more`. Returns false if they are more than one request can name, or do not all
-/// belong to the same shard. One lane calls it alone. A chunk that grows gets a length that the chunk store knows, in
-/// whole segments: 17 segments become 20, if 19.5 are needed.
+/// Chooses the number of segments to be taken, `x.more`. Returns false if they are more than one request can name, or
+/// do not all belong to the same shard. One lane calls it alone.
 inline ORCHARD_NOINLINE bool choose_more(block_extension& x) {
-    constexpr int shift = 16 - chunk_unit_shift;
-    const std::uint64_t leaves = (x.end + (std::uint64_t{1} << shift) - 1) >> shift;
-    const std::uint64_t length =
-        leaves > stored_chunk::max_leaves ? leaves : stored_chunk::rounded(static_cast<std::uint32_t>(leaves));
-    const std::uint64_t segments = (length + leaves_per_segment - 1) / leaves_per_segment;
+    constexpr int shift = segment_shift - chunk_unit_shift;
+    const std::uint64_t segments = (x.end + (std::uint64_t{1} << shift) - 1) >> shift;
     x.cached = 0;
     x.more = 0;
-    if (x.end <= std::uint64_t{x.segments} << (segment_shift - chunk_unit_shift)) {
+    if (segments <= x.segments) {
         return true;
     }
     x.more = static_cast<std::uint32_t>(segments - x.segments);
     const std::uint64_t end = x.first + segments;
     return x.more <= mailbox::max_give_back && end <= x.h.segments &&
            owner_shard(x.h, x.first) == owner_shard(x.h, static_cast<std::uint32_t>(end) - 1);
+}
+
+/// Returns whether the host may have the rest of the segments wanted. One lane calls it alone. Cost: two loads. No if
+/// the next segment is a slab or the beginning of another chunk, which lies there if lanes allocated one after the
+/// other, or if the heap is known to be exhausted. Without this, each of 32 such lanes would ask the host in vain.
+/// Relaxed: both are hints.
+inline ORCHARD_NOINLINE bool may_be_free(const block_extension& x) {
+    const std::uint64_t next = x.h.descriptor(x.first + x.segments + x.cached).load<order::relaxed>();
+    const segment_kind kind = descriptor::kind(next);
+    return kind != segment_kind::slab && kind != segment_kind::chunk &&
+           known_exhaustion(x.h, 0, std::uint64_t{x.more - x.cached} * leaves_per_segment) == failure_reason::none;
 }
 
 /// Takes those of the wanted segments out of the segment cache that lie there without a gap from the first one on:
@@ -131,7 +139,7 @@ inline ORCHARD_NOINLINE bool ask_behind(const block_extension& x) {
 /// Returns whether all segments wanted are this lane's now; otherwise it has taken none. One lane calls it alone.
 inline ORCHARD_FN bool take_behind(block_extension& x) {
     take_cached_behind(x);
-    if (x.cached == x.more || ask_behind(x)) {
+    if (x.cached == x.more || (may_be_free(x) && ask_behind(x))) {
         return true;
     }
     if (x.cached != 0 && !simt::mutation::is(fault::extend_undo)) {

@@ -54,6 +54,7 @@ struct request_of_memory {
     /// The reclaim after which a failure is final. 0: no reclaim is needed, and a failure only says that no memory was
     /// found at once.
     std::uint64_t reclaim = 0;
+    bool exact = false;  ///< the request is not to be rounded up (`round_request`)
 };
 
 /// Sets `d.why` to the reason if the note of exhaustion covers this request, else to none. All lanes of the group call
@@ -67,13 +68,14 @@ inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     d.why = static_cast<failure_reason>(from_leader(d.mask, static_cast<std::uint32_t>(why)));
 }
 
-/// Rounds a first request for a chunk up to a length that the chunk store knows, so that the chunk can serve any
-/// request of its class later. All lanes of the group call it. A request after a reclaim, for which memory is scarce,
-/// is for exactly what the blocks need; and so is one whose rounded length no shard could serve.
+/// Rounds a first request for a chunk up to the least length of a class of the chunk store, so that the chunk can serve
+/// any request of its class later. All lanes of the group call it. Some requests are for exactly what the blocks need:
+/// those after a failure, for which memory is scarce, and those whose rounded length the store could not keep, or no
+/// shard could serve.
 inline ORCHARD_NOINLINE void round_request(segment_request& d) {
     const std::uint64_t leaves = leaves_wanted(d);
     d.exact_leaves = leaves;
-    if (d.bytes == 0 || d.reclaim != 0 || d.h.stored_rows == 0 || leaves > stored_chunk::max_leaves) {
+    if (d.exact || d.h.stored_rows == 0 || leaves > stored_chunk::max_leaves) {
         return;
     }
     const std::uint32_t all = stored_chunk::rounded(static_cast<std::uint32_t>(leaves));
@@ -81,10 +83,17 @@ inline ORCHARD_NOINLINE void round_request(segment_request& d) {
     const std::uint32_t tail = to_underlying(portion_leaves(d.h.portions_by, leaf_count{rest}));
     const std::uint32_t k = all / leaves_per_segment + (rest != 0 && tail == 0 ? 1 : 0);
     const std::uint32_t whole = k + (tail != 0 ? 1 : 0);
-    if (whole <= d.h.max_slabs && whole <= d.h.segments_per_shard) {
+    const std::uint32_t most = d.h.max_slabs * (leaves_per_segment / chunk_store::share);
+    if (all <= most && all <= stored_chunk::max_leaves && whole <= d.h.segments_per_shard) {
         d.k = k;
         d.leaves = tail;
     }
+}
+
+/// Undoes `round_request`. All lanes of the group call it.
+inline ORCHARD_NOINLINE void make_exact(segment_request& d) {
+    d.k = static_cast<std::uint32_t>(d.exact_leaves / leaves_per_segment);
+    d.leaves = d.exact_leaves % leaves_per_segment;
 }
 
 /// Takes a chunk out of the chunk store, and returns whether there was one: sets `d.run`, `d.leaf`, and `d.k` and
@@ -105,13 +114,12 @@ inline ORCHARD_NOINLINE bool take_stored(segment_request& d) {
     return true;
 }
 
-/// Takes exactly what was asked for out of the chunk store, whatever its pieces, after a failure that ends a request
-/// without a reclaim: a reclaim would have emptied the store. Sets `d.why` to none if there was so much memory. All
+/// Takes memory out of the chunk store, whatever its pieces, after a failure that ends a request without a reclaim: a
+/// reclaim would have emptied the store. Sets `d.why` to none if there was so much memory. All
 /// lanes of the group call it. Cost: a load if the store is empty; otherwise `spill`.
 ORCHARD_INLINE void take_spilled(segment_request& d) {
     d.elsewhere = d.why;
-    d.k = static_cast<std::uint32_t>(d.exact_leaves / leaves_per_segment);
-    d.leaves = d.exact_leaves % leaves_per_segment;
+    make_exact(d);
     spill(d.h, d.mask);
     if (take_cached(d)) {
         count_chunk(d, 1);
@@ -202,6 +210,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     d.bytes = what.bytes;
     d.reclaim = what.reclaim;
     d.result = got;
+    d.exact = what.exact || what.bytes == 0;
     round_request(d);
     if (is_leader(d.mask)) {
         put_late_tails(d.h);

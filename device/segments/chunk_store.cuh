@@ -17,8 +17,8 @@
 ///
 /// There are 16 classes for each doubling of the length. A request for a new chunk is rounded up to the least length
 /// of its class (`rounded`), so that any chunk of a class serves any request of it, and no search compares lengths.
-/// Lengths up to 32 leaves stay as they are; longer ones grow by a sixteenth at most, and by a thirtieth on average. A
-/// request that finds none in its class may take one of the next two, if that is longer by an eighth at most.
+/// Lengths up to 32 leaves stay as they are; longer ones grow by a sixteenth at most. A request that finds none in its
+/// class may take one of the next two, if their least length is an eighth more at most.
 ///
 /// The count of a class says how many chunks no request has claimed. A request claims one by an atomic; if there is
 /// one, it usually lies in the slot below the count. The atomic on the slot orders the memory's uses:
@@ -30,7 +30,8 @@
 /// look at other slots (`take_near`). If it finds none there, it is given back. The class counts the chunks that it
 /// holds apart from claims, so that a spill knows where chunks are while claims are under way.
 ///
-/// The store holds at most a quarter of the memory that the heap may commit. What does not fit, and everything before
+/// The store holds about a quarter of the memory that the heap may commit at most: groups that put at the same moment
+/// may exceed it by their chunks. What does not fit, and everything before
 /// a reclaim, `trim` and `validate`, goes to the segment cache (`spill`).
 
 #include "device/group/leader.cuh"
@@ -63,8 +64,8 @@ struct stored_chunk {
         const std::uint32_t rest = leaves < 32 ? 0 : (1u << (simt::highest_bit(leaves) - 4)) - 1;
         return (leaves + rest) & ~rest;
     }
-    /// Returns the last class whose chunks may serve a request of class `c`: they are of the same kind, and an eighth
-    /// longer at most than the least length of `c`.
+    /// Returns the last class whose chunks may serve a request of class `c`: they are of the same kind, and their least
+    /// length is an eighth more at most than that of `c`.
     static ORCHARD_INLINE std::uint32_t last_class(std::uint32_t c) {
         const std::uint32_t last = c + (c < 8 ? 0 : c < 16 ? 1 : 2);
         const std::uint32_t most = (c < leaves_per_segment ? leaves_per_segment : chunk_store::classes) - 1;
@@ -202,10 +203,16 @@ struct store_search {
     std::uint32_t looks = 0;   ///< looks left
 };
 
-/// Counts the chunk `s.word` as taken. One lane calls it alone. Cost: two atomics whose results are not used.
-ORCHARD_INLINE void count_taken(const store_search& s) {
-    s.h.state->stored_count[s.of_class].word.fetch_sub<order::relaxed>(chunk_count::one_held);
-    s.h.state->stored_leaves.word.fetch_sub<order::relaxed>(stored_chunk::unpack(s.word).leaves);
+/// Returns what this lane takes out of a slot of the class, a chunk or 0, and counts it as taken. One lane calls it
+/// alone. Cost: an atomic, and two whose results are not used.
+ORCHARD_INLINE std::uint64_t take_out_of(const store_search& s, std::uint32_t slot) {
+    // Acquire: pairs with the release in `fill_slot`. The counts are lowered after it, and so after the put's.
+    const std::uint64_t word = stored_slot(s.h, s.of_class, slot).exchange<order::acquire>(0);
+    if (word != 0) {
+        s.h.state->stored_count[s.of_class].word.fetch_sub<order::relaxed>(chunk_count::one_held);
+        s.h.state->stored_leaves.word.fetch_sub<order::relaxed>(stored_chunk::unpack(word).leaves);
+    }
+    return word;
 }
 
 /// Claims a chunk of the class, and returns whether it is in the slot that the claim names: takes it then, `s.word`.
@@ -218,8 +225,7 @@ inline ORCHARD_NOINLINE bool claim_chunk(store_search& s) {
         auto& count = s.h.state->stored_count[s.of_class].word;
         unclaimed = chunk_count::unclaimed(count.fetch_sub<order::relaxed>(chunk_count::one_unclaimed));
         if (unclaimed > 0) {
-            // Acquire: pairs with the release in `fill_slot`.
-            word = stored_slot(s.h, s.of_class, static_cast<std::uint32_t>(unclaimed) - 1).exchange<order::acquire>(0);
+            word = take_out_of(s, static_cast<std::uint32_t>(unclaimed) - 1);
         }
     }
     unclaimed = from_leader(s.mask, unclaimed);
@@ -261,8 +267,7 @@ inline ORCHARD_NOINLINE bool take_seen(store_search& s) {
     const int lane = simt::lowest_bit(above != 0 ? above : s.candidates);
     std::uint64_t word = 0;
     if (simt::lane_id() == lane) {
-        // Acquire: pairs with the release in `fill_slot`.
-        word = stored_slot(s.h, s.of_class, s.seen).exchange<order::acquire>(0);
+        word = take_out_of(s, s.seen);
     }
     s.word = simt::shuffle(s.mask, word, lane);
     return s.word != 0;
@@ -271,7 +276,7 @@ inline ORCHARD_NOINLINE bool take_seen(store_search& s) {
 /// Returns whether the group took another chunk of its class than the one that its claim named: `s.word`. All lanes of
 /// the group call it, after a claim whose slot was empty. It looks at the row of the slot and the next one, where puts
 /// go that find their slot in use, and then at three pairs of rows at random. A look at which other groups took what
-/// this one saw does not count; there are as many of these as other groups have claims.
+/// this one saw does not count: each time, another group got a chunk.
 ORCHARD_INLINE bool take_near(store_search& s) {
     s.slot &= ~(chunk_store::slots_in_row - 1);
     s.looks = 4;
@@ -288,15 +293,11 @@ ORCHARD_INLINE bool take_near(store_search& s) {
     return false;
 }
 
-/// Ends the search of a class: counts the chunk as taken, or gives the claim back. All lanes of the group call it.
-/// Cost: two atomics whose results are not used, or one.
+/// Gives the claim back if the group has no chunk. All lanes of the group call it. Cost: an atomic whose result is not
+/// used, or nothing.
 inline ORCHARD_NOINLINE void end_claim(const store_search& s) {
-    if (is_leader(s.mask)) {
-        if (s.word != 0) {
-            count_taken(s);
-        } else if (!simt::mutation::is(fault::store_claim)) {
-            s.h.state->stored_count[s.of_class].word.fetch_add<order::relaxed>(chunk_count::one_unclaimed);
-        }
+    if (s.word == 0 && is_leader(s.mask) && !simt::mutation::is(fault::store_claim)) {
+        s.h.state->stored_count[s.of_class].word.fetch_add<order::relaxed>(chunk_count::one_unclaimed);
     }
 }
 
@@ -309,7 +310,8 @@ ORCHARD_INLINE bool take_of_class(store_search& s) {
 
 /// Takes a chunk of at least `wanted` leaves, and returns whether it found one: `*got`. All lanes of a converged group
 /// call it. Its caller makes a barrier before other lanes than the one that took it use the memory. Cost: usually two
-/// atomics, the second of which waits for the first; an atomic for each of up to three classes if there is none.
+/// atomics, the second of which waits for the first, and two whose results are not used; an atomic for each of up to
+/// three classes if there is none.
 inline ORCHARD_NOINLINE bool take_from_store(const heap_view& h, lane_mask mask, std::uint32_t wanted,
                                              stored_chunk* got) {
     const std::uint32_t least = stored_chunk::rounded(wanted);
@@ -398,9 +400,9 @@ inline ORCHARD_NOINLINE bool is_store_used(const store_spill& s) {
 }
 
 /// Moves all chunks of the store into the segment cache, and ends with a barrier. All lanes of a converged group call
-/// it. A chunk that another group puts meanwhile may stay, and one that a request has claimed. Cost: a load if there
-/// are none; otherwise a load for each class, and for each row 32 atomics side by side and a load, from the first row
-/// to the last that is in use.
+/// it. A chunk that another group puts meanwhile may stay. A request that has claimed a chunk may find it gone. Cost: a
+/// load if there are none; otherwise a load for each class, and for each row 32 atomics side by side and a load, from
+/// the first row to the last that is in use.
 inline ORCHARD_NOINLINE void spill(const heap_view& h, lane_mask mask) {
     store_spill s{{h}, mask};
     if (is_store_used(s)) {

@@ -177,7 +177,8 @@ ORCHARD_INLINE void portion_put(const heap_view& h, std::uint32_t leaf, std::uin
 
 /// Puts segments of one word into the segment cache, and sets the summary bit. Releases the caller's writes to the
 /// memory. One lane calls it alone, for segments that the level counts already. The first release pairs with the
-/// acquires in `take_bits`, `take_of_run` and `drain_word`, the second with that in `unname_words`.
+/// acquires in `take_bits`, `take_of_run`, `drain_word` and `take_cached_behind`, the second with that in
+/// `unname_words`.
 ORCHARD_INLINE void cache_put_bits(const heap_view& h, std::uint32_t word, std::uint64_t bits) {
     h.cache[word].fetch_or<order::release>(bits);
     name_word(segments_cached(h), word);

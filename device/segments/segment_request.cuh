@@ -149,6 +149,7 @@ struct segment_request : rpc_context_with<cache_completion> {
     mailbox::grant* result = nullptr;
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: none is needed
     bool stored = false;        ///< the memory is a chunk of the chunk store
+    bool exact = false;         ///< the request is not to be rounded up
     bool noted = false;         ///< there was a note of exhaustion when the group began
     // The fields of a reclaim.
     std::uint64_t reclaims;  ///< the word `heap_state::reclaims` as the leader last saw it

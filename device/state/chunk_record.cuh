@@ -9,15 +9,16 @@
 ///     chunk of a tail alone                record: that of the portion's first leaf
 ///     | other portions | ## | other portions |
 ///
-/// `live` is the only word that several threads write. It is stored last when a chunk is made, and releases the record;
-/// the lane that clears its last bit owns the chunk's memory:
+/// `live` is the only word that several threads write at the same time. It is stored last when a chunk is made, and
+/// releases the record; the lane that clears its last bit owns the chunk's memory:
 ///
 ///     record     publish_live        one bit for each      clear_live, by each      live == 0:
 ///     written -- (release) --------> lane that got   ----- lane that frees    ----> the last of them owns
 ///                                    a block               (acq_rel)                the memory
 ///
 /// While `live` is 0, the memory's next owner may rewrite the record. A reader therefore loads `live` first (acquire).
-/// If it is not 0, the record is complete, and stays as it is until the last block has been freed.
+/// If it is not 0, the record is complete, and stays as it is until the last block has been freed; but the owner of the
+/// last block may raise the end of that block and the number of segments (large/extend.cuh).
 
 #include <cstdint>
 

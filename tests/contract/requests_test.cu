@@ -263,7 +263,7 @@ TEST_P(contract_requests, realloc_of_the_last_block_before_free_segments_stays) 
     ASSERT_NO_FATAL_FAILURE(expect_disjoint({{grown, segments(3) - 1000}, next}));
     stamp({{grown, segments(3) - 1000}});
     expect_stamped({{grown, segments(3) - 1000}});
-    // As many segments as the heap has left, and one more: some behind it are in use or missing.
+    // As many segments as the heap has: some behind the block are in use or missing.
     EXPECT_EQ(realloc(grown, segments(heap_segments())), 0u);
     expect_stamped({{grown, segments(3) - 1000}});
     free(grown);

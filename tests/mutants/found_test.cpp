@@ -76,7 +76,7 @@ constexpr finder finders[] = {
     {fault::pending_tails, "portions", 500},
     {fault::store_again, "store_takers", 100},
     {fault::store_spill, "chunk_store", 500},
-    {fault::extend_undo, "extensions", 500},
+    {fault::extend_undo, "extensions", 3000},
     {fault::run_across, "cache_refill", 500},
     {fault::reserved_index, "slab_ahead", 500},
     {fault::late_tail, "blocked_commit_unzeroed", 10000},
@@ -97,7 +97,7 @@ constexpr finder finders[] = {
     {fault::acknowledgement, "any_options", 100},
     {fault::store_order, "any_options", 100},
     {fault::store_spill, "any_options", 100},
-    {fault::copy_spare, "any_options", 100},
+    {fault::copy_spare, "any_options", 200},
     {fault::maker_deadline, "any_options", 200},
 };
 

@@ -122,9 +122,12 @@ struct request {
     leaf_count leaves{0};                  ///< grant: leaves of the tail
 
     /// Returns, for a grant, the fewest leaves that can satisfy it. A group compares them with a noted failure: a
-    /// request that is known to fail is not made. 0 for a request that a shorter run satisfies.
+    /// request that is known to fail is not made. 0 for a request that a shorter run satisfies, and for `extend`, which
+    /// needs no commit.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t least_leaves() const {
-        return or_fewer ? 0 : std::uint64_t{run.count} * leaves_per_segment + to_underlying(leaves);
+        return or_fewer || kind == request_kind::extend
+                   ? 0
+                   : std::uint64_t{run.count} * leaves_per_segment + to_underlying(leaves);
     }
     /// Returns true for a give_back of a portion, which begins at `portion_leaf()` of the segment `run.first`.
     [[nodiscard]] ORCHARD_FN constexpr bool is_of_portion() const { return run.count >= portion_at; }

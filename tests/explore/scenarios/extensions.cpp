@@ -23,12 +23,13 @@ void run_extensions(world& w) {
                         .reclaim_patience_ns = 100'000'000,  // a service that stands still delays a refill
                         .unzeroed = w.s.pick(2) == 0});
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
-        // Of two lanes of a warp that share a chunk, the upper one has the last block.
+        // Of the lanes of a warp that share a chunk, the uppermost one has the last block.
         std::uint64_t bytes = segment_bytes / 2 * (1 + heap.s.pick(3)) + (heap.s.pick(3) << 16);
         void* p = heap.take(bytes);
         for (int i = 0; i < w.size.operations && p != nullptr; ++i) {
             heap.unmark(p, bytes);
-            const std::uint64_t wanted = at.thread % 2 == 0 ? bytes : bytes + segment_bytes * (1 + heap.s.pick(2));
+            const std::uint64_t wanted =
+                at.thread % 4 < 2 && at.thread % 3 != 1 ? bytes : bytes + segment_bytes * (1 + heap.s.pick(2));
             void* const grown = heap.ref.realloc(p, wanted);
             heap.s.check(grown != nullptr || wanted > bytes, "no block, although the old one is large enough");
             p = grown != nullptr ? grown : p;
@@ -48,7 +49,7 @@ void run_extensions(world& w) {
 
 const registrar extensions{{"extensions",
                             "Large blocks grow, in place where the segments behind them are free.",
-                            {{{2, 2}, {2}}, 2},
+                            {{{4, 2}, {3}}, 2},
                             run_extensions}};
 
 }  // namespace
