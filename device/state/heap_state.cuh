@@ -282,8 +282,9 @@ struct chunk_store {
     /// Returns the number of classes for which a heap of `segments` has slots: those of the doublings up to the longest
     /// chunk that the store may hold. For 32 segments, that is 256 leaves, and 96 classes.
     static constexpr std::uint32_t classes_for(std::uint32_t segments) {
-        const int doublings = std::bit_width(std::uint64_t{segments} * leaves_per_segment / share);
-        return doublings > static_cast<int>(log_max_leaves) ? classes : 16 * static_cast<std::uint32_t>(doublings - 3);
+        const auto doublings =
+            static_cast<std::uint32_t>(std::bit_width(std::uint64_t{segments} * leaves_per_segment / share));
+        return doublings > log_max_leaves ? classes : 16 * (doublings - 3);
     }
 };
 

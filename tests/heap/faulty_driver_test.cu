@@ -27,9 +27,10 @@ protected:
         drop();
         EXPECT_EQ(script_->live(), rig::driver_live{}) << "something was not given back";
     }
-    void remake_with(absl::Duration timeout) {
-        options values = values_of(budget, 0);
+    void remake_with(absl::Duration timeout, std::uint64_t capacity = budget, int cached = 0) {
+        options values = values_of(capacity, 0);
         values.request_timeout = timeout;
+        values.cached_segments = cached;
         script_ = std::make_shared<driver_script>();
         auto made = heap_service_peer::make(values, std::make_unique<rig::fake_driver>(script_));
         ASSERT_TRUE(made.ok()) << made.status();
@@ -100,6 +101,28 @@ TEST_P(heap_faulty_driver, that_stands_still_is_told_from_a_service_that_does) {
     EXPECT_TRUE(h().trim().ok());
     EXPECT_EQ(fill(), budget);
     empty();
+}
+
+// A request for a chunk is rounded up, here to an even number of segments. While the driver stands still, it is served
+// all the same if there is memory for exactly its block.
+TEST_P(heap_faulty_driver, that_stands_still_does_not_refuse_what_fits_exactly) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(absl::Seconds(1), 200, 1));
+    ASSERT_TRUE(h().reserve(segments(40)).ok());
+    std::vector<block> singles;
+    std::uint64_t left = 0;
+    do {
+        singles.push_back(allocate_one(segments(1)));
+        ASSERT_NE(singles.back().address, 0u);
+        const statistics s = settled_stats();
+        left = s.committed_bytes / segment_bytes - s.segments_granted;
+        ASSERT_GT(left, 32u) << "lengths up to 32 segments are not rounded up to more";
+    } while (left % 2 == 0);
+    const std::size_t held = script_->hold(driver_call::create);
+    const block exact = allocate_one(segments(left));
+    EXPECT_NE(exact.address, 0u) << left << " segments are free";
+    script_->let_go(held);
+    free_all(singles);
+    free_all({exact});
 }
 
 TEST_P(heap_faulty_driver, that_is_slow_serves_all_while_memory_comes_and_goes) {
