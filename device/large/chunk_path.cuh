@@ -39,10 +39,11 @@ struct chunk_request {
 /// The most bytes of one chunk that a record can describe: offsets of 32 bits in units of 256 B, just under 1 TiB.
 inline constexpr std::uint64_t max_chunk_bytes = ((std::uint64_t{1} << 32) - 1) << chunk_unit_shift;
 
-/// Returns the bytes of this lane's block in units of 256 B, rounded up.
-ORCHARD_INLINE std::uint64_t units_of(const chunk_request& r) {
-    return (r.bytes + chunk_block_alignment - 1) >> chunk_unit_shift;
+/// Returns the bytes of a block, or of this lane's block, in units of 256 B, rounded up.
+ORCHARD_INLINE std::uint64_t units_of(std::uint64_t bytes) {
+    return (bytes + chunk_block_alignment - 1) >> chunk_unit_shift;
 }
+ORCHARD_INLINE std::uint64_t units_of(const chunk_request& r) { return units_of(r.bytes); }
 
 /// Places the lanes' blocks one after the other, in the order of lanes: sets `r.offset` and `r.total`. All lanes of the
 /// group call it. Cost: up to five times three shuffles, and two.

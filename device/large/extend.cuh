@@ -40,6 +40,9 @@ struct block_extension {
     bool done = false;           ///< the block reaches up to `end`
 };
 
+/// Returns the first of the wanted segments that the lane does not have yet.
+ORCHARD_INLINE std::uint32_t next_wanted(const block_extension& x) { return x.first + x.segments + x.cached; }
+
 /// Finds the chunk in which the block at `p` is the last one: sets the fields of `x`. Returns false if there is none,
 /// or if a tail follows its segments, or if the chunk would be longer than a record can describe. Each lane calls it
 /// for itself. Cost: as `find_block`, and four loads.
@@ -55,7 +58,7 @@ inline ORCHARD_NOINLINE bool find_end(block_extension& x, const void* p, std::ui
     const chunk_record& r = x.h.records[first_segment(s.chunk)];
     x.first = first_segment(s.chunk);
     x.lanes = r.lanes.get();
-    x.end = s.units + ((bytes + chunk_block_alignment - 1) >> chunk_unit_shift);
+    x.end = s.units + units_of(bytes);
     if (s.block + 1 != x.lanes || x.end > max_chunk_bytes >> chunk_unit_shift || r.leaves.get() != 0) {
         return false;
     }
@@ -66,8 +69,7 @@ inline ORCHARD_NOINLINE bool find_end(block_extension& x, const void* p, std::ui
 /// Chooses the number of segments to be taken, `x.more`. Returns false if they are more than one request can name, or
 /// do not all belong to the same shard. One lane calls it alone.
 inline ORCHARD_NOINLINE bool choose_more(block_extension& x) {
-    constexpr int shift = segment_shift - chunk_unit_shift;
-    const std::uint64_t segments = (x.end + (std::uint64_t{1} << shift) - 1) >> shift;
+    const std::uint64_t segments = segments_for(x.end << chunk_unit_shift);
     x.cached = 0;
     x.more = 0;
     if (segments <= x.segments) {
@@ -84,8 +86,7 @@ inline ORCHARD_NOINLINE bool choose_more(block_extension& x) {
 /// other, or if the heap is known to be exhausted. Without this, each of 32 such lanes would ask the host in vain.
 /// Relaxed: both are hints.
 inline ORCHARD_NOINLINE bool may_be_free(const block_extension& x) {
-    const std::uint64_t next = x.h.descriptor(x.first + x.segments + x.cached).load<order::relaxed>();
-    const segment_kind kind = descriptor::kind(next);
+    const segment_kind kind = descriptor::kind(x.h.descriptor(next_wanted(x)).load<order::relaxed>());
     return kind != segment_kind::slab && kind != segment_kind::chunk &&
            known_exhaustion(x.h, 0, std::uint64_t{x.more - x.cached} * leaves_per_segment) == failure_reason::none;
 }
@@ -96,7 +97,7 @@ inline ORCHARD_NOINLINE void take_cached_behind(block_extension& x) {
     bool goes_on = true;
     ORCHARD_NO_UNROLL
     while (goes_on && x.cached != x.more) {
-        const std::uint32_t next = x.first + x.segments + x.cached;
+        const std::uint32_t next = next_wanted(x);
         const std::uint32_t low = next % 64;
         const std::uint32_t n = x.more - x.cached < 64 - low ? x.more - x.cached : 64 - low;
         const std::uint64_t bits = ~std::uint64_t{0} >> (64 - n) << low;
@@ -119,7 +120,7 @@ inline ORCHARD_NOINLINE void take_cached_behind(block_extension& x) {
 
 /// Returns the request for the segments that the segment cache did not have.
 ORCHARD_INLINE mailbox::request request_behind(const block_extension& x) {
-    return {mailbox::request_kind::extend, 0, 0, {segment_index{x.first + x.segments + x.cached}, x.more - x.cached}};
+    return {mailbox::request_kind::extend, 0, 0, {segment_index{next_wanted(x)}, x.more - x.cached}};
 }
 
 /// Returns whether the host has granted the rest of the segments wanted. One lane calls it alone. It waits for the

@@ -83,8 +83,8 @@ inline ORCHARD_NOINLINE void round_request(segment_request& d) {
     const std::uint32_t tail = to_underlying(portion_leaves(d.h.portions_by, leaf_count{rest}));
     const std::uint32_t k = all / leaves_per_segment + (rest != 0 && tail == 0 ? 1 : 0);
     const std::uint32_t whole = k + (tail != 0 ? 1 : 0);
-    const std::uint32_t most = d.h.max_slabs * (leaves_per_segment / chunk_store::share);
-    if (all <= most && all <= stored_chunk::max_leaves && whole <= d.h.segments_per_shard) {
+    if (all <= chunk_store::most_leaves(d.h.max_slabs) && all <= stored_chunk::max_leaves &&
+        whole <= d.h.segments_per_shard) {
         d.k = k;
         d.leaves = tail;
     }

@@ -137,7 +137,7 @@ ORCHARD_INLINE device_word<std::uint64_t>& count_of(const chunk_pieces& c) {
 /// Returns whether the store may take the chunk. If so, counts it, and sets `c.slot` to the slot that a put tries
 /// first. Cost: a load and an atomic, which do not wait for each other, and an atomic whose result is not used.
 inline ORCHARD_NOINLINE bool begin_put(chunk_pieces& c) {
-    const std::uint32_t most = c.h.max_slabs * (leaves_per_segment / chunk_store::share);
+    const std::uint32_t most = chunk_store::most_leaves(c.h.max_slabs);
     // A class without slots (`chunk_store::classes_for`) is never counted: a request would claim the chunk at once.
     if (c.h.stored_rows == 0 || c.leaves > stored_chunk::max_leaves || c.leaves > most) {
         return false;

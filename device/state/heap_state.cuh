@@ -279,11 +279,14 @@ struct chunk_store {
         }
         return rows;
     }
+    /// Returns the most leaves that the store of a heap of `segments` holds, and so the length of its longest chunk.
+    static ORCHARD_FN constexpr std::uint32_t most_leaves(std::uint32_t segments) {
+        return segments * (leaves_per_segment / share);
+    }
     /// Returns the number of classes for which a heap of `segments` has slots: those of the doublings up to the longest
     /// chunk that the store may hold. For 32 segments, that is 256 leaves, and 96 classes.
     static constexpr std::uint32_t classes_for(std::uint32_t segments) {
-        const auto doublings =
-            static_cast<std::uint32_t>(std::bit_width(std::uint64_t{segments} * leaves_per_segment / share));
+        const auto doublings = static_cast<std::uint32_t>(std::bit_width(most_leaves(segments)));
         return doublings > log_max_leaves ? classes : 16 * (doublings - 3);
     }
 };
