@@ -43,7 +43,9 @@ ORCHARD_INLINE std::uint64_t bytes_to_keep(std::uint64_t have, std::uint64_t byt
 }
 
 /// Resizes the block `p` of `heap`; implements `heap_ref::realloc` for every type with that interface. Returns the
-/// block's address, or null as `heap_ref::realloc` says. Any lanes call it, in any divergence.
+/// block's address, or null as `heap_ref::realloc` says. Any lanes call it, in any divergence. Lanes that call it
+/// together return together: a lane that came back from its next block alone would copy it alone, which takes 32 times
+/// as long for a long block.
 ///
 ///     bytes <= have, more than half of it     stays
 ///     bytes <= have, at most half of it       moves to a smaller block; stays if there is none
@@ -68,33 +70,25 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
         slow::record_invalid_free(*heap.view().self, p);
         return nullptr;
     }
-    // A block of 16 B has no smaller one to move to.
-    if (bytes <= have && (bytes > have / 2 || have <= 16)) {
-        return p;
-    }
-    // `extend_block`, `malloc` and `free` may return to some lanes earlier than to others. The lanes that called
-    // together wait for each other, because a lane alone would take 32 times as long to copy a long block.
     const lane_mask all = simt::converge();
-    const bool extended = bytes > largest_page_bytes && bytes > have && heap.view().hardened == hardening::off &&
-                          slow::extend_block(*heap.view().self, p, bytes);
-    const lane_mask here = simt::ballot(all, !extended);
-    if (extended) {
-        return p;
+    // A block of 16 B has no smaller one to move to.
+    const bool stays = (bytes <= have && (bytes > have / 2 || have <= 16)) ||
+                       (bytes > largest_page_bytes && bytes > have && heap.view().hardened == hardening::off &&
+                        slow::extend_block(*heap.view().self, p, bytes));
+    void* block = stays ? p : heap.malloc(bytes);
+    const lane_mask moving = simt::ballot(all, block != p && block != nullptr);
+    if (block == nullptr) {
+        block = bytes <= have ? p : nullptr;  // `malloc` has recorded the failure in either case
+    } else if (block != p) {
+        write_block(moving, block, p, bytes_to_keep(have, bytes));
+        if (heap.view().hardened != hardening::off) {
+            slow::copy_tag(*heap.view().self, p, block);
+        }
+        heap.free(p);
+        heap.view().add(counter::reallocs_moved, 1);
     }
-    void* moved = heap.malloc(bytes);
-    const lane_mask moving = simt::ballot(here, moved != nullptr);
-    if (moved == nullptr) {
-        // `malloc` has recorded the failure in either case.
-        return bytes <= have ? p : nullptr;
-    }
-    write_block(moving, moved, p, bytes_to_keep(have, bytes));
-    if (heap.view().hardened != hardening::off) {
-        slow::copy_tag(*heap.view().self, p, moved);
-    }
-    heap.free(p);
-    heap.view().add(counter::reallocs_moved, 1);
-    simt::sync(moving);
-    return moved;
+    simt::sync(all);
+    return block;
 }
 
 /// Returns whether `alignment` is valid, a power of two up to 2 MiB; if it is not, records the failure of this request

@@ -116,6 +116,22 @@ struct grow_lists {
     }
 };
 
+/// Every lane of a warp resizes its block of 1,000 B: those of odd numbers to less, which stays, the others to more,
+/// which moves. `together[i]` is the number of lanes that lane i meets afterwards.
+struct resize_some {
+    heap_ref heap;
+    block* blocks;
+    std::uint64_t* together;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        const std::uint64_t bytes = i % 2 != 0 ? 900 : 2500;
+        void* const p = heap.realloc(blocks[i].pointer(), bytes);
+        together[i] = static_cast<std::uint64_t>(simt::popcount(simt::converge()));
+        blocks[i] = {as_number(p), bytes};
+    }
+};
+
 class contract_requests : public heap_contract {
 protected:
     std::vector<std::uint64_t> make(const std::vector<call>& calls) {
@@ -271,6 +287,19 @@ TEST_P(contract_requests, realloc_of_the_last_block_before_free_segments_stays) 
     const statistics s = settled_stats();
     EXPECT_EQ(s.invalid_frees, 0u);
     EXPECT_EQ(s.live_chunks, 0u);
+    expect_empty();
+}
+
+// A lane whose block stays waits for the lanes of its warp that copy: if it came back earlier, it would copy its next
+// block alone.
+TEST_P(contract_requests, realloc_returns_to_the_lanes_of_a_warp_together) {
+    const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(simt::warp_size, 1000));
+    const auto them = array_of(blocks);
+    const auto together = array<std::uint64_t>(blocks.size());
+    launch({1, simt::warp_size}, resize_some{h().ref(), them.data(), together.data()});
+    EXPECT_EQ(to_host(together), std::vector<std::uint64_t>(blocks.size(), simt::warp_size));
+    EXPECT_EQ(settled_stats().reallocs_moved, blocks.size() / 2);
+    free_all(to_host(them));
     expect_empty();
 }
 
