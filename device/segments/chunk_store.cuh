@@ -30,9 +30,9 @@
 /// look at other slots (`take_near`). If it finds none there, it is given back. The class counts the chunks that it
 /// holds apart from claims, so that a spill knows where chunks are while claims are under way.
 ///
-/// The store holds about a quarter of the memory that the heap may commit at most: groups that put at the same moment
-/// may exceed it by their chunks. What does not fit, and everything before
-/// a reclaim, `trim` and `validate`, goes to the segment cache (`spill`).
+/// The store holds about half of the memory that the heap may commit at most: groups that put at the same moment may
+/// exceed it by their chunks. What does not fit, and everything before a reclaim, `trim` and `validate`, goes to the
+/// segment cache (`spill`).
 
 #include "device/group/leader.cuh"
 #include "device/segments/segment_cache.cuh"

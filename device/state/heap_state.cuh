@@ -264,7 +264,7 @@ struct chunk_store {
     static constexpr std::uint32_t log_max_leaves = 16;  ///< chunks of 4 GiB and more are not kept
     static constexpr std::uint32_t classes = 16 * (log_max_leaves - 3);
     static constexpr std::uint32_t slots_in_row = 32;
-    static constexpr std::uint32_t share = 4;  ///< it holds at most a quarter of what the heap may commit
+    static constexpr std::uint32_t share = 2;  ///< it holds at most half of what the heap may commit
 
     /// Returns the number of rows of a class, a power of two: a slot for each 16 MiB that the heap may commit, at least
     /// 32 and at most 2,048. 0, so that there is no store, for a heap of less than 64 MiB, which has better use for the
@@ -284,7 +284,7 @@ struct chunk_store {
         return segments * (leaves_per_segment / share);
     }
     /// Returns the number of classes for which a heap of `segments` has slots: those of the doublings up to the longest
-    /// chunk that the store may hold. For 32 segments, that is 256 leaves, and 96 classes.
+    /// chunk that the store may hold. For 32 segments, that is 512 leaves, and 112 classes.
     static constexpr std::uint32_t classes_for(std::uint32_t segments) {
         const auto doublings = static_cast<std::uint32_t>(std::bit_width(most_leaves(segments)));
         return doublings > log_max_leaves ? classes : 16 * (doublings - 3);

@@ -99,13 +99,13 @@ TEST(ChunkStore, GivesAChunkOfUpToTwoClassesMore) {
     }
 }
 
-TEST(ChunkStore, HoldsAQuarterOfTheHeapAtMost) {
+TEST(ChunkStore, HoldsHalfOfTheHeapAtMost) {
     heap_memory heap(heap_segments, 64);
     std::uint32_t stored = 0;
     for (std::uint32_t first = 0; first < heap_segments; first += 2) {
         stored += keep(heap, {first * leaves_per_segment, 64}) ? 64 : 0;
     }
-    EXPECT_EQ(stored, heap_segments * leaves_per_segment / 4);
+    EXPECT_EQ(stored, heap_segments * leaves_per_segment / 2);
     EXPECT_EQ(leaves_stored(heap), stored);
     std::set<std::uint32_t> seen;
     for (stored_chunk got{}; take_from_store(heap.view, one_lane, 64, &got);) {
