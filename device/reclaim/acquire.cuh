@@ -12,6 +12,7 @@
 
 /// The calls of `acquire`, in order:
 ///
+///     read_flags                   this file                       what the heap holds, in one round trip
 ///     take_stored                  this file                       for a chunk: one that was freed in one piece
 ///       take_from_store            segments/chunk_store.cuh
 ///     take_cached                  segments/segment_request.cuh    from the segment cache, if it has a fitting piece
@@ -34,15 +35,32 @@
 
 namespace orchard::device {
 
+/// Reads `d.flags` and `d.level`. All lanes of the group call it. Cost: six loads, in flight together, and two
+/// shuffles.
+inline ORCHARD_NOINLINE void read_flags(segment_request& d) {
+    const heap_state& s = *d.h.state;
+    const std::uint64_t note = s.exhausted.word.load<order::relaxed>();
+    const std::uint64_t tails = s.late_tails.word.load<order::relaxed>();
+    const std::uint64_t stored = s.stored_leaves.word.load<order::relaxed>();
+    const bool many = has_many_portions(d.h);
+    const bool closing = is_closing(d.h);
+    const std::uint32_t level = cache_level(d.h);
+    d.flags = from_leader(d.mask, (closing ? acquire_flags::closing : 0) | (note != 0 ? acquire_flags::exhausted : 0) |
+                                      (tails != 0 ? acquire_flags::late_tails : 0) |
+                                      (not_negative(stored) != 0 ? acquire_flags::stored : 0) |
+                                      (many ? acquire_flags::many_portions : 0));
+    d.level = from_leader(d.mask, level);
+}
+
+/// Returns whether a flag was set when the group began.
+ORCHARD_INLINE bool has(const segment_request& d, std::uint32_t flag) { return (d.flags & flag) != 0; }
+
 /// Stores the segments got as the result, and clears the note of exhaustion if there was one. All lanes of the group
 /// call it.
 inline ORCHARD_NOINLINE void set_result(segment_request& d) {
     *d.result = {{d.run.first, d.k}, d.leaf, leaf_count{d.leaves}};
-    if (is_leader(d.mask)) {
-        note_grant(d.h, *d.result);
-        if (d.noted) {
-            d.h.state->exhausted.word.store<order::relaxed>(0);
-        }
+    if (has(d, acquire_flags::exhausted) && is_leader(d.mask)) {
+        d.h.state->exhausted.word.store<order::relaxed>(0);
     }
 }
 
@@ -61,7 +79,7 @@ struct request_of_memory {
 /// it. A first call (`d.reclaim` = 0) accepts a note of any reclaim, since its failure is not final.
 inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
     d.why = failure_reason::none;
-    if (!d.noted) {
+    if (!has(d, acquire_flags::exhausted)) {
         return;
     }
     const failure_reason why = known_exhaustion(d.h, d.reclaim, leaves_wanted(d));
@@ -132,23 +150,9 @@ ORCHARD_INLINE void take_spilled(segment_request& d) {
 /// response.
 inline ORCHARD_FN void level_after(segment_request& d) {
     level_cache(d);
-    if (d.leaves != 0) {
+    if (d.leaves != 0 && has(d, acquire_flags::many_portions)) {
         hand_back_portions(d, returns_at_once);
     }
-}
-
-/// The flags that a group reads before it asks for segments.
-struct acquire_flags {
-    bool closing;    ///< the heap is being closed
-    bool exhausted;  ///< there is a note of exhaustion
-};
-
-/// Returns the heap's flags. All lanes of the group call it. Cost: two independent loads. Relaxed: a flag that is seen
-/// late only delays its effect.
-inline ORCHARD_FN acquire_flags read_flags(const heap_view& h, lane_mask mask) {
-    const std::uint64_t note = h.state->exhausted.word.load<order::relaxed>();
-    const std::uint32_t flags = from_leader(mask, (is_closing(h) ? 1u : 0u) | (note != 0 ? 2u : 0u));
-    return {(flags & 1) != 0, (flags & 2) != 0};
 }
 
 /// Returns some surplus of the segment cache to the host, and then asks the host: sets `d.why`, and on success `d.run`
@@ -159,8 +163,12 @@ inline ORCHARD_FN void ask_host(segment_request& d) {
     // Everything above the target is returned if the segment cache never serves such a request: a run above 64
     // segments, or any if the target is 0.
     const bool all = d.k > 64 || d.h.cache_target == 0;
-    hand_back_surplus(d, all ? d.h.cache_target : d.h.cache_max, returns_at_once + d.k / 32);
+    const std::uint32_t keep = all ? d.h.cache_target : d.h.cache_max;
+    if (d.level > keep) {
+        hand_back_surplus(d, keep, returns_at_once + d.k / 32);
+    }
     request_anywhere(d);
+    read_level(d);  // it was read before the wait
 }
 
 /// Tries the segment cache again after the host failed the request: the host may have granted its last segments to a
@@ -199,12 +207,11 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     if (whole > h.max_slabs || whole > h.segments_per_shard) {
         return failure_reason::too_large;
     }
-    const acquire_flags flags = read_flags(h, mask);
-    if (flags.closing) {
+    segment_request d(h, mask);
+    read_flags(d);
+    if (has(d, acquire_flags::closing)) {
         return failure_reason::closing;
     }
-    segment_request d(h, mask);
-    d.noted = flags.exhausted;
     d.k = what.k;
     d.leaves = what.leaves;
     d.bytes = what.bytes;
@@ -212,10 +219,10 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     d.result = got;
     d.exact = what.exact || what.bytes == 0;
     round_request(d);
-    if (is_leader(d.mask)) {
+    if (has(d, acquire_flags::late_tails) && is_leader(d.mask)) {
         put_late_tails(d.h);
     }
-    if (take_stored(d) || (d.h.cache_target != 0 && take_cached(d))) {
+    if ((has(d, acquire_flags::stored) && take_stored(d)) || (d.h.cache_target != 0 && take_cached(d))) {
         count_chunk(d, 1);
     } else {
         check_exhaustion(d);

@@ -24,19 +24,20 @@ namespace orchard::device {
 /// such request, or to return some.
 enum class level_step : std::uint32_t { none, refill, collect, hand_back };
 
-/// Returns what the level requires. For `refill`, the group has reserved the heap's one refill (`refill_in_flight`);
-/// for `collect`, `d.shard` is the shard of the refill under way. All lanes of the group call it. Cost: one load; a
-/// compare-and-swap if the level is low.
+/// Returns what the level `d.level` requires. For `refill`, the group has reserved the heap's one refill
+/// (`refill_in_flight`); for `collect`, `d.shard` is the shard of the refill under way. All lanes of the group call it.
+/// Cost: nothing; a compare-and-swap if the level is low.
 ///
-/// A group collects because the refill's ring may have no waiting group, and so no poller. The swap is relaxed: it only
+/// A group collects because the refill's ring may have no waiting group, and so no poller. One group in eight does: of
+/// 512 groups that find the level low at once, each would otherwise look at all rings. The swap is relaxed: it only
 /// reserves the right to post. A group that needs the segments themselves acquires the word (`refill_under_way`).
 inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
+    constexpr std::uint32_t collectors = 8;  // one in so many
     const heap_view& h = d.h;
-    const std::uint32_t level = from_leader(d.mask, cache_level(h));
-    if (level > h.cache_max) {
+    if (d.level > h.cache_max) {
         return level_step::hand_back;
     }
-    if (level * 2 >= h.cache_target) {
+    if (d.level * 2 >= h.cache_target) {
         return level_step::none;
     }
     std::uint64_t before = 0;
@@ -45,7 +46,9 @@ inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
     }
     const std::uint32_t posted_to = from_leader(d.mask, static_cast<std::uint32_t>(before));
     d.shard = posted_to - 1;
-    return posted_to == 0 ? level_step::refill : level_step::collect;
+    return posted_to == 0                                              ? level_step::refill
+           : from_leader(d.mask, mix(simt::noise()) % collectors) == 0 ? level_step::collect
+                                                                       : level_step::none;
 }
 
 /// Prepares a request for the missing segments, for `refill_batch` at least, and for at most 63, which a response can
@@ -76,8 +79,8 @@ inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
     }
 }
 
-/// Keeps the segment cache's level: posts for more segments without waiting, collects the response to an earlier
-/// request, or returns the surplus. All lanes of the group call it. Cost: usually one load.
+/// Keeps the segment cache's level `d.level`: posts for more segments without waiting, collects the response to an
+/// earlier request, or returns the surplus. All lanes of the group call it. Cost: usually nothing.
 inline ORCHARD_FN void level_cache(segment_request& d) {
     switch (plan_level(d)) {
         case level_step::none: return;
@@ -91,6 +94,7 @@ inline ORCHARD_FN void level_cache(segment_request& d) {
 /// converged group call it.
 inline ORCHARD_NOINLINE void refill_cache(const heap_view& h, lane_mask mask) {
     segment_request d(h, mask);
+    read_level(d);
     level_cache(d);
 }
 

@@ -76,6 +76,8 @@ inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard)
     count_request(d);
     if (d.why != failure_reason::none) {
         count_chunk(d, -1);
+    } else if (is_leader(d.mask)) {
+        note_grant(d.h, {{d.run.first, d.k}, d.leaf, leaf_count{d.leaves}});
     }
     // From a rejection, or from the deadline of this group: other requests of at least this size would wait in vain as
     // well.

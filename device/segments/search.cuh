@@ -67,6 +67,7 @@ struct cache_search {
     lane_mask mask;
     std::uint32_t k;          ///< length of the run wanted; 0: a run of any length
     std::uint32_t tail;       ///< leaves of a portion that must begin right after the run; 0: none
+    std::uint32_t level = 0;  ///< number of segments in the segment cache when the search began
     std::uint32_t random;     ///< a random number, the same in all lanes
     std::uint32_t tried = 0;  ///< words read so far
     // Summary words, numbered from `start` on.
@@ -104,19 +105,19 @@ inline ORCHARD_NOINLINE void choose_portions(cache_search& s, std::uint32_t leav
 }
 
 /// Begins a search of the chosen bitmap. Returns false if the segment cache holds too little, or if the run would not
-/// fit into a word. All lanes of the group call it. The level is read first, so that the search of an empty segment
-/// cache costs one load.
+/// fit into a word. All lanes of the group call it. Sets `s.level`. Cost: three loads, or four for portions, in flight
+/// together, and three shuffles.
 inline ORCHARD_NOINLINE bool begin_search(cache_search& s) {
-    const std::uint32_t level = from_leader(s.mask, level_of(s.from));
-    if (s.k > 64 || level == 0) {
-        return false;
-    }
-    const std::uint32_t wanted = s.tail == 0 ? level : from_leader(s.mask, cache_level(s.h));
+    const std::uint32_t segments = cache_level(s.h);
+    std::uint32_t pieces = s.from.leaves != 0 ? level_of(s.from) : segments;
+    const std::uint32_t words = words_in_use(s.h, s.from);
+    pieces = from_leader(s.mask, pieces);
+    s.level = from_leader(s.mask, segments);
+    s.from.count = from_leader(s.mask, words);
     s.random = mix(static_cast<std::uint32_t>(simt::position().global_warp()) * 64 +
                    static_cast<std::uint32_t>(simt::leader_of(s.mask)));
-    s.from.count = from_leader(s.mask, words_in_use(s.h, s.from));
     s.start = s.from.count != 0 ? s.random % s.summaries() : 0;
-    return wanted >= s.k && s.from.count != 0;
+    return s.k <= 64 && pieces != 0 && (s.tail == 0 ? pieces : s.level) >= s.k && s.from.count != 0;
 }
 
 /// Returns the number of the summary word that is `i` words after `start`, cyclically; `i` is less than the number of
@@ -376,16 +377,14 @@ inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
 /// of any length), a portion of `leaves` leaves if `leaves` is not 0, or, with `tail`, a run of `k` segments and the
 /// portion of `tail` leaves right after it. All lanes of a converged group call it; the result is the same in all. The
 /// release of the last owner is acquired for all lanes. Runs of more than 64 segments are never found here. It never
-/// waits. Cost if found: the level and the end, a summary word, a word, one atomic; with a tail two or three atomics.
-/// Cost if the segment cache is empty: one load.
+/// waits. Cost if found: the levels and the end at once, a summary word, a word, one atomic; with a tail two or three
+/// atomics. Cost if the segment cache is empty: the levels.
 ///
-/// @param taken  the run of segments; for a portion (`leaves` != 0), the run begins at its leaf, counted from the
-///     heap's first leaf. Unchanged if nothing is found.
-inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, lane_mask mask, std::uint32_t k,
-                                    std::uint32_t tail, segment_run* taken) {
-    cache_search s(h, mask, k, tail);
-    if (leaves + tail != 0) {
-        choose_portions(s, leaves + tail);
+/// The result is `s.found`, the run of segments; for a portion (`leaves` != 0), the run begins at its leaf, counted
+/// from the heap's first leaf.
+inline ORCHARD_FN bool search_cache(cache_search& s, std::uint32_t leaves) {
+    if (leaves + s.tail != 0) {
+        choose_portions(s, leaves + s.tail);
     }
     if (!begin_search(s)) {
         return false;
@@ -398,7 +397,6 @@ inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, la
             ORCHARD_NO_UNROLL
             while (s.candidates != 0 && s.attempts < 2 * simt::warp_size) {
                 if (try_candidate(s)) {
-                    *taken = s.found;
                     return true;
                 }
             }
@@ -408,14 +406,15 @@ inline ORCHARD_FN bool search_cache(const heap_view& h, std::uint32_t leaves, la
     return false;
 }
 
-/// Takes a run of `k` segments, as `search_cache` above: 1 to 64, or 0 for a run of any length.
-inline ORCHARD_FN bool search_cache(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
-    return search_cache(h, 0, mask, k, 0, taken);
-}
-
-/// The same, not inlined.
+/// Takes a run of `k` segments, as `search_cache` above: 1 to 64, or 0 for a run of any length. `*taken` is unchanged
+/// if there is none.
 inline ORCHARD_NOINLINE bool cache_take(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* taken) {
-    return search_cache(h, mask, k, taken);
+    cache_search s(h, mask, k, 0);
+    if (!search_cache(s, 0)) {
+        return false;
+    }
+    *taken = s.found;
+    return true;
 }
 
 }  // namespace orchard::device

@@ -23,13 +23,11 @@
 namespace orchard::device {
 
 /// Raises the end of granted segments (`granted_end`) to the end of `g`, so that searches of the segment cache reach
-/// that far. One lane calls it alone. Cost: a load; an atomic if the end rises. Relaxed: a search that reads an old end
+/// that far. One lane calls it alone. Cost: an atomic whose result is not used. Relaxed: a search that reads an old end
 /// misses memory that was granted a moment ago, and asks the host.
 ORCHARD_INLINE void note_grant(const heap_view& h, const mailbox::grant& g) {
     const std::uint64_t end = std::uint64_t{to_underlying(g.tail_block())} + (to_underlying(g.leaves) != 0 ? 1 : 0);
-    if (h.state->end.device.load<order::relaxed>() < end) {
-        h.state->end.device.raise<order::relaxed>(end);
-    }
+    h.state->end.device.raise<order::relaxed>(end);
 }
 /// Keeps the tail of a grant without a waiter in a list until `put_late_tails`. To put it into the segment cache may
 /// require clearing a line first, for which the lane that delivers responses has no registers. One lane calls it alone;
@@ -120,6 +118,15 @@ ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segme
     return s < h.shards ? s : h.shards - 1;
 }
 
+/// What a group reads before it asks for segments, as a set of bits. A bit that is seen late only delays its effect.
+namespace acquire_flags {
+inline constexpr std::uint32_t closing = 1;         ///< the heap is being closed
+inline constexpr std::uint32_t exhausted = 2;       ///< there is a note of exhaustion
+inline constexpr std::uint32_t late_tails = 4;      ///< tails are to be put into the segment cache (`put_late_tails`)
+inline constexpr std::uint32_t stored = 8;          ///< the chunk store holds chunks
+inline constexpr std::uint32_t many_portions = 16;  ///< the segment cache holds too many portions
+}  // namespace acquire_flags
+
 /// The state of a group that deals with the host, kept in local memory across the phases (host_rpc/client.cuh says
 /// why). Fields are used by several phases; a group is in one of them at a time. All lanes of the group keep the same
 /// value in a field, unless its comment names this lane or the leader.
@@ -136,6 +143,8 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint32_t keep;         ///< number of these that must stay in the segment cache
     std::uint32_t returns;      ///< runs that may still be returned
     // The fields of a request.
+    std::uint32_t level;             ///< segments in the segment cache, as last read
+    std::uint32_t flags;             ///< the `acquire_flags`
     std::uint32_t k;                 ///< whole segments wanted
     std::uint32_t leaves = 0;        ///< leaves of the tail wanted
     std::uint64_t exact_leaves = 0;  ///< `k` segments and `leaves` leaves, before a request for a chunk was rounded up
@@ -150,7 +159,6 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: none is needed
     bool stored = false;        ///< the memory is a chunk of the chunk store
     bool exact = false;         ///< the request is not to be rounded up
-    bool noted = false;         ///< there was a note of exhaustion when the group began
     // The fields of a reclaim.
     std::uint64_t reclaims;  ///< the word `heap_state::reclaims` as the leader last saw it
     std::uint64_t since;     ///< time when the leader first saw it, or began to wait for responses
@@ -271,8 +279,8 @@ inline ORCHARD_FN void hand_back(segment_request& d) {
     }
 }
 
-/// Returns true if the segment cache had what `d` wants: it is then in `d.run` and `d.leaf`. All lanes of the group
-/// call it, converged. Cost: that of `search_cache`.
+/// Returns true if the segment cache had what `d` wants: it is then in `d.run` and `d.leaf`. Sets `d.level`. All lanes
+/// of the group call it, converged. Cost: that of `search_cache`.
 ///
 ///     d.k    d.leaves    searched                                  d.run           d.leaf
 ///     k      0           a run of k segments                       the run         0
@@ -281,15 +289,23 @@ inline ORCHARD_FN void hand_back(segment_request& d) {
 inline ORCHARD_NOINLINE bool take_cached(segment_request& d) {
     d.why = failure_reason::none;
     d.leaf = leaf_index{0};
-    const bool found =
-        search_cache(d.h, d.k != 0 ? 0 : d.leaves, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0, &d.run);
-    if (found && d.k == 0) {
+    cache_search s(d.h, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0);
+    const bool found = search_cache(s, d.k != 0 ? 0 : d.leaves);
+    d.level = s.level - (found ? d.k : 0);
+    if (!found) {
+        return false;
+    }
+    d.run = s.found;
+    if (d.k == 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
         d.run = {segment_index{leaf / leaves_per_segment}, 0};
         d.leaf = leaf_index{leaf % leaves_per_segment};
     }
-    return found;
+    return true;
 }
+
+/// Reads the level of the segment cache: `d.level`. All lanes of the group call it. Cost: a load.
+ORCHARD_INLINE void read_level(segment_request& d) { d.level = from_leader(d.mask, cache_level(d.h)); }
 
 /// Returns true if it took the next run to be returned out of the segment cache: the cache held more than `d.keep`
 /// segments, and `d.returns` allows one more. The run is of any length within one word of the bitmap. All lanes of the
@@ -299,7 +315,10 @@ inline ORCHARD_NOINLINE bool take_surplus(segment_request& d) {
         return false;
     }
     --d.returns;
-    return search_cache(d.h, 0, d.mask, 0, 0, &d.run);
+    cache_search s(d.h, d.mask, 0, 0);
+    const bool found = search_cache(s, 0);
+    d.run = found ? s.found : d.run;
+    return found;
 }
 
 /// Returns up to `most` runs of segments to the host, until at most `keep` segments are left in the segment cache. All
@@ -333,22 +352,30 @@ inline ORCHARD_NOINLINE void choose_length(segment_request& d) {
     }
 }
 
+/// Returns whether the segment cache holds more leaves of portions than it may. Each portion may keep a VA block from
+/// being used as a segment; hence the limit is a quarter of the segments that the segment cache may hold. With
+/// `cache_max` = 512 segments, that is 512 * 32 / 4 = 4,096 leaves. Each lane calls it for itself. Cost: a load.
+ORCHARD_INLINE bool has_many_portions(const heap_view& h) {
+    return not_negative(h.state->portion_leaves.word.load<order::relaxed>()) > h.cache_max * (leaves_per_segment / 4);
+}
+
 /// Returns true if it took a portion to be returned out of the segment cache: the cache held more leaves of portions
 /// than it may. The portion is then in `d.run`, encoded, and its length in `d.drained`. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool take_surplus_portion(segment_request& d) {
-    const std::uint32_t leaves =
-        from_leader(d.mask, not_negative(d.h.state->portion_leaves.word.load<order::relaxed>()));
-    // Each portion may keep a VA block from being used as a segment; hence the limit is a quarter of the segments that
-    // the segment cache may hold. With `cache_max` = 512 segments, that is 512 * 32 / 4 = 4,096 leaves.
-    if (d.returns == 0 || leaves <= d.h.cache_max * (leaves_per_segment / 4)) {
+    const bool many = has_many_portions(d.h);
+    if (d.returns == 0 || from_leader(d.mask, many ? 1u : 0u) == 0) {
         return false;
     }
     --d.returns;
     choose_length(d);
-    // Another group may take the last portion of this length in between; then this group returns no more.
-    if (d.drained == 0 || !search_cache(d.h, d.drained, d.mask, 1, 0, &d.run)) {
+    if (d.drained == 0) {
         return false;
     }
+    cache_search s(d.h, d.mask, 1, 0);
+    if (!search_cache(s, d.drained)) {
+        return false;  // another group took the last portion of this length in between: this group returns no more
+    }
+    d.run = s.found;
     name_drained(d);
     return true;
 }
