@@ -41,8 +41,7 @@ if(ORCHARD_SANITIZE)
     string(
         JOIN ":" slow "${slow}"
         # Each page of a heap, of all shapes of heaps; the other suites of the contract come as far in small.
-        "*contract_exhaustion.*3_shards*"
-        "*3_shards_no_cache*"
+        "*contract_exhaustion.*136_segments*"
         "*contract_exhaustion.*rw*"
         "*contract_churn.*nearly_full*rw*"
         "*contract_nearly_full.*24_segments"

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The committed extents of a shard, by which the service decides what to decommit.
+/// The committed extents of a heap, by which the service decides what to decommit.
 
 #include <bit>
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace orchard {
 /// Not thread-safe: only the service uses it. Nothing is allocated after construction. 4.1 bytes for each segment.
 class extent_map {
 public:
-    /// Creates an empty set for a shard of `segments` segments.
+    /// Creates an empty set for a heap of `segments` segments.
     explicit extent_map(std::uint32_t segments) : begins_(detail::words_for(segments)), extents_(segments) {}
 
     /// Adds `e`, which has been committed; the service calls it when it takes over what growth has committed. No

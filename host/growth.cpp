@@ -5,13 +5,12 @@
 ///
 ///     run()                       the thread's loop; sleeps if a step did nothing
 ///       step()
-///         decommit_all()            first: frees budget and addresses
-///           decommit_released()       backing::decommit; adds the addresses to the gaps
-///         commit_wanted()           once for each shard
+///         decommit_released()       first: backing::decommit; frees budget, adds the addresses to the gaps
+///         commit_wanted()           one extent, if more is wanted
 ///           choose_size()             how many segments, within the budgets
 ///           take_addresses()          where: continue a long run, or the first gap, or the lowest addresses
 ///           commit()                  prepares metadata, backing::commit; halves the run if memory is short
-///           note_failure()            stops commits for the shard until its service wants more
+///           note_failure()            stops commits until the service wants more
 
 #include "host/growth.hpp"
 
@@ -55,41 +54,29 @@ segment_run take_from(std::map<std::uint32_t, std::uint32_t>& gaps, std::map<std
 
 /// `committed`, `begun` and `wanted` begin with the segments that the backing has committed from the start: none is
 /// missing.
-growth::growth(backing& memory, std::vector<segment_run> ranges, extent_sizes sizes, preparation prepare)
+growth::growth(backing& memory, extent_sizes sizes, preparation prepare)
     : memory_{memory},
       sizes_{memory.decommits_at_once() ? extent_sizes{1, 1} : sizes},
       prepare_{std::move(prepare)},
-      at_once_{memory.decommits_at_once()},
-      lines_(ranges.size()),
-      gaps_(ranges.size()),
-      pieces_(ranges.size()),
-      fences_(ranges.size()) {
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-        growth_line& line = lines_[i];
-        line.range = ranges[i];
-        line.most = line.range.count;
-        const std::uint32_t first = to_underlying(line.range.first);
-        // Of the segments [0, at_start) of the heap, those in this shard's range. They are one extent, on the device.
-        const std::uint32_t at_start = memory.committed_at_start();
-        const std::uint32_t committed = at_start > first ? std::min(at_start - first, line.range.count) : 0;
-        if (committed != 0) {
-            (void)line.ready.push({{segment_index{0}, committed}, memory_tier::device});
-        }
-        if (committed < line.range.count) {
-            add_gap(gaps_[i], committed, line.range.count - committed);
-        }
-        line.committed.store<simt::order::relaxed>(committed);
-        line.begun.store<simt::order::relaxed>(committed);
-        line.wanted.store<simt::order::relaxed>(committed);
+      at_once_{memory.decommits_at_once()} {
+    line_.segments = std::min(memory.segments(), max_segments - 1);
+    line_.most = line_.segments;
+    // They are one extent, on the device.
+    const std::uint32_t committed = std::min(memory.committed_at_start(), line_.segments);
+    if (committed != 0) {
+        (void)line_.ready.push({{segment_index{0}, committed}, memory_tier::device});
     }
+    if (committed < line_.segments) {
+        add_gap(gaps_, committed, line_.segments - committed);
+    }
+    line_.committed.store<simt::order::relaxed>(committed);
+    line_.begun.store<simt::order::relaxed>(committed);
+    line_.wanted.store<simt::order::relaxed>(committed);
 }
 
-/// The budgets are shared by all shards, so that each shard alone may use all of them.
 void growth::limit(std::uint32_t segments, bool by_range) {
     by_range_ = by_range;
-    for (growth_line& line : lines_) {
-        line.most = std::min(line.range.count, segments);
-    }
+    line_.most = std::min(line_.segments, segments);
 }
 
 /// The two numbers need not be of the same moment: the minimum keeps the difference from wrapping around to nearly
@@ -108,45 +95,42 @@ void growth::wake() {
 }
 
 /// Stores and wakes only if the number rises: the service calls this in every turn with traffic.
-void growth::want_ahead(std::size_t shard, std::uint64_t segments) {
-    growth_line& line = lines_[shard];
-    // Relaxed: only this shard's service writes `wanted`.
-    if (segments > line.wanted.load<simt::order::relaxed>()) {
+void growth::want_ahead(std::uint64_t segments) {
+    // Relaxed: only the service writes `wanted`.
+    if (segments > line_.wanted.load<simt::order::relaxed>()) {
         // Releases `needed` to the acquire in `commit_wanted`.
-        line.wanted.store<simt::order::release>(segments);
+        line_.wanted.store<simt::order::release>(segments);
         wake();
     }
 }
 
-void growth::want(std::size_t shard, std::uint64_t segments) {
-    lines_[shard].needed.store<simt::order::relaxed>(segments);  // the store to `wanted` releases it
-    if (why_failed(shard) == failure_reason::none) {
+void growth::want(std::uint64_t segments) {
+    line_.needed.store<simt::order::relaxed>(segments);  // the store to `wanted` releases it
+    if (why_failed() == failure_reason::none) {
         // If a commit fails at this moment, the waiting requests learn of it and ask again.
-        want_ahead(shard, segments);
+        want_ahead(segments);
         return;
     }
-    growth_line& line = lines_[shard];
     // Relaxed: the release of `wanted` below orders it. The growth thread acquires `wanted`, and then sees no failure.
-    line.failed.store<simt::order::relaxed>(0);
+    line_.failed.store<simt::order::relaxed>(0);
     // The amount wanted when the commit failed may be far more than is needed now; hence a store, not a maximum.
-    line.wanted.store<simt::order::release>(segments);
+    line_.wanted.store<simt::order::release>(segments);
     wake();
 }
 
-void growth::want_apart(std::size_t shard, std::uint32_t segments) {
-    growth_line& line = lines_[shard];
+void growth::want_apart(std::uint32_t segments) {
     // Relaxed: the release of `wanted` in `want` orders it. The other extents that are wanted come all the same.
-    line.apart.store<simt::order::relaxed>(segments);
-    want(shard, line.wanted.load<simt::order::relaxed>() + segments);
+    line_.apart.store<simt::order::relaxed>(segments);
+    want(line_.wanted.load<simt::order::relaxed>() + segments);
 }
 
-/// The extent is in the ring before it is counted: `decommit_all` reads the count first, and must then find at least so
-/// many extents.
-bool growth::release(std::size_t shard, const extent& e) {
-    if (!lines_[shard].released.push(e)) {
+/// The extent is in the ring before it is counted: `decommit_released` reads the count first, and must then find at
+/// least so many extents.
+bool growth::release(const extent& e) {
+    if (!line_.released.push(e)) {
         return false;
     }
-    given_up_.fetch_add<simt::order::release>(1);  // pairs with `decommit_all`, which then finds the extent
+    given_up_.fetch_add<simt::order::release>(1);  // pairs with `decommit_released`, which then finds the extent
     wake();
     return true;
 }
@@ -170,8 +154,8 @@ void growth::note(absl::Status error) {
 ///
 /// An extent never lies on two tiers: the first tier that has room for a segment limits it. If none has room, the
 /// backing is called nevertheless and gives the reason.
-std::uint32_t growth::choose_size(const growth_line& line, std::uint64_t have, std::uint64_t wanted) const {
-    const std::uint64_t needed = std::max(line.needed.load<simt::order::relaxed>(), have) - have;
+std::uint32_t growth::choose_size(std::uint64_t have, std::uint64_t wanted) const {
+    const std::uint64_t needed = std::max(line_.needed.load<simt::order::relaxed>(), have) - have;
     std::uint64_t size = std::clamp<std::uint64_t>(wanted - have, sizes_.least, sizes_.most);
     if (size > needed) {
         size = std::min(size, std::max(needed, memory_.free_device_bytes() / 8 >> segment_shift));
@@ -227,191 +211,167 @@ commit_outcome growth::commit(segment_run* run) {
 /// If the addresses that continue the run are gone, or no gap is long enough, the lowest are taken: they serve other
 /// requests. The first segment of the gap becomes a fence if `fence_extents` says so: of a gap [32, 128), 32 segments
 /// are then [33, 65). Cost: a walk over the gaps if a run of several segments is needed.
-segment_run growth::take_addresses(std::size_t shard, std::uint32_t count) {
-    gaps& all = gaps_[shard];
-    if (all.empty()) {
+segment_run growth::take_addresses(std::uint32_t count) {
+    if (gaps_.empty()) {
         return {segment_index{0}, 0};
     }
-    piece& p = pieces_[shard];
-    const std::uint32_t longest = lines_[shard].longest.load<simt::order::relaxed>();
-    auto at = all.end();
+    const std::uint32_t longest = line_.longest.load<simt::order::relaxed>();
+    auto at = gaps_.end();
     bool continues = false;
-    if (longest > 1 && p.missing != 0) {
-        at = all.find(p.next);
-        continues = at != all.end();
+    if (longest > 1 && piece_.missing != 0) {
+        at = gaps_.find(piece_.next);
+        continues = at != gaps_.end();
     } else if (longest > 1) {
-        at = std::find_if(all.begin(), all.end(), [&](const auto& gap) { return gap.second >= longest; });
-        p.missing = longest;
+        at = std::find_if(gaps_.begin(), gaps_.end(), [&](const auto& gap) { return gap.second >= longest; });
+        piece_.missing = longest;
     }
-    if (at == all.end()) {
-        at = all.begin();
-        p.missing = 0;
+    if (at == gaps_.end()) {
+        at = gaps_.begin();
+        piece_.missing = 0;
     }
     const bool has_room = at->second > std::max(count, longest);
-    return continues || !has_room ? take_from(all, at, count) : take_fenced(shard, at, count);
+    return continues || !has_room ? take_from(gaps_, at, count) : take_fenced(at, count);
 }
 
 /// Takes `count` addresses from the beginning of a gap that has more, behind a fence if extents get one.
 ///
 /// A segment more than the budgets allow stays free. Without it, a request beyond them would find no addresses to
 /// commit, and nothing would tell it that the budgets are spent.
-segment_run growth::take_fenced(std::size_t shard, gaps::iterator at, std::uint32_t count) {
-    const growth_line& line = lines_[shard];
-    const bool has_spare = line.most + fences_[shard].size() + 1 < line.range.count;
+segment_run growth::take_fenced(gaps::iterator at, std::uint32_t count) {
+    const bool has_spare = line_.most + fences_.size() + 1 < line_.segments;
     if (!fences_extents_ || !has_spare) {
-        return take_from(gaps_[shard], at, count);
+        return take_from(gaps_, at, count);
     }
-    const segment_run taken = take_from(gaps_[shard], at, count + 1);
-    fences_[shard].insert(to_underlying(taken.first));
+    const segment_run taken = take_from(gaps_, at, count + 1);
+    fences_.insert(to_underlying(taken.first));
     return {taken.first + 1, count};
 }
 
 /// Takes `count` addresses for an extent of its own: from the first gap that has room for fences on both sides, else as
 /// any other addresses. The fence behind the extent is that in front of the next one.
-segment_run growth::take_addresses_apart(std::size_t shard, std::uint32_t count) {
-    gaps& all = gaps_[shard];
-    const auto at = std::find_if(all.begin(), all.end(), [&](const auto& gap) { return gap.second >= count + 2; });
-    return at == all.end() ? take_addresses(shard, count) : take_fenced(shard, at, count);
+segment_run growth::take_addresses_apart(std::uint32_t count) {
+    const auto at = std::find_if(gaps_.begin(), gaps_.end(), [&](const auto& gap) { return gap.second >= count + 2; });
+    return at == gaps_.end() ? take_addresses(count) : take_fenced(at, count);
 }
 
 /// Makes addresses without memory a gap again, and the fence in front of them, if there is one.
-void growth::free_addresses(std::size_t shard, segment_run run) {
+void growth::free_addresses(segment_run run) {
     std::uint32_t first = to_underlying(run.first);
     std::uint32_t count = run.count;
-    if (first != 0 && fences_[shard].erase(first - 1) != 0) {
+    if (first != 0 && fences_.erase(first - 1) != 0) {
         --first;
         ++count;
     }
-    add_gap(gaps_[shard], first, count);
+    add_gap(gaps_, first, count);
 }
 
-/// Tells a shard's service that a commit failed. The first release pairs with `why_failed`, for `failed_at` and for the
+/// Tells the service that a commit failed. The first release pairs with `why_failed`, for `failed_at` and for the
 /// extents that were pushed to `ready` before; the second one with the acquire in `heap::impl::grow`, which waits for a
 /// change of `failures`, since `failed` may be cleared before it looks.
-void growth::note_failure(growth_line& line, commit_outcome why) {
+void growth::note_failure(commit_outcome why) {
     note(std::move(why.status));
-    line.failed_at.store<simt::order::relaxed>(seen_);
-    line.failed.store<simt::order::release>(static_cast<std::uint32_t>(why.why));
-    line.failures.fetch_add<simt::order::release>(1);
+    line_.failed_at.store<simt::order::relaxed>(seen_);
+    line_.failed.store<simt::order::release>(static_cast<std::uint32_t>(why.why));
+    line_.failures.fetch_add<simt::order::release>(1);
 }
 
-/// Commits one extent for a shard if it wants more than it has. Returns true if it tried, even without success. Nothing
-/// is done after a failure until `want` clears it, nor while the ring has no room for the extent: the service empties
-/// the ring and then wakes this thread.
-bool growth::commit_wanted(std::size_t shard) {
-    growth_line& line = lines_[shard];
-    const std::uint64_t have = line.committed.load<simt::order::relaxed>();
+/// Commits one extent if more is wanted than there is. Returns true if it tried, even without success. Nothing is done
+/// after a failure until `want` clears it, nor while the ring has no room for the extent: the service empties the ring
+/// and then wakes this thread.
+bool growth::commit_wanted() {
+    const std::uint64_t have = line_.committed.load<simt::order::relaxed>();
     // Relaxed: only this thread writes `committed`. The acquire of `wanted` pairs with `want`: `needed`, `longest` and
     // the cleared `failed` are then seen.
-    const std::uint64_t wanted = line.wanted.load<simt::order::acquire>();
-    const std::uint32_t apart = line.apart.load<simt::order::relaxed>();
-    if ((have >= wanted && apart == 0) || line.failed.load<simt::order::relaxed>() != 0 || line.ready.is_full()) {
+    const std::uint64_t wanted = line_.wanted.load<simt::order::acquire>();
+    const std::uint32_t apart = line_.apart.load<simt::order::relaxed>();
+    if ((have >= wanted && apart == 0) || line_.failed.load<simt::order::relaxed>() != 0 || line_.ready.is_full()) {
         return false;
     }
     // 0 can only come from a commit that is ahead of demand (see there).
-    const std::uint32_t size = apart != 0 ? apart : choose_size(line, have, wanted);
+    const std::uint32_t size = apart != 0 ? apart : choose_size(have, wanted);
     if (size == 0) {
-        note_failure(line,
-                     {absl::ResourceExhaustedError("the device has too little free to commit memory ahead of demand"),
+        note_failure({absl::ResourceExhaustedError("the device has too little free to commit memory ahead of demand"),
                       memory_tier::device, failure_reason::commit_failed});
         return true;
     }
-    const segment_run taken = apart != 0 ? take_addresses_apart(shard, size) : take_addresses(shard, size);
+    const segment_run taken = apart != 0 ? take_addresses_apart(size) : take_addresses(size);
     // No address is left: nothing can be committed before a decommit. The request for an extent of its own must not
     // wait for that.
     if (taken.count == 0) {
-        line.apart.store<simt::order::release>(0);
+        line_.apart.store<simt::order::release>(0);
         return false;
     }
     // Announced before the call, so that a thread that trims the heap can wait for the commit under way. Corrected
     // below, if less or nothing is committed; such a thread then sees a smaller number and stops waiting.
-    line.begun.store<simt::order::release>(have + taken.count);
-    segment_run run{line.range.first + to_underlying(taken.first), taken.count};
+    line_.begun.store<simt::order::release>(have + taken.count);
+    segment_run run = taken;
     const commit_outcome done = commit(&run);
     const std::uint32_t count = done.ok() ? run.count : 0;
     // Addresses for which there was no memory are a gap again.
     if (count < taken.count) {
-        free_addresses(shard, {taken.first + count, taken.count - count});
+        free_addresses({taken.first + count, taken.count - count});
     }
     if (apart != 0) {
-        line.apart_at.store<simt::order::relaxed>(to_underlying(taken.first));
+        line_.apart_at.store<simt::order::relaxed>(to_underlying(taken.first));
     }
     if (done.ok()) {
         // Cannot fail: the ring was not full, and only this thread adds to it. The extent is pushed before it is
         // counted: a service that sees the count finds the extent at its next turn at the latest.
-        (void)line.ready.push({{taken.first, count}, done.tier});
-        line.committed.store<simt::order::release>(
+        (void)line_.ready.push({{taken.first, count}, done.tier});
+        line_.committed.store<simt::order::release>(
             have + count);  // pairs with the acquire of a host thread that waits for memory
     } else {
-        note_failure(line, done);
+        note_failure(done);
     }
-    line.begun.store<simt::order::release>(have + count);
+    line_.begun.store<simt::order::release>(have + count);
     if (apart != 0) {
-        line.apart.store<simt::order::release>(0);  // pairs with `segment_service::retry_apart`
+        line_.apart.store<simt::order::release>(0);  // pairs with `segment_service::retry_apart`
         return true;
     }
-    piece& p = pieces_[shard];
-    p = {to_underlying(taken.first) + count, done.ok() ? p.missing - std::min(p.missing, count) : 0};
+    piece_ = {to_underlying(taken.first) + count, done.ok() ? piece_.missing - std::min(piece_.missing, count) : 0};
     return true;
 }
 
-/// Decommits the extents that a shard has released, at most one ring of them, so that other shards get their turn.
-/// Returns true if there were any. An extent is popped only while `ready` has room, because one that cannot be
-/// decommitted goes back there.
-bool growth::decommit_released(std::size_t shard) {
-    growth_line& line = lines_[shard];
+/// Decommits the extents that were released, at most one ring of them, so that a commit gets its turn. Returns true if
+/// there were any. An extent is popped only while `ready` has room, because one that cannot be decommitted goes back
+/// there. Sets `seen_`, with which a failure is stamped: if as many extents were decommitted before the commit as had
+/// ever been given up, then the budgets really are spent.
+bool growth::decommit_released() {
+    // Pairs with `growth::release`: the extents counted are in the ring.
+    const std::uint32_t before = given_up_.load<simt::order::acquire>();
     bool did = false;
     // An extent that cannot be decommitted goes back to the service, so that no memory is lost.
-    for (std::uint32_t i = 0; i < run_ring::capacity && !line.ready.is_full(); ++i) {
-        const auto e = line.released.pop();
+    for (std::uint32_t i = 0; i < run_ring::capacity && !line_.ready.is_full(); ++i) {
+        const auto e = line_.released.pop();
         if (!e) {
             break;
         }
         did = true;
         begin_call();
-        const absl::Status s = memory_.decommit({line.range.first + to_underlying(e->run.first), e->run.count});
+        const absl::Status s = memory_.decommit(e->run);
         end_call();
         if (s.ok()) {
             // The addresses may be committed again from now on. The release pairs with `segment_service::has_released`.
-            free_addresses(shard, e->run);
-            line.decommitted.fetch_add<simt::order::release>(e->run.count);
+            free_addresses(e->run);
+            line_.decommitted.fetch_add<simt::order::release>(e->run.count);
         } else {
             note(s);
             // Counted as a new commit, because the service has already counted it as given up. `taken_again` tells the
             // service and `heap::trim` that memory came back, so that they do not release it again for ever.
-            (void)line.ready.push(*e);
-            line.committed.fetch_add<simt::order::release>(e->run.count);
-            line.taken_again.fetch_add<simt::order::release>(e->run.count);
+            (void)line_.ready.push(*e);
+            line_.committed.fetch_add<simt::order::release>(e->run.count);
+            line_.taken_again.fetch_add<simt::order::release>(e->run.count);
         }
     }
-    return did;
-}
-
-/// Decommits the extents that all shards have released. Returns true if there were any. Sets `seen_`, with which a
-/// failure is stamped: if as many extents were decommitted before the commit as had ever been given up, then the
-/// budgets really are spent.
-bool growth::decommit_all() {
-    // Pairs with `growth::release`: the extents counted are in their rings.
-    const std::uint32_t before = given_up_.load<simt::order::acquire>();
-    bool did = false;
-    bool left = false;
-    // All shards, before any commit: the commit may need the budget of any of them.
-    for (std::size_t shard = 0; shard < lines_.size(); ++shard) {
-        did |= decommit_released(shard);
-        left = left || lines_[shard].ready.is_full();
-    }
     // If some extents could not be decommitted yet, a commit that fails now does not prove that the budgets are spent.
-    seen_ = left ? before - 1 : before;
+    seen_ = line_.ready.is_full() ? before - 1 : before;
     return did;
 }
 
-/// The order matters: `seen_`, which `decommit_all` sets, must hold for the commits behind it.
+/// The order matters: `seen_`, which `decommit_released` sets, must hold for the commit behind it.
 bool growth::step() {
-    bool did = decommit_all();
-    for (std::size_t shard = 0; shard < lines_.size(); ++shard) {
-        did |= commit_wanted(shard);
-    }
-    return did;
+    const bool decommitted = decommit_released();
+    return commit_wanted() || decommitted;
 }
 
 // The thread ends by `ask_to_stop`, which `stop` and the exit of the process call.

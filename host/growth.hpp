@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The growth thread, which commits and decommits memory, and the words by which the services of the shards talk to it.
+/// The growth thread, which commits and decommits memory, and the words by which the service talks to it.
 ///
 /// A commit is a call of the driver and may take long; the service must not wait for it. The service therefore only
 /// states a number, the segments that it wants, and later finds the committed extents in a ring. No thread holds a lock
@@ -14,7 +14,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "device/simt/atomic.cuh"
@@ -25,8 +24,7 @@
 
 namespace orchard {
 
-/// The words by which one shard's service and the growth thread communicate. Segments are counted from the first of the
-/// shard's range.
+/// The words by which the service and the growth thread communicate.
 ///
 ///     service                                   growth thread
 ///     wanted: commits needed in total      ---> commits extents, lowest addresses first
@@ -40,20 +38,20 @@ namespace orchard {
 ///     100 segments were committed in total, 30 of them were decommitted: 70 are committed now.
 ///     To have 80, the service sets `wanted` to 110.
 ///
-/// A commit that fails sets `failed`, and the growth thread commits nothing more for the shard until `growth::want`
-/// clears it: without that, the thread would call the driver again and again for memory that is not there.
+/// A commit that fails sets `failed`, and the growth thread commits nothing more until `growth::want` clears it:
+/// without that, the thread would call the driver again and again for memory that is not there.
 ///
 ///     idle --wanted > committed--> commits extents --wanted reached--> idle
 ///                                     |
 ///                                     +--a commit failed--> stopped --want()--> commits extents
 struct alignas(64) growth_line {
-    // `range` and `most` are set before the threads start, and are constant afterwards.
+    // `segments` and `most` are set before the threads start, and are constant afterwards.
     //
     // Each other word has one writer, as noted, except `failed`, which the growth thread sets and the service clears,
     // and `apart`, which the service sets and either of them clears. The growth thread stores a count after the change
     // that it counts, with release; a reader that relies on that change acquires. The release of `wanted` covers
     // `needed` and `longest`, which are stored before it.
-    segment_run range;
+    std::uint32_t segments = 0;                     ///< those that there are addresses for
     std::uint32_t most = 0;                         ///< the most segments committed at once that the budgets allow
     simt::host_word<std::uint64_t> committed{0};    ///< in total; written by the growth thread, after `ready`
     simt::host_word<std::uint64_t> begun{0};        ///< `committed`, and what is being committed; written as that
@@ -86,32 +84,33 @@ struct extent_sizes {
 };
 
 /// Commits memory ahead of demand, and decommits unused memory, in a thread of its own: both may take long, but delay
-/// no request. One object serves all shards of a heap, since they share the budgets.
+/// no request. Each heap has one object, for its service.
 ///
-/// Threads: the service of shard s calls the functions with the argument s; `step` and `run` belong to the growth
-/// thread, which alone commits and decommits; the owner of the object calls `limit`, `start` and `stop`.
+/// Threads: the service calls all functions, except those that say otherwise; `step` and `run` belong to the growth
+/// thread, which alone commits and decommits; the owner of the object calls `limit`, `fence_extents`, `start` and
+/// `stop`.
 class growth {
 public:
     /// Prepares the metadata of segments before these are committed; called on the growth thread. After an error the
     /// segments are not committed.
     using preparation = std::function<absl::Status(segment_run)>;
 
-    /// Creates the lines. The segments that the backing has committed from the start are in the rings `ready` already.
-    /// No thread runs until `start`.
+    /// Creates the line for all segments of the backing, but at most `max_segments` - 1: no request can name more. The
+    /// segments that the backing has committed from the start are in the ring `ready` already. No thread runs until
+    /// `start`.
     /// @param memory  must outlive this object
-    /// @param ranges  the segments of each shard; disjoint
     /// @param sizes  sizes of extents, at least 1 segment; replaced by 1 if the backing decommits at once
-    /// @param prepare  gets segments counted in the whole heap; empty if nothing needs preparation
-    growth(backing& memory, std::vector<segment_run> ranges, extent_sizes sizes, preparation prepare = {});
+    /// @param prepare  empty if nothing needs preparation
+    growth(backing& memory, extent_sizes sizes, preparation prepare = {});
     ~growth() { stop(); }
     growth(const growth&) = delete;
     growth& operator=(const growth&) = delete;
 
     /// Any thread may take the line; each of its words says which thread writes it.
-    [[nodiscard]] growth_line& line(std::size_t shard) { return lines_[shard]; }
-    /// Sets the most segments that all shards together can have committed at the same time, and whether the address
-    /// range (`by_range`) or the budgets set this limit. It decides only how a shortage is reported and when memory
-    /// counts as scarce; the backing enforces the budgets. Call it before the services exist.
+    [[nodiscard]] growth_line& line() { return line_; }
+    /// Sets the most segments that can be committed at the same time, and whether the address range (`by_range`) or the
+    /// budgets set this limit. It decides only how a shortage is reported and when memory counts as scarce; the backing
+    /// enforces the budgets. Call it before the service exists.
     void limit(std::uint32_t segments, bool by_range = false);
     [[nodiscard]] bool is_limited_by_range() const { return by_range_; }
     /// Leaves a fence in front of each extent from now on: a segment that is never committed, so that an access which
@@ -122,67 +121,63 @@ public:
     /// Returns the number of segments for which the device's budget still has room. Any thread may call it. Cost: reads
     /// the backing's counts; no call of the driver.
     [[nodiscard]] std::uint32_t device_left() const;
-    /// Returns true if the shard's last commit failed because the budgets are spent, and nothing has been released
-    /// since: another commit would fail too. A budget changes only by commits and decommits of this heap, so that the
-    /// number of extents given up tells whether a new attempt is worthwhile.
+    /// Returns true if the last commit failed because the budgets are spent, and nothing has been released since:
+    /// another commit would fail too. A budget changes only by commits and decommits of this heap, so that the number
+    /// of extents given up tells whether a new attempt is worthwhile.
     ///
     ///     extents given up    5                  5         6
     ///                         a commit fails:    spent     not spent any more: the sixth one's budget may suffice
     ///                         failed_at = 5
-    [[nodiscard]] bool is_spent(std::size_t shard) const {
-        return is_of_budgets(why_failed(shard)) &&
+    [[nodiscard]] bool is_spent() const {
+        return is_of_budgets(why_failed()) &&
                // `failed_at` was written before `failed`, which `why_failed` acquires.
-               lines_[shard].failed_at.load<simt::order::relaxed>() == given_up_.load<simt::order::relaxed>();
+               line_.failed_at.load<simt::order::relaxed>() == given_up_.load<simt::order::relaxed>();
     }
-    /// Returns true if the shard's last commit failed and no memory has been released since that could make a retry
-    /// succeed. After a failure of another kind, such as a GPU without free memory, this is true whatever this heap
-    /// releases; a request that must wait clears it by `want`.
-    [[nodiscard]] bool has_failed(std::size_t shard) const {
-        const failure_reason why = why_failed(shard);
-        return why != failure_reason::none && (!is_of_budgets(why) || is_spent(shard));
+    /// Returns true if the last commit failed and no memory has been released since that could make a retry succeed.
+    /// After a failure of another kind, such as a GPU without free memory, this is true whatever this heap releases; a
+    /// request that must wait clears it by `want`.
+    [[nodiscard]] bool has_failed() const {
+        const failure_reason why = why_failed();
+        return why != failure_reason::none && (!is_of_budgets(why) || is_spent());
     }
     /// Returns true if the backing's call under way began more than `patience_ns` ago. Another call of the process may
-    /// then hold it up until kernels have ended, and no memory is committed for any shard meanwhile. Any thread may
-    /// call it. Relaxed: the time alone is of interest. Cost: two loads, and a clock read while a call is under way.
+    /// then hold it up until kernels have ended, and no memory is committed meanwhile. Any thread may call it. Relaxed:
+    /// the time alone is of interest. Cost: two loads, and a clock read while a call is under way.
     [[nodiscard]] bool is_blocked(std::uint64_t patience_ns) const {
         const std::uint64_t since = busy_since_.load<simt::order::relaxed>();
         const std::uint64_t now = simt::clock_ns();
         return since != 0 && now > since && now - since > patience_ns;  // `since` may lie 1 ns ahead: `begin_call`
     }
-    /// Returns true if the backing can decommit memory. If not, the services never give any up.
+    /// Returns true if the backing can decommit memory. If not, the service never gives any up.
     [[nodiscard]] bool can_release() const { return memory_.can_decommit(); }
     /// Returns true if unused segments are to be given up at once; extents are single segments then.
     [[nodiscard]] bool releases_at_once() const { return at_once_; }
 
-    /// Asks for `segments` commits in total for a shard, because requests wait for them; tries again even after a
-    /// failed commit. The shard's service calls it; it never waits. Cost: two stores, and a system call if the growth
-    /// thread sleeps.
-    void want(std::size_t shard, std::uint64_t segments);
+    /// Asks for `segments` commits in total, because requests wait for them; tries again even after a failed commit.
+    /// Never waits. Cost: two stores, and a system call if the growth thread sleeps.
+    void want(std::uint64_t segments);
     /// The same for one extent of exactly `segments` segments beyond all that is wanted, which `fence_extents` puts
     /// between two fences, if a gap has room for them. `growth_line::apart` becomes 0 when it is in the ring `ready`,
     /// or after an attempt that failed; it may be withdrawn by `apart` = 0.
-    void want_apart(std::size_t shard, std::uint32_t segments);
+    void want_apart(std::uint32_t segments);
     /// As `want`, ahead of demand. After a failed commit, nothing is tried again. The memory committed beyond the need
     /// is at most an eighth of the device's free memory, so that two processes that see the same free memory leave each
     /// other some. A number that is not greater than the one asked for before changes nothing.
-    void want_ahead(std::size_t shard, std::uint64_t segments);
-    /// Withdraws the part of the request beyond `segments` commits in total. The shard's service calls it. A commit
-    /// that is under way still ends. Relaxed: nothing is handed over by a lower number, and the growth thread may see
-    /// it late, so that it may begin one more commit.
-    void want_no_more(std::size_t shard, std::uint64_t segments) {
-        lines_[shard].wanted.store<simt::order::relaxed>(segments);
-    }
+    void want_ahead(std::uint64_t segments);
+    /// Withdraws the part of the request beyond `segments` commits in total. A commit that is under way still ends.
+    /// Relaxed: nothing is handed over by a lower number, and the growth thread may see it late, so that it may begin
+    /// one more commit.
+    void want_no_more(std::uint64_t segments) { line_.wanted.store<simt::order::relaxed>(segments); }
     /// Asks for the decommit of an extent, exactly as it was committed; no segment of it may be in use. Returns false,
-    /// and does nothing, if too many decommits are under way: the caller keeps the extent and tries later. The shard's
-    /// service calls it; it never waits. The extent comes back through `ready` if it cannot be decommitted.
-    [[nodiscard]] bool release(std::size_t shard, const extent& e);
+    /// and does nothing, if too many decommits are under way: the caller keeps the extent and tries later. Never waits.
+    /// The extent comes back through `ready` if it cannot be decommitted.
+    [[nodiscard]] bool release(const extent& e);
     /// Wakes the growth thread, for example because a full ring has room again. Any thread may call it.
     void wake();
 
-    /// Decommits the extents that were released, and commits one extent for each shard that wants one. Returns true if
-    /// it did anything; false means that there is nothing to do until `wake`. Decommits come first, since a commit that
-    /// follows may need their budget. One extent a shard, so that no shard waits for all of another one's. The thread's
-    /// loop calls it repeatedly.
+    /// Decommits the extents that were released, and commits one extent if more is wanted. Returns true if it did
+    /// anything; false means that there is nothing to do until `wake`. Decommits come first, since a commit that
+    /// follows may need their budget. The thread's loop calls it repeatedly.
     bool step();
 
     /// Runs the thread's loop until `stop`.
@@ -197,8 +192,8 @@ public:
     [[nodiscard]] absl::Status last_error() const;
 
 private:
-    /// Addresses of a shard without memory: the first segment of each gap and its length, adjacent gaps joined. Only
-    /// the growth thread uses them, apart from the constructor.
+    /// Addresses without memory: the first segment of each gap and its length, adjacent gaps joined. Only the growth
+    /// thread uses them, apart from the constructor.
     using gaps = std::map<std::uint32_t, std::uint32_t>;  // first -> count
 
     /// A run that is needed in one piece: where its next extent begins, and how many segments are missing. A run of 100
@@ -209,26 +204,24 @@ private:
         std::uint32_t missing = 0;
     };
 
-    /// Returns why the shard's last commit failed; `none` if it did not, or if more was wanted since. The acquire pairs
-    /// with the release in `note_failure`: after a failure the caller also sees all extents that were committed before
-    /// it.
-    [[nodiscard]] failure_reason why_failed(std::size_t shard) const {
-        return static_cast<failure_reason>(lines_[shard].failed.load<simt::order::acquire>());
+    /// Returns why the last commit failed; `none` if it did not, or if more was wanted since. The acquire pairs with
+    /// the release in `note_failure`: after a failure the caller also sees all extents that were committed before it.
+    [[nodiscard]] failure_reason why_failed() const {
+        return static_cast<failure_reason>(line_.failed.load<simt::order::acquire>());
     }
     /// Returns true if only a decommit can help.
     static bool is_of_budgets(failure_reason why) {
         return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget;
     }
     // All of these run on the growth thread; each is described at its definition.
-    bool decommit_released(std::size_t shard);
-    bool decommit_all();
-    [[nodiscard]] segment_run take_addresses(std::size_t shard, std::uint32_t count);
-    [[nodiscard]] segment_run take_addresses_apart(std::size_t shard, std::uint32_t count);
-    [[nodiscard]] segment_run take_fenced(std::size_t shard, gaps::iterator at, std::uint32_t count);
-    void free_addresses(std::size_t shard, segment_run run);
-    bool commit_wanted(std::size_t shard);
-    [[nodiscard]] std::uint32_t choose_size(const growth_line& line, std::uint64_t have, std::uint64_t wanted) const;
-    void note_failure(growth_line& line, commit_outcome why);
+    bool decommit_released();
+    [[nodiscard]] segment_run take_addresses(std::uint32_t count);
+    [[nodiscard]] segment_run take_addresses_apart(std::uint32_t count);
+    [[nodiscard]] segment_run take_fenced(gaps::iterator at, std::uint32_t count);
+    void free_addresses(segment_run run);
+    bool commit_wanted();
+    [[nodiscard]] std::uint32_t choose_size(std::uint64_t have, std::uint64_t wanted) const;
+    void note_failure(commit_outcome why);
     commit_outcome commit(segment_run* run);
     commit_outcome commit_once(segment_run run);
     /// Note when a call of the backing begins and that it has ended. 0 means that none is under way, hence the lowest
@@ -243,20 +236,19 @@ private:
     backing& memory_;
     extent_sizes sizes_;   ///< limits of an extent, in segments
     preparation prepare_;  ///< empty: nothing to prepare
-    // Copies of properties of the backing and of `limit`, read by the services.
+    // Copies of properties of the backing and of `limit`, read by the service.
     bool at_once_;           ///< `backing::decommits_at_once`
     bool by_range_ = false;  ///< the addresses are the limit, not the budgets
     bool fences_extents_ = false;
-    // One element for each shard.
-    std::vector<growth_line> lines_;
-    std::vector<gaps> gaps_;                       ///< addresses without memory
-    std::vector<piece> pieces_;                    ///< the long run under way, if any
-    std::vector<std::set<std::uint32_t>> fences_;  ///< segments; each is in front of a committed extent, in no gap
+    growth_line line_;
+    gaps gaps_;                       ///< addresses without memory
+    piece piece_;                     ///< the long run under way, if any
+    std::set<std::uint32_t> fences_;  ///< segments; each is in front of a committed extent, in no gap
     /// Raised by `wake`; the growth thread sleeps on it.
     simt::host_word<std::uint32_t> signal_{0};
     /// Time when the backing's call under way began, in ns; 0: no call is under way.
     simt::host_word<std::uint64_t> busy_since_{0};
-    simt::host_word<std::uint32_t> given_up_{0};  ///< number of extents given up by all shards
+    simt::host_word<std::uint32_t> given_up_{0};  ///< number of extents given up
     std::uint32_t seen_ = 0;                      ///< those of them that were decommitted before the next commit
     simt::host_word<std::uint32_t> stopping_{0};
     // Protects `error_`, which any thread may read.

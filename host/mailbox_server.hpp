@@ -14,7 +14,7 @@ namespace orchard {
 
 /// The host's side of the mailbox: reads requests in the order of their tickets, and writes responses in the order in
 /// which it is given them. uvm/geometry/mailbox.hpp describes the layout, and why neither ring can overrun. One thread
-/// uses it: the service thread of the shard. Nothing is allocated, and no call waits.
+/// uses it: the service thread. Nothing is allocated, and no call waits.
 ///
 ///     request ring     ... | r | r | r | old | old | ...      r: written by groups of the device
 ///                            ^read_                           old: the lap tag shows a word of the lap before

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Extents, and the ring that carries them between a shard's service and the growth thread.
+/// Extents, and the ring that carries them between the service and the growth thread.
 
 #include <cstdint>
 #include <optional>

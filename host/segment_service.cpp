@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The requests of one shard; see segment_service.hpp. segment_service_parking.cpp has the requests that wait.
+/// The requests of a heap; see segment_service.hpp. segment_service_parking.cpp has the requests that wait.
 ///
 ///     poll_once()
 ///       heartbeat
@@ -34,18 +34,15 @@ using mailbox::response_status;
 
 /// All structures begin without memory. `take_up_growth` then enters the extent that the backing has committed from the
 /// start, as it enters every later one.
-segment_service::segment_service(mailbox_server server, growth& grower, std::size_t shard,
-                                 const service_settings& settings)
+segment_service::segment_service(mailbox_server server, growth& grower, const service_settings& settings)
     : server_{server},
       grower_{grower},
-      shard_{shard},
-      line_{grower.line(shard)},
-      first_{to_underlying(line_.range.first)},
+      line_{grower.line()},
       settings_{settings},
-      tree_{line_.range.count, false},
-      directory_{line_.range.count},
-      extents_{line_.range.count},
-      portions_{{line_.range.count, settings.policy}} {
+      tree_{line_.segments, false},
+      directory_{line_.segments},
+      extents_{line_.segments},
+      portions_{{line_.segments, settings.policy}} {
     // At most one request for each slot is in flight, so that `parked_` never grows beyond this.
     parked_.reserve(server_.shape().slots);
     tails_.reserve(batch);
@@ -139,7 +136,7 @@ bool segment_service::grant_together(std::span<const mailbox::request> requests)
     (void)directory_.grant(all).ok();  // cannot fail: the tree holds exactly the free segments
     segment_index at = all.first;
     for (const mailbox::request& p : requests) {
-        server_.respond({response_status::granted, p.slot, p.tag, {at + first_, 0}});
+        server_.respond({response_status::granted, p.slot, p.tag, {at, 0}});
         at = at + p.run.count;
         if (to_underlying(p.leaves) != 0) {
             tails_.push_back({at, leaf_index{0}, p.leaves});
@@ -174,15 +171,14 @@ void segment_service::handle(const mailbox::request& p) {
     }
 }
 
-/// Answers a grant. `first` is local. `count` is what the response carries: the length granted to a refill, the first
-/// leaf of a tail alone, and otherwise 0 (uvm/geometry/mailbox.hpp).
+/// Answers a grant. `count` is what the response carries: the length granted to a refill, the first leaf of a tail
+/// alone, and otherwise 0 (uvm/geometry/mailbox.hpp).
 void segment_service::respond(const parked_request& p, segment_index first, std::uint32_t count) {
     counters_.grants.add(1);
-    server_.respond({response_status::granted, p.slot, p.tag, {first + first_, count}});
+    server_.respond({response_status::granted, p.slot, p.tag, {first, count}});
 }
 
-/// Takes a run of free segments, which are granted from then on. Returns its first, local; nothing if no run is that
-/// long.
+/// Takes a run of free segments, which are granted from then on. Returns its first; nothing if no run is that long.
 std::optional<segment_index> segment_service::take_segments(std::uint32_t count) {
     const auto found = count == 1 ? tree_.take_lowest() : tree_.take_run(count);
     if (found) {
@@ -246,16 +242,15 @@ std::optional<mailbox::grant> segment_service::take_for_host(std::uint32_t count
     if (!place) {
         return std::nullopt;
     }
-    return mailbox::grant{{place->block + first_, count}, place->first, leaves};
+    return mailbox::grant{{place->block, count}, place->first, leaves};
 }
 
 void segment_service::give_back_from_host(const mailbox::grant& g) {
-    const segment_index first{to_underlying(g.first) - first_};
     if (g.count != 0) {
-        (void)take_back({first, g.count});
+        (void)take_back({g.first, g.count});
     }
     if (to_underlying(g.leaves) != 0) {
-        (void)take_back_portion(first + g.count, g.leaf);
+        (void)take_back_portion(g.first + g.count, g.leaf);
     }
     publish_counts();
 }
@@ -274,10 +269,9 @@ void segment_service::give_back_from_host(const mailbox::grant& g) {
 void segment_service::handle_refill(const mailbox::request& p) {
     // A refill may be shorter than asked for, so that no refill is too large to serve. A response carries at most
     // `max_refill`.
-    const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.range.count});
-    // The services share the budgets: the memory that other shards have taken becomes visible here only when the
-    // budgets are spent.
-    const std::uint64_t to_come = grower_.is_spent(shard_) ? 0 : std::max(line_.most, committed_) - committed_;
+    const std::uint32_t most = std::min({p.run.count, mailbox::max_refill, line_.segments});
+    // No more comes once a commit has found the budgets spent, whatever `most` says.
+    const std::uint64_t to_come = grower_.is_spent() ? 0 : std::max(line_.most, committed_) - committed_;
     const std::uint64_t left = tree_.free_count() + to_come;
     has_lacked_ =
         has_lacked_ && left * 2 <= line_.most && !simt::mutation::is(simt::mutation::fault::refill_after_lack);
@@ -301,7 +295,7 @@ void segment_service::handle_grant(const mailbox::request& p) {
         counters_.requests_rejected.add(1);
         server_.respond({response_status::rejected, p.slot, p.tag, {segment_index{0}, 0}});
     } else if (is_closing() || request.most_segments() == 0 ||
-               (request.most_segments() > line_.range.count && !p.or_fewer)) {
+               (request.most_segments() > line_.segments && !p.or_fewer)) {
         reject_grant(request);
     } else if (p.or_fewer) {
         handle_refill(p);
@@ -313,26 +307,24 @@ void segment_service::handle_grant(const mailbox::request& p) {
 }
 
 /// Grants exactly the segments that a request names, if all of them are free. They lie behind a chunk, which grows in
-/// place. The request is never parked: its block moves instead. Parked requests come first. The
-/// subtraction wraps around for a segment below the shard's range, which is then outside.
+/// place. The request is never parked: its block moves instead. Parked requests come first.
 void segment_service::handle_extend(const mailbox::request& p) {
-    const segment_run local{segment_index{to_underlying(p.run.first) - first_}, p.run.count};
-    const bool inside = to_underlying(local.first) < line_.range.count;
-    if (inside && !is_closing() && parked_.empty() && tree_.take(local)) {
-        (void)directory_.grant(local).ok();  // cannot fail: the tree holds exactly the free segments
-        respond({p.slot, p.tag, p.run.count, leaf_count{0}}, local.first, 0);
+    const bool inside = to_underlying(p.run.first) < line_.segments;
+    if (inside && !is_closing() && parked_.empty() && tree_.take(p.run)) {
+        (void)directory_.grant(p.run).ok();  // cannot fail: the tree holds exactly the free segments
+        respond({p.slot, p.tag, p.run.count, leaf_count{0}}, p.run.first, 0);
     } else {
         server_.respond({response_status::fragmented, p.slot, p.tag, {segment_index{0}, 0}});
     }
 }
 
-/// Grants a request if there is a place. Otherwise it waits, unless waiting is of no use: every address of the shard is
+/// Grants a request if there is a place. Otherwise it waits, unless waiting is of no use: every address of the heap is
 /// committed, the budgets are spent, or a commit is blocked.
 void segment_service::serve(const parked_request& p) {
     if (try_grant(p)) {
         return;
     }
-    if (committed_ == line_.range.count || grower_.is_spent(shard_) || grower_.is_blocked(settings_.patience_ns)) {
+    if (committed_ == line_.segments || grower_.is_spent() || grower_.is_blocked(settings_.patience_ns)) {
         note_lack(p);
         return reject_grant(p);
     }
@@ -342,19 +334,19 @@ void segment_service::serve(const parked_request& p) {
 /// Takes granted segments back: they are free again. Returns false, and changes nothing, if some were not granted or
 /// hold portions. A block of portions is granted, too, but belongs to several owners; it is freed by
 /// `take_back_portion` alone. Cost: a load for each segment, two words for 64 segments.
-bool segment_service::take_back(segment_run local) {
-    for (std::uint32_t i = 0; i < local.count; ++i) {
-        if (portions_.contains(local.first + i)) {
+bool segment_service::take_back(segment_run run) {
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+        if (portions_.contains(run.first + i)) {
             return false;
         }
     }
-    if (!directory_.give_back(local).ok()) {
+    if (!directory_.give_back(run).ok()) {
         return false;
     }
-    (void)tree_.give_back(local);  // cannot fail: the directory has checked every segment
+    (void)tree_.give_back(run);  // cannot fail: the directory has checked every segment
     note_room();
     if (grower_.releases_at_once()) {
-        release_at_once(local);
+        release_at_once(run);
     }
     return true;
 }
@@ -362,9 +354,9 @@ bool segment_service::take_back(segment_run local) {
 /// Gives up segments that were returned, except those to be kept ahead, for a backing that wants that
 /// (`growth::releases_at_once`): the driver then need not write their contents back. A segment stays if too many
 /// decommits are under way, or if memory is awaited.
-void segment_service::release_at_once(segment_run local) {
-    for (std::uint32_t i = 0; i < local.count && !is_awaited() && tree_.free_count() > ahead(); ++i) {
-        if (!release({{local.first + i, 1}, memory_tier::device})) {
+void segment_service::release_at_once(segment_run run) {
+    for (std::uint32_t i = 0; i < run.count && !is_awaited() && tree_.free_count() > ahead(); ++i) {
+        if (!release({{run.first + i, 1}, memory_tier::device})) {
             return;
         }
     }
@@ -386,10 +378,9 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
 }
 
 /// Answers a return. A return that is not right, such as a second one of the same segments, is counted and rejected; it
-/// changes nothing. The subtraction wraps around for a segment below the shard's range, which is then outside.
+/// changes nothing.
 void segment_service::handle_give_back(const mailbox::request& p) {
-    const segment_index block{to_underlying(p.run.first) - first_};
-    const bool ok = p.is_of_portion() ? take_back_portion(block, p.portion_leaf()) : take_back({block, p.run.count});
+    const bool ok = p.is_of_portion() ? take_back_portion(p.run.first, p.portion_leaf()) : take_back(p.run);
     if (!ok) {
         counters_.requests_rejected.add(1);
     }
@@ -421,11 +412,11 @@ void segment_service::take_up_growth() {
 }
 
 /// Returns the value of the counter of all segments ever committed at which `segments` are committed now: that many,
-/// and all that were given up before. At most all addresses of the shard.
+/// and all that were given up before. At most all addresses of the heap.
 ///
 ///     30 segments were given up so far; to have 80 committed, growth must have committed 110 in total
 std::uint64_t segment_service::ever(std::uint64_t segments) const {
-    return released_ + std::min<std::uint64_t>(line_.range.count, segments);
+    return released_ + std::min<std::uint64_t>(line_.segments, segments);
 }
 
 /// `longest` is kept until the last call has ended, even if the calls differ: a run that is longer than needed does no
@@ -434,7 +425,7 @@ std::uint64_t segment_service::begin_want(std::uint32_t segments, std::uint32_t 
     ++host_wants_;
     host_longest_ = std::max(host_longest_, longest);
     line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
-    grower_.want(shard_, ever(segments));
+    grower_.want(ever(segments));
     return ever(segments);
 }
 
@@ -449,7 +440,7 @@ void segment_service::end_want() {
 /// `taken_up_` is the number of segments committed so far, in total: no more are wanted.
 void segment_service::want_no_more() {
     if (!is_awaited()) {
-        grower_.want_no_more(shard_, taken_up_);
+        grower_.want_no_more(taken_up_);
     }
 }
 
@@ -470,11 +461,11 @@ void segment_service::keep_ahead() {
     const std::uint32_t wanted = ahead();
     // Asks only when half of the amount is missing, so that one call commits enough to be worthwhile. After a failed
     // commit, only a request that needs memory has it tried again.
-    if (committed_ < line_.range.count && tree_.free_count() < wanted / 2 + 1 && wanted != 0 &&
+    if (committed_ < line_.segments && tree_.free_count() < wanted / 2 + 1 && wanted != 0 &&
         line_.failed.load<simt::order::relaxed>() == 0) {
         line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
         // The spill tier is used only for requests that wait, as far as the budgets tell.
-        grower_.want_ahead(shard_, ever(committed_ + std::min(wanted - tree_.free_count(), grower_.device_left())));
+        grower_.want_ahead(ever(committed_ + std::min(wanted - tree_.free_count(), grower_.device_left())));
     }
 }
 
@@ -484,7 +475,7 @@ bool segment_service::release(const extent& e) {
     if (!tree_.take(e.run)) {
         return false;
     }
-    if (!grower_.release(shard_, e)) {
+    if (!grower_.release(e)) {
         (void)tree_.give_back(e.run);
         return false;
     }
@@ -527,7 +518,7 @@ std::uint32_t segment_service::release_unused(std::uint32_t keep) {
     for (const memory_tier tier : {memory_tier::host, memory_tier::device}) {
         // From the highest extent to the lowest: each result bounds the next search. An extent that is in use, or
         // larger than what may go, is passed over.
-        std::uint32_t end = line_.range.count;
+        std::uint32_t end = line_.segments;
         while (!line_.released.is_full() && extents_.segments(tier) != 0 && tree_.free_count() > keep) {
             const auto e = extents_.last_before(end, tier);
             if (!e) {
@@ -557,7 +548,7 @@ void segment_service::publish_counts() {
 }
 
 /// Checks the OR-tree first, then the directory against it, then the portions against the directory. Uncommitted and
-/// committed segments together must be all segments of the shard.
+/// committed segments together must be all segments of the heap.
 absl::Status segment_service::validate() const {
     if (auto s = tree_.validate(); !s.ok()) {
         return s;
@@ -569,15 +560,13 @@ absl::Status segment_service::validate() const {
         return s;
     }
     const std::uint32_t uncommitted = directory_.count(segment_state::uncommitted);
-    if (uncommitted + committed_ != line_.range.count) {
-        return absl::InternalError(absl::StrFormat("shard %d: %d segments committed, %d uncommitted, of %d", shard_,
-                                                   committed_, uncommitted, line_.range.count));
+    if (uncommitted + committed_ != line_.segments) {
+        return absl::InternalError(
+            absl::StrFormat("%d segments committed, %d uncommitted, of %d", committed_, uncommitted, line_.segments));
     }
     return absl::OkStatus();
 }
 
-bool segment_service::is_granted(segment_index i) const {
-    return directory_.state(segment_index{to_underlying(i) - first_}) == segment_state::granted;
-}
+bool segment_service::is_granted(segment_index i) const { return directory_.state(i) == segment_state::granted; }
 
 }  // namespace orchard

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The service of one shard: it answers the requests of kernels from the host's structures.
+/// The service of a heap: it answers the requests of kernels from the host's structures.
 
 #include <array>
 #include <atomic>
@@ -77,8 +77,8 @@ struct service_settings {
     std::uint32_t apart_one_of = 0;
 };
 
-/// Serves the requests of one shard. It finds segments in the OR-tree and places for tails in the portion tree, keeps
-/// the directory, asks for growth ahead of demand, and parks requests that must wait for memory to be committed. Its
+/// Serves the requests of a heap. It finds segments in the OR-tree and places for tails in the portion tree, keeps the
+/// directory, asks for growth ahead of demand, and parks requests that must wait for memory to be committed. Its
 /// request path only accesses memory: it makes no CUDA call, no allocation, and takes no lock.
 ///
 /// One thread, the service thread, calls its functions, except those marked otherwise. Any thread may read the
@@ -91,15 +91,11 @@ struct service_settings {
 ///                                                               +--a commit failed, is blocked, ...--> rejected
 ///
 /// Parked requests do not hold up later ones: a later request that finds a place is granted at once.
-///
-/// Segments are numbered in two ways: from the first segment of the heap in requests, responses and the functions for
-/// other threads, and from the first of the shard's range (*local*) in all structures of the service. `first_` is the
-/// difference.
 class segment_service {
 public:
-    /// Creates a service for shard `shard` of `grower`, and takes over the memory that is committed already. Allocates
-    /// all memory that the service will ever need. `grower` must outlive it.
-    segment_service(mailbox_server server, growth& grower, std::size_t shard, const service_settings& settings = {});
+    /// Creates a service for all segments of `grower`, and takes over the memory that is committed already. Allocates
+    /// all memory that the service will ever need. `grower` must outlive it, and has no other service.
+    segment_service(mailbox_server server, growth& grower, const service_settings& settings = {});
 
     /// One turn of the service: raises the heartbeat, takes over the memory that growth has committed, tries parked
     /// requests again, then serves at most `batch` requests and sends the responses. Returns the number of requests
@@ -135,8 +131,8 @@ public:
     void want_no_more();
 
     /// Takes `count` segments with a tail of `leaves` for the host, as a grant to the device would, and returns the
-    /// place, counted in the whole heap. Returns nothing if there is no such place, or if the service is closing. It
-    /// does not wait for memory; the caller asks for more by `begin_want` and tries again.
+    /// place. Returns nothing if there is no such place, or if the service is closing. It does not wait for memory; the
+    /// caller asks for more by `begin_want` and tries again.
     std::optional<mailbox::grant> take_for_host(std::uint32_t count, leaf_count leaves);
     /// Takes back a grant that `take_for_host` returned, and in which no block is in use.
     void give_back_from_host(const mailbox::grant& g);
@@ -150,18 +146,15 @@ public:
     /// the first fault. The service thread calls it, or any thread while that does not run. Cost: O(segments).
     [[nodiscard]] absl::Status validate() const;
 
-    /// Returns true if this service has granted segment `i`, counted in the whole heap. Called as `validate`.
+    /// Returns true if segment `i` is granted; false for one that the heap does not have. Called as `validate`.
     [[nodiscard]] bool is_granted(segment_index i) const;
-    /// Calls `f(portion)` for each granted portion, with its block counted in the whole heap. Called as `validate`.
+    /// Calls `f(portion)` for each granted portion. Called as `validate`.
     template <class F>
     void for_each_portion(F f) const {
-        portions_.for_each([&](portion p) {
-            p.block = p.block + first_;
-            f(p);
-        });
+        portions_.for_each(f);
     }
-    /// Returns the segments that this service owns.
-    [[nodiscard]] segment_run range() const { return line_.range; }
+    /// Returns the number of segments of the heap, committed or not. Any thread may call it.
+    [[nodiscard]] std::uint32_t segments() const { return line_.segments; }
     /// Returns true if at least `segments` of all segments ever given up have been decommitted, or could not be. Any
     /// thread may call it. Both counts are totals, so that a thread can wait for the decommits that it has asked for,
     /// whatever is given up later.
@@ -219,7 +212,7 @@ private:
     bool try_grant(const parked_request& p);
     std::optional<portion> find_place(std::uint32_t count, leaf_count leaves);
     std::optional<segment_index> take_segments(std::uint32_t count);
-    bool take_back(segment_run local);
+    bool take_back(segment_run run);
     bool take_back_portion(segment_index block, leaf_index first);
     std::optional<portion> place_tail(leaf_count leaves);
     void respond(const parked_request& p, segment_index first, std::uint32_t count);
@@ -241,15 +234,13 @@ private:
     [[nodiscard]] std::uint64_t ever(std::uint64_t segments) const;
     void take_up_growth();
     bool release(const extent& e);
-    void release_at_once(segment_run local);
+    void release_at_once(segment_run run);
     void keep_ahead();
     void publish_counts();
 
     mailbox_server server_;
     growth& grower_;
-    std::size_t shard_;
-    growth_line& line_;    ///< the shard's words in `grower_`
-    std::uint32_t first_;  ///< the first segment of the shard, counted in the whole heap
+    growth_line& line_;  ///< the words in `grower_`
     service_settings settings_;
     // taken_up_ = released_ + committed_. The totals are compared with `growth_line`'s; `committed_` is the current
     // amount.

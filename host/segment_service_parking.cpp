@@ -21,8 +21,8 @@ void segment_service::park(const parked_request& p) {
     parked_.push_back(p);
     parked_leaves_ += leaves_of(p);
     longest_ = std::max(longest_, p.most_segments());
-    // A commit that failed before is tried again, since memory may have become free elsewhere: in another shard, in
-    // another heap, or in another process.
+    // A commit that failed before is tried again, since memory may have become free elsewhere: in another heap, or in
+    // another process.
     want_for_parked();
 }
 
@@ -34,7 +34,7 @@ void segment_service::park(const parked_request& p) {
 ///     170 / 32, rounded up, is 6: 106 segments are to be committed at the same time
 void segment_service::want_for_parked() {
     line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
-    grower_.want(shard_, ever(committed_ + (parked_leaves_ + leaves_per_segment - 1) / leaves_per_segment));
+    grower_.want(ever(committed_ + (parked_leaves_ + leaves_per_segment - 1) / leaves_per_segment));
 }
 
 /// Tries all parked requests, in the order of their arrival, and rejects those without a place if no memory can come
@@ -51,12 +51,12 @@ void segment_service::retry_parked() {
     // committed before it. A failure then implies that no more memory came after the memory that is taken over here.
     // The other way round, an extent could arrive between the two, and requests would be rejected although it holds
     // them.
-    const bool failed = grower_.has_failed(shard_);
+    const bool failed = grower_.has_failed();
     if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
         take_up_growth();
     }
     const bool hopeless =
-        is_closing() || committed_ == line_.range.count || failed || grower_.is_blocked(settings_.patience_ns);
+        is_closing() || committed_ == line_.segments || failed || grower_.is_blocked(settings_.patience_ns);
     // Returns true if memory is still being committed. It may not be enough: other requests may have taken the memory
     // that was committed for these. And after a failure, memory given up since may suffice.
     const auto is_under_way = [&] {
@@ -79,7 +79,7 @@ void segment_service::retry_parked() {
     });
     if (parked_.empty()) {
         longest_ = 0;
-    } else if (!is_under_way() && !grower_.has_failed(shard_)) {
+    } else if (!is_under_way() && !grower_.has_failed()) {
         want_for_parked();  // all memory asked for has come, and did not suffice
     }
     keep_ahead();
@@ -93,7 +93,7 @@ void segment_service::retry_parked() {
 /// device's budget has room for it and nothing else waits for a commit.
 bool segment_service::is_sampled(const parked_request& p) {
     if (settings_.apart_one_of == 0 || p.count == 0 || ++unsampled_ < settings_.apart_one_of || is_awaited() ||
-        grower_.device_left() < p.most_segments() || grower_.has_failed(shard_)) {
+        grower_.device_left() < p.most_segments() || grower_.has_failed()) {
         return false;
     }
     unsampled_ = 0;
@@ -104,7 +104,7 @@ bool segment_service::is_sampled(const parked_request& p) {
 void segment_service::park_apart(const parked_request& p) {
     counters_.requests_parked.add(1);
     apart_ = p;
-    grower_.want_apart(shard_, p.most_segments());
+    grower_.want_apart(p.most_segments());
 }
 
 /// Grants an extent that was just added to the free segments to the request that waits for it, if it is that one.
@@ -124,7 +124,7 @@ void segment_service::grant_apart(segment_run extent) {
 /// Serves the request that waits for an extent of its own like any other one, if that extent cannot come any more.
 void segment_service::retry_apart() {
     // Read before the memory is taken over, as in `retry_parked`: an extent that comes later is not waited for.
-    const bool over = line_.apart.load<simt::order::acquire>() == 0 || grower_.has_failed(shard_) || is_closing() ||
+    const bool over = line_.apart.load<simt::order::acquire>() == 0 || grower_.has_failed() || is_closing() ||
                       grower_.is_blocked(settings_.patience_ns);
     if (line_.committed.load<simt::order::relaxed>() != taken_up_) {
         take_up_growth();
@@ -161,7 +161,7 @@ void segment_service::note_lack(const parked_request& p) {
 /// segments. From that number the device derives for which smaller requests the heap is exhausted, too.
 ///
 ///     closing            the heap is being closed
-///     too_large          more than the shard has, or nothing at all
+///     too_large          more than the heap has, or nothing at all
 ///     commit_blocked     a commit is under way for too long: the memory may come later
 ///     commit_failed      the machine gave no memory although the budgets allow it
 ///     fragmented         enough segments are free, but not in one piece
@@ -174,7 +174,7 @@ void segment_service::reject_grant(const parked_request& p) {
     response_status why = response_status::out_of_memory;
     if (is_closing()) {
         why = response_status::closing;
-    } else if (p.most_segments() == 0 || p.most_segments() > line_.range.count) {
+    } else if (p.most_segments() == 0 || p.most_segments() > line_.segments) {
         why = response_status::too_large;
     } else if (grower_.is_blocked(settings_.patience_ns)) {
         why = response_status::commit_blocked;
@@ -184,7 +184,7 @@ void segment_service::reject_grant(const parked_request& p) {
         why = response_status::fragmented;
     } else if (failed == failure_reason::out_of_memory_host_budget) {
         why = response_status::out_of_host_budget;
-    } else if (committed_ == line_.range.count && grower_.is_limited_by_range()) {
+    } else if (committed_ == line_.segments && grower_.is_limited_by_range()) {
         why = response_status::out_of_range;
     }
     publish_longest_run();

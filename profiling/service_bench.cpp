@@ -55,9 +55,9 @@ public:
     served_rings()
         : memory_{*make_emulated_backing(std::uint64_t{heap_segments} << segment_shift)},
           host_{mailbox::host_part::in(*memory_->allocate_host_visible(mailbox::host_part::bytes(shape_)), shape_)},
-          grower_{*memory_, {{segment_index{0}, heap_segments}}, heap_segments},
-          service_{mailbox_server(host_, shape_), grower_, 0} {
-        grower_.want(0, heap_segments);
+          grower_{*memory_, heap_segments},
+          service_{mailbox_server(host_, shape_), grower_} {
+        grower_.want(heap_segments);
         while (grower_.step()) {
         }
         // The service takes over the extents that were committed.

@@ -61,8 +61,10 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
         ORCHARD_NO_UNROLL
         do {
             allocate_lanes(r);
-        } while (may_ask_again(r));  // each lane decides for itself, so that `may_ask_again` may separate them
-        count_large_failure(r);
+        } while (r.block == nullptr && may_ask_again(r));  // each lane decides for itself, and may go on alone
+        if (r.block == nullptr) {
+            count_large_failure(r);
+        }
         place.chunk = r.block;
         place.map = r.map;
         place.position = position_of(h.order_of_lanes, r.map.width, r.position);

@@ -270,7 +270,7 @@ public:
         return done;
     }
 
-    // The same for callers that keep the rpc context themselves, and use it for several requests and several mailboxes.
+    // The same for callers that keep the rpc context themselves, and use it for several requests.
 
     /// Posts `e.post.request`, which `e.post.begin` has set; the ticket is `e.post.made`.
     template <class Completion>

@@ -291,7 +291,7 @@ inline ORCHARD_NOINLINE void describe_chunk(chunk_request& r) {
 /// Returns whether it did. A group of 5 lanes becomes groups of 2 and 3, which go on separately.
 inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
     const int half = simt::popcount(r.mask) / 2;
-    if (half == 0 || !may_be_elsewhere(r.why)) {
+    if (half == 0 || (!is_shortage(r.why) && r.why != failure_reason::too_large)) {
         return false;
     }
     const auto lower = static_cast<lane_mask>(lowest_ones(r.mask, static_cast<std::uint32_t>(half)));

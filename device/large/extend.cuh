@@ -67,7 +67,7 @@ inline ORCHARD_NOINLINE bool find_end(block_extension& x, const void* p, std::ui
 }
 
 /// Chooses the number of segments to be taken, `x.more`. Returns false if they are more than one request can name, or
-/// do not all belong to the same shard. One lane calls it alone.
+/// than the heap has. One lane calls it alone.
 inline ORCHARD_NOINLINE bool choose_more(block_extension& x) {
     const std::uint64_t segments = segments_for(x.end << chunk_unit_shift);
     x.cached = 0;
@@ -76,9 +76,7 @@ inline ORCHARD_NOINLINE bool choose_more(block_extension& x) {
         return true;
     }
     x.more = static_cast<std::uint32_t>(segments - x.segments);
-    const std::uint64_t end = x.first + segments;
-    return x.more <= mailbox::max_give_back && end <= x.h.segments &&
-           owner_shard(x.h, x.first) == owner_shard(x.h, static_cast<std::uint32_t>(end) - 1);
+    return x.more <= mailbox::max_give_back && x.first + segments <= x.h.segments;
 }
 
 /// Returns whether the host may have the rest of the segments wanted. One lane calls it alone. Cost: two loads. No if
@@ -127,7 +125,7 @@ ORCHARD_INLINE mailbox::request request_behind(const block_extension& x) {
 /// response, until the deadline of requests. Cost: a round trip.
 inline ORCHARD_NOINLINE bool ask_behind(const block_extension& x) {
     segment_request d(x.h, lane_mask{1} << simt::lane_id());
-    prepare_request(d, owner_shard(x.h, x.first), request_behind(x), false);
+    d.post.begin(request_behind(x), false);
     mailbox_client::post(d);
     if (d.post.made.failure != failure_reason::none) {
         return false;

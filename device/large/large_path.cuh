@@ -20,9 +20,7 @@ namespace orchard::device {
 /// Records the failure of a lane that got no block. Each lane calls it for itself: after splits, some lanes of a group
 /// have blocks and others do not.
 inline ORCHARD_NOINLINE void count_large_failure(const chunk_request& r) {
-    if (r.block == nullptr) {
-        record_failure(r.h, r.why, r.bytes, chunk_class);
-    }
+    record_failure(r.h, r.why, r.bytes, chunk_class);
 }
 
 /// Counts a group that asks for a chunk. All lanes of the group call it.
@@ -53,21 +51,20 @@ inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
 }
 
 /// Returns whether a lane whose request failed should try again: blocks that the host freed have been processed
-/// meanwhile. Each lane calls it for itself, so that lanes of one group may decide differently. The loop over it ends,
-/// because `host_frees_seen` lets a lane try again only if more blocks have been freed since its last attempt.
+/// meanwhile. Each such lane calls it for itself, so that lanes of one group may decide differently. The loop over it
+/// ends, because `host_frees_seen` lets a lane try again only if more blocks have been freed since its last attempt.
 inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
     r.reclaim = 0;  // that reclaim began before these frees
-    return r.block == nullptr && is_shortage(r.why) && r.h.host_frees->posted.load<simt::order::relaxed>() != 0 &&
+    return is_shortage(r.why) && r.h.host_frees->posted.load<simt::order::relaxed>() != 0 &&
            free_for_host(r.h, &r.host_frees_seen);
 }
 
-/// Occasionally frees a block that the host has freed, so that such blocks do not wait for a shortage. One lane calls
-/// it alone. A hash of the block's address chooses one call in 16, without a counter that lanes would share.
+/// Occasionally frees a block that the host has freed, so that such blocks do not wait for a shortage. The leader of a
+/// group that got blocks calls it alone. A hash of its block's address chooses one call in 16, without a counter that
+/// groups would share.
 inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
     constexpr std::uint32_t one_in = 16;
-    // If a lane got nothing, its view may be that of a heap that fails all requests and has no ring.
-    if (r.block != nullptr &&
-        mix(static_cast<std::uint32_t>((static_cast<char*>(r.block) - r.h.base) >> 16)) % one_in == 0) {
+    if (mix(static_cast<std::uint32_t>((static_cast<char*>(r.block) - r.h.base) >> 16)) % one_in == 0) {
         (void)apply_host_free(r.h);
     }
 }
@@ -93,9 +90,13 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
         form_group(r);
         count_large_group(r);
         allocate_chunk(r);
-    } while (may_ask_again(r));
-    count_large_failure(r);
-    free_for_host_at_times(r);
+    } while (r.block == nullptr && may_ask_again(r));
+    if (r.block == nullptr) {
+        // The view may be that of a heap that fails all requests and has no ring.
+        count_large_failure(r);
+    } else if (is_leader(r.mask)) {
+        free_for_host_at_times(r);
+    }
     if (h.hardened != hardening::off) {
         guard_large_block(r);
     }

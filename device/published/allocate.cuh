@@ -101,7 +101,7 @@ ORCHARD_NOINLINE random_walk::page_number find_published(const published_view& h
         if (*why == failure_reason::closing) {
             return page;
         }
-        const bool late = simt::clock_ns() - began > h.mailboxes[0].patience_ns();
+        const bool late = simt::clock_ns() - began > h.mailbox.patience_ns();
         if (*why == failure_reason::none && from_leader(r.group, late ? 1u : 0u) != 0) {
             *why = failure_reason::service_not_responding;  // other groups always take the pages first
         }

@@ -92,7 +92,7 @@ inline ORCHARD_NOINLINE failure_reason await_growth(const published_view& h, lan
         if (from_leader(mask, entry) != growing_entry) {
             break;
         }
-        if (from_leader(mask, simt::clock_ns() - began > h.mailboxes[0].patience_ns() ? 1u : 0u) != 0) {
+        if (from_leader(mask, simt::clock_ns() - began > h.mailbox.patience_ns() ? 1u : 0u) != 0) {
             return failure_reason::service_not_responding;
         }
         simt::pause(200);

@@ -19,10 +19,9 @@
 ///     check_exhaustion             this file                       fails if the host is known to have no memory
 ///     ask_host                     this file
 ///       hand_back_surplus          segments/segment_request.cuh    the surplus of the segment cache
-///       request_anywhere           segments/request_segments.cuh   one shard after the other
-///         request_segments         the same file                   a request to one shard's service
-///           mailbox_client::post   host_rpc/post.cuh               a slot, a ticket, a word in host memory
-///           mailbox_client::wait   host_rpc/wait.cuh               the response; the group may become poller
+///       request_segments           segments/request_segments.cuh   a request to the host's service
+///         mailbox_client::post     host_rpc/post.cuh               a slot, a ticket, a word in host memory
+///         mailbox_client::wait     host_rpc/wait.cuh               the response; the group may become poller
 ///     take_refill                  this file                       once more the segment cache, only after a reclaim
 ///     note_exhaustion              segments/request_segments.cuh   for later requests, if that failed as well
 ///     take_spilled                 this file                       if the service is silent or a commit is blocked
@@ -88,8 +87,7 @@ inline ORCHARD_NOINLINE void check_exhaustion(segment_request& d) {
 
 /// Rounds a first request for a chunk up to the least length of a class of the chunk store, so that the chunk can serve
 /// any request of its class later. All lanes of the group call it. Some requests are for exactly what the blocks need:
-/// those after a failure, for which memory is scarce, and those whose rounded length the store could not keep, or no
-/// shard could serve.
+/// those after a failure, for which memory is scarce, and those whose rounded length the store could not keep.
 inline ORCHARD_NOINLINE void round_request(segment_request& d) {
     const std::uint64_t leaves = leaves_wanted(d);
     d.exact_leaves = leaves;
@@ -100,9 +98,7 @@ inline ORCHARD_NOINLINE void round_request(segment_request& d) {
     const std::uint32_t rest = all % leaves_per_segment;
     const std::uint32_t tail = to_underlying(portion_leaves(d.h.portions_by, leaf_count{rest}));
     const std::uint32_t k = all / leaves_per_segment + (rest != 0 && tail == 0 ? 1 : 0);
-    const std::uint32_t whole = k + (tail != 0 ? 1 : 0);
-    if (all <= chunk_store::most_leaves(d.h.max_slabs) && all <= stored_chunk::max_leaves &&
-        whole <= d.h.segments_per_shard) {
+    if (all <= chunk_store::most_leaves(d.h.max_slabs) && all <= stored_chunk::max_leaves) {
         d.k = k;
         d.leaves = tail;
     }
@@ -135,14 +131,14 @@ inline ORCHARD_NOINLINE bool take_stored(segment_request& d) {
 /// Takes memory out of the chunk store, whatever its pieces, after a failure that ends a request without a reclaim: a
 /// reclaim would have emptied the store. Sets `d.why` to none if there was so much memory. All
 /// lanes of the group call it. Cost: a load if the store is empty; otherwise `spill`.
-ORCHARD_INLINE void take_spilled(segment_request& d) {
-    d.elsewhere = d.why;
+inline ORCHARD_NOINLINE void take_spilled(segment_request& d) {
+    d.refused = d.why;
     make_exact(d);
     spill(d.h, d.mask);
     if (take_cached(d)) {
         count_chunk(d, 1);
     } else {
-        d.why = d.elsewhere;
+        d.why = d.refused;
     }
 }
 
@@ -156,8 +152,7 @@ inline ORCHARD_FN void level_after(segment_request& d) {
 }
 
 /// Returns some surplus of the segment cache to the host, and then asks the host: sets `d.why`, and on success `d.run`
-/// and `d.leaf`. All lanes of the group call it. It waits for the response, with a deadline for each shard that is
-/// asked.
+/// and `d.leaf`. All lanes of the group call it. It waits for the response, until a deadline.
 inline ORCHARD_FN void ask_host(segment_request& d) {
     // The service reads these requests in order, so that the returned segments can join into the run that is asked for.
     // Everything above the target is returned if the segment cache never serves such a request: a run above 64
@@ -167,7 +162,7 @@ inline ORCHARD_FN void ask_host(segment_request& d) {
     if (d.level > keep) {
         hand_back_surplus(d, keep, returns_at_once + d.k / 32);
     }
-    request_anywhere(d);
+    request_segments(d);
     read_level(d);  // it was read before the wait
 }
 
@@ -176,7 +171,7 @@ inline ORCHARD_FN void ask_host(segment_request& d) {
 /// group call it. It waits for a refill that is under way, up to `reclaim_patience_ns`: a reclaim that was over before
 /// the refill was posted has not seen these segments.
 inline ORCHARD_FN bool take_refill(segment_request& d) {
-    d.elsewhere = d.why;
+    d.refused = d.why;
     if (refill_under_way(d) != 0) {
         collect_responses(d);
     }
@@ -184,7 +179,7 @@ inline ORCHARD_FN bool take_refill(segment_request& d) {
         count_chunk(d, 1);
         return true;
     }
-    d.why = d.elsewhere;
+    d.why = d.refused;
     return false;
 }
 
@@ -197,14 +192,12 @@ inline ORCHARD_FN bool take_refill(segment_request& d) {
 /// caller needs a `simt::sync` of the mask before other lanes write to the memory or to its metadata. A chunk may be
 /// longer than it was asked for; `*got` says how long.
 ///
-/// Errors: closing; too_large (no shard owns so many segments); a shortage (`is_shortage`), which is final only if
-/// `what` names a reclaim; service_not_responding or commit_blocked at the deadline, or at once if known.
+/// Errors: closing; too_large (more segments than the heap may commit); a shortage (`is_shortage`), which is final only
+/// if `what` names a reclaim; service_not_responding or commit_blocked at the deadline, or at once if known.
 /// @param got  the memory; unchanged after a failure
 inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mask, const request_of_memory& what,
                                                mailbox::grant* got) {
-    // A run must lie within one shard.
-    const std::uint32_t whole = what.k + (what.leaves != 0 ? 1 : 0);
-    if (whole > h.max_slabs || whole > h.segments_per_shard) {
+    if (what.k + (what.leaves != 0 ? 1 : 0) > h.max_slabs) {
         return failure_reason::too_large;
     }
     segment_request d(h, mask);

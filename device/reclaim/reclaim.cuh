@@ -34,28 +34,28 @@
 
 namespace orchard::device {
 
-/// Returns shard + 1 if a refill was posted and its segments have not arrived; else 0. A read-modify-write, since it
-/// reads the newest value: the relaxed write of the group that posted would not make a plain load see it. The acquire
-/// pairs with `cache_completion`. All lanes of the group call it. Cost: one atomic of the leader.
-inline ORCHARD_NOINLINE std::uint64_t refill_under_way(segment_request& d) {
-    std::uint64_t shard = 0;
+/// Returns whether a refill was posted and its segments have not arrived. A read-modify-write, since it reads the
+/// newest value: the relaxed write of the group that posted would not make a plain load see it. The acquire pairs with
+/// `cache_completion`. All lanes of the group call it. Cost: one atomic of the leader.
+inline ORCHARD_NOINLINE bool refill_under_way(segment_request& d) {
+    std::uint64_t refill = 0;
     if (is_leader(d.mask) && !simt::mutation::is(fault::refill_wait)) {
-        shard = d.h.state->refill_in_flight.word.fetch_add<order::acquire>(0);
+        refill = d.h.state->refill_in_flight.word.fetch_add<order::acquire>(0);
     }
-    return from_leader(d.mask, shard);
+    return from_leader(d.mask, refill) != 0;
 }
 
-/// Returns whether to wait further for responses of `d.shard`: for a limited number of rounds while any request is in
-/// flight; for a refill until its segments have arrived, since a stalled poller may hold its response. All lanes of the
+/// Returns whether to wait further for responses: for a limited number of rounds while any request is in flight; for a
+/// refill until its segments have arrived, since a stalled poller may hold its response. All lanes of the
 /// group call it. A request that the service has parked may stay in flight for long, hence the limit of rounds. A
 /// refill is waited for up to `reclaim_patience_ns`, since a request must not fail while its segments are free.
 inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
     constexpr std::uint32_t rounds = 32;
-    if (d.cursor < rounds && from_leader(d.mask, d.h.mailboxes[d.shard].in_flight()) != 0) {
+    if (d.cursor < rounds && from_leader(d.mask, d.box->in_flight()) != 0) {
         return true;
     }
     const bool late = simt::clock_ns() - d.since > d.h.reclaim_patience_ns;
-    return from_leader(d.mask, late ? 1u : 0u) == 0 && refill_under_way(d) == d.shard + 1;
+    return from_leader(d.mask, late ? 1u : 0u) == 0 && refill_under_way(d);
 }
 
 /// Delivers the responses under way, so that grants without a waiter reach the segment cache. It waits for refills, up
@@ -64,12 +64,9 @@ inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
 inline ORCHARD_FN void collect_responses(segment_request& d) {
     d.since = simt::clock_ns();
     ORCHARD_NO_UNROLL
-    for (d.shard = 0; d.shard < d.h.shards; ++d.shard) {
-        ORCHARD_NO_UNROLL
-        for (d.cursor = 0; is_to_collect(d); ++d.cursor) {
-            collect(d, d.shard);
-            simt::pause(500);
-        }
+    for (d.cursor = 0; is_to_collect(d); ++d.cursor) {
+        mailbox_client::go_round(d);
+        simt::pause(500);
     }
     if (is_leader(d.mask)) {
         put_late_tails(d.h);
@@ -198,44 +195,20 @@ inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, s
     simt::sync(d.mask);  // the leader's acquire holds for all lanes
 }
 
-/// The number of requests that each mailbox of a heap had when a group began to wait for their responses. Responses are
-/// counted, not matched with requests: if other groups post meanwhile, a later request may be answered before an early
-/// one, and count in its place.
-struct requests_before {
-    std::uint64_t tickets[max_shards];  ///< [shard]: requests posted so far
-
-    ORCHARD_FN requests_before(const heap_view& h, lane_mask mask) {
-        ORCHARD_NO_UNROLL
-        for (std::uint32_t s = 0; s < h.shards; ++s) {
-            tickets[s] = from_leader(mask, h.mailboxes[s].device->ticket.word.load<order::relaxed>());
-        }
-    }
-    /// Returns whether at least as many responses have been delivered. All lanes of the group call it.
-    [[nodiscard]] ORCHARD_FN bool are_over(const heap_view& h, lane_mask mask) const {
-        bool over = true;
-        for (std::uint32_t s = 0; s < h.shards; ++s) {
-            over = over && poller_word::flying(tickets[s], from_leader(mask, h.mailboxes[s].delivered())) == 0;
-        }
-        return over;
-    }
-};
-
 /// Delivers responses until there are as many as there were requests at the call, also while other groups post. Returns
-/// false at the mailbox's deadline. All lanes of a converged group call it. `seen` is what the group saw of each
+/// false at the mailbox's deadline. All lanes of a converged group call it. `d.seen` is what the group saw of the
 /// mailbox's pollers before, so that a poller that has stopped is replaced (`go_round_again`).
-inline ORCHARD_FN bool deliver_posted(segment_request& d, rounds_seen* seen) {
-    const requests_before posted(d.h, d.mask);
+///
+/// Responses are counted, not matched with requests: if other groups post meanwhile, a later request may be answered
+/// before an early one, and count in its place.
+inline ORCHARD_FN bool deliver_posted(segment_request& d) {
+    const std::uint64_t posted = from_leader(d.mask, d.box->device->ticket.word.load<order::relaxed>());
     const std::uint64_t started = from_leader(d.mask, simt::clock_ns());
-    while (!posted.are_over(d.h, d.mask)) {
-        if (from_leader(d.mask, simt::clock_ns()) - started > d.h.mailboxes[0].timeout_ns) {
+    while (poller_word::flying(posted, from_leader(d.mask, d.box->delivered())) != 0) {
+        if (from_leader(d.mask, simt::clock_ns()) - started > d.box->timeout_ns) {
             return false;
         }
-        for (std::uint32_t s = 0; s < d.h.shards; ++s) {
-            d.box = &d.h.mailboxes[s];
-            d.seen = seen[s];
-            mailbox_client::go_round_again(d);
-            seen[s] = d.seen;
-        }
+        mailbox_client::go_round_again(d);
         simt::pause(1000);
     }
     return true;
@@ -250,8 +223,8 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
     // Responses may bring segments into the segment cache, so that a pass repeats. The limit ends the loop beside
     // kernels that refill it.
     constexpr int max_idle_passes = 8;
-    rounds_seen seen[max_shards]{};
     segment_request d(h, mask);
+    d.seen = rounds_seen{};
     std::uint64_t freed = 0;
     (void)free_for_host(h, &freed);
     simt::sync(mask);
@@ -261,7 +234,7 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
         if (drain_too) {
             drain(d);
         }
-        const bool delivered = deliver_posted(d, seen);
+        const bool delivered = deliver_posted(d);
         if (is_leader(mask)) {
             put_late_tails(h);
         }

@@ -14,7 +14,7 @@
 /// many groups that see a low level would otherwise ask for all that is missing. `heap_state::refill_in_flight` says
 /// which:
 ///
-///     0 --(`plan_level`)--> shard + 1 --(`end_refill` if it was not posted, else `cache_completion`)--> 0
+///     0 --(`plan_level`)--> 1 --(`end_refill` if it was not posted, else `cache_completion`)--> 0
 
 #include "device/segments/segment_request.cuh"
 
@@ -25,7 +25,7 @@ namespace orchard::device {
 enum class level_step : std::uint32_t { none, refill, collect, hand_back };
 
 /// Returns what the level `d.level` requires. For `refill`, the group has reserved the heap's one refill
-/// (`refill_in_flight`); for `collect`, `d.shard` is the shard of the refill under way. All lanes of the group call it.
+/// (`refill_in_flight`); for `collect`, another one is under way. All lanes of the group call it.
 /// Cost: nothing; a compare-and-swap if the level is low.
 ///
 /// A group collects because the refill's ring may have no waiting group, and so no poller. One group in eight does: of
@@ -42,11 +42,9 @@ inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
     }
     std::uint64_t before = 0;
     if (is_leader(d.mask)) {
-        h.state->refill_in_flight.word.compare_exchange<order::relaxed>(before, d.first_shard + 1);
+        h.state->refill_in_flight.word.compare_exchange<order::relaxed>(before, 1);
     }
-    const std::uint32_t posted_to = from_leader(d.mask, static_cast<std::uint32_t>(before));
-    d.shard = posted_to - 1;
-    return posted_to == 0                                              ? level_step::refill
+    return from_leader(d.mask, before) == 0                            ? level_step::refill
            : from_leader(d.mask, mix(simt::noise()) % collectors) == 0 ? level_step::collect
                                                                        : level_step::none;
 }
@@ -59,7 +57,7 @@ inline ORCHARD_NOINLINE void prepare_refill(segment_request& d) {
     const std::uint32_t missing = d.h.cache_target > level ? d.h.cache_target - level : 0;
     const std::uint32_t most = missing < mailbox::max_refill ? missing : mailbox::max_refill;
     const std::uint32_t count = most > d.h.refill_batch ? most : d.h.refill_batch;
-    prepare_request(d, d.first_shard, {mailbox::request_kind::grant, 0, 0, {segment_index{0}, count}, true}, true);
+    d.post.begin({mailbox::request_kind::grant, 0, 0, {segment_index{0}, count}, true}, true);
 }
 
 /// Counts the refill if it was posted; otherwise gives up the reservation of the refill. All lanes of the group call
@@ -85,7 +83,7 @@ inline ORCHARD_FN void level_cache(segment_request& d) {
     switch (plan_level(d)) {
         case level_step::none: return;
         case level_step::refill: prepare_refill(d); return end_refill(d, sending::try_post(d, sending::quick_attempts));
-        case level_step::collect: return collect(d, d.shard);
+        case level_step::collect: return mailbox_client::go_round(d);
         case level_step::hand_back: return hand_back_surplus(d, d.h.cache_max, returns_at_once);
     }
 }

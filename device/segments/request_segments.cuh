@@ -2,11 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A request for segments to one shard's service or to all of them in turn, and the note that says from which size on
-/// the heap is exhausted.
+/// A request for segments, and the note that says from which size on the heap is exhausted.
 ///
-///     request_anywhere: shard s, s + 1, ...      until one grants, or fails for another reason than lack of memory
-///       request_segments: post -> wait           one request; the status becomes a `failure_reason`
+///     request_segments: post -> wait             one request; the status becomes a `failure_reason`
 ///     note_exhaustion                            after a reclaim: {reclaim, leaves, reason} in `heap_state::exhausted`
 ///     known_exhaustion                           later requests of that size fail without asking
 
@@ -53,15 +51,14 @@ inline ORCHARD_NOINLINE void count_chunk(segment_request& d, int n) {
     }
 }
 
-/// Posts one request for `d.k` segments and a tail of `d.leaves` leaves to `shard`, and waits for the response. Sets
+/// Posts a request for `d.k` segments and a tail of `d.leaves` leaves, and waits for the response. Sets
 /// `d.why`; on success also `d.run` and `d.leaf`, after a rejection `d.free`. All lanes of the group call it,
 /// converged. The leader has acquired the memory; the caller makes a barrier before other lanes use it.
 ///
 /// Errors: those of `mailbox_client::post` and `wait`, and the reasons of a rejection (`reason_of`). Cost: a round
 /// trip; a commit as well if the service parks the request.
-inline ORCHARD_FN void request_segments(segment_request& d, std::uint32_t shard) {
-    prepare_request(d, shard,
-                    {mailbox::request_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}}, false);
+inline ORCHARD_FN void request_segments(segment_request& d) {
+    d.post.begin({mailbox::request_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}}, false);
     mailbox_client::post(d);
     d.why = d.post.made.failure;
     if (d.why != failure_reason::none) {
@@ -93,27 +90,6 @@ ORCHARD_INLINE bool is_shortage(failure_reason why) {
            why == failure_reason::commit_failed;
 }
 
-/// Returns whether another shard, or the same one after a reclaim, may be able to serve what failed because of `why`.
-/// All other reasons (closing, a silent service, a blocked commit) end the request.
-ORCHARD_INLINE bool may_be_elsewhere(failure_reason why) {
-    return is_shortage(why) || why == failure_reason::too_large;
-}
-
-/// Returns the more informative of the reasons of two shards. `too_large` ranks low: what is too large for one shard
-/// may fit the other.
-ORCHARD_INLINE failure_reason telling_more(failure_reason a, failure_reason b) {
-    const auto rank = [](failure_reason why) {
-        return why == failure_reason::commit_failed                 ? 6
-               : why == failure_reason::fragmented                  ? 5
-               : why == failure_reason::out_of_memory_host_budget   ? 4
-               : why == failure_reason::out_of_memory_virtual_range ? 3
-               : why == failure_reason::out_of_memory_device_budget ? 2
-               : why == failure_reason::too_large                   ? 1
-                                                                    : 0;
-    };
-    return rank(a) >= rank(b) ? a : b;
-}
-
 /// Returns the size of the request in leaves. A smaller request would fit into the memory of a greater one.
 ORCHARD_INLINE std::uint64_t leaves_wanted(const segment_request& d) {
     return std::uint64_t{d.k} * leaves_per_segment + d.leaves;
@@ -140,14 +116,14 @@ inline ORCHARD_NOINLINE failure_reason known_lack(const heap_view& h, std::uint6
     return level != 0 ? failure_reason::none : why;
 }
 
-/// Returns the fewest leaves for which any request would fail as `d` did. If no shard had enough free segments for `d`,
-/// wherever they lie, that is one segment more than the most that a shard had free; otherwise it is the size of `d`.
+/// Returns the fewest leaves for which any request would fail as `d` did. If the host had too few free segments for
+/// `d`, wherever they lie, that is one segment more than it had free; otherwise it is the size of `d`.
 ///
-/// Example: a request for 10 segments and a tail of 3 leaves (323 leaves) failed, and the best shard had 4 free
-/// segments. Then 5 segments (160 leaves) fail as well. If the reason was `fragmented`, only requests of 323 leaves are
-/// known to fail.
+/// Example: a request for 10 segments and a tail of 3 leaves (323 leaves) failed, and the host had 4 free segments.
+/// Then 5 segments (160 leaves) fail as well. If the reason was `fragmented`, only requests of 323 leaves are known to
+/// fail.
 ORCHARD_INLINE std::uint64_t leaves_failed(const segment_request& d) {
-    const std::uint64_t more_than_free = (std::uint64_t{d.max_free} + 1) * leaves_per_segment;
+    const std::uint64_t more_than_free = (std::uint64_t{d.free} + 1) * leaves_per_segment;
     const bool out_of_memory = d.why == failure_reason::out_of_memory_device_budget ||
                                d.why == failure_reason::out_of_memory_host_budget ||
                                d.why == failure_reason::out_of_memory_virtual_range;
@@ -164,25 +140,6 @@ inline ORCHARD_NOINLINE void note_exhaustion(const segment_request& d) {
         // pairs with the acquire in `known_exhaustion`.
         d.h.state->exhausted.word.raise<order::release>(exhaustion{d.reclaim, leaves, d.why}.pack());
     }
-}
-
-/// Asks the shards one after the other, this warp's own first, until one grants the request. Sets `d.why`, `d.run` and
-/// `d.leaf` as `request_segments`. After a failure, `d.why` is the most informative reason of all shards, and
-/// `d.max_free` the most segments that one of them had free. All lanes of the group call it.
-inline ORCHARD_FN void request_anywhere(segment_request& d) {
-    d.elsewhere = failure_reason::none;
-    d.max_free = 0;
-    ORCHARD_NO_UNROLL
-    for (d.asked = 0; d.asked < d.h.shards; ++d.asked) {
-        const std::uint32_t shard = d.first_shard + d.asked;
-        request_segments(d, shard < d.h.shards ? shard : shard - d.h.shards);
-        if (!may_be_elsewhere(d.why)) {
-            return;
-        }
-        d.elsewhere = telling_more(d.elsewhere, d.why);
-        d.max_free = d.free > d.max_free ? d.free : d.max_free;
-    }
-    d.why = d.elsewhere;
 }
 
 }  // namespace orchard::device

@@ -106,18 +106,6 @@ struct cache_completion {
     }
 };
 
-/// Returns the shard that this warp asks first. Warps are spread over the shards by their number. No memory access.
-ORCHARD_INLINE std::uint32_t first_shard_of_warp(const heap_view& h) {
-    return h.shards == 1 ? 0 : static_cast<std::uint32_t>(simt::position().global_warp()) % h.shards;
-}
-
-/// Returns the shard whose service owns `segment`, to which it must be returned: shards own consecutive ranges of
-/// `segments_per_shard` segments.
-ORCHARD_INLINE std::uint32_t owner_shard(const heap_view& h, std::uint32_t segment) {
-    const std::uint32_t s = h.shards == 1 ? 0 : segment / h.segments_per_shard;
-    return s < h.shards ? s : h.shards - 1;
-}
-
 /// What a group reads before it asks for segments, as a set of bits. A bit that is seen late only delays its effect.
 namespace acquire_flags {
 inline constexpr std::uint32_t closing = 1;         ///< the heap is being closed
@@ -136,8 +124,6 @@ inline constexpr std::uint32_t many_portions = 16;  ///< the segment cache holds
 /// slabs (reclaim/empty_slabs.cuh) and draining the segment cache (segments/drain.cuh).
 struct segment_request : rpc_context_with<cache_completion> {
     const heap_view& h;
-    std::uint32_t first_shard;  ///< the shard that this warp asks first
-    std::uint32_t shard;        ///< the shard that the current phase deals with
     segment_run run;            ///< the run to be returned, as a request encodes it; then the run got
     std::uint32_t drained = 0;  ///< kind of what is returned: portions of this length; 0: segments
     std::uint32_t keep;         ///< number of these that must stay in the segment cache
@@ -150,11 +136,9 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint64_t exact_leaves = 0;  ///< `k` segments and `leaves` leaves, before a request for a chunk was rounded up
     std::uint64_t bytes = 0;         ///< sum of the lanes' blocks in a chunk; 0: the request is for no chunk
     leaf_index leaf;                 ///< where the tail that was got begins
-    std::uint32_t asked;             ///< number of shards asked
     failure_reason why = failure_reason::none;
-    failure_reason elsewhere;  ///< the most informative reason of the shards asked before
-    std::uint32_t free;        ///< free segments of the shard that failed the request
-    std::uint32_t max_free;    ///< the greatest `free` of all shards
+    failure_reason refused;  ///< why the host failed the request
+    std::uint32_t free;      ///< free segments of the host when it failed the request
     mailbox::grant* result = nullptr;
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: none is needed
     bool stored = false;        ///< the memory is a chunk of the chunk store
@@ -180,9 +164,7 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint32_t left_word;
 
     ORCHARD_FN segment_request(const heap_view& heap, lane_mask m)
-        : rpc_context_with{heap.mailboxes, m, cache_completion{heap}},
-          h{heap},
-          first_shard{first_shard_of_warp(heap)} {}
+        : rpc_context_with{&heap.mailbox, m, cache_completion{heap}}, h{heap} {}
 };
 
 /// Returns the number of segments and portions in the segment cache, and of leaves in the chunk store; a snapshot. One
@@ -205,26 +187,11 @@ inline ORCHARD_FN void release_segments(const heap_view& h, lane_mask mask, segm
     }
 }
 
-/// Delivers the responses of a shard that have arrived, in rings without a poller (`go_round`). All lanes of the group
-/// call it, between their own requests: it overwrites `d.turn`.
-inline ORCHARD_FN void collect(segment_request& d, std::uint32_t shard) {
-    d.box = &d.h.mailboxes[shard];
-    mailbox_client::go_round(d);
-}
-
-/// Prepares a request to a shard: sets the mailbox and `d.post`. Nothing is sent yet. All lanes of the group call it.
-inline ORCHARD_FN void prepare_request(segment_request& d, std::uint32_t shard, mailbox::request request,
-                                       bool unattended) {
-    d.box = &d.h.mailboxes[shard];
-    d.post.begin(request, unattended);
-}
-
 /// Prepares a request that returns `d.run` to the host: at most 64 segments of one word, or one portion. All lanes of
 /// the group call it. The leader must have acquired what the last owners released: its post releases that to the
 /// service (`write_request`). The searches and `drain_words` have a barrier behind their acquires for this reason.
 inline ORCHARD_NOINLINE void prepare_return(segment_request& d) {
-    d.shard = owner_shard(d.h, to_underlying(d.run.first));
-    prepare_request(d, d.shard, {mailbox::request_kind::give_back, 0, 0, d.run}, true);
+    d.post.begin({mailbox::request_kind::give_back, 0, 0, d.run}, true);
 }
 
 /// Encodes what was taken out of the segment cache in `d.run` as a request does. For a portion, `d.run.first` is the
@@ -275,7 +242,7 @@ inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
 inline ORCHARD_FN void hand_back(segment_request& d) {
     prepare_return(d);
     if (end_return(d, sending::try_post(d, sending::quick_attempts))) {
-        collect(d, d.shard);
+        mailbox_client::go_round(d);
     }
 }
 

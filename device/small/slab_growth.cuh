@@ -162,7 +162,7 @@ inline ORCHARD_NOINLINE void end_turn(slab_opening& o) {
 /// (`take_spilled`). Each lane calls it for itself. Cost: usually three loads.
 inline ORCHARD_NOINLINE bool is_known_unserved(slab_opening& o) {
     if (cache_level(o.h) + not_negative(o.h.state->stored_leaves.word.load<order::relaxed>()) == 0) {
-        o.why = o.h.mailboxes[first_shard_of_warp(o.h)].known_rejection(leaves_per_segment);
+        o.why = o.h.mailbox.known_rejection(leaves_per_segment);
     }
     return o.why != failure_reason::none;
 }
@@ -180,7 +180,7 @@ inline ORCHARD_NOINLINE bool is_exhausted(slab_opening& o) {
 inline ORCHARD_NOINLINE bool is_late(slab_opening& o) {
     const std::uint64_t now = simt::clock_ns();
     o.started = o.started != 0 ? o.started : now;
-    return now - o.started > o.h.mailboxes[0].patience_ns();
+    return now - o.started > o.h.mailbox.patience_ns();
 }
 
 /// Reserves the index, if a lane wants it: sets `o.step`. Each lane calls it for itself. Cost: a few loads, and two

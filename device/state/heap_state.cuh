@@ -47,9 +47,6 @@ struct block_fault_board;
 
 /// Words of a segment's bitmap: room for 131,072 pages of 16 B.
 inline constexpr std::uint64_t bitmap_words = segment_bytes / 16 / 64;
-/// The largest number of mailboxes (shards) of one heap. Each has a service thread and a range of the segments of its
-/// own.
-inline constexpr int max_shards = 4;
 
 /// What a segment is, as far as the device knows. The kind is `none` also for segments that the host owns. A segment of
 /// portions keeps its kind when all its portions are free, until its next owner changes it.
@@ -301,7 +298,7 @@ struct heap_state {
     padded_atomic portion_leaves;                      ///< of all portions there, weighted by `counted_leaves`
     padded_atomic stored_count[chunk_store::classes];  ///< [class]: a `chunk_count` of the chunk store
     padded_atomic stored_leaves;                       ///< leaves of all chunks in the chunk store
-    /// Shard + 1 while a refill is under way: it was posted to that shard, and its segments have not arrived. Else 0.
+    /// 1 while a refill is under way: it was posted, and its segments have not arrived. Else 0.
     padded_atomic refill_in_flight;
     /// Leaf + 1 of the first late tail that is not in the segment cache yet (`keep_late_tail`); 0: none.
     padded_atomic late_tails;
@@ -331,8 +328,6 @@ struct heap_view {
     char* base = nullptr;         ///< the first byte of the super chunk, aligned to a segment
     std::uint32_t segments = 0;   ///< the number of segments of the super chunk
     std::uint32_t max_slabs = 0;  ///< length of a class's slab table: as many slabs as memory may ever be committed for
-    std::uint32_t shards = 1;     ///< number of mailboxes in use
-    std::uint32_t segments_per_shard = 0;
     std::uint32_t cache_target = 64;  ///< segments to keep cached; 0: every request goes to the host
     std::uint32_t cache_max = 128;    ///< segments above which some are returned to the host
     std::uint32_t refill_batch = 16;  ///< the least number of segments that a refill asks for
@@ -373,7 +368,7 @@ struct heap_view {
     std::uint32_t quarantine_slots = 0;
     block_fill fill = block_fill::unchanged;  ///< of a hardened heap
     std::uint32_t placement_seed = 0;         ///< of a hardened heap: which words of a new slab are used first; else 0
-    mailbox_client mailboxes[max_shards];
+    mailbox_client mailbox;                   ///< to the host's service
 
     /// Returns the first word of a segment's bitmap. Only the words that the class of its slab needs are used.
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {

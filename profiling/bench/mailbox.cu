@@ -212,8 +212,8 @@ struct rig {
         r.box.host = mailbox::host_part::in(*host, shape);
         r.box.device = static_cast<mailbox::device_part*>(*device);
         r.box.shape = shape;
-        r.grower = std::make_unique<growth>(*r.memory, std::vector<segment_run>{{segment_index{0}, million}}, 32);
-        r.service = std::make_unique<segment_service>(mailbox_server(r.box.host, shape), *r.grower, 0);
+        r.grower = std::make_unique<growth>(*r.memory, 32);
+        r.service = std::make_unique<segment_service>(mailbox_server(r.box.host, shape), *r.grower);
         return r;
     }
     void start(const settings& s) {

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
-"""Says how many registers kernels take that call the heap, and what they spill, as ptxas reports it.
+"""Says how many registers and how much stack kernels take that call the heap, and what they spill, as ptxas reports it.
 
 A kernel's registers are those of its deepest chain of calls, so that a function that is hardly ever called costs every
 kernel. Of the functions that are not inlined ptxas reports stack and spills only; where nvdisasm is at hand, --functions
 adds the highest register that each one names, which shows what a kernel owes its registers to.
 
 Compiles profiling/registers/probe.cu, or reads the log of `nvcc -Xptxas -v` on another source. Kernels whose name begins
-with "malloc", "free" or "arrays" are held to --malloc, --free or --arrays, all others to --mixed.
+with "malloc", "free" or "arrays" are held to --malloc, --free or --arrays, all others to --mixed, and each kernel to --stack:
+the driver reserves that much memory for every thread that the GPU can hold.
 
 Exit codes: 0 within the limits, or no limits given; 1 a limit is exceeded or something is spilled: one line on standard
 error says all; 2 nvcc or the log cannot be used.
@@ -127,9 +128,11 @@ def calls_of(name):
     return first if first in CALLS else "mixed"
 
 
-def problems(kernels, most):
-    """What exceeds `most` (for each of CALLS; None: no limit), as short sentences."""
+def problems(kernels, most, stack=None):
+    """What exceeds `most` registers (for each of CALLS) or `stack` bytes, as short sentences. None: no limit."""
     for kernel in kernels:
+        if stack is not None and kernel.stack > stack:
+            yield f"{kernel.name} takes {kernel.stack} bytes of stack, at most {stack}"
         limit = most[calls_of(kernel.name)]
         if limit is None:
             continue
@@ -177,6 +180,7 @@ def main(arguments=None):
     parser.add_argument("--free", type=int, metavar="N", help="most registers of a kernel that only frees")
     parser.add_argument("--arrays", type=int, metavar="N", help="most registers of a kernel that allocates or frees arrays")
     parser.add_argument("--mixed", type=int, metavar="N", help="most registers of a kernel that calls several functions")
+    parser.add_argument("--stack", type=int, metavar="N", help="most bytes of a kernel's stack")
     parser.add_argument("--log", type=Path, metavar="FILE", help="read this log instead of compiling the probe")
     parser.add_argument("--functions", action="store_true", help="list all functions, not only those with a stack frame")
     parser.add_argument("--nvcc", metavar="PATH", help="default: the one in PATH, or in /usr/local/cuda/bin")
@@ -195,7 +199,7 @@ def main(arguments=None):
         print(f"registers.py: {f'{options.log}: ' if options.log else ''}{error}", file=sys.stderr)
         return 2
     print(tables(kernels, options.functions))
-    found = list(problems(kernels, {calls: getattr(options, calls) for calls in CALLS}))
+    found = list(problems(kernels, {calls: getattr(options, calls) for calls in CALLS}, options.stack))
     if found:
         print(f"registers.py: {'; '.join(found)}", file=sys.stderr)
     return 1 if found else 0

@@ -37,8 +37,7 @@ constexpr std::array<entry, failure_reasons> reason_entries{{
     {"out_of_memory_device_budget", "all memory that the heap may commit is granted",
      "raise the option capacity (ORCHARD_CAPACITY, --capacity), give a host_budget, or free memory earlier"},
     {"out_of_memory_virtual_range", "the heap's address range has no segment left",
-     "raise the option range (ORCHARD_RANGE, --range), ask for smaller pieces, lower the option shards, or free memory "
-     "earlier"},
+     "raise the option range (ORCHARD_RANGE, --range), ask for smaller pieces, or free memory earlier"},
     {"fragmented", "enough segments are free, but no run of them is long enough",
      "ask for smaller pieces, free in larger ones, lower the option cached_segments, or raise the option capacity"},
     {"too_large", "the request is larger than the heap could ever grant",

@@ -10,9 +10,9 @@
 ///             choose_device         CUDA or emulated
 ///             make_backing          addresses and memory (heap_memory.cpp)
 ///             lay_out_metadata      numbers of the view; memory for each array that it points to
-///             check_cores           may the services run where the options say?
+///             check_core            may the service run where the options say?
 ///             preload_own_kernels   before any thread of the heap exists
-///             start_shards          mailboxes, services, growth; write_views; then the threads
+///             start_service         mailbox, service, growth; write_views; then the threads
 
 #include "runtime/heap/heap.hpp"
 
@@ -41,21 +41,19 @@
 namespace orchard {
 namespace {
 
-/// Returns an error if a service could not be pinned to its core, which is `service_core` + its number.
-absl::Status check_cores(const options& values, std::uint32_t services) {
+/// Returns an error if the service could not be pinned to the core `service_core`.
+absl::Status check_core(const options& values) {
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
     if (values.service_core < 0 || ::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
         return absl::OkStatus();
     }
-    for (std::size_t s = 0; s < services; ++s) {
-        const std::size_t core = static_cast<std::size_t>(values.service_core) + s;
-        if (core >= CPU_SETSIZE || CPU_ISSET(core, &allowed) == 0) {
-            return absl::InvalidArgumentError(absl::StrFormat(
-                "service_core: %d: service %d would run on core %d, which this process may not use; it has %d cores; "
-                "give one of them (taskset -pc $$ lists them), or -1",
-                values.service_core, s, core, CPU_COUNT(&allowed)));
-        }
+    const auto core = static_cast<std::size_t>(values.service_core);
+    if (core >= CPU_SETSIZE || CPU_ISSET(core, &allowed) == 0) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("service_core: %d: this process may not use that core; it has %d cores; give one of them "
+                            "(taskset -pc $$ lists them), or -1",
+                            core, CPU_COUNT(&allowed)));
     }
     return absl::OkStatus();
 }
@@ -216,7 +214,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     result->values.layout = automatic_layout(result->values);
     absl::Status status = result->lay_out_metadata();
     if (status.ok()) {
-        status = check_cores(values, result->view.shards);
+        status = check_core(values);
     }
     // Kernels are loaded before any thread starts. Loading one later could wait for a kernel that in turn waits for a
     // service.
@@ -224,7 +222,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
         status = detail::preload_own_kernels(result->executor);
     }
     if (status.ok()) {
-        status = result->start_shards();
+        status = result->start_service();
     }
     if (!status.ok()) {
         return status;
@@ -243,13 +241,11 @@ absl::Status heap::impl::check_process() const {
         process_, ::getpid()));
 }
 
-/// Threads end in this order: the one that calls the application, the services, which use `growth_`, and growth, which
+/// Threads end in this order: the one that calls the application, the service, which uses `growth_`, and growth, which
 /// uses the backing. No thread of the heap runs when the members are destroyed.
 heap::impl::~impl() {
     watch_.reset();
-    for (shard& s : shards_) {
-        s.thread.reset();
-    }
+    thread_.reset();
     growth_.reset();
 }
 
@@ -275,10 +271,6 @@ absl::Status heap::impl::lay_out_metadata() {
     view.base = memory_->base();
     view.segments = segments;
     view.max_slabs = most_segments(values, *memory_).segments;
-    view.shards = std::min<std::uint32_t>(static_cast<std::uint32_t>(values.shards), (segments + 63) / 64);
-    // A multiple of 64 segments, so that no word of the segment cache has two owners.
-    view.segments_per_shard = ((segments + view.shards - 1) / view.shards + 63) / 64 * 64;
-    view.shards = (segments + view.segments_per_shard - 1) / view.segments_per_shard;
     view.cache_target = std::min(static_cast<std::uint32_t>(values.cached_segments), view.max_slabs / 8);
     // Memory that was freed together is often requested together again, so the segment cache may hold half of the heap
     // for long. On shortage all of it returns to the host. The cache is small if memory is decommitted at once, because
@@ -373,111 +365,87 @@ absl::Status heap::impl::write_closing(device::heap_state* state) {
 
 /// Everything that a thread of the heap reads exists, and the view is in device memory, before the first thread starts.
 /// Only then may a kernel use the heap.
-absl::Status heap::impl::start_shards() {
+absl::Status heap::impl::start_service() {
     // 8 is the width of the tags, the largest.
     const mailbox::shape shape{static_cast<std::uint32_t>(values.mailbox_slots), 8,
                                mailbox::pollers_for(static_cast<std::uint32_t>(values.mailbox_slots))};
     const auto segments_of = [](std::uint64_t bytes) { return static_cast<std::uint32_t>(bytes >> segment_shift); };
-    std::vector<segment_run> ranges;
-    for (std::uint32_t s = 0; s < view.shards; ++s) {
-        const std::uint32_t first = s * view.segments_per_shard;
-        ranges.push_back({segment_index{first}, std::min(view.segments_per_shard, view.segments - first)});
-    }
     // The metadata is also needed by the first request, which would wait for it. The growth thread prepares the
     // metadata of memory that is committed later.
     const std::uint32_t committed = std::max(memory_->committed_at_start(), 1u);
     if (absl::Status s = partial_.prepare(*memory_, {segment_index{0}, committed}); !s.ok()) {
         return s;
     }
-    growth_ = std::make_unique<growth>(*memory_, ranges,
-                                       extent_sizes{segments_of(values.extent), segments_of(values.max_extent)},
-                                       [this](segment_run run) { return partial_.prepare(*memory_, run); });
+    growth_ =
+        std::make_unique<growth>(*memory_, extent_sizes{segments_of(values.extent), segments_of(values.max_extent)},
+                                 [this](segment_run run) { return partial_.prepare(*memory_, run); });
     growth_->limit(view.max_slabs, most_segments(values, *memory_).by_range);
     const bool guards = view.hardened == hardening::guard;
     if (guards) {
         growth_->fence_extents();
     }
     const auto patience_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
-    for (std::uint32_t s = 0; s < view.shards; ++s) {
-        auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
-        auto device = memory_->allocate_metadata(mailbox::device_part::bytes(shape));
-        if (!host.ok() || !device.ok()) {
-            return host.ok() ? device.status() : host.status();
-        }
-        const auto host_part = mailbox::host_part::in(*host, shape);
-        shard made;
-        made.device = static_cast<mailbox::device_part*>(*device);
-        made.service = std::make_unique<segment_service>(
-            mailbox_server(host_part, shape), *growth_, s,
-            service_settings{segments_of(values.commit_ahead), view.cache_target / view.shards, values.portions,
-                             patience_ns, guards ? static_cast<std::uint32_t>(values.guard_sample_rate) : 0});
-        shards_.push_back(std::move(made));
-        view.mailboxes[s].host = host_part;
-        view.mailboxes[s].device = shards_[s].device;
-        view.mailboxes[s].shape = shape;
-        view.mailboxes[s].timeout_ns = patience_ns;
+    auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
+    auto device = memory_->allocate_metadata(mailbox::device_part::bytes(shape));
+    if (!host.ok() || !device.ok()) {
+        return host.ok() ? device.status() : host.status();
     }
+    view.mailbox.host = mailbox::host_part::in(*host, shape);
+    view.mailbox.device = static_cast<mailbox::device_part*>(*device);
+    view.mailbox.shape = shape;
+    view.mailbox.timeout_ns = patience_ns;
+    service_ = std::make_unique<segment_service>(
+        mailbox_server(view.mailbox.host, shape), *growth_,
+        service_settings{segments_of(values.commit_ahead), view.cache_target, values.portions, patience_ns,
+                         guards ? static_cast<std::uint32_t>(values.guard_sample_rate) : 0});
     // The view is complete and does not change from here on.
     if (absl::Status status = write_views(); !status.ok()) {
         return status;
     }
     growth_->start();
     make_host_blocks();
-    for (std::uint32_t s = 0; s < view.shards; ++s) {
-        const int core = values.service_core < 0 ? -1 : values.service_core + static_cast<int>(s);
-        shards_[s].thread = std::make_unique<service_thread>(
-            *shards_[s].service, core, values.service_spin, values.decay, executor.kind == simt::device_kind::emulated);
-    }
+    thread_ = std::make_unique<service_thread>(*service_, values.service_core, values.service_spin, values.decay,
+                                               executor.kind == simt::device_kind::emulated);
     return absl::OkStatus();
 }
 
-/// The services first: a request that is posted meanwhile is answered `closing`. Then the flags of the device: those
-/// that each request reads before it asks, and one in each mailbox, for groups that already wait.
+/// The service first: a request that is posted meanwhile is answered `closing`. Then the flags of the device: those
+/// that each request reads before it asks, and the one in the mailbox, for groups that already wait.
 absl::Status heap::impl::close() {
     is_closed_.store(true, std::memory_order_relaxed);
-    for (shard& s : shards_) {
-        s.service->close();
-    }
+    service_->close();
     const std::uint64_t flag = mailbox::device_part::closing;
     absl::Status status = write_closing(view.state);
-    for (shard& s : shards_) {
-        status.Update(memory_->write(&s.device->rejection.flags, &flag, sizeof(flag)));
-    }
+    status.Update(memory_->write(&view.mailbox.device->rejection.flags, &flag, sizeof(flag)));
     return status;
 }
 
-/// A copy of each mailbox's device part. Relaxed: the copy has ended, and no other thread writes it.
-absl::StatusOr<std::vector<heap::impl::mailbox_counts>> heap::impl::count_posted() {
-    std::vector<mailbox_counts> all;
-    for (const shard& s : shards_) {
-        mailbox::device_part part;
-        if (absl::Status status = memory_->read(static_cast<void*>(&part), s.device, sizeof(part)); !status.ok()) {
-            return status;
-        }
-        mailbox_counts one{part.ticket.word.load<simt::order::relaxed>(), 0};
-        for (const auto& poller : part.poller) {
-            one.delivered += mailbox::poller_word::cursor(poller.word.load<simt::order::relaxed>());
-        }
-        all.push_back(one);
+/// Reads a copy of the mailbox's device part. Relaxed: the copy has ended, and no other thread writes it.
+absl::StatusOr<heap::impl::mailbox_counts> heap::impl::count_posted() {
+    mailbox::device_part part;
+    if (absl::Status s = memory_->read(static_cast<void*>(&part), view.mailbox.device, sizeof(part)); !s.ok()) {
+        return s;
     }
-    return all;
+    mailbox_counts counts{part.ticket.word.load<simt::order::relaxed>(), 0};
+    for (const auto& poller : part.poller) {
+        counts.delivered += mailbox::poller_word::cursor(poller.word.load<simt::order::relaxed>());
+    }
+    return counts;
 }
 
 /// Returns OK if as many requests were answered and delivered as there were `before`.
-absl::Status heap::impl::check_settled(const std::vector<mailbox_counts>& before) {
+absl::Status heap::impl::check_settled(const mailbox_counts& before) {
     const auto now = count_posted();
     if (!now.ok()) {
         return now.status();
     }
-    for (std::size_t i = 0; i < before.size(); ++i) {
-        if (const std::uint64_t left = mailbox::poller_word::flying(before[i].posted, (*now)[i].delivered); left != 0) {
-            return absl::DeadlineExceededError(
-                absl::StrFormat("%d requests were not answered within %s; a kernel may still be asking, or the service "
-                                "does not answer",
-                                left, absl::FormatDuration(values.request_timeout)));
-        }
-    }
-    return absl::OkStatus();
+    const std::uint64_t left = mailbox::poller_word::flying(before.posted, now->delivered);
+    return left == 0
+               ? absl::OkStatus()
+               : absl::DeadlineExceededError(absl::StrFormat(
+                     "%d requests were not answered within %s; a kernel may still be asking, or the service does not "
+                     "answer",
+                     left, absl::FormatDuration(values.request_timeout)));
 }
 
 /// From three sources: the device's counters, in a copy of the state; the services' counters; and bitmaps and records,
@@ -494,10 +462,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
     // Counters that the list marks as counted have the statistic's name; the others are computed below.
 #define ORCHARD_STATISTIC(source, name, ...) ORCHARD_STATISTIC_##source(name)
 #define ORCHARD_STATISTIC_device(name) s.name = sum(counter::name);
-#define ORCHARD_STATISTIC_service(name)                                                                                \
-    for (const shard& one : shards_) {                                                                                 \
-        s.name += one.service->counters().name.get();                                                                  \
-    }
+#define ORCHARD_STATISTIC_service(name) s.name = service_->counters().name.get();
 #define ORCHARD_STATISTIC_computed(name)
 #include "runtime/statistics/statistics.def"
 #undef ORCHARD_STATISTIC
@@ -540,15 +505,12 @@ absl::StatusOr<statistics> heap::impl::stats() {
     if (!stored.ok()) {
         return stored;
     }
-    for (const shard& one : shards_) {
-        const service_counters& c = one.service->counters();
-        s.service_polls += c.polls.get();
-        s.service_sleeps += one.thread->sleeps();
-        // The sum of the services' own peaks, which may lie at different times: an upper bound if there are several.
-        s.peak_committed_bytes += c.peak_segments_committed.get() << segment_shift;
-        s.host_bytes += c.segments_on_host.get() << segment_shift;
-        s.released_bytes += c.segments_released.get() << segment_shift;
-    }
+    const service_counters& service = service_->counters();
+    s.service_polls = service.polls.get();
+    s.service_sleeps = thread_->sleeps();
+    s.peak_committed_bytes = service.peak_segments_committed.get() << segment_shift;
+    s.host_bytes = service.segments_on_host.get() << segment_shift;
+    s.released_bytes = service.segments_released.get() << segment_shift;
     s.committed_bytes = s.segments_committed << segment_shift;
     s.capacity_bytes = std::uint64_t{view.max_slabs} << segment_shift;
     s.range_bytes = std::uint64_t{view.segments} << segment_shift;
@@ -557,7 +519,7 @@ absl::StatusOr<statistics> heap::impl::stats() {
     return s;
 }
 
-/// Three steps: bring the heap to rest, let the services check their own structures and tell the memory that they have
+/// Three steps: bring the heap to rest, let the service check its own structures and tell the memory that it has
 /// handed out, then read the device's metadata and compare.
 absl::Status heap::impl::validate(std::span<const held_block> held) {
     if (!held.empty() && closed.state != nullptr) {
@@ -576,13 +538,11 @@ absl::Status heap::impl::validate(std::span<const held_block> held) {
     }
     granted_memory granted(view.segments);
     absl::Status status;
-    for (shard& s : shards_) {
-        status.Update(run_on(s, "validate", [&] {
-            status.Update(s.service->validate());
-            // On the service's thread, so that it is paused meanwhile.
-            granted.add(*s.service);
-        }));
-    }
+    status.Update(run("validate", [&] {
+        status.Update(service_->validate());
+        // On the service's thread, so that it is paused meanwhile.
+        granted.add(*service_);
+    }));
     if (!status.ok()) {
         return status;
     }

@@ -166,23 +166,17 @@ std::vector<block_fault> heap::impl::block_faults() const {
     return all;
 }
 
-/// Returns the memory levels, summed over the services; the largest free piece is the largest of any service. All
-/// services together have one deadline, so that several that do not respond cost no more than one.
+/// Returns the memory levels.
 memory_levels heap::impl::levels() {
     // A service that is delayed or has stopped must not delay a caller that queries failures.
     constexpr absl::Duration patience = absl::Seconds(1);
     memory_levels now;
-    std::uint64_t largest = 0;
-    const absl::Time end = monotonic_now() + patience;
-    for (shard& s : shards_) {
-        // The other numbers of a service that does not respond in time are those of its last turn.
-        now.is_late |= !s.thread->publish(end);
-        const service_counters& c = s.service->counters();
-        now.in_use += c.segments_granted.get() << segment_shift;
-        now.committed += c.segments_committed.get() << segment_shift;
-        largest = std::max(largest, c.longest_free_run.get());
-    }
-    now.largest_free = largest << segment_shift;
+    // The other numbers of a service that does not respond in time are those of its last turn.
+    now.is_late = !thread_->publish(monotonic_now() + patience);
+    const service_counters& c = service_->counters();
+    now.in_use = c.segments_granted.get() << segment_shift;
+    now.committed = c.segments_committed.get() << segment_shift;
+    now.largest_free = c.longest_free_run.get() << segment_shift;
     // The options have the numbers that the heap chose.
     now.device_budget = values.capacity;
     // Only an elastic heap has a host budget.

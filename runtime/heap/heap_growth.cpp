@@ -2,12 +2,12 @@
 // Copyright the Orchard authors.
 
 /// The functions of a heap that commit memory ahead of demand and release it. They run on the caller's thread; the
-/// service threads change the structures (`service_thread::run`), the growth thread makes the calls, and the caller
+/// service's thread changes the structures (`service_thread::run`), the growth thread makes the calls, and the caller
 /// waits for both by polling their counters, always with a deadline.
 ///
-///     reserve            for each shard: begin_want, wait for the commits, take_turns, end_want
+///     reserve            begin_want, wait for the commits, take_turns, end_want
 ///     trim               host_blocks::give_up, settle, kernels that retire slabs and empty the segment cache, then
-///       release_unused   for each shard: want_no_more, wait for the commit under way, release_unused again and again
+///       release_unused   want_no_more, wait for the commit under way, release_unused again and again
 
 #include <algorithm>
 #include <memory>
@@ -39,21 +39,19 @@ bool wait_until(absl::Duration timeout, Done done) {
 
 }  // namespace
 
-/// Lets a shard's service commit until it has `target` segments, with `longest` of the new ones contiguous, or until it
+/// Lets the service commit until it has `target` segments, with `longest` of the new ones contiguous, or until it
 /// cannot. Returns OK if the wait is over, and sets `*failed` if a commit failed meanwhile; DeadlineExceeded after
 /// `request_timeout`, with the name `call` if the service does not turn to it. The caller must post the service's
 /// `end_want` afterwards, whatever the result: until then the memory stays committed, so that the caller can take it.
-absl::Status heap::impl::grow(std::string_view call, std::size_t i, std::uint32_t target, std::uint32_t longest,
-                              bool* failed) {
-    shard& s = shards_[i];
-    const growth_line& line = growth_->line(i);
+absl::Status heap::impl::grow(std::string_view call, std::uint32_t target, std::uint32_t longest, bool* failed) {
+    const growth_line& line = growth_->line();
     // These counters never decrease, unlike the current state. Memory that is committed now may be released before this
     // thread reads it, and a failure may be cleared by another request.
     const std::uint32_t failures = line.failures.load<simt::order::acquire>();
     // Posted, as `end_want` is: both take place, in this order, however late the service is.
     const auto goal = std::make_shared<std::uint64_t>(0);
-    s.thread->post([&service = *s.service, goal, target, longest] { *goal = service.begin_want(target, longest); });
-    if (absl::Status begun = run_on(s, call, [] {}); !begun.ok()) {
+    thread_->post([&service = *service_, goal, target, longest] { *goal = service.begin_want(target, longest); });
+    if (absl::Status begun = run(call, [] {}); !begun.ok()) {
         return begun;
     }
     // The acquires pair with releases of the growth thread, in `growth::note_failure` and `growth::commit_wanted`.
@@ -67,31 +65,27 @@ absl::Status heap::impl::grow(std::string_view call, std::size_t i, std::uint32_
                             "for a kernel that runs",
                             target, absl::FormatDuration(values.request_timeout)));
     }
-    return take_turns(call, s);
+    return take_turns(call);
 }
 
-/// Runs a job on the thread of a shard's service, for the function `call` of the heap, and waits for it. Errors:
+/// Runs a job on the service's thread, for the function `call` of the heap, and waits for it. Errors:
 /// DeadlineExceeded if the service has not begun it within `request_timeout`; it is then not run.
-absl::Status heap::impl::run_on(shard& s, std::string_view call, std::function<void()> job) {
-    return s.thread->run(call, values.request_timeout, std::move(job));
+absl::Status heap::impl::run(std::string_view call, std::function<void()> job) {
+    return thread_->run(call, values.request_timeout, std::move(job));
 }
 
-/// Lets a service take over the memory that was committed, and waits for it. A job runs between two turns of the
-/// service, and `run_on` waits for its job; after the second job, one whole turn lies behind that began after this
-/// call. Errors: those of `run_on`.
-absl::Status heap::impl::take_turns(std::string_view call, shard& s) {
+/// Lets the service take over the memory that was committed, and waits for it. A job runs between two turns of the
+/// service, and `run` waits for its job; after the second job, one whole turn lies behind that began after this call.
+/// Errors: those of `run`.
+absl::Status heap::impl::take_turns(std::string_view call) {
     absl::Status status;
     for (int turn = 0; turn < 2 && status.ok(); ++turn) {
-        status = run_on(s, call, [] {});  // one turn of the service takes place between two calls
+        status = run(call, [] {});  // one turn of the service takes place between two calls
     }
     return status;
 }
 
-/// Distributes the missing segments over the shards, an equal part each, and goes round again while that makes
-/// progress: the budgets are shared, so that a shard may get less than its part, or commit more than its part for
-/// requests.
-///
-///     4 segments missing, 3 shards: parts of 2, 1 and 1, each computed from the number missing at its turn
+/// Errors: ResourceExhausted if the budgets are too small; those of `grow`; why the last commit failed.
 absl::Status heap::impl::reserve(std::uint64_t bytes) {
     const std::uint64_t wanted = bytes / segment_bytes + (bytes % segment_bytes != 0 ? 1 : 0);
     // Before any commit: a part of an impossible amount would only hold memory.
@@ -101,34 +95,18 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
             "option capacity or host_budget",
             bytes, values.capacity, values.backing == backing_option::elastic ? values.host_budget : 0));
     }
-    // The services' counters, which `grow` brings up to date by two turns of the service.
-    const auto committed = [&] {
-        std::uint64_t sum = 0;
-        for (const shard& s : shards_) {
-            sum += s.service->counters().segments_committed.get();
-        }
-        return sum;
-    };
-    // Set by `grow` if a commit of that shard failed. The budgets are shared, so that no other shard is tried then.
+    // As of the end of the service's last turn; `grow` lets it take two.
+    const auto committed = [&] { return service_->counters().segments_committed.get(); };
+    // Set by `grow` if a commit failed.
     bool failed = false;
-    // The services divide the addresses, and the range of one service may be too small for its part.
+    // Once again as long as that makes progress, since kernels may give memory up meanwhile.
     for (std::uint64_t before = ~std::uint64_t{0}; committed() < wanted && committed() != before && !failed;) {
         before = committed();
-        for (std::size_t i = 0; i < shards_.size() && committed() < wanted && !failed; ++i) {
-            shard& s = shards_[i];
-            // As of the end of the service's last turn.
-            const std::uint64_t own = s.service->counters().segments_committed.get();
-            // Services before this one may have committed more than their part.
-            const std::uint64_t missing = wanted - std::min(wanted, committed());
-            const std::uint64_t part = (missing + shards_.size() - i - 1) / (shards_.size() - i);
-            const auto target =
-                static_cast<std::uint32_t>(std::min<std::uint64_t>(own + part, s.service->range().count));
-            // `end_want` follows in any case, or the shard would never give memory up again.
-            const absl::Status grown = grow("reserve", i, target, 0, &failed);
-            s.thread->post([&service = *s.service] { service.end_want(); });
-            if (!grown.ok()) {
-                return grown;
-            }
+        // `end_want` follows in any case, or the service would never give memory up again.
+        const absl::Status grown = grow("reserve", static_cast<std::uint32_t>(wanted), 0, &failed);
+        thread_->post([&service = *service_] { service.end_want(); });
+        if (!grown.ok()) {
+            return grown;
         }
     }
     return committed() >= wanted || !failed ? absl::OkStatus() : growth_->last_error();
@@ -149,45 +127,41 @@ absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to)
 /// `request_timeout` for one step; the backing's own error if an extent could not be decommitted. Kernels may run, and
 /// may take the memory again, so that the rounds are bounded: no more is released than was committed at the beginning.
 absl::Status heap::impl::release_unused() {
-    for (std::size_t i = 0; i < shards_.size(); ++i) {
-        shard& s = shards_[i];
-        const growth_line& line = growth_->line(i);
-        const std::uint64_t before = line.taken_again.load<simt::order::acquire>();
-        // The commit in progress completes first. No other follows, except for a waiting request.
-        absl::Status status = run_on(s, "trim", [&] { s.service->want_no_more(); });
-        // Pairs with the releases in `growth::commit_wanted`: a commit that was announced before is waited for below,
-        // so that its memory is released, too.
-        const std::uint64_t begun = line.begun.load<simt::order::acquire>();
-        // The second condition: the commit brought less than it began with, and is over as well.
-        bool over = wait_until(values.request_timeout, [&] {
-            return line.committed.load<simt::order::acquire>() >= begun ||
-                   line.begun.load<simt::order::acquire>() < begun;
-        });
-        status.Update(take_turns("trim", s));
-        // One round releases as many extents as may be in progress at once. Running kernels may always return more.
-        std::uint64_t left = s.service->counters().segments_committed.get();
-        for (std::uint64_t some = 1; some != 0; left -= std::min(left, some)) {
-            if (!status.ok()) {
-                return status;
-            }
-            // Read first: extents that were returned earlier may already be in release, which leaves no room for more.
-            const std::uint64_t released = s.service->counters().segments_released.get();
-            over = over && wait_until(values.request_timeout, [&] { return s.service->has_released(released); });
-            if (!over) {
-                return absl::DeadlineExceededError(absl::StrFormat(
-                    "memory was not given back within %s; a CUDA call of the application may be waiting for a kernel "
-                    "that runs",
-                    absl::FormatDuration(values.request_timeout)));
-            }
-            // An extent that could not be decommitted came back; another attempt would fail as well.
-            if (line.taken_again.load<simt::order::acquire>() != before) {
-                return growth_->last_error();
-            }
-            // The number of segments that this round gave up; none ends the loop.
-            some = 0;
-            if (left != 0) {
-                status = run_on(s, "trim", [&] { some = s.service->release_unused(0); });
-            }
+    const growth_line& line = growth_->line();
+    const std::uint64_t before = line.taken_again.load<simt::order::acquire>();
+    // The commit in progress completes first. No other follows, except for a waiting request.
+    absl::Status status = run("trim", [&] { service_->want_no_more(); });
+    // Pairs with the releases in `growth::commit_wanted`: a commit that was announced before is waited for below,
+    // so that its memory is released, too.
+    const std::uint64_t begun = line.begun.load<simt::order::acquire>();
+    // The second condition: the commit brought less than it began with, and is over as well.
+    bool over = wait_until(values.request_timeout, [&] {
+        return line.committed.load<simt::order::acquire>() >= begun || line.begun.load<simt::order::acquire>() < begun;
+    });
+    status.Update(take_turns("trim"));
+    // One round releases as many extents as may be in progress at once. Running kernels may always return more.
+    std::uint64_t left = service_->counters().segments_committed.get();
+    for (std::uint64_t some = 1; some != 0; left -= std::min(left, some)) {
+        if (!status.ok()) {
+            return status;
+        }
+        // Read first: extents that were returned earlier may already be in release, which leaves no room for more.
+        const std::uint64_t released = service_->counters().segments_released.get();
+        over = over && wait_until(values.request_timeout, [&] { return service_->has_released(released); });
+        if (!over) {
+            return absl::DeadlineExceededError(absl::StrFormat(
+                "memory was not given back within %s; a CUDA call of the application may be waiting for a kernel "
+                "that runs",
+                absl::FormatDuration(values.request_timeout)));
+        }
+        // An extent that could not be decommitted came back; another attempt would fail as well.
+        if (line.taken_again.load<simt::order::acquire>() != before) {
+            return growth_->last_error();
+        }
+        // The number of segments that this round gave up; none ends the loop.
+        some = 0;
+        if (left != 0) {
+            status = run("trim", [&] { some = service_->release_unused(0); });
         }
     }
     return absl::OkStatus();
@@ -212,10 +186,7 @@ absl::Status heap::impl::trim() {
     if (status.ok()) {
         status = detail::run_trim(own_executor(), view);
     }
-    for (shard& s : shards_) {
-        status.Update(
-            run_on(s, "trim", [] {}));  // after the service's current turn, which updates its counts at its end
-    }
+    status.Update(run("trim", [] {}));  // after the service's current turn, which updates its counts at its end
     if (status.ok()) {
         status = check_settled(*requests);
     }

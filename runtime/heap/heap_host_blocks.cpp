@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// The functions of a heap for blocks that the host allocates and frees. `host_blocks` cuts and queues; these functions
-/// get memory from the services and check arguments.
+/// get memory from the service and check arguments.
 
 #include "absl/strings/str_format.h"
 #include "device/large/chunk_path.cuh"
@@ -11,63 +11,46 @@
 
 namespace orchard {
 
-/// Called when the growth thread and the services exist. The two functions run jobs on the services' threads, since
-/// only these may change the services' structures; a grant goes back to the service that owns its first segment. It is
-/// posted, so that it goes back even if the service is late; the wait lets the memory be free when the call returns.
+/// Called when the growth thread and the service exist. The two functions run jobs on the service's thread, since only
+/// that may change the service's structures. The return of a grant is posted, so that it goes back even if the service
+/// is late; the wait lets the memory be free when the call returns.
 void heap::impl::make_host_blocks() {
     // Both functions capture this object, which does not move (heap_impl.hpp).
     host_blocks_ = std::make_unique<host_blocks>(
         view, *memory_, [this](std::uint32_t segments, leaf_count leaves) { return take_for_host(segments, leaves); },
         [this](const mailbox::grant& g) {
-            shard& s = shards_[to_underlying(g.first) / view.segments_per_shard];
-            s.thread->post([&service = *s.service, g] { service.give_back_from_host(g); });
-            run_on(s, "allocate_on_host", [] {}).IgnoreError();
+            thread_->post([&service = *service_, g] { service.give_back_from_host(g); });
+            run("allocate_on_host", [] {}).IgnoreError();
         });
 }
 
-/// Returns a place for `segments` segments and a tail, from a service that has one, otherwise from the first service
-/// that can commit one. Errors: ResourceExhausted, with the numbers, if none can; DeadlineExceeded after
-/// `request_timeout` for a commit. Several threads may call it at the same time. Cost: one job on a service's thread if
-/// memory is free.
+/// Returns a place for `segments` segments and a tail. Errors: ResourceExhausted, with the numbers, if there is none;
+/// DeadlineExceeded after `request_timeout` for a commit. Several threads may call it at the same time. Cost: one job
+/// on the service's thread if memory is free.
 absl::StatusOr<mailbox::grant> heap::impl::take_for_host(std::uint32_t segments, leaf_count leaves) {
     // The segments that suffice in one piece: a tail may need one of its own.
     const std::uint32_t most = segments + (to_underlying(leaves) != 0 ? 1 : 0);
-    // First memory that is there already, in any shard: nothing is committed as long as a free place exists.
+    // First memory that is there already: nothing is committed as long as a free place exists.
     std::optional<mailbox::grant> got;
-    for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
-        shard& s = shards_[i];
-        // A service that does not answer ends the call, and the other services are not asked: the caller waits for one
-        // deadline at most.
-        const absl::Status ran =
-            run_on(s, "allocate_on_host", [&] { got = s.service->take_for_host(segments, leaves); });
-        if (!ran.ok()) {
-            return ran;
-        }
+    const auto take = [&] { return run("allocate_on_host", [&] { got = service_->take_for_host(segments, leaves); }); };
+    if (absl::Status ran = take(); !ran.ok()) {
+        return ran;
     }
-    for (std::size_t i = 0; i < shards_.size() && !got; ++i) {
-        shard& s = shards_[i];
-        // Then memory that must be committed, one shard after the other. A shard is tried again as long as its commits
-        // succeed.
-        const auto committed = [&] {
-            return static_cast<std::uint32_t>(s.service->counters().segments_committed.get());
-        };
-        // Other threads may take the committed memory first, and memory that was committed ahead of demand may be all
-        // there is.
-        bool failed = false;
-        for (bool grows = true; !got && grows && !failed;) {
-            const std::uint32_t have = committed();
-            // As much more as the request needs in one piece, as long as the shard has addresses for it.
-            grows = have + most <= s.service->range().count;
-            absl::Status status = grows ? grow("allocate_on_host", i, have + most, most, &failed) : absl::OkStatus();
-            // Tried even after an error of `grow`: the memory may have come from elsewhere, such as a free on the
-            // device.
-            status.Update(run_on(s, "allocate_on_host", [&] { got = s.service->take_for_host(segments, leaves); }));
-            if (grows) {
-                s.thread->post([&service = *s.service] { service.end_want(); });
-            }
-            if (!got && !status.ok()) {
-                return status;
-            }
+    // Then memory that must be committed. It is tried again as long as commits succeed: other threads may take the
+    // committed memory first, and memory that was committed ahead of demand may be all there is.
+    bool failed = false;
+    for (bool grows = true; !got && grows && !failed;) {
+        const auto have = static_cast<std::uint32_t>(service_->counters().segments_committed.get());
+        // As much more as the request needs in one piece, as long as the heap has addresses for it.
+        grows = have + most <= view.segments;
+        absl::Status status = grows ? grow("allocate_on_host", have + most, most, &failed) : absl::OkStatus();
+        // Tried even after an error of `grow`: the memory may have come from elsewhere, such as a free on the device.
+        status.Update(take());
+        if (grows) {
+            thread_->post([&service = *service_] { service.end_want(); });
+        }
+        if (!got && !status.ok()) {
+            return status;
         }
     }
     if (got) {
@@ -112,7 +95,7 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
             "a kernel, or set hardened to off (ORCHARD_HARDENED, --hardened)");
     }
     // Checked here, so that a size that can never be served gets InvalidArgument and no wait for memory.
-    const std::uint64_t most = std::uint64_t{std::min(view.max_slabs, view.segments_per_shard)} << segment_shift;
+    const std::uint64_t most = std::uint64_t{view.max_slabs} << segment_shift;
     if (bytes > most || bytes > device::max_chunk_bytes) {
         return absl::InvalidArgumentError(absl::StrFormat(
             "cannot allocate %d bytes in one piece: this heap has at most %d; ask for less, or raise the "

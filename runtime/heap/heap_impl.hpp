@@ -8,7 +8,7 @@
 ///       memory_         backing: super chunk, metadata, mailbox
 ///       view            numbers and pointers for kernels; `view_in_memory_` is its copy in device memory
 ///       growth_         one thread: commits and decommits
-///       shards_         for each service: mailbox, segment_service, thread
+///       service_        answers requests; `thread_` runs it
 ///       host_blocks_    blocks that the host allocates and frees
 ///       watch_          the thread of `on_failure`, if there is one
 ///
@@ -98,31 +98,24 @@ private:
     /// Returns the number by which this heap knows its own records in memory that others used before.
     static std::uint16_t next_stamp();
     /// The steps of `make`. `lay_out_metadata` computes the numbers of the view and gets memory for each array that it
-    /// points to. `start_shards` makes the mailboxes and services, copies the views to device memory (`write_views`),
+    /// points to. `start_service` makes the mailbox and the service, copies the views to device memory (`write_views`),
     /// and starts the threads.
     absl::Status lay_out_metadata();
     absl::Status write_views();
     absl::Status write_closing(device::heap_state* state);
-    absl::Status start_shards();
-    /// The counts of one mailbox: requests posted, and responses delivered, the latter modulo 2^40.
+    absl::Status start_service();
+    /// The counts of the mailbox: requests posted, and responses delivered, the latter modulo 2^40.
     struct mailbox_counts {
         std::uint64_t posted = 0;
         std::uint64_t delivered = 0;
     };
-    /// One mailbox with its service and thread. The thread is destroyed first: it uses the service.
-    struct shard {
-        mailbox::device_part* device = nullptr;
-        std::unique_ptr<segment_service> service;
-        std::unique_ptr<service_thread> thread;
-    };
-    /// Returns the counts of each mailbox. `check_settled` returns OK if all requests of such counts have been answered
+    /// Returns the counts of the mailbox. `check_settled` returns OK if all requests of such counts have been answered
     /// since.
-    absl::StatusOr<std::vector<mailbox_counts>> count_posted();
-    absl::Status check_settled(const std::vector<mailbox_counts>& before);
+    absl::StatusOr<mailbox_counts> count_posted();
+    absl::Status check_settled(const mailbox_counts& before);
     // The functions below are described at their definitions.
-    absl::Status run_on(shard& s, std::string_view call, std::function<void()> job);
-    absl::Status grow(std::string_view call, std::size_t shard, std::uint32_t target, std::uint32_t longest,
-                      bool* failed);
+    absl::Status run(std::string_view call, std::function<void()> job);
+    absl::Status grow(std::string_view call, std::uint32_t target, std::uint32_t longest, bool* failed);
     absl::Status release_unused();
     void make_host_blocks();
     absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);
@@ -136,7 +129,7 @@ private:
 
     // Each copies or asks; described at their definitions.
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
-    absl::Status take_turns(std::string_view call, shard& s);
+    absl::Status take_turns(std::string_view call);
 
     // Constant after `make`.
     backing_option asked_backing_ = backing_option::automatic;  ///< the option as requested; `values` hold the backing
@@ -151,10 +144,11 @@ private:
     device::heap_view* closed_in_memory_ = nullptr;     ///< copy of `closed` for kernels
     // Used by the thread that creates the heap, then by the growth thread alone.
     partial_metadata partial_;
-    // In the order of their creation. The services use `growth_`, their threads the services, and `host_blocks_` and
+    // In the order of their creation. The service uses `growth_`, its thread the service, and `host_blocks_` and
     // `watch_` both.
     std::unique_ptr<growth> growth_;
-    std::vector<shard> shards_;
+    std::unique_ptr<segment_service> service_;
+    std::unique_ptr<service_thread> thread_;
     std::unique_ptr<host_blocks> host_blocks_;
     // Relaxed: set by `close`, read by `allocate_on_host`; the services decide.
     std::atomic<bool> is_closed_{false};

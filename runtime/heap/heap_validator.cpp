@@ -322,20 +322,16 @@ private:
 
     /// Checks that each slot is idle. A slot that is never freed again would be one request less that can be under way.
     absl::Status check_slots() {
-        for (std::uint32_t s = 0; s < view_.shards; ++s) {
-            const device::mailbox_client& box = view_.mailboxes[s];
-            // The slots follow the mailbox's device part in memory.
-            auto words = copy_of(memory_, box.device->slots(), box.shape.slots);
-            if (!words.ok()) {
-                return words.status();
-            }
-            for (std::uint32_t i = 0; i < words->size(); ++i) {
-                const std::uint64_t word = (*words)[i].load<order::relaxed>();
-                // `pending` is set from the claim of a slot until it is idle again.
-                if ((word & mailbox::slot_word::pending) != 0) {
-                    return absl::InternalError(
-                        absl::StrFormat("mailbox %d: slot %d is still in use (%#x)", s, i, word));
-                }
+        // The slots follow the mailbox's device part in memory.
+        auto words = copy_of(memory_, view_.mailbox.device->slots(), view_.mailbox.shape.slots);
+        if (!words.ok()) {
+            return words.status();
+        }
+        for (std::uint32_t i = 0; i < words->size(); ++i) {
+            const std::uint64_t word = (*words)[i].load<order::relaxed>();
+            // `pending` is set from the claim of a slot until it is idle again.
+            if ((word & mailbox::slot_word::pending) != 0) {
+                return absl::InternalError(absl::StrFormat("mailbox: slot %d is still in use (%#x)", i, word));
             }
         }
         return absl::OkStatus();

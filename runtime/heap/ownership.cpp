@@ -17,11 +17,10 @@
 
 namespace orchard {
 
-/// The service's own range alone: services have disjoint ranges. Cost: a look at each segment.
+/// Cost: a look at each segment.
 void granted_memory::add(const segment_service& service) {
-    const segment_run range = service.range();
-    for (std::uint32_t i = 0; i < range.count; ++i) {
-        segments[to_underlying(range.first) + i] = service.is_granted(range.first + i);
+    for (std::uint32_t i = 0; i < service.segments(); ++i) {
+        segments[i] = service.is_granted(segment_index{i});
     }
     service.for_each_portion([this](const portion& p) { portions.push_back(p); });
 }

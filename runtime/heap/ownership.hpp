@@ -12,11 +12,10 @@
 
 namespace orchard {
 
-/// The memory that the services have handed out. Fill it while the services are paused.
+/// The memory that the service has handed out. Fill it while the service is paused.
 struct granted_memory {
     explicit granted_memory(std::uint32_t count) : segments(count, false) {}
-    /// Adds the memory that one service has handed out. Called on the service's thread. Services are added in the order
-    /// of their ranges, so that portions stay sorted.
+    /// Adds the memory that the service has handed out. Called on the service's thread.
     void add(const segment_service& service);
 
     std::vector<bool> segments;     ///< includes segments that hold portions

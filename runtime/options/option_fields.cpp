@@ -6,9 +6,9 @@
 /// A line of options.def has a kind, and each kind is a function or an object of the same name in this file. The macro
 /// calls it, so that the kind chooses the alternative of `option_field::access`:
 ///
-///     ORCHARD_OPTION(count, shards, 1, 1, 4, any, ...)
-///       -> option_field{"shards", unit, help, count(&options::shards, 1, 4, option_rule::any)}
-///       -> access: ranged_field<int>{&options::shards, 1, 4, any}
+///     ORCHARD_OPTION(count, refill_batch, 16, 1, 63, any, ...)
+///       -> option_field{"refill_batch", unit, help, count(&options::refill_batch, 1, 63, option_rule::any)}
+///       -> access: ranged_field<int>{&options::refill_batch, 1, 63, any}
 ///
 /// Everything else is overloaded on that alternative, and called through `std::visit`:
 ///

@@ -171,10 +171,11 @@ TEST_F(command_line_run, refuses_what_is_missing) {
 }
 
 TEST_F(command_line_run, refuses_a_wrong_environment) {
-    environment_.set("ORCHARD_SHARDS", "9");
-    expect_refused({"probe", "g"},
-                   "orchard probe: ORCHARD_SHARDS: \"9\" is above the maximum of 4; give 1 to 4; run `orchard probe "
-                   "--help`");
+    environment_.set("ORCHARD_REFILL_BATCH", "99");
+    expect_refused(
+        {"probe", "g"},
+        "orchard probe: ORCHARD_REFILL_BATCH: \"99\" is above the maximum of 63; give 1 to 63; run `orchard probe "
+        "--help`");
     EXPECT_EQ(run_with({"bare"}).code, 7) << "a subcommand without a heap does not look at it";
 }
 

@@ -125,15 +125,11 @@ TEST_P(contract_exhaustion, one_warp_gets_every_page) {
 
 TEST_P(contract_exhaustion, chunks_fill_the_heap) {
     for (const std::uint64_t bytes : {largest_page_bytes + 1, segments(1), segments(1) + 1, segments(3)}) {
-        // One lane at a time: each block is a chunk of its own, and a shard's last segments may be too few for a chunk.
+        // One lane at a time: each block is a chunk of its own.
         // A tail after segments begins a segment of its own; several tails without segments share one.
         const std::uint64_t k = segments_for(bytes);
         const std::uint64_t a_segment = k == 1 ? leaves_per_segment / to_underlying(leaves_for(bytes)) : 1;
-        const device::heap_view view = h().ref().view();
-        std::uint64_t fit = 0;
-        for (std::uint64_t first = 0; first < view.max_slabs; first += view.segments_per_shard) {
-            fit += std::min<std::uint64_t>(view.max_slabs - first, view.segments_per_shard) / k * a_segment;
-        }
+        const std::uint64_t fit = heap_segments() / k * a_segment;
         for (int round = 0; round < 2; ++round) {
             const chains all = fill(bytes, {1, 1});
             // The position of a chunk determines how many fit after it, and a refill may lie between two chunks.
@@ -175,7 +171,7 @@ TEST_P(contract_exhaustion, every_class_after_any_other_filled_the_heap) {
 TEST_P(contract_exhaustion, whole_heap_right_after_a_heap_full_of_small_pages) {
     if (heap_segments() > 8) {
         options small = GetParam().values();
-        small.capacity = segments(GetParam().shards > 1 ? 130 : 8);
+        small.capacity = segments(8);
         remake(small);
     }
     const std::uint64_t bytes = heap_segments() > 8 || GetParam().runs() ? 2048 : scaled(16, 256);

@@ -18,18 +18,17 @@ std::vector<heap_case> small_heaps() {
     constexpr int all_slots = options{}.mailbox_slots;
     constexpr auto walk = device::page_policy::default_walk;
     constexpr auto any = backing_option::automatic;
-    return {
-        {"emulated_3_segments", device_option::emulated, 64, 1, all_slots, segments(3)},
-        {"emulated_3_segments_no_cache", device_option::emulated, 0, 1, 4, segments(3)},
-        {"emulated_24_segments", device_option::emulated, 64, 1, all_slots, segments(24)},
-        {"cuda_3_segments", device_option::cuda, 64, 1, all_slots, segments(3)},
-        {"cuda_3_segments_no_cache", device_option::cuda, 0, 1, 4, segments(3)},
-        {"cuda_24_segments", device_option::cuda, 64, 1, all_slots, segments(24)},
-        {"emulated_3_segments_supplied", device_option::emulated, 64, 1, all_slots, segments(3), walk, any,
-         lies_in::supplied},
-        {"cuda_3_segments_supplied", device_option::cuda, 64, 1, all_slots, segments(3), walk, any, lies_in::supplied},
-        {"cuda_3_segments_supplied_on_host", device_option::cuda, 64, 1, all_slots, segments(3), walk, any,
-         lies_in::supplied_on_host}};
+    return {{"emulated_3_segments", device_option::emulated, 64, all_slots, segments(3)},
+            {"emulated_3_segments_no_cache", device_option::emulated, 0, 4, segments(3)},
+            {"emulated_24_segments", device_option::emulated, 64, all_slots, segments(24)},
+            {"cuda_3_segments", device_option::cuda, 64, all_slots, segments(3)},
+            {"cuda_3_segments_no_cache", device_option::cuda, 0, 4, segments(3)},
+            {"cuda_24_segments", device_option::cuda, 64, all_slots, segments(24)},
+            {"emulated_3_segments_supplied", device_option::emulated, 64, all_slots, segments(3), walk, any,
+             lies_in::supplied},
+            {"cuda_3_segments_supplied", device_option::cuda, 64, all_slots, segments(3), walk, any, lies_in::supplied},
+            {"cuda_3_segments_supplied_on_host", device_option::cuda, 64, all_slots, segments(3), walk, any,
+             lies_in::supplied_on_host}};
 }
 
 class contract_nearly_full : public heap_contract {

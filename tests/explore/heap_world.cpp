@@ -33,9 +33,9 @@ void* map(std::size_t bytes) {
 
 std::size_t metadata_bytes(const heap_setup& u) {
     constexpr std::size_t margin = 4096;
-    std::size_t bytes =
-        margin + sizeof(device::failure_board) + sizeof(device::quarantine) + sizeof(device::block_fault_board) +
-        u.shards * (mailbox::host_part::bytes(u.shape) + mailbox::device_part::bytes(u.shape) + std::size_t{256});
+    std::size_t bytes = margin + sizeof(device::failure_board) + sizeof(device::quarantine) +
+                        sizeof(device::block_fault_board) + mailbox::host_part::bytes(u.shape) +
+                        mailbox::device_part::bytes(u.shape) + std::size_t{256};
     device::heap_view v;
     v.segments = u.segments;
     v.max_slabs = u.segments;
@@ -50,8 +50,6 @@ device::published_view lay_out(arena& metadata, char* user, const heap_setup& u)
     v.base = user;
     v.segments = u.segments;
     v.max_slabs = u.segments;
-    v.shards = u.shards;
-    v.segments_per_shard = u.segments / u.shards;
     v.cache_target = u.cache_target;
     v.cache_max = 2 * u.cache_target;
     v.refill_batch = u.refill_batch;
@@ -79,43 +77,18 @@ device::published_view lay_out(arena& metadata, char* user, const heap_setup& u)
             }
         });
     }
-    for (std::uint32_t shard = 0; shard < u.shards; ++shard) {
-        auto& box = v.mailboxes[shard];
-        box.shape = u.shape;
-        box.timeout_ns = u.timeout_ns;
-        box.lost_after_ns = u.lost_after_ns;
-        box.device =
-            reinterpret_cast<mailbox::device_part*>(metadata.place<char>(mailbox::device_part::bytes(u.shape)));
-        box.host = mailbox::host_part::in(metadata.place<char>(mailbox::host_part::bytes(u.shape)), u.shape);
-    }
+    auto& box = v.mailbox;
+    box.shape = u.shape;
+    box.timeout_ns = u.timeout_ns;
+    box.lost_after_ns = u.lost_after_ns;
+    box.device = reinterpret_cast<mailbox::device_part*>(metadata.place<char>(mailbox::device_part::bytes(u.shape)));
+    box.host = mailbox::host_part::in(metadata.place<char>(mailbox::host_part::bytes(u.shape)), u.shape);
     return v;
-}
-
-/// Returns the shards' ranges of segments.
-std::vector<segment_run> ranges(const heap_setup& u) {
-    std::vector<segment_run> all;
-    const std::uint32_t each = u.segments / u.shards;
-    for (std::uint32_t shard = 0; shard < u.shards; ++shard) {
-        all.push_back({segment_index{shard * each}, each});
-    }
-    return all;
-}
-
-/// Returns the shards' services.
-std::vector<std::unique_ptr<segment_service>> make_services(const device::heap_view& v, growth& grower,
-                                                            const heap_setup& u) {
-    std::vector<std::unique_ptr<segment_service>> all;
-    for (std::uint32_t shard = 0; shard < u.shards; ++shard) {
-        all.push_back(std::make_unique<segment_service>(
-            mailbox_server(v.mailboxes[shard].host, u.shape), grower, shard,
-            service_settings{u.ahead, 0, u.portions_by, u.timeout_ns, u.apart_one_of}));
-    }
-    return all;
 }
 
 /// Names for the trace, general ones first.
 void name_words(simt::explore::simulation& s, const device::heap_view& v) {
-    const auto& box = v.mailboxes[0];
+    const auto& box = v.mailbox;
     s.name_words(v.base, std::size_t{v.segments} << segment_shift, "segment", segment_bytes);
     s.name_words(v.state, sizeof(device::heap_state), "state");
     s.name_words(v.state->slabs, sizeof(v.state->slabs), "slabs", sizeof(device::slab_table_head));
@@ -227,31 +200,28 @@ heap_world::heap_world(world& w, const heap_setup& u)
                    u)},
       ref{view},
       memory{view.base, u.segments, u.committed_at_start},
-      grower{memory, ranges(u), u.extent},
-      services{make_services(view, grower, u)},
-      service{*services.front()} {
+      grower{memory, u.extent},
+      service{mailbox_server(view.mailbox.host, u.shape), grower,
+              service_settings{u.ahead, 0, u.portions_by, u.timeout_ns, u.apart_one_of}} {
     view.self = &view;
     ref = heap_ref(view);
     name_words(s, view);
-    s.name_words(&grower.line(0).committed, 8, "growth.committed");
-    s.name_words(&grower.line(0).wanted, 8, "growth.wanted");
-    s.name_words(&grower.line(0).failed, 4, "growth.failed");
+    s.name_words(&grower.line().committed, 8, "growth.committed");
+    s.name_words(&grower.line().wanted, 8, "growth.wanted");
+    s.name_words(&grower.line().failed, 4, "growth.failed");
     if (u.service_lives) {
-        service_actor = s.add_daemon("service", [this] { poll_for_ever(service); });
-        for (std::uint32_t shard = 1; shard < u.shards; ++shard) {
-            s.add_daemon(absl::StrCat("service ", shard), [this, shard] { poll_for_ever(*services[shard]); });
-        }
+        service_actor = s.add_daemon("service", [this] { poll_for_ever(); });
     }
     growth_actor = s.add_daemon("growth", [this] { grower.run(); });
 }
 
-void heap_world::poll_for_ever(segment_service& of) {
+void heap_world::poll_for_ever() {
     for (;;) {
-        if (of.poll_once() == 0) {
+        if (service.poll_once() == 0) {
             simt::pause(500);
         }
         if (setup.gives_back && s.pick(8) == 0) {
-            of.release_unused(s.pick(3));
+            service.release_unused(s.pick(3));
         }
     }
 }
@@ -303,15 +273,11 @@ void heap_world::give_run(simt::lane_mask mask, segment_run run) {
 }
 
 void heap_world::close() {
-    for (const auto& each : services) {
-        each->close();
-    }
+    service.close();
     for (auto& flag : view.state->closing) {
         flag.word.store<simt::order::relaxed>(1);
     }
-    for (std::uint32_t shard = 0; shard < setup.shards; ++shard) {
-        view.mailboxes[shard].device->rejection.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
-    }
+    view.mailbox.device->rejection.flags.store<simt::order::relaxed>(mailbox::device_part::closing);
 }
 
 bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
@@ -331,10 +297,8 @@ bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
 void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused, std::uint64_t expect_invalid) {
     const auto expect_ok = [this](const absl::Status& status) { s.check(status.ok(), std::string(status.message())); };
     granted_memory granted(setup.segments);
-    for (const auto& each : services) {
-        expect_ok(each->validate());
-        granted.add(*each);
-    }
+    expect_ok(service.validate());
+    granted.add(service);
     const auto count = static_cast<std::uint32_t>(std::ranges::count(granted.segments, true));
     expect_ok(validate_device_side(view, memory, granted));
     s.check(count == expect_granted,
@@ -367,9 +331,7 @@ void heap_world::check_counts() {
 /// Takes segments until there are none, and returns them. No segment may be lost, or be had twice. In a large heap it
 /// takes runs first, as a request for each segment would exceed the operations of a run.
 void heap_world::take_everything() {
-    for (std::uint32_t shard = 0; shard < setup.shards; ++shard) {
-        view.mailboxes[shard].timeout_ns = 1'000'000'000;
-    }
+    view.mailbox.timeout_ns = 1'000'000'000;
     memory.commit_ns = 1'000;
     s.add_kernel({{1}}, [this](simt::thread_position) {
         std::vector<segment_run> held;
@@ -403,11 +365,7 @@ void heap_world::take_everything() {
 
 std::uint64_t heap_world::sum(device::counter c) const { return sum_of(*view.state, c); }
 
-std::uint64_t heap_world::refused() const {
-    return std::accumulate(services.begin(), services.end(), std::uint64_t{0}, [](std::uint64_t n, const auto& each) {
-        return n + each->counters().requests_rejected.get();
-    });
-}
+std::uint64_t heap_world::refused() const { return service.counters().requests_rejected.get(); }
 
 request_counts heap_world::requests() {
     const auto usage = usage_of_classes(view, memory);
@@ -434,11 +392,9 @@ failure_reason heap_world::first_failure() const {
 
 std::uint32_t heap_world::slots_claimed() const {
     std::uint32_t n = 0;
-    for (std::uint32_t shard = 0; shard < setup.shards; ++shard) {
-        for (std::uint32_t i = 0; i < setup.shape.slots; ++i) {
-            const std::uint64_t word = view.mailboxes[shard].device->slots()[i].load<simt::order::relaxed>();
-            n += (word & mailbox::slot_word::pending) != 0 ? 1 : 0;
-        }
+    for (std::uint32_t i = 0; i < setup.shape.slots; ++i) {
+        const std::uint64_t word = view.mailbox.device->slots()[i].load<simt::order::relaxed>();
+        n += (word & mailbox::slot_word::pending) != 0 ? 1 : 0;
     }
     return n;
 }

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A whole heap inside a simulation: device state, mailboxes, services and a growth thread as actors.
+/// A whole heap inside a simulation: device state, a mailbox, a service and a growth thread as actors.
 
 #include <cstddef>
 #include <cstdint>
@@ -85,7 +85,6 @@ private:
 /// The parameters of a heap in a simulation.
 struct heap_setup {
     std::uint32_t segments = 16;
-    std::uint32_t shards = 1;  ///< if several, each has a multiple of 64 segments: `heap_view::segments_per_shard`
     std::uint32_t committed_at_start = 4;
     std::uint32_t extent = 2;        ///< segments a commit
     std::uint32_t ahead = 1;         ///< segments kept committed and free
@@ -151,7 +150,7 @@ public:
     [[nodiscard]] failure_reason first_failure() const;
 
     [[nodiscard]] std::uint64_t sum(device::counter c) const;
-    /// Returns the number of requests that the services could not carry out.
+    /// Returns the number of requests that the service could not carry out.
     [[nodiscard]] std::uint64_t refused() const;
     /// Returns the heap's counts of requests; call it while no kernel runs.
     [[nodiscard]] request_counts requests();
@@ -161,7 +160,7 @@ public:
     heap_setup setup;
 
 private:
-    void poll_for_ever(segment_service& of);
+    void poll_for_ever();
     void take_everything();
 
     arena user_;
@@ -172,9 +171,8 @@ public:
     heap_ref ref;
     slow_backing memory;
     growth grower;
-    std::vector<std::unique_ptr<segment_service>> services;  ///< one for each shard
-    segment_service& service;                                ///< of the first shard
-    simt::explore::actor_id service_actor = 0;               ///< of the first shard
+    segment_service service;
+    simt::explore::actor_id service_actor = 0;
     simt::explore::actor_id growth_actor = 0;
 };
 

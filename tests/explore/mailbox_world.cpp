@@ -202,7 +202,7 @@ bool mailbox_world::take_aside(simt::lane_mask mask, std::uint32_t k, segment_ru
 
 void mailbox_world::settle_and_check() {
     // The deadline of waiting groups may have been short; here everything must complete.
-    heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
+    heap.view.mailbox.timeout_ns = 1'000'000'000;
     if (!s.result().ok() || !heap.settle({})) {
         return;
     }

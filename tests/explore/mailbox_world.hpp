@@ -26,7 +26,7 @@ struct reply {
 
 class mailbox_world {
 public:
-    mailbox_world(world& w, const heap_setup& setup) : heap{w, setup}, s{w.s}, box{heap.view.mailboxes[0]} {}
+    mailbox_world(world& w, const heap_setup& setup) : heap{w, setup}, s{w.s}, box{heap.view.mailbox} {}
 
     // All lanes of a converged group call these, with the same arguments.
 

@@ -63,15 +63,12 @@ TEST(runner, a_finding_is_that_of_its_seed) {
     EXPECT_EQ(run_once(lost_update, lost_update.size, *choices).violation, f.text);
 }
 
-// Seeds that exploring once reported although nothing was wrong: a long run, and growth that stands still at the end.
+// A seed that exploring once reported although nothing was wrong: growth stands still at the end.
 TEST(runner, slow_actors_are_no_violation) {
-    for (const auto& [name, seed] :
-         {std::pair{"shards", 20782000097ull}, {"blocked_commit_unzeroed", 20782000119ull}}) {
-        const scenario* const s = find_scenario(name);
-        ASSERT_NE(s, nullptr) << name;
-        const auto choices = simt::explore::choices_of(strategy::priority, seed);
-        EXPECT_EQ(run_once(*s, s->size, *choices).violation, "") << name;
-    }
+    const scenario* const s = find_scenario("blocked_commit_unzeroed");
+    ASSERT_NE(s, nullptr);
+    const auto choices = simt::explore::choices_of(strategy::priority, 20782000119ull);
+    EXPECT_EQ(run_once(*s, s->size, *choices).violation, "");
 }
 
 TEST(runner, finds_nothing_where_nothing_is_wrong) {

@@ -19,9 +19,9 @@ using rig::fake_backing;
 segment_run run_at(std::uint32_t first, std::uint32_t count) { return {segment_index{first}, count}; }
 
 /// Reads growth's results as the service does, because growth continues only while it has room for results.
-void take_up(growth& g, std::size_t shard) {
-    const bool was_full = g.line(shard).ready.is_full();
-    while (g.line(shard).ready.pop()) {
+void take_up(growth& g) {
+    const bool was_full = g.line().ready.is_full();
+    while (g.line().ready.pop()) {
     }
     if (was_full) {
         g.wake();
@@ -31,130 +31,106 @@ void take_up(growth& g, std::size_t shard) {
 
 TEST(Growth, CommitsWholeExtentsLowestFirst) {
     fake_backing memory(100);
-    growth g(memory, {run_at(0, 100)}, 8);
+    growth g(memory, 8);
     EXPECT_FALSE(g.step()) << "nothing is wanted";
-    g.want(0, 9);
+    g.want(9);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 8u);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(), 8u);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 16u);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(), 16u);
     EXPECT_FALSE(g.step());
     EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 8), run_at(8, 8)}));
 }
 
 TEST(Growth, WantsOnlyGrow) {
     fake_backing memory(100);
-    growth g(memory, {run_at(0, 100)}, 10);
-    g.want(0, 20);
-    g.want(0, 5);
+    growth g(memory, 10);
+    g.want(20);
+    g.want(5);
     EXPECT_TRUE(g.step());
     EXPECT_TRUE(g.step());
     EXPECT_FALSE(g.step());
-    g.want(0, 20);
+    g.want(20);
     EXPECT_FALSE(g.step());
 }
 
 TEST(Growth, EndsAtTheEndOfTheRange) {
     fake_backing memory(20);
-    growth g(memory, {run_at(0, 20)}, 8);
-    g.want(0, 1000);
+    growth g(memory, 8);
+    g.want(1000);
     while (g.step()) {
     }
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 20u);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(), 20u);
     EXPECT_EQ(memory.commits(), (std::vector{run_at(0, 8), run_at(8, 8), run_at(16, 4)}));
-}
-
-TEST(Growth, CommitsForEachShardInItsOwnRange) {
-    fake_backing memory(200);
-    growth g(memory, {run_at(0, 64), run_at(64, 64), run_at(128, 72)}, 16);
-    g.want(2, 17);
-    g.want(1, 1);
-    while (g.step()) {
-    }
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 0u);
-    EXPECT_EQ(g.line(1).committed.load<simt::order::acquire>(), 16u);
-    EXPECT_EQ(g.line(2).committed.load<simt::order::acquire>(), 32u);
-    EXPECT_EQ(memory.commits(), (std::vector{run_at(64, 16), run_at(128, 16), run_at(144, 16)}));
 }
 
 TEST(Growth, StartsFromWhatTheBackingHasCommitted) {
     fake_backing memory(200, 100);
-    growth g(memory, {run_at(0, 64), run_at(64, 64), run_at(128, 72)}, 64);
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 64u);
-    EXPECT_EQ(g.line(1).committed.load<simt::order::acquire>(), 36u);
-    EXPECT_EQ(g.line(2).committed.load<simt::order::acquire>(), 0u);
+    growth g(memory, 64);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(), 100u);
+    EXPECT_EQ(g.line().ready.pop(), (extent{run_at(0, 100), memory_tier::device}));
     EXPECT_FALSE(g.step());
-    g.want(1, 37);
+    g.want(101);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(memory.commits(), std::vector{run_at(100, 28)});
+    EXPECT_EQ(memory.commits(), std::vector{run_at(100, 64)});
 }
 
 TEST(Growth, AFailedCommitIsKeptAndNotTriedAgainByItself) {
     fake_backing memory(100);
-    growth g(memory, {run_at(0, 100)}, 8);
+    growth g(memory, 8);
     EXPECT_TRUE(g.last_error().ok());
     memory.end_with(absl::ResourceExhaustedError("cannot commit 16777216 bytes"));
-    g.want(0, 8);
+    g.want(8);
     EXPECT_TRUE(g.step());
     EXPECT_FALSE(g.step());
-    EXPECT_EQ(static_cast<failure_reason>(g.line(0).failed.load<simt::order::acquire>()),
-              failure_reason::commit_failed);
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 0u);
+    EXPECT_EQ(static_cast<failure_reason>(g.line().failed.load<simt::order::acquire>()), failure_reason::commit_failed);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(), 0u);
     EXPECT_EQ(g.last_error(), absl::ResourceExhaustedError("cannot commit 16777216 bytes"));
     EXPECT_EQ(memory.entered(), 4u) << "for 8 segments, 4, 2 and 1";
 }
 
 TEST(Growth, AFailedCommitIsTriedAgainWhenItIsWantedAgain) {
     fake_backing memory(100);
-    growth g(memory, {run_at(0, 100)}, 8);
+    growth g(memory, 8);
     memory.end_with(absl::ResourceExhaustedError("not now"));
-    g.want(0, 8);
+    g.want(8);
     EXPECT_TRUE(g.step());
     memory.end_with(absl::OkStatus());
-    g.want(0, 8);
-    EXPECT_EQ(g.line(0).failed.load<simt::order::acquire>(), 0u);
+    g.want(8);
+    EXPECT_EQ(g.line().failed.load<simt::order::acquire>(), 0u);
     EXPECT_TRUE(g.step());
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 8u);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(), 8u);
     EXPECT_EQ(memory.commits(), std::vector{run_at(0, 8)});
 }
 
-TEST(Growth, AFailureOfOneShardDoesNotStopAnother) {
-    fake_backing memory(128);
-    growth g(memory, {run_at(0, 64), run_at(64, 64)}, 8);
-    memory.end_with(absl::ResourceExhaustedError("not now"));
-    g.want(0, 8);
-    EXPECT_TRUE(g.step());
-    memory.end_with(absl::OkStatus());
-    g.want(1, 8);
-    EXPECT_TRUE(g.step());
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 0u);
-    EXPECT_EQ(g.line(1).committed.load<simt::order::acquire>(), 8u);
+TEST(Growth, HasNoMoreSegmentsThanARequestCanName) {
+    fake_backing memory(max_segments);
+    growth g(memory, 8);
+    EXPECT_EQ(g.line().segments, max_segments - 1);
+    g.limit(max_segments);
+    EXPECT_EQ(g.line().most, max_segments - 1);
 }
 
 TEST(GrowthThread, CommitsWhatIsWanted) {
-    fake_backing memory(1000);
-    growth g(memory, {run_at(0, 500), run_at(500, 500)}, 8);
+    fake_backing memory(500);
+    growth g(memory, 8);
     g.start();
     for (std::uint32_t wanted = 50; wanted <= 500; wanted += 50) {
-        g.want(0, wanted);
-        g.want(1, wanted);
-        for (std::size_t shard : {0u, 1u}) {
-            while (g.line(shard).committed.load<simt::order::acquire>() < wanted) {
-                take_up(g, shard);
-            }
+        g.want(wanted);
+        while (g.line().committed.load<simt::order::acquire>() < wanted) {
+            take_up(g);
         }
     }
     g.stop();
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 500u);
-    EXPECT_EQ(g.line(1).committed.load<simt::order::acquire>(), 500u);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(), 500u);
 }
 
 TEST(GrowthThread, TakesUpWhatWasWantedBeforeItStarted) {
     fake_backing memory(100);
-    growth g(memory, {run_at(0, 100)}, 8);
-    g.want(0, 8);
+    growth g(memory, 8);
+    g.want(8);
     g.start();
-    while (g.line(0).committed.load<simt::order::acquire>() < 8) {
+    while (g.line().committed.load<simt::order::acquire>() < 8) {
         std::this_thread::yield();
     }
 }
@@ -162,15 +138,15 @@ TEST(GrowthThread, TakesUpWhatWasWantedBeforeItStarted) {
 TEST(GrowthThread, StopsAfterTheCommitUnderWay) {
     fake_backing memory(100);
     memory.hold();
-    growth g(memory, {run_at(0, 100)}, 8);
+    growth g(memory, 8);
     g.start();
-    g.want(0, 100);
+    g.want(100);
     memory.wait_until_entered(1);
     std::thread releasing([&] { memory.let_go(); });
     g.stop();
     releasing.join();
-    EXPECT_GE(g.line(0).committed.load<simt::order::acquire>(), 8u);
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(),
+    EXPECT_GE(g.line().committed.load<simt::order::acquire>(), 8u);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(),
               memory.commits().size() == 13 ? 100u : 8 * memory.commits().size());
     g.stop();
 }
@@ -178,25 +154,25 @@ TEST(GrowthThread, StopsAfterTheCommitUnderWay) {
 TEST(GrowthThread, WantingDoesNotWaitForACommitUnderWay) {
     fake_backing memory(100);
     memory.hold();
-    growth g(memory, {run_at(0, 100)}, 8);
+    growth g(memory, 8);
     g.start();
-    g.want(0, 1);
+    g.want(1);
     memory.wait_until_entered(1);
     for (std::uint32_t wanted = 1; wanted <= 100; ++wanted) {
-        g.want(0, wanted);
+        g.want(wanted);
     }
-    EXPECT_EQ(g.line(0).committed.load<simt::order::acquire>(), 0u);
+    EXPECT_EQ(g.line().committed.load<simt::order::acquire>(), 0u);
     memory.let_go();
-    while (g.line(0).committed.load<simt::order::acquire>() < 100) {
+    while (g.line().committed.load<simt::order::acquire>() < 100) {
         std::this_thread::yield();
     }
 }
 
 TEST(GrowthThread, EndsWithItsOwnerWhetherStartedOrNot) {
     fake_backing memory(100);
-    { growth never_started(memory, {run_at(0, 100)}, 8); }
+    { growth never_started(memory, 8); }
     {
-        growth idle(memory, {run_at(0, 100)}, 8);
+        growth idle(memory, 8);
         idle.start();
     }
     EXPECT_EQ(memory.entered(), 0u);

@@ -93,7 +93,7 @@ TEST_P(heap_bounded_kernel, by_a_commit_that_does_not_end) {
 }
 
 TEST_P(heap_bounded_kernel, by_a_service_that_is_silent) {
-    heap_service_peer::stop(h(), 0);
+    heap_service_peer::stop(h());
     expect_nulls(failure_reason::service_not_responding, "until_it_is_known");
     const std::uint64_t before = h().stats()->abandoned;
     EXPECT_GE(before, 1u);

@@ -19,7 +19,7 @@ struct allocate_until_null {
     simt::device_word<std::uint32_t>* served;
 
     ORCHARD_FN bool closing() const {
-        return heap.view().mailboxes[0].device->rejection.flags.load<simt::order::relaxed>() != 0;
+        return heap.view().mailbox.device->rejection.flags.load<simt::order::relaxed>() != 0;
     }
     ORCHARD_FN void operator()(simt::thread_position) const {
         constexpr std::uint32_t patience = 1000;

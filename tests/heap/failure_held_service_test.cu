@@ -44,7 +44,7 @@ protected:
         std::latch held(1);
         std::latch over(1);
         const std::jthread pause([&] {
-            heap_service_peer::run(h(), 0, [&] {
+            heap_service_peer::run(h(), [&] {
                 held.count_down();
                 over.wait();
             });
@@ -148,7 +148,7 @@ TEST_P(heap_failures_while_held, do_not_come_while_the_device_has_memory) {
 TEST_P(heap_failures_while_held, are_reported_when_it_runs_no_more) {
     const failure_reports seen;
     EXPECT_TRUE(h().on_failure(seen.taker()).ok());
-    heap_service_peer::stop(h(), 0);
+    heap_service_peer::stop(h());
     EXPECT_EQ(allocate_one(segments(2)).address, 0u);
     const std::vector<failure> all = seen.wait_for(1);
     ASSERT_EQ(all.size(), 1u);

@@ -41,7 +41,7 @@ ORCHARD_TEST_KERNEL void wait_for_flag(simt::device_word<std::uint32_t>* flag, s
 ORCHARD_TEST_KERNEL void set_flag(simt::device_word<std::uint32_t>* flag) { flag->store<simt::order::release>(1); }
 
 class kernel_preload : public heap_contract {};
-INSTANTIATE_TEST_SUITE_P(all, kernel_preload, ::testing::Values(heap_cases()[0], heap_cases()[5]), case_name);
+INSTANTIATE_TEST_SUITE_P(all, kernel_preload, ::testing::Values(heap_cases()[0], heap_cases()[4]), case_name);
 
 TEST_P(kernel_preload, takes_kernels_of_any_signature) {
     const absl::Status loaded = h().preload(wait_for_flag, set_flag, write_value<float>, write_value<std::uint64_t>);
@@ -64,7 +64,7 @@ TEST_P(kernel_preload, names_the_place_of_what_is_no_kernel) {
 }
 
 using kernel_loading_DeathTest = heap_contract;
-INSTANTIATE_TEST_SUITE_P(all, kernel_loading_DeathTest, ::testing::Values(heap_cases()[0], heap_cases()[5]), case_name);
+INSTANTIATE_TEST_SUITE_P(all, kernel_loading_DeathTest, ::testing::Values(heap_cases()[0], heap_cases()[4]), case_name);
 
 // Each in a process of its own, because CUDA reads the variable once.
 TEST_P(kernel_loading_DeathTest, is_what_the_environment_says_where_loading_can_be_lazy) {

@@ -78,11 +78,11 @@ protected:
         return ok && h.validate().ok();
     }
 };
-/// Every backing and all memory of the caller's, each with the default segment cache, mailbox and number of services.
+/// Every backing and all memory of the caller's, each with the default segment cache and mailbox.
 std::vector<heap_case> cases_of_many() {
     std::vector<heap_case> cases;
     for (const heap_case& c : heap_cases()) {
-        if (c.cached_segments != 0 && c.shards == 1 && c.capacity == segments(32)) {
+        if (c.cached_segments != 0 && c.capacity == segments(32)) {
             cases.push_back(c);
         }
     }

@@ -49,7 +49,7 @@ protected:
     bool hold_while_all_wait(const asking_lanes& all, Job job) {
         bool held = false;
         for (int attempt = 0; attempt < 20 && !held; ++attempt) {
-            heap_service_peer::run(h(), 0, [&] {
+            heap_service_peer::run(h(), [&] {
                 held = asking_lanes::wait_until(deadline_ / 4, [&] { return all.all_wait(); });
                 if (held) {
                     job();
@@ -129,7 +129,7 @@ TEST_P(heap_paused, for_ever_they_get_null_and_the_heap_can_be_destroyed) {
         ASSERT_TRUE(all.wait_until_each_is_served());
         std::thread stop;  // waits for the turn that the service is in
         const bool held =
-            hold_while_all_wait(all, [&] { stop = std::thread([this] { heap_service_peer::stop(h(), 0); }); });
+            hold_while_all_wait(all, [&] { stop = std::thread([this] { heap_service_peer::stop(h()); }); });
         ASSERT_TRUE(held);
         stop.join();
         EXPECT_TRUE(all.wait_until_ended()) << "there are requests that wait longer than the deadline";

@@ -176,8 +176,8 @@ TEST_P(heap_statistics, refused_frees_keep_the_first_address) {
 TEST_P(heap_statistics, metadata_stays_below_one_percent_beside_the_mailbox) {
     const device::heap_view view = h().ref().view();
     const std::uint64_t mailbox =
-        mailbox::device_part::bytes(view.mailboxes[0].shape) + mailbox::host_part::bytes(view.mailboxes[0].shape);
-    const std::uint64_t fixed = sizeof(device::heap_state) + sizeof(device::host_free_ring) + view.shards * mailbox;
+        mailbox::device_part::bytes(view.mailbox.shape) + mailbox::host_part::bytes(view.mailbox.shape);
+    const std::uint64_t fixed = sizeof(device::heap_state) + sizeof(device::host_free_ring) + mailbox;
     // An elastic heap commits its metadata by granules, and has them for addresses that may never have memory.
     const bool elastic = h().configuration().backing == backing_option::elastic;
     const std::uint64_t granules = elastic ? 8 * segment_bytes : 0;

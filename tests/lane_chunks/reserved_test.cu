@@ -44,7 +44,7 @@ protected:
         }
     }
 };
-INSTANTIATE_TEST_SUITE_P(all, lane_chunks_reserved, ::testing::Values(heap_cases()[0], heap_cases()[5]), case_name);
+INSTANTIATE_TEST_SUITE_P(all, lane_chunks_reserved, ::testing::Values(heap_cases()[0], heap_cases()[4]), case_name);
 
 TEST_P(lane_chunks_reserved, is_at_most_a_quarter_more_whatever_the_sizes) {
     std::mt19937 random(11);

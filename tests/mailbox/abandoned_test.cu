@@ -37,7 +37,7 @@ protected:
     static rig::service_setup setup() {
         rig::service_setup s;
         s.shape = {8, 8, 2};
-        s.range.count = s.committed_at_start = segments;
+        s.segments = s.committed_at_start = segments;
         return s;
     }
     /// Delivers what is still on its way.

@@ -51,12 +51,12 @@ TEST_P(RoundTrip, EveryGroupGetsItsOwnSegmentsAndGivesThemBack) {
     const load_case& load = GetParam();
     rig::service_setup setup;
     setup.shape = load.shape;
-    setup.range.count = setup.committed_at_start = 1024;
+    setup.segments = setup.committed_at_start = 1024;
     rig::service_rig host(setup);
     const device::mailbox_client client{host.box.host, host.box.device, load.shape, 100'000'000'000};
     rig::completion_record sunk;
     const rig::recording_completion completion{&sunk};
-    std::vector<word32> owned(setup.range.count);
+    std::vector<word32> owned(setup.segments);
     word32 shared{0};
     word32 unanswered{0};
     simt::device_word<std::uint64_t> requests{0};

@@ -22,7 +22,7 @@ TEST(options_environment, every_option_has_a_variable) {
     clean_environment environment;
     environment.set("ORCHARD_DEVICE", "cuda");
     environment.set("ORCHARD_CAPACITY", "512MiB");
-    environment.set("ORCHARD_SHARDS", "4");
+    environment.set("ORCHARD_REFILL_BATCH", "4");
     environment.set("ORCHARD_MAILBOX_SLOTS", "8");
     environment.set("ORCHARD_CACHED_SEGMENTS", "5");
     environment.set("ORCHARD_REFILL_BATCH", "63");
@@ -36,7 +36,6 @@ TEST(options_environment, every_option_has_a_variable) {
     options expected;
     expected.device = device_option::cuda;
     expected.capacity = 512 * mib;
-    expected.shards = 4;
     expected.mailbox_slots = 8;
     expected.cached_segments = 5;
     expected.refill_batch = 63;
@@ -52,18 +51,18 @@ TEST(options_environment, every_option_has_a_variable) {
 
 TEST(options_environment, applies_on_top_of_what_is_there) {
     clean_environment environment;
-    environment.set("ORCHARD_SHARDS", "2");
+    environment.set("ORCHARD_REFILL_BATCH", "2");
     options values;
-    values.shards = 3;
+    values.refill_batch = 3;
     values.capacity = 8 * mib;
     ASSERT_TRUE(apply_environment(values).ok());
-    EXPECT_EQ(values.shards, 2);
+    EXPECT_EQ(values.refill_batch, 2);
     EXPECT_EQ(values.capacity, 8 * mib);
 }
 
 TEST(options_environment, an_error_names_the_variable_and_changes_nothing) {
     clean_environment environment;
-    environment.set("ORCHARD_SHARDS", "2");
+    environment.set("ORCHARD_REFILL_BATCH", "2");
     environment.set("ORCHARD_CAPACITY", "3MiB");
     options values;
     const absl::Status status = apply_environment(values);
@@ -91,15 +90,15 @@ TEST(options_environment, an_unknown_variable_is_answered_with_the_nearest) {
 }
 
 TEST(options_environment, of_a_privileged_program_is_ignored_and_causes_no_error) {
-    for (const char* const text : {"ORCHARD_SHARDS=2", "ORCHARD_SHARDS=nonsense", "ORCHARD_NO_SUCH=1"}) {
+    for (const char* const text : {"ORCHARD_REFILL_BATCH=2", "ORCHARD_REFILL_BATCH=nonsense", "ORCHARD_NO_SUCH=1"}) {
         const char* const assignments[] = {text, nullptr};
         options values;
-        values.shards = 3;
+        values.refill_batch = 3;
         const options before = values;
         EXPECT_TRUE(detail::apply_environment(values, assignments, true).ok()) << text;
         EXPECT_EQ(values, before) << text;
         const absl::Status read = detail::apply_environment(values, assignments, false);
-        EXPECT_TRUE(!read.ok() || values.shards == 2) << text << ": without privilege, the same text must matter";
+        EXPECT_TRUE(!read.ok() || values.refill_batch == 2) << text << ": without privilege, the same text must matter";
     }
 }
 

@@ -42,7 +42,6 @@ TEST_F(options_flags, every_option_has_a_flag) {
     options expected;
     expected.device = device_option::emulated;
     expected.capacity = 512 * mib;
-    expected.shards = 4;
     expected.mailbox_slots = 8;
     expected.cached_segments = 5;
     expected.refill_batch = 63;
@@ -56,8 +55,6 @@ TEST_F(options_flags, every_option_has_a_flag) {
     EXPECT_EQ(parse({"--device",
                      "emulated",
                      "--capacity=512MiB",
-                     "--shards",
-                     "4",
                      "--mailbox-slots",
                      "8",
                      "--cached-segments",
@@ -88,7 +85,7 @@ TEST_F(options_flags, a_negative_number_is_a_value) {
 }
 
 TEST_F(options_flags, the_last_one_counts) {
-    EXPECT_EQ(parse({"--shards", "2", "--shards", "3"}).shards, 3);
+    EXPECT_EQ(parse({"--service-core", "2", "--service-core", "3"}).service_core, 3);
     EXPECT_FALSE(parse({"--allow-oversubscription", "--no-allow-oversubscription"}).allow_oversubscription);
     EXPECT_TRUE(parse({"--no-allow-oversubscription", "--allow-oversubscription"}).allow_oversubscription);
 }
@@ -107,13 +104,13 @@ TEST_F(options_flags, a_switch_takes_a_value_after_an_equals_sign_only) {
 }
 
 TEST_F(options_flags, a_flag_wins_over_the_variable_and_the_variable_over_the_default) {
-    environment_.set("ORCHARD_SHARDS", "2");
+    environment_.set("ORCHARD_SERVICE_CORE", "2");
     environment_.set("ORCHARD_REFILL_BATCH", "9");
     options values;
     values.refill_batch = 3;
     values.cached_segments = 7;
-    const options parsed = parse({"--shards", "4"}, values);
-    EXPECT_EQ(parsed.shards, 4);
+    const options parsed = parse({"--service-core", "4"}, values);
+    EXPECT_EQ(parsed.service_core, 4);
     EXPECT_EQ(parsed.refill_batch, 9);
     EXPECT_EQ(parsed.cached_segments, 7);
 }
@@ -121,14 +118,15 @@ TEST_F(options_flags, a_flag_wins_over_the_variable_and_the_variable_over_the_de
 TEST_F(options_flags, an_error_names_flag_value_and_remedy) {
     EXPECT_EQ(error_of({"--capacity", "3MiB"}),
               "--capacity: \"3MiB\" is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB");
-    EXPECT_EQ(error_of({"--shards", "two"}), "--shards: \"two\" is not a whole number of 32 bits; give 1 to 4");
+    EXPECT_EQ(error_of({"--refill-batch", "two"}),
+              "--refill-batch: \"two\" is not a whole number of 32 bits; give 1 to 63");
     EXPECT_EQ(error_of({"--device", "gpu"}), "--device: \"gpu\" is not a device; give auto, cuda or emulated");
     EXPECT_EQ(error_of({"--device", ""}), "--device: \"\" is not a device; give auto, cuda or emulated");
 }
 
 TEST_F(options_flags, an_error_of_the_environment_names_the_variable) {
-    environment_.set("ORCHARD_SHARDS", "9");
-    EXPECT_EQ(error_of({}), "ORCHARD_SHARDS: \"9\" is above the maximum of 4; give 1 to 4");
+    environment_.set("ORCHARD_REFILL_BATCH", "99");
+    EXPECT_EQ(error_of({}), "ORCHARD_REFILL_BATCH: \"99\" is above the maximum of 63; give 1 to 63");
 }
 
 TEST_F(options_flags, the_help_shows_default_and_range) {

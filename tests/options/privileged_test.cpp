@@ -48,7 +48,7 @@ TEST(privileged_program, ignores_the_environment) {
         GTEST_SKIP() << "needs the rights to give a file to another user";
     }
     testing_support::clean_environment environment;
-    environment.set("ORCHARD_SHARDS", "nonsense");
+    environment.set("ORCHARD_REFILL_BATCH", "nonsense");
     ASSERT_FALSE(options::from_environment().ok());
     const std::filesystem::path folder =
         std::filesystem::temp_directory_path() / ("orchard_privileged_" + std::to_string(::getpid()));

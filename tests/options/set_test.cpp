@@ -25,7 +25,6 @@ TEST(options_defaults, are_those_of_the_documentation) {
     const options o;
     EXPECT_EQ(o.device, device_option::automatic);
     EXPECT_EQ(o.capacity, 0u);
-    EXPECT_EQ(o.shards, 1);
     EXPECT_EQ(o.mailbox_slots, 16384);
     EXPECT_EQ(o.cached_segments, 64);
     EXPECT_EQ(o.refill_batch, 16);
@@ -57,7 +56,6 @@ constexpr range_case ranges[] = {
     {"range", "4MiB", "32TiB", "4194303", "35184372088833", "0, or 4 MiB to 32 TiB"},
     {"max_extent", "2MiB", "64GiB", "0", "68721573888", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
     {"decay", "0", "24h", "-1ns", "24h1ns", "0 to 24h"},
-    {"shards", "1", "4", "0", "5", "1 to 4"},
     {"mailbox_slots", "4", "16384", "2", "32768", "a power of two from 4 to 16384"},
     {"cached_segments", "0", "65536", "-1", "65537", "0 to 65536"},
     {"refill_batch", "1", "63", "0", "64", "1 to 63"},
@@ -111,7 +109,6 @@ TEST(options_set, writes_the_field_it_names) {
     options o;
     ASSERT_TRUE(set(o, "device", "emulated").ok());
     ASSERT_TRUE(set(o, "capacity", "2GB").ok());
-    ASSERT_TRUE(set(o, "shards", "2").ok());
     ASSERT_TRUE(set(o, "mailbox_slots", "64").ok());
     ASSERT_TRUE(set(o, "cached-segments", "0").ok());
     ASSERT_TRUE(set(o, "refill_batch", "7").ok());
@@ -131,7 +128,6 @@ TEST(options_set, writes_the_field_it_names) {
     expected.discard = false;
     expected.device = device_option::emulated;
     expected.capacity = 2'000'000'000;
-    expected.shards = 2;
     expected.mailbox_slots = 64;
     expected.cached_segments = 0;
     expected.refill_batch = 7;
@@ -192,9 +188,9 @@ TEST(options_set, refuses_what_is_no_value) {
         {"capacity", "big", "capacity: \"big\" is not a size in bytes: it does not start with a number"},
         {"extent", "2M", "extent: \"2M\" is not a size in bytes: \"M\" is not a unit"},
         {"commit_ahead", "-1", "commit_ahead: \"-1\" is not a size in bytes: it is negative"},
-        {"shards", "two", "shards: \"two\" is not a whole number of 32 bits; give 1 to 4"},
-        {"shards", "", "shards: \"\" is not a whole number of 32 bits; give 1 to 4"},
-        {"shards", "1.5", "shards: \"1.5\" is not a whole number of 32 bits; give 1 to 4"},
+        {"refill_batch", "two", "refill_batch: \"two\" is not a whole number of 32 bits; give 1 to 63"},
+        {"refill_batch", "", "refill_batch: \"\" is not a whole number of 32 bits; give 1 to 63"},
+        {"refill_batch", "1.5", "refill_batch: \"1.5\" is not a whole number of 32 bits; give 1 to 63"},
         {"mailbox_slots", "4294967300", "mailbox_slots: \"4294967300\" is not a whole number of 32 bits; give a power"},
         {"request_timeout", "10",
          "request_timeout: \"10\" is not a duration; write a number and a unit, such as 500ms or 10s, from 1ms to 1h"},

@@ -33,7 +33,7 @@ TEST(options_validate, refuses_each_field_by_name_value_and_remedy) {
                    "capacity: 5000 B is below the minimum of 4 MiB; give 0, or 4 MiB to 32 TiB");
     expect_refused(&options::capacity, 33 * tib,
                    "capacity: 33 TiB is above the maximum of 32 TiB; give 0, or 4 MiB to 32 TiB");
-    expect_refused(&options::shards, 0, "shards: 0 is below the minimum of 1; give 1 to 4");
+    expect_refused(&options::refill_batch, 0, "refill_batch: 0 is below the minimum of 1; give 1 to 63");
     expect_refused(&options::mailbox_slots, std::numeric_limits<int>::min(),
                    "mailbox_slots: -2147483648 is below the minimum of 4; give a power of two from 4 to 16384");
     expect_refused(&options::mailbox_slots, 5,

@@ -89,6 +89,12 @@ class Registers(unittest.TestCase):
                          (1, "registers.py: malloc_any takes 44 registers, at most 43\n"))
         self.assertEqual(self.run_main(LOG, "--free", "23")[0], 1)
 
+    def test_a_stack_that_exceeds_its_limit(self):
+        self.assertEqual(self.run_main(LOG, "--stack", "608")[::2], (0, ""))
+        self.assertEqual(self.run_main(LOG, "--stack", "607", "--malloc", "43")[::2],
+                         (1, "registers.py: malloc_any takes 608 bytes of stack, at most 607; "
+                             "malloc_any takes 44 registers, at most 43\n"))
+
     def test_spills_of_a_kernel_and_of_a_function(self):
         spilling = LOG.replace("608 bytes stack frame, 0 bytes spill stores, 0", "608 bytes stack frame, 8 bytes spill stores, 4")
         self.assertEqual(self.run_main(spilling, "--malloc", "48")[::2], (1, "registers.py: malloc_any spills 8 bytes\n"))

@@ -129,10 +129,10 @@ TEST_F(ServiceApart, EndWithTheHeap) {
     EXPECT_TRUE(host_.service.validate().ok());
 }
 
-/// All addresses of the shard have memory, and the budget would allow more.
+/// All addresses have memory, on the host, and the device's budget would allow more.
 TEST(ServiceApartInASmallRange, DoNotWaitForAddresses) {
     service_setup s;
-    s.range = {segment_index{48}, 16};
+    s.segments = 16;
     s.committed_at_start = 0;
     s.apart_one_of = 1;
     service_rig host{s};
@@ -145,14 +145,17 @@ TEST(ServiceApartInASmallRange, DoNotWaitForAddresses) {
         host.service.poll_once();
         return client.take();
     };
+    host.memory.give_device(0);
     ASSERT_TRUE(ask(16).has_value());
-    (void)client.give_back(48, 16);
+    host.memory.give_device(16);
+    ASSERT_EQ(host.grower.device_left(), 16u);
+    (void)client.give_back(0, 16);
     host.service.poll_once();
     (void)client.take();
     const auto got = ask(3);
     ASSERT_TRUE(got.has_value()) << "it waits for ever";
     EXPECT_EQ(got->status, response_status::granted);
-    EXPECT_EQ(to_underlying(got->run.first), 48u);
+    EXPECT_EQ(to_underlying(got->run.first), 0u);
 }
 
 /// The commit hangs: the request gets free memory once the commit counts as blocked.

@@ -83,15 +83,14 @@ TEST_F(ServiceGrowth, HasAsMuchCommittedAsAllWhoWaitAskFor) {
         client_.ask(count);
     }
     poll();
-    EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 60u);
+    EXPECT_EQ(host_.grower.line().wanted.load<simt::order::relaxed>(), 60u);
     grow_all();
     poll();
     EXPECT_EQ(host_.service.counters().segments_granted.get(), 60u);
     EXPECT_EQ(host_.service.counters().segments_committed.get(), 64u) << "extents of 8";
     client_.ask(5);
     poll();
-    EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 69u)
-        << "requests that were served wait no more";
+    EXPECT_EQ(host_.grower.line().wanted.load<simt::order::relaxed>(), 69u) << "requests that were served wait no more";
     expect_valid();
 }
 
@@ -100,7 +99,7 @@ TEST_F(ServiceGrowth, OfTailsThatWaitCountsTheLeaves) {
         client_.ask_chunk(0, 1);
     }
     poll();
-    EXPECT_EQ(host_.grower.line(0).wanted.load<simt::order::relaxed>(), 2u) << "of 32 leaves each";
+    EXPECT_EQ(host_.grower.line().wanted.load<simt::order::relaxed>(), 2u) << "of 32 leaves each";
     grow_all();
     poll();
     EXPECT_EQ(host_.service.counters().portions_granted.get(), 40u);

@@ -63,9 +63,9 @@ TEST(Service, ExtendsAChunkByTheSegmentsBehindIt) {
     EXPECT_EQ(d.give_back(0, 5).status, response_status::acknowledged);
     d.expect_grant(extend(4, 1), 4);
     EXPECT_EQ(extend(4, 1).status, response_status::fragmented) << "twice";
-    const std::uint32_t segments = service_setup{}.range.count;
-    EXPECT_EQ(extend(segments, 1).status, response_status::fragmented) << "behind the range";
-    EXPECT_EQ(extend(segments - 1, 2).status, response_status::fragmented) << "across its end";
+    const std::uint32_t segments = service_setup{}.segments;
+    EXPECT_EQ(extend(segments, 1).status, response_status::fragmented) << "behind the last one";
+    EXPECT_EQ(extend(segments - 1, 2).status, response_status::fragmented) << "in part behind it";
     d.expect_grant(extend(segments - 1, 1), segments - 1);
     EXPECT_EQ(d.counters().requests_rejected.get(), 0u);
 }
@@ -93,20 +93,17 @@ TEST(Service, AnExactGrantCarriesNoCountAndAFlexibleOneDoes) {
     EXPECT_EQ(d.ask_or_fewer(5).run.count, 5u);
 }
 
-TEST(Service, NamesSegmentsOfTheWholeHeap) {
+TEST(Service, OwnsAllSegmentsOfTheHeapAndNoOther) {
     service_setup s;
-    s.range = {segment_index{1000}, 64};
-    s.committed_at_start = 1064;
+    s.segments = s.committed_at_start = 64;
     desk d(s);
-    d.expect_grant(d.ask(1), 1000);
-    d.expect_grant(d.ask(63), 1001);
-    EXPECT_TRUE(d.host.service.is_granted(segment_index{1063}));
-    EXPECT_FALSE(d.host.service.is_granted(segment_index{1064}));
-    EXPECT_FALSE(d.host.service.is_granted(segment_index{999}));
-    EXPECT_EQ(d.host.service.range(), s.range);
-    EXPECT_EQ(d.give_back(1063, 1).status, response_status::acknowledged);
-    EXPECT_EQ(d.give_back(999, 1).status, response_status::rejected);
-    EXPECT_EQ(d.give_back(1064, 1).status, response_status::rejected);
+    EXPECT_EQ(d.host.service.segments(), 64u);
+    d.expect_grant(d.ask(1), 0);
+    d.expect_grant(d.ask(63), 1);
+    EXPECT_TRUE(d.host.service.is_granted(segment_index{63}));
+    EXPECT_FALSE(d.host.service.is_granted(segment_index{64}));
+    EXPECT_EQ(d.give_back(63, 1).status, response_status::acknowledged);
+    EXPECT_EQ(d.give_back(64, 1).status, response_status::rejected);
     EXPECT_EQ(d.give_back(0, 255).status, response_status::rejected);
 }
 
@@ -203,7 +200,7 @@ TEST(Service, AFlexibleGrantIsOfAtMostWhatAnAnswerCanSay) {
 // A refill requests a fixed number, however small the heap is.
 TEST(Service, AFlexibleGrantOfMoreThanTheHeapOwnsIsOfFewer) {
     service_setup s;
-    s.range.count = s.committed_at_start = 8;
+    s.segments = s.committed_at_start = 8;
     desk d(s);
     const response a = d.ask_or_fewer(16);
     EXPECT_EQ(a.status, response_status::granted);
@@ -280,7 +277,7 @@ TEST(Service, AnswersAsTheModelOverManyLaps) {
     for (const std::uint32_t tag_bits : {2u, 8u}) {
         service_setup s;
         s.shape = {4, tag_bits, 1, tag_bits};
-        s.range.count = s.committed_at_start = 130;
+        s.segments = s.committed_at_start = 130;
         desk d(s);
         std::vector<bool> granted(130);
         const auto longest_free = [&] {

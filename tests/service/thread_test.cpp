@@ -74,7 +74,7 @@ TEST(ServiceThread, SaysTheLongestRunWhenItIsAskedTo) {
     service_rig host;
     ring_client client(host.box);
     service_thread thread(host.service, -1, absl::Milliseconds(1));
-    const std::uint64_t all = host.service.range().count;
+    const std::uint64_t all = host.service.segments();
     ASSERT_TRUE(thread.publish(absl::InfiniteFuture()));
     EXPECT_EQ(host.service.counters().longest_free_run.get(), all);
     client.ask(7);

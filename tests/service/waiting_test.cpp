@@ -112,7 +112,7 @@ TEST(ServiceWaitingAtOnce, WhatTheHostWaitsForIsNotGivenUp) {
         host.service.poll_once();
     }
     EXPECT_TRUE(client.take().has_value());
-    EXPECT_GE(host.grower.line(0).committed.load<simt::order::relaxed>(), goal);
+    EXPECT_GE(host.grower.line().committed.load<simt::order::relaxed>(), goal);
     EXPECT_EQ(host.service.counters().segments_committed.get(), 10u);
     EXPECT_EQ(host.service.release_unused(0), 0u) << "the host still waits";
     host.service.end_want();

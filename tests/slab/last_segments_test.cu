@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// Pages and chunks in the segments with the largest numbers, where a product of 32 bits would wrap around. The heap
-/// has one shard and 32 TiB of addresses, none of which is accessed.
+/// has 32 TiB of addresses, none of which is accessed.
 
 #include <gtest/gtest.h>
 

@@ -40,7 +40,6 @@ struct heap_case {
     const char* name;
     device_option device;
     int cached_segments;
-    int shards;
     int mailbox_slots;
     std::uint64_t capacity;
     device::page_policy policy = device::page_policy::default_walk;
@@ -53,7 +52,6 @@ struct heap_case {
         options o;
         o.device = device;
         o.cached_segments = cached_segments;
-        o.shards = shards;
         o.mailbox_slots = mailbox_slots;
         o.capacity = capacity;
         o.backing = backing;
@@ -70,29 +68,27 @@ constexpr std::uint64_t segments(std::uint64_t n) { return n * segment_bytes; }
 
 #if ORCHARD_TEST_POLICIES
 
-/// Both devices with each of the published policies; two of them also with few segments, and with three services; one
-/// in memory of the caller's.
+/// Both devices with each of the published policies; two of them also with few segments, one with more than 128, and
+/// one in memory of the caller's.
 inline std::vector<heap_case> heap_cases() {
     using device::page_policy;
     std::vector<heap_case> cases;
     constexpr int slots = options{}.mailbox_slots;
     for (const device_option on : {device_option::emulated, device_option::cuda}) {
         const bool cuda = on == device_option::cuda;
-        const auto add = [&](const char* emulated_name, const char* cuda_name, int shards, std::uint64_t n,
-                             page_policy p) {
-            // Several services: not elastic, as below.
-            const auto backing = shards == 1 ? backing_option::automatic : backing_option::fixed;
-            cases.push_back({cuda ? cuda_name : emulated_name, on, 64, shards, slots, segments(n), p, backing});
+        const auto add = [&](const char* emulated_name, const char* cuda_name, std::uint64_t n, page_policy p) {
+            cases.push_back({cuda ? cuda_name : emulated_name, on, 64, slots, segments(n), p});
         };
-        add("emulated_rw", "cuda_rw", 1, 32, page_policy::rw);
-        add("emulated_rw_bm32", "cuda_rw_bm32", 1, 32, page_policy::rw_bm32);
-        add("emulated_rw_bm64", "cuda_rw_bm64", 1, 32, page_policy::rw_bm64);
-        add("emulated_corw", "cuda_corw", 1, 32, page_policy::corw);
-        add("emulated_corw_locked", "cuda_corw_locked", 1, 32, page_policy::corw_locked);
-        add("emulated_rw_malloc_8_segments", "cuda_rw_malloc_8_segments", 1, 8, page_policy::rw_malloc);
-        add("emulated_corw_3_shards", "cuda_corw_3_shards", 3, 136, page_policy::corw);
-        add("emulated_corw_locked_8_segments", "cuda_corw_locked_8_segments", 1, 8, page_policy::corw_locked);
-        add("emulated_rw_supplied_8_segments", "cuda_rw_supplied_8_segments", 1, 8, page_policy::rw);
+        add("emulated_rw", "cuda_rw", 32, page_policy::rw);
+        add("emulated_rw_bm32", "cuda_rw_bm32", 32, page_policy::rw_bm32);
+        add("emulated_rw_bm64", "cuda_rw_bm64", 32, page_policy::rw_bm64);
+        add("emulated_corw", "cuda_corw", 32, page_policy::corw);
+        add("emulated_corw_locked", "cuda_corw_locked", 32, page_policy::corw_locked);
+        add("emulated_rw_malloc_8_segments", "cuda_rw_malloc_8_segments", 8, page_policy::rw_malloc);
+        add("emulated_corw_136_segments", "cuda_corw_136_segments", 136, page_policy::corw);
+        cases.back().backing = backing_option::fixed;
+        add("emulated_corw_locked_8_segments", "cuda_corw_locked_8_segments", 8, page_policy::corw_locked);
+        add("emulated_rw_supplied_8_segments", "cuda_rw_supplied_8_segments", 8, page_policy::rw);
         cases.back().where = lies_in::supplied;
     }
     return cases;
@@ -100,38 +96,34 @@ inline std::vector<heap_case> heap_cases() {
 
 #else
 
-/// Both devices, with each of: the defaults; segment cache bypassed and a mailbox of 4; three services (which need 129
-/// segments), with either mailbox; a heap so small that most classes have to share its few segments one after another.
+/// Both devices, with each of: the defaults; segment cache bypassed and a mailbox of 4; more than 128 segments and a
+/// mailbox of 4; a heap so small that most classes have to share its few segments one after another.
 inline std::vector<heap_case> heap_cases() {
     std::vector<heap_case> cases;
     constexpr int all_slots = options{}.mailbox_slots;
     for (const auto& [device, prefix] : {std::pair{device_option::emulated, 0}, std::pair{device_option::cuda, 1}}) {
-        constexpr std::array<std::array<const char*, 5>, 2> names{
-            {{"emulated", "emulated_no_cache_4_slots", "emulated_3_shards_4_slots", "emulated_3_shards_no_cache",
-              "emulated_8_segments"},
-             {"cuda", "cuda_no_cache_4_slots", "cuda_3_shards_4_slots", "cuda_3_shards_no_cache", "cuda_8_segments"}}};
+        constexpr std::array<std::array<const char*, 4>, 2> names{
+            {{"emulated", "emulated_no_cache_4_slots", "emulated_136_segments_4_slots", "emulated_8_segments"},
+             {"cuda", "cuda_no_cache_4_slots", "cuda_136_segments_4_slots", "cuda_8_segments"}}};
         const auto& name = names[static_cast<std::size_t>(prefix)];
-        cases.push_back({name[0], device, 64, 1, all_slots, segments(32)});
-        cases.push_back({name[1], device, 0, 1, 4, segments(32)});
-        // Not elastic: a service's share would be a share of the addresses, and every service could use the whole
-        // budget.
+        cases.push_back({name[0], device, 64, all_slots, segments(32)});
+        cases.push_back({name[1], device, 0, 4, segments(32)});
         constexpr auto walk = device::page_policy::default_walk;
-        cases.push_back({name[2], device, 64, 3, 4, segments(136), walk, backing_option::fixed});
-        cases.push_back({name[3], device, 0, 3, all_slots, segments(136), walk, backing_option::fixed});
-        cases.push_back({name[4], device, 64, 1, all_slots, segments(8)});
+        cases.push_back({name[2], device, 64, 4, segments(136), walk, backing_option::fixed});
+        cases.push_back({name[3], device, 64, all_slots, segments(8)});
     }
     // The backing that is not the device's default.
     constexpr auto policy = device::page_policy::default_walk;
     cases.push_back(
-        {"emulated_elastic", device_option::emulated, 64, 1, all_slots, segments(32), policy, backing_option::elastic});
-    cases.push_back({"cuda_fixed", device_option::cuda, 64, 1, all_slots, segments(32), policy, backing_option::fixed});
+        {"emulated_elastic", device_option::emulated, 64, all_slots, segments(32), policy, backing_option::elastic});
+    cases.push_back({"cuda_fixed", device_option::cuda, 64, all_slots, segments(32), policy, backing_option::fixed});
     cases.push_back(
-        {"emulated_managed", device_option::emulated, 64, 1, all_slots, segments(32), policy, backing_option::managed});
+        {"emulated_managed", device_option::emulated, 64, all_slots, segments(32), policy, backing_option::managed});
     cases.push_back(
-        {"cuda_managed", device_option::cuda, 64, 1, all_slots, segments(32), policy, backing_option::managed});
+        {"cuda_managed", device_option::cuda, 64, all_slots, segments(32), policy, backing_option::managed});
     // Heaps in the caller's memory; after the others, because some tests select those by number.
     const auto supplied = [&](const char* name, device_option device, lies_in where) {
-        cases.push_back({name, device, 64, 1, all_slots, segments(32), policy, backing_option::automatic, where});
+        cases.push_back({name, device, 64, all_slots, segments(32), policy, backing_option::automatic, where});
     };
     supplied("emulated_supplied", device_option::emulated, lies_in::supplied);
     supplied("cuda_supplied", device_option::cuda, lies_in::supplied);
@@ -197,11 +189,7 @@ protected:
 
     [[nodiscard]] heap& h() { return *heap_; }
     [[nodiscard]] std::uint64_t heap_segments() { return device::heap_view(heap_->ref().view()).max_slabs; }
-    /// The longest run that one service owns: a chunk does not reach from one into another.
-    [[nodiscard]] std::uint64_t largest_chunk() {
-        const device::heap_view view = heap_->ref().view();
-        return segments(std::min(view.max_slabs, view.segments_per_shard));
-    }
+    [[nodiscard]] std::uint64_t largest_chunk() { return segments(heap_segments()); }
 
     /// Runs a kernel that must not fail.
     template <class Kernel>

@@ -24,7 +24,6 @@ public:
         view.segments = segments;
         view.stored_rows = stored_rows;
         view.max_slabs = segments;
-        view.segments_per_shard = segments;
         device::for_each_array(view, [this](auto*& array, std::uint64_t count, std::uint64_t) {
             array = make_array<std::remove_reference_t<decltype(*array)>>(count);
         });

@@ -23,26 +23,19 @@ struct heap_service_peer {
         }
         return heap(*std::move(made));
     }
-    static std::size_t services(heap& h) { return h.impl_->shards_.size(); }
     /// Returns the number of segments whose commit has ever begun, including completed commits. Reads host words,
     /// without a call of the driver. For a heap that grows.
-    static std::uint64_t begun_segments(heap& h) {
-        std::uint64_t begun = 0;
-        for (std::size_t s = 0; s < services(h); ++s) {
-            begun += h.impl_->growth_->line(s).begun.load<simt::order::relaxed>();
-        }
-        return begun;
-    }
-    /// Runs `job` on a service's thread, which does no other work meanwhile; waits for it. Errors: a thread that does
+    static std::uint64_t begun_segments(heap& h) { return h.impl_->growth_->line().begun.load<simt::order::relaxed>(); }
+    /// Runs `job` on the service's thread, which does no other work meanwhile; waits for it. Errors: a thread that does
     /// not turn to it within an hour.
     template <class Job>
-    static void run(heap& h, std::size_t service, Job job) {
-        h.impl_->shards_[service].thread->run("a test", absl::Hours(1), std::move(job)).IgnoreError();
+    static void run(heap& h, Job job) {
+        h.impl_->thread_->run("a test", absl::Hours(1), std::move(job)).IgnoreError();
     }
-    /// Lets a service serve what has been posted to it. Only a job on its thread may call it.
-    static void poll_once(heap& h, std::size_t service) { h.impl_->shards_[service].service->poll_once(); }
-    /// Ends a service's thread: no request is answered any more.
-    static void stop(heap& h, std::size_t service) { h.impl_->shards_[service].thread->stop(); }
+    /// Lets the service serve what has been posted to it. Only a job on its thread may call it.
+    static void poll_once(heap& h) { h.impl_->service_->poll_once(); }
+    /// Ends the service's thread: no request is answered any more.
+    static void stop(heap& h) { h.impl_->thread_->stop(); }
 };
 
 }  // namespace orchard

@@ -18,8 +18,8 @@ namespace orchard::rig {
 
 struct service_setup {
     mailbox::shape shape{64, 8};
-    segment_run range{segment_index{0}, 256};
-    std::uint32_t committed_at_start = 256;  ///< of the backing, counted from segment 0
+    std::uint32_t segments = 256;
+    std::uint32_t committed_at_start = 256;  ///< the first ones
     std::uint32_t extent = 32;
     std::uint32_t ahead = 0;
     portion_policy portions = portion_policy::packed;
@@ -32,12 +32,12 @@ struct service_setup {
 struct service_rig {
     explicit service_rig(const service_setup& s = {})
         : box{s.shape},
-          memory{to_underlying(s.range.first) + s.range.count, s.committed_at_start, s.at_once},
-          grower{memory, {s.range}, s.extent},
-          service{mailbox_server(box.host, s.shape), grower, 0,
+          memory{s.segments, s.committed_at_start, s.at_once},
+          grower{memory, s.extent},
+          service{mailbox_server(box.host, s.shape), grower,
                   service_settings{s.ahead, 0, s.portions, s.patience_ns, s.apart_one_of}} {
         if (s.fences) {
-            grower.limit(s.range.count / 4);
+            grower.limit(s.segments / 4);
             grower.fence_extents();
         }
     }

@@ -38,8 +38,7 @@ constexpr std::array<std::uint64_t, 8> any_sizes{16, 48, 1'000, 70'000, 300'000,
 
 heap_setup draw_setup(world& w, planned fault) {
     heap_setup u;
-    u.shards = w.s.pick(4) == 0 ? 2 : 1;
-    u.segments = u.shards == 1 ? 12 + w.s.pick(40) : 128;
+    u.segments = w.s.pick(4) == 0 ? 128 : 12 + w.s.pick(40);
     u.committed_at_start = w.s.pick(3) * u.segments / 2;
     u.extent = 1 + w.s.pick(6);
     u.ahead = w.s.pick(3);
@@ -56,7 +55,7 @@ heap_setup draw_setup(world& w, planned fault) {
     u.gives_back = fault != planned::dead_service && fault != planned::dead_lane && w.s.pick(3) == 0;
     u.unzeroed = w.s.pick(2) == 0;
     u.hardened = w.s.pick(3) == 0;
-    u.service_lives = false;  // `any_world` has services of its own
+    u.service_lives = false;  // `any_world` runs the service
     return u;
 }
 
@@ -66,9 +65,7 @@ public:
         : fault_{static_cast<planned>(w.s.pick(static_cast<std::uint32_t>(planned::count_)))},
           heap{w, draw_setup(w, fault_)} {
         heap.memory.commit_ns = 1'000u << w.s.pick(5);
-        for (std::uint32_t shard = 0; shard < heap.setup.shards; ++shard) {
-            heap.s.add_daemon(absl::StrFormat("service %d", shard), [this, shard] { serve(shard); });
-        }
+        heap.s.add_daemon("service", [this] { serve(); });
         switch (fault_) {
             case planned::failing_commits: heap.memory.failures_left = 1 + static_cast<int>(w.s.pick(4)); break;
             case planned::blocked_commit: heap.memory.commits_before_block = static_cast<int>(w.s.pick(4)); break;
@@ -101,9 +98,7 @@ public:
         heap.memory.commits_before_block = -1;
         silent_ = false;
         heap.setup.gives_back = false;  // the state cannot be checked in the middle of a release
-        for (std::uint32_t shard = 0; shard < heap.setup.shards; ++shard) {
-            heap.view.mailboxes[shard].timeout_ns = 1'000'000'000;
-        }
+        heap.view.mailbox.timeout_ns = 1'000'000'000;
         heap.ref = heap_ref(heap.view);
         heap.s.add_kernel({{1}}, [this](simt::thread_position) {
             while (heap.grower.is_blocked(0)) {
@@ -115,8 +110,8 @@ public:
             for (std::uint32_t c = 0; c < class_count; ++c) {
                 device::retire_empty_slabs(heap.view, 1, c);
             }
-            // A service or growth may stand still in the middle of a release.
-            for (int i = 0; i < 20 && !services_agree(); ++i) {
+            // The service or growth may stand still in the middle of a release.
+            for (int i = 0; i < 20 && !heap.service.validate().ok(); ++i) {
                 simt::pause(1'000'000);
             }
         });
@@ -125,7 +120,7 @@ public:
 
     void check_end() {
         if (fault_ == planned::dead_service || fault_ == planned::dead_lane) {
-            heap.s.check(services_agree(), "a service's structures disagree");
+            heap.s.check(heap.service.validate().ok(), "the service's structures disagree");
         } else if (recover()) {
             heap.check_empty();
         }
@@ -140,24 +135,18 @@ private:
         std::uint64_t bytes = 0;
     };
 
-    /// Returns whether the structures of each service agree.
-    [[nodiscard]] bool services_agree() const {
-        return std::ranges::all_of(heap.services, [](const auto& each) { return each->validate().ok(); });
-    }
-
-    /// Polls for a shard, with the drawn delays.
-    void serve(std::uint32_t shard) {
-        segment_service& of = *heap.services[shard];
-        const bool stops = fault_ == planned::dead_service && shard == 0;
+    /// Runs the service, with the drawn delays.
+    void serve() {
+        const bool stops = fault_ == planned::dead_service;
         for (std::uint32_t left = 1 + heap.s.pick(60);; left -= stops ? 1 : 0) {
             if (left == 0) {
                 heap.s.stop_for_good(heap.s.self());
             }
-            if (of.poll_once() == 0) {
+            if (heap.service.poll_once() == 0) {
                 simt::pause(500);
             }
             if (heap.setup.gives_back && heap.s.pick(8) == 0) {
-                of.release_unused(heap.s.pick(3));
+                heap.service.release_unused(heap.s.pick(3));
             }
             if (fault_ == planned::silent_service && silent_ && heap.s.pick(16) == 0) {
                 simt::pause(any_timeout_ns * 2);
@@ -168,7 +157,7 @@ private:
     /// Stops the lane that makes one of the first changes of a drawn word.
     void stop_a_lane() {
         device::heap_state& state = *heap.view.state;
-        mailbox::device_part& box = *heap.view.mailboxes[0].device;
+        mailbox::device_part& box = *heap.view.mailbox.device;
         const std::array<const volatile void*, 7> words{&state.reclaims,
                                                         &state.refill_in_flight,
                                                         &state.cache_level,

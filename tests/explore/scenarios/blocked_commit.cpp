@@ -56,7 +56,7 @@ void run_blocked(world& w, bool unzeroed) {
     heap.memory.is_blocked = false;
     heap.memory.commits_before_block = -1;  // even if no commit has been made so far
     // The following requests must complete, however long actors stand still.
-    heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
+    heap.view.mailbox.timeout_ns = 1'000'000'000;
     heap.ref = heap_ref(heap.view);
     w.s.add_kernel({{1}}, [&](simt::thread_position) {
         while (heap.grower.is_blocked(0)) {

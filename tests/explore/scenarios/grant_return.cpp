@@ -15,7 +15,7 @@ constexpr std::uint32_t tight_segments = 8;
 
 /// Returns a segment that is free all the time. Returns true if the service rejected it.
 bool give_back_wrongly(heap_world& heap, simt::lane_mask mask) {
-    const auto& box = heap.view.mailboxes[0];
+    const auto& box = heap.view.mailbox;
     const device::cache_completion completion{heap.view};
     mailbox::request request{mailbox::request_kind::give_back, 0, 0, {segment_index{roomy_segments - 1}, 1}, false};
     const device::ticket r = box.post(mask, request, false, completion);

@@ -31,7 +31,7 @@ struct reaper {
 
 /// One group waits until it takes over the lease of a stopped poller; without it no group would notice the stop.
 void succeed(mailbox_world& m) {
-    m.heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
+    m.heap.view.mailbox.timeout_ns = 1'000'000'000;
     m.s.add_kernel({{1}}, [&](simt::thread_position) {
         for (std::uint32_t i = 0; i < 2 * m.box.shape.pollers; ++i) {
             m.s.check(m.ping(simt::converge()).answered(), "no group gets a response since a poller has stopped");

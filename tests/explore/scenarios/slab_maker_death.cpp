@@ -49,7 +49,7 @@ void run_slab_maker_death(world& w) {
         return;
     }
     // A request of another class is served, once the service has given a sign of life, if it was taken for dead.
-    heap.view.mailboxes[0].timeout_ns = 1'000'000'000;
+    heap.view.mailbox.timeout_ns = 1'000'000'000;
     heap.ref = heap_ref(heap.view);
     w.s.add_kernel({{1}}, [&](simt::thread_position) {
         void* p = heap.take(16 << 10);
