@@ -67,7 +67,7 @@ constexpr finder finders[] = {
     {fault::spare_claim, "page_claim", 500},
     {fault::lost_lease, "poller_death", 500},
     {fault::share_sum, "exact_fit", 500},
-    {fault::entry_swap, "slab_ahead", 20000},
+    {fault::entry_swap, "slab_ahead", 60000},
     {fault::maker_pages, "last_segment", 15000},
     {fault::note_age, "service_again", 500},
     {fault::racing_free, "double_free", 500},
