@@ -94,7 +94,7 @@ inline ORCHARD_NOINLINE void lay_aligned(chunk_request& r) {
 /// Chooses the number of segments and the tail for a chunk of `r.total` units: sets `r.k` and `r.leaves`. A chunk of
 /// 5,297 units, 1,356,032 B, is more than 20 leaves: under the policy `packed` a tail of 21 leaves, under `padded` a
 /// whole segment, since a portion has at most 16 leaves there.
-inline ORCHARD_NOINLINE void choose_shape(chunk_request& r, bool aligned_beyond_leaves) {
+ORCHARD_INLINE void choose_shape(chunk_request& r, bool aligned_beyond_leaves) {
     constexpr int shift = segment_shift - chunk_unit_shift;
     r.k = static_cast<std::uint32_t>(r.total >> shift);
     const std::uint64_t rest = (r.total & ((std::uint64_t{1} << shift) - 1)) << chunk_unit_shift;
@@ -145,7 +145,7 @@ ORCHARD_INLINE std::uint32_t live_lanes(std::uint32_t lanes) { return lanes == 3
 
 /// Writes the record of a chunk of segments, by plain stores, which `publish_live` releases. All lanes of the group
 /// call it.
-inline ORCHARD_NOINLINE void write_record(const chunk_request& r, const record_part& part) {
+ORCHARD_INLINE void write_record(const chunk_request& r, const record_part& part) {
     auto& record = r.h.records[to_underlying(r.got.first)];
     record.offset[part.rank].set(static_cast<std::uint32_t>(r.offset));
     if (is_leader(r.mask)) {
@@ -175,7 +175,7 @@ inline ORCHARD_NOINLINE void write_portion_record(const chunk_request& r, const 
 
 /// Marks the chunk's blocks as in use, after the record is complete. All lanes of the group call it, after a barrier
 /// behind the writes of the record. From here on, a free of a block of the chunk succeeds.
-inline ORCHARD_NOINLINE void publish_live(const chunk_request& r) {
+ORCHARD_INLINE void publish_live(const chunk_request& r) {
     if (is_leader(r.mask)) {
         auto& live = r.k != 0 ? r.h.records[to_underlying(r.got.first)].live : r.h.portion_records[begin_of(r)].live;
         // Releases the record, whose writes by all lanes the group's barrier has ordered before this store. Pairs with
@@ -223,7 +223,7 @@ inline ORCHARD_NOINLINE void write_owners(chunk_request& r) {
 }
 
 /// Returns the sum of the lanes' bytes. All lanes of a converged group call it.
-inline ORCHARD_NOINLINE std::uint64_t bytes_asked(const chunk_request& r) {
+ORCHARD_INLINE std::uint64_t bytes_asked(const chunk_request& r) {
     // Two sums of 32-bit halves: a block is smaller than 2^40 B, so that neither overflows.
     const std::uint64_t high = simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes >> 16));
     return (high << 16) + simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes & 0xffff));
@@ -251,7 +251,7 @@ inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
 
 /// Takes over the length of the memory, which may be greater than what was asked for (segments/chunk_store.cuh).
 /// Each lane calls it for itself.
-inline ORCHARD_NOINLINE void set_length(chunk_request& r) {
+ORCHARD_INLINE void set_length(chunk_request& r) {
     r.k = r.got.count;
     r.leaves = to_underlying(r.got.leaves);
 }

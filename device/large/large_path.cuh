@@ -36,7 +36,7 @@ inline ORCHARD_NOINLINE void count_large_group(const chunk_request& r) {
 /// Returns those lanes of `group` that share a chunk with this lane: 2^`log_chunk_lanes` lanes of consecutive rank, or
 /// fewer at the end. All lanes of `group` call it. Of 20 lanes with `log_chunk_lanes` = 3, ranks 0 to 7, 8 to 15, and
 /// 16 to 19 share.
-inline ORCHARD_NOINLINE lane_mask sharing_lanes(const heap_view& h, lane_mask group) {
+ORCHARD_INLINE lane_mask sharing_lanes(const heap_view& h, lane_mask group) {
     return 1 << h.log_chunk_lanes == simt::warp_size
                ? group
                : simt::match(group, static_cast<std::uint32_t>(simt::rank_in(group)) >> h.log_chunk_lanes);

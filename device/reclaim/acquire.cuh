@@ -36,7 +36,7 @@ namespace orchard::device {
 
 /// Reads `d.flags` and `d.level`. All lanes of the group call it. Cost: six loads, in flight together, and two
 /// shuffles.
-inline ORCHARD_NOINLINE void read_flags(segment_request& d) {
+ORCHARD_INLINE void read_flags(segment_request& d) {
     const heap_state& s = *d.h.state;
     const std::uint64_t note = s.exhausted.word.load<order::relaxed>();
     const std::uint64_t tails = s.late_tails.word.load<order::relaxed>();
@@ -56,7 +56,7 @@ ORCHARD_INLINE bool has(const segment_request& d, std::uint32_t flag) { return (
 
 /// Stores the segments got as the result, and clears the note of exhaustion if there was one. All lanes of the group
 /// call it.
-inline ORCHARD_NOINLINE void set_result(segment_request& d) {
+ORCHARD_INLINE void set_result(segment_request& d) {
     *d.result = {{d.run.first, d.k}, d.leaf, leaf_count{d.leaves}};
     if (has(d, acquire_flags::exhausted) && is_leader(d.mask)) {
         d.h.state->exhausted.word.store<order::relaxed>(0);
@@ -113,7 +113,7 @@ inline ORCHARD_NOINLINE void make_exact(segment_request& d) {
 /// Takes a chunk out of the chunk store, and returns whether there was one: sets `d.run`, `d.leaf`, and `d.k` and
 /// `d.leaves` to its length, which may be greater than what was asked for. All lanes of the group call it. Cost: as
 /// `take_from_store`.
-inline ORCHARD_NOINLINE bool take_stored(segment_request& d) {
+ORCHARD_INLINE bool take_stored(segment_request& d) {
     stored_chunk c{};
     const std::uint64_t wanted = leaves_wanted(d);
     if (d.bytes == 0 || wanted > stored_chunk::max_leaves ||

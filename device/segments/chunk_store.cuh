@@ -295,7 +295,7 @@ ORCHARD_INLINE bool take_near(store_search& s) {
 
 /// Gives the claim back if the group has no chunk. All lanes of the group call it. Cost: an atomic whose result is not
 /// used, or nothing.
-inline ORCHARD_NOINLINE void end_claim(const store_search& s) {
+ORCHARD_INLINE void end_claim(const store_search& s) {
     if (s.word == 0 && is_leader(s.mask) && !simt::mutation::is(fault::store_claim)) {
         s.h.state->stored_count[s.of_class].word.fetch_add<order::relaxed>(chunk_count::one_unclaimed);
     }
