@@ -89,7 +89,7 @@ public:
     /// `realloc(nullptr, n)` is `malloc(n)`. `realloc(p, 0)` frees `p` and returns null. A large block grows in
     /// place if it is the last of a warp chunk of whole segments, as that of a lane alone often is, and the segments
     /// behind are free. Cost: `malloc`, a copy by the lanes that are here, `free`; for a large block that may grow in
-    /// place also a round trip to the host.
+    /// place also a round trip to the host. Lanes that resize blocks together wait for each other.
     ORCHARD_FN void* realloc(void* p, std::uint64_t bytes) const;
 
     /// Returns a block of `bytes` bytes aligned to `alignment`, a power of two up to 2 MiB. Any other alignment returns

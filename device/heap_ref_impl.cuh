@@ -43,9 +43,9 @@ ORCHARD_INLINE std::uint64_t bytes_to_keep(std::uint64_t have, std::uint64_t byt
 }
 
 /// Resizes the block `p` of `heap`; implements `heap_ref::realloc` for every type with that interface. Returns the
-/// block's address, or null as `heap_ref::realloc` says. Any lanes call it, in any divergence. Lanes that call it
-/// together return together: a lane that came back from its next block alone would copy it alone, which takes 32 times
-/// as long for a long block.
+/// block's address, or null as `heap_ref::realloc` says. Any lanes call it, in any divergence. Lanes that
+/// resize blocks together return together. Otherwise a lane whose block stays would be ahead at its next call, and
+/// would copy alone, which takes 32 times as long for a long block.
 ///
 ///     bytes <= have, more than half of it     stays
 ///     bytes <= have, at most half of it       moves to a smaller block; stays if there is none

@@ -61,7 +61,7 @@ growth::growth(backing& memory, extent_sizes sizes, preparation prepare)
       at_once_{memory.decommits_at_once()} {
     line_.segments = std::min(memory.segments(), max_segments - 1);
     line_.most = line_.segments;
-    // They are one extent, on the device.
+    // The segments committed from the start are one extent, on the device.
     const std::uint32_t committed = std::min(memory.committed_at_start(), line_.segments);
     if (committed != 0) {
         (void)line_.ready.push({{segment_index{0}, committed}, memory_tier::device});

@@ -44,7 +44,7 @@ namespace orchard {
 ///     idle --wanted > committed--> commits extents --wanted reached--> idle
 ///                                     |
 ///                                     +--a commit failed--> stopped --want()--> commits extents
-struct alignas(64) growth_line {
+struct alignas(64) growth_line {  // on cache lines of its own
     // `segments` and `most` are set before the threads start, and are constant afterwards.
     //
     // Each other word has one writer, as noted, except `failed`, which the growth thread sets and the service clears,

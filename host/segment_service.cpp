@@ -561,8 +561,8 @@ absl::Status segment_service::validate() const {
     }
     const std::uint32_t uncommitted = directory_.count(segment_state::uncommitted);
     if (uncommitted + committed_ != line_.segments) {
-        return absl::InternalError(
-            absl::StrFormat("%d segments committed, %d uncommitted, of %d", committed_, uncommitted, line_.segments));
+        return absl::InternalError(absl::StrFormat("the service counts %d segments committed and %d uncommitted, of %d",
+                                                   committed_, uncommitted, line_.segments));
     }
     return absl::OkStatus();
 }

@@ -67,7 +67,7 @@ inline ORCHARD_NOINLINE bool find_end(block_extension& x, const void* p, std::ui
 }
 
 /// Chooses the number of segments to be taken, `x.more`. Returns false if they are more than one request can name, or
-/// than the heap has. One lane calls it alone.
+/// if the heap ends before them. One lane calls it alone.
 inline ORCHARD_NOINLINE bool choose_more(block_extension& x) {
     const std::uint64_t segments = segments_for(x.end << chunk_unit_shift);
     x.cached = 0;

@@ -60,11 +60,10 @@ inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
 }
 
 /// Occasionally frees a block that the host has freed, so that such blocks do not wait for a shortage. The leader of a
-/// group that got blocks calls it alone. A hash of its block's address chooses one call in 16, without a counter that
-/// groups would share.
+/// group that got blocks calls it alone. Chance chooses one call in 16, without a counter that groups would share.
 inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
     constexpr std::uint32_t one_in = 16;
-    if (mix(static_cast<std::uint32_t>((static_cast<char*>(r.block) - r.h.base) >> 16)) % one_in == 0) {
+    if (mix(simt::noise()) % one_in == 0) {
         (void)apply_host_free(r.h);
     }
 }
@@ -91,8 +90,9 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
         count_large_group(r);
         allocate_chunk(r);
     } while (r.block == nullptr && may_ask_again(r));
+    // Without a block, nothing is freed for the host: the view may be that of a heap that fails all requests and has no
+    // ring.
     if (r.block == nullptr) {
-        // The view may be that of a heap that fails all requests and has no ring.
         count_large_failure(r);
     } else if (is_leader(r.mask)) {
         free_for_host_at_times(r);

@@ -34,7 +34,7 @@
 
 namespace orchard::device {
 
-/// Reads `d.flags` and `d.level`. All lanes of the group call it. Cost: six loads, in flight together, and two
+/// Sets `d.flags` and `d.level`. All lanes of the group call it. Cost: six loads, in flight together, and two
 /// shuffles.
 ORCHARD_INLINE void read_flags(segment_request& d) {
     const heap_state& s = *d.h.state;
@@ -172,7 +172,7 @@ inline ORCHARD_FN void ask_host(segment_request& d) {
 /// the refill was posted has not seen these segments.
 inline ORCHARD_FN bool take_refill(segment_request& d) {
     d.refused = d.why;
-    if (refill_under_way(d) != 0) {
+    if (refill_under_way(d)) {
         collect_responses(d);
     }
     if (d.h.cache_target != 0 && take_cached(d)) {
@@ -185,8 +185,9 @@ inline ORCHARD_FN bool take_refill(segment_request& d) {
 
 /// Gets segments with a tail: from the chunk store (only for a chunk), the segment cache, or else the host. Returns
 /// none, or the reason for the failure. If `what` names a reclaim, that reclaim must be over. All lanes of a converged
-/// group call it; the result is the same in all. Cost: two atomics, one after the other, if the chunk store has the
-/// chunk; two atomics if the segment cache has the segments, two more for a tail; otherwise a round trip to the host.
+/// group call it; the result is the same in all. Cost: a round trip of loads; then two atomics, one after the other, if
+/// the chunk store has the chunk; a search and two atomics if the segment cache has the segments, two more for a tail;
+/// otherwise a round trip to the host.
 ///
 /// The leader acquires the memory: from the segment cache by `take_bits`, from the host by `mailbox_client::wait`. The
 /// caller needs a `simt::sync` of the mask before other lanes write to the memory or to its metadata. A chunk may be

@@ -12,7 +12,7 @@
 /// The group never waits here. A refill is posted without a waiter: the poller that delivers the response puts its
 /// segments into the segment cache (`cache_completion`). One refill is under way at a time in a heap, since each of
 /// many groups that see a low level would otherwise ask for all that is missing. `heap_state::refill_in_flight` says
-/// which:
+/// whether one is:
 ///
 ///     0 --(`plan_level`)--> 1 --(`end_refill` if it was not posted, else `cache_completion`)--> 0
 
@@ -25,8 +25,8 @@ namespace orchard::device {
 enum class level_step : std::uint32_t { none, refill, collect, hand_back };
 
 /// Returns what the level `d.level` requires. For `refill`, the group has reserved the heap's one refill
-/// (`refill_in_flight`); for `collect`, another one is under way. All lanes of the group call it.
-/// Cost: nothing; a compare-and-swap if the level is low.
+/// (`refill_in_flight`); for `collect`, another one is under way; for `none`, the level is not low, or this group need
+/// not collect. All lanes of the group call it. Cost: nothing; a compare-and-swap if the level is low.
 ///
 /// A group collects because the refill's ring may have no waiting group, and so no poller. One group in eight does: of
 /// 512 groups that find the level low at once, each would otherwise look at all rings. The swap is relaxed: it only

@@ -51,9 +51,10 @@ inline ORCHARD_NOINLINE void count_chunk(segment_request& d, int n) {
     }
 }
 
-/// Posts a request for `d.k` segments and a tail of `d.leaves` leaves, and waits for the response. Sets
-/// `d.why`; on success also `d.run` and `d.leaf`, after a rejection `d.free`. All lanes of the group call it,
-/// converged. The leader has acquired the memory; the caller makes a barrier before other lanes use it.
+/// Posts a request for `d.k` segments and a tail of `d.leaves` leaves, and waits for the response. Sets `d.why`; on
+/// success also `d.run` and `d.leaf`, and raises the end of granted segments (`note_grant`); after a rejection sets
+/// `d.free`. All lanes of the group call it, converged. The leader has acquired the memory; the caller makes a barrier
+/// before other lanes use it.
 ///
 /// Errors: those of `mailbox_client::post` and `wait`, and the reasons of a rejection (`reason_of`). Cost: a round
 /// trip; a commit as well if the service parks the request.

@@ -378,7 +378,7 @@ inline ORCHARD_NOINLINE void tidy_summary(const cache_search& s) {
 /// portion of `tail` leaves right after it. All lanes of a converged group call it; the result is the same in all. The
 /// release of the last owner is acquired for all lanes. Runs of more than 64 segments are never found here. It never
 /// waits. Cost if found: the levels and the end at once, a summary word, a word, one atomic; with a tail two or three
-/// atomics. Cost if the segment cache is empty: the levels.
+/// atomics. Cost if the segment cache is empty: the levels and the end.
 ///
 /// The result is `s.found`, the run of segments; for a portion (`leaves` != 0), the run begins at its leaf, counted
 /// from the heap's first leaf.

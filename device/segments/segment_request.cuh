@@ -129,7 +129,7 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint32_t keep;         ///< number of these that must stay in the segment cache
     std::uint32_t returns;      ///< runs that may still be returned
     // The fields of a request.
-    std::uint32_t level;             ///< segments in the segment cache, as last read
+    std::uint32_t level;             ///< segments in the segment cache, as last read, less what was taken since
     std::uint32_t flags;             ///< the `acquire_flags`
     std::uint32_t k;                 ///< whole segments wanted
     std::uint32_t leaves = 0;        ///< leaves of the tail wanted

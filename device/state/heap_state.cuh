@@ -261,7 +261,9 @@ struct chunk_store {
     static constexpr std::uint32_t log_max_leaves = 16;  ///< chunks of 4 GiB and more are not kept
     static constexpr std::uint32_t classes = 16 * (log_max_leaves - 3);
     static constexpr std::uint32_t slots_in_row = 32;
-    static constexpr std::uint32_t share = 2;  ///< it holds at most half of what the heap may commit
+    /// It holds at most half of what the heap may commit, and less of short chunks of one class, which run out of
+    /// slots.
+    static constexpr std::uint32_t share = 2;
 
     /// Returns the number of rows of a class, a power of two: a slot for each 16 MiB that the heap may commit, at least
     /// 32 and at most 2,048. 0, so that there is no store, for a heap of less than 64 MiB, which has better use for the

@@ -88,7 +88,7 @@ std::string describe(const memory_levels& now) {
         now.host_budget != 0 ? absl::StrFormat(" and %s on the host", format_bytes(now.host_budget)) : std::string();
     return absl::StrFormat("; now %s are in use of %s committed, the largest free piece %s %s, the budget %s%s",
                            format_bytes(now.in_use), format_bytes(now.committed),
-                           now.is_late ? "was, when a service last said so," : "is", format_bytes(now.largest_free),
+                           now.is_late ? "was, when the service last said so," : "is", format_bytes(now.largest_free),
                            format_bytes(now.device_budget), host);
 }
 

@@ -13,8 +13,8 @@
 
 namespace orchard {
 
-/// The memory that a heap holds, in bytes, at the time of the host's query. The services report these numbers after
-/// each turn in which they did any work. All zero means that the levels are not known.
+/// The memory that a heap holds, in bytes, at the time of the host's query. The service reports these numbers after
+/// each turn in which it did any work. All zero means that the levels are not known.
 struct memory_levels {
     std::uint64_t in_use =
         0;  ///< whole segments handed to the device, including those of slabs and of the segment cache
@@ -22,8 +22,8 @@ struct memory_levels {
     std::uint64_t largest_free = 0;  ///< committed and free in one piece, in whole segments
     std::uint64_t device_budget = 0;
     std::uint64_t host_budget = 0;
-    /// True if a service did not answer in time. Its part of `largest_free` then dates from the last time that memory
-    /// was committed or a commit failed.
+    /// True if the service did not answer in time. `largest_free` then dates from the last time that memory was
+    /// committed or a commit failed.
     bool is_late = false;
 
     friend constexpr bool operator==(const memory_levels&, const memory_levels&) = default;

@@ -23,6 +23,7 @@
 #include <atomic>
 #include <bit>
 #include <new>
+#include <optional>
 #include <random>
 #include <system_error>
 #include <utility>
@@ -49,7 +50,7 @@ absl::Status check_core(const options& values) {
         return absl::OkStatus();
     }
     const auto core = static_cast<std::size_t>(values.service_core);
-    if (core >= CPU_SETSIZE || CPU_ISSET(core, &allowed) == 0) {
+    if (CPU_ISSET(core, &allowed) == 0) {
         return absl::InvalidArgumentError(
             absl::StrFormat("service_core: %d: this process may not use that core; it has %d cores; give one of them "
                             "(taskset -pc $$ lists them), or -1",
@@ -216,7 +217,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     if (status.ok()) {
         status = check_core(values);
     }
-    // Kernels are loaded before any thread starts. Loading one later could wait for a kernel that in turn waits for a
+    // Kernels are loaded before any thread starts. Loading one later could wait for a kernel that in turn waits for the
     // service.
     if (status.ok()) {
         status = detail::preload_own_kernels(result->executor);
@@ -246,6 +247,7 @@ absl::Status heap::impl::check_process() const {
 heap::impl::~impl() {
     watch_.reset();
     thread_.reset();
+    service_.reset();
     growth_.reset();
 }
 
@@ -420,7 +422,8 @@ absl::Status heap::impl::close() {
     return status;
 }
 
-/// Reads a copy of the mailbox's device part. Relaxed: the copy has ended, and no other thread writes it.
+/// Returns the counts, from a copy of the mailbox's device part. Relaxed: the copy has ended, and no other thread
+/// writes it.
 absl::StatusOr<heap::impl::mailbox_counts> heap::impl::count_posted() {
     mailbox::device_part part;
     if (absl::Status s = memory_->read(static_cast<void*>(&part), view.mailbox.device, sizeof(part)); !s.ok()) {
@@ -448,7 +451,7 @@ absl::Status heap::impl::check_settled(const mailbox_counts& before) {
                      left, absl::FormatDuration(values.request_timeout)));
 }
 
-/// From three sources: the device's counters, in a copy of the state; the services' counters; and bitmaps and records,
+/// From three sources: the device's counters, in a copy of the state; the service's counters; and bitmaps and records,
 /// where a counter in `malloc` or `free` would cost too much (`usage_of_classes`, `for_each_stored`).
 absl::StatusOr<statistics> heap::impl::stats() {
     auto state = read_state();
@@ -536,12 +539,12 @@ absl::Status heap::impl::validate(std::span<const held_block> held) {
     if (absl::Status s = requests.ok() ? check_settled(*requests) : requests.status(); !s.ok()) {
         return s;
     }
-    granted_memory granted(view.segments);
+    std::optional<granted_memory> granted;
     absl::Status status;
     status.Update(run("validate", [&] {
         status.Update(service_->validate());
         // On the service's thread, so that it is paused meanwhile.
-        granted.add(*service_);
+        granted.emplace(*service_);
     }));
     if (!status.ok()) {
         return status;
@@ -550,7 +553,7 @@ absl::Status heap::impl::validate(std::span<const held_block> held) {
     if (const auto faults = block_faults(); !faults.empty()) {
         return absl::DataLossError(to_text(faults.front()));
     }
-    status = validate_device_side(view, *memory_, granted);
+    status = validate_device_side(view, *memory_, *granted);
     return status.ok() && !held.empty() ? validate_held(view, *memory_, held) : status;
 }
 

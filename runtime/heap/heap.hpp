@@ -124,11 +124,11 @@ public:
     ///
     /// The result is a device address. docs/backings.md says how the host may use it.
     ///
-    /// Errors: InvalidArgument if `bytes` exceed the share of one service; ResourceExhausted, with the numbers, if no
-    /// such piece is free; FailedPrecondition if a published algorithm serves the heap, or if it was closed;
-    /// DeadlineExceeded if a commit, or the service, takes longer than `request_timeout`; the device's own. Several
-    /// threads may call this at the same time. Cost: one turn of the service and five small copies, about 50 us, for
-    /// every 32 blocks; for fewer blocks if they are 64 KiB or larger. A block occupies at least 2 KiB.
+    /// Errors: InvalidArgument if `bytes` exceed what the heap may commit in all; ResourceExhausted, with the
+    /// numbers, if no such piece is free; FailedPrecondition if a published algorithm serves the heap, or if it was
+    /// closed; DeadlineExceeded if a commit, or the service, takes longer than `request_timeout`; the device's own.
+    /// Several threads may call this at the same time. Cost: one turn of the service and five small copies, about 50
+    /// us, for every 32 blocks; for fewer blocks if they are 64 KiB or larger. A block occupies at least 2 KiB.
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
 
     /// Frees a block of this heap that the host or a device thread allocated; does nothing for null. Kernels may run.
@@ -164,7 +164,7 @@ public:
     /// called soon after the first request fails for a reason, and then once a second while more requests fail, each
     /// time with the newest failure that was not reported before. Failures before this call are reported too.
     ///
-    /// `report` runs in a thread of the heap, even while a service does not answer. It may take long and may use the
+    /// `report` runs in a thread of the heap, even while the service does not answer. It may take long and may use the
     /// heap, but may neither destroy it nor call `on_failure`. A later call replaces an earlier one; an empty function
     /// ends the reports. An exception that `report` throws is caught, and counted in the statistic
     /// `callback_exceptions`. Errors: ResourceExhausted if no thread can be started; then there are no reports. Cost: a

@@ -5,10 +5,10 @@
 ///
 ///     failure_board, in host memory      the requests that failed; read without a call of CUDA
 ///     failure_counts, in device memory   their number; read by a copy, which running kernels may hold up
-///     levels()                           the memory that the heap holds; asked of the services, for a second at most
+///     levels()                           the memory that the heap holds; asked of the service, for a second at most
 ///
-/// A caller that asks why requests fail must get an answer even if the device, a service or both are held up. The last
-/// two therefore have a substitute: the numbers on the board, and the services' last report.
+/// A caller that asks why requests fail must get an answer even if the device, the service or both are held up. The
+/// last two therefore have a substitute: the numbers on the board, and the service's last report.
 
 #include <algorithm>
 #include <array>

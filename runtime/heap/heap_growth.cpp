@@ -96,20 +96,19 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
             bytes, values.capacity, values.backing == backing_option::elastic ? values.host_budget : 0));
     }
     // As of the end of the service's last turn; `grow` lets it take two.
-    const auto committed = [&] { return service_->counters().segments_committed.get(); };
-    // Set by `grow` if a commit failed.
-    bool failed = false;
-    // Once again as long as that makes progress, since kernels may give memory up meanwhile.
-    for (std::uint64_t before = ~std::uint64_t{0}; committed() < wanted && committed() != before && !failed;) {
-        before = committed();
-        // `end_want` follows in any case, or the service would never give memory up again.
-        const absl::Status grown = grow("reserve", static_cast<std::uint32_t>(wanted), 0, &failed);
-        thread_->post([&service = *service_] { service.end_want(); });
-        if (!grown.ok()) {
-            return grown;
-        }
+    const auto has_enough = [&] { return service_->counters().segments_committed.get() >= wanted; };
+    if (has_enough()) {
+        return absl::OkStatus();
     }
-    return committed() >= wanted || !failed ? absl::OkStatus() : growth_->last_error();
+    bool failed = false;
+    // `end_want` follows in any case, or the service would never give memory up again.
+    const absl::Status grown = grow("reserve", static_cast<std::uint32_t>(wanted), 0, &failed);
+    const bool enough = has_enough();
+    thread_->post([&service = *service_] { service.end_want(); });
+    if (!grown.ok()) {
+        return grown;
+    }
+    return enough || !failed ? absl::OkStatus() : growth_->last_error();
 }
 
 /// The subtraction wraps around for an address below the heap, which is then beyond its end.

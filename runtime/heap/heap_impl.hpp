@@ -12,8 +12,8 @@
 ///       host_blocks_    blocks that the host allocates and frees
 ///       watch_          the thread of `on_failure`, if there is one
 ///
-/// The functions that users call run on the caller's thread. A job that changes a service's structures runs on that
-/// service's thread (`run_on`); a call of the backing for growth is made by the growth thread alone.
+/// The functions that users call run on the caller's thread. A job that changes the service's structures runs on the
+/// service's thread (`run`); a call of the backing for growth is made by the growth thread alone.
 
 #include <array>
 #include <functional>
@@ -144,13 +144,13 @@ private:
     device::heap_view* closed_in_memory_ = nullptr;     ///< copy of `closed` for kernels
     // Used by the thread that creates the heap, then by the growth thread alone.
     partial_metadata partial_;
-    // In the order of their creation. The service uses `growth_`, its thread the service, and `host_blocks_` and
-    // `watch_` both.
+    // Each is destroyed before those that it uses. The service uses `growth_`, its thread the service, and
+    // `host_blocks_` and `watch_` both.
     std::unique_ptr<growth> growth_;
     std::unique_ptr<segment_service> service_;
     std::unique_ptr<service_thread> thread_;
     std::unique_ptr<host_blocks> host_blocks_;
-    // Relaxed: set by `close`, read by `allocate_on_host`; the services decide.
+    // Relaxed: set by `close`, read by `allocate_on_host`; the service decides.
     std::atomic<bool> is_closed_{false};
     // Relaxed: a count, raised by the thread of `watch_`.
     std::atomic<std::uint64_t> callback_exceptions_{0};

@@ -18,7 +18,7 @@ namespace orchard {
 /// the copies are made one after the other, and would contradict each other otherwise.
 ///
 /// Errors: Internal names the first fault; the device's own. Cost: copies all metadata, a few segments at a time.
-/// @param granted  the memory that the services have handed out, collected while they were paused
+/// @param granted  the memory that the service has handed out, collected while it was paused
 absl::Status validate_device_side(const device::published_view& view, backing& memory, const granted_memory& granted);
 
 }  // namespace orchard

@@ -7,7 +7,7 @@
 ///       cut_for            how a chunk for this size is cut
 ///       open_[size]        a chunk of this size that is begun: its next block, and nothing more
 ///       take_chunk         else a new chunk
-///         from_              a place, from a service
+///         from_              a place, from the service
 ///         describe
 ///           note_grant         the end of the range that the device searches
 ///           describe_portion   or describe_segments: record, owners, descriptor, live bits
@@ -229,9 +229,9 @@ absl::Status host_blocks::describe(const cut& c, const mailbox::grant& g) {
     return c.segments == 0 ? describe_portion(c, g) : describe_segments(c, g);
 }
 
-/// Takes a place from the services and describes a chunk there. Returns all of its blocks as not handed out.
+/// Takes a place from the service and describes a chunk there. Returns all of its blocks as not handed out.
 absl::StatusOr<host_blocks::remainder> host_blocks::take_chunk(const cut& c) {
-    // May take long: a service may have to wait for memory to be committed.
+    // May take long: the service may have to wait for memory to be committed.
     const auto place = from_(c.segments, c.leaves);
     if (!place.ok()) {
         return place.status();
@@ -322,7 +322,7 @@ absl::StatusOr<std::size_t> host_blocks::flush() {
     return frees_.waiting();
 }
 
-/// Waits for a call that holds the mutex, also while that waits for a service.
+/// Waits for a call that holds the mutex, also while that waits for the service.
 host_block_counts host_blocks::counts() const {
     const std::scoped_lock lock(mutex_);
     return counts_;

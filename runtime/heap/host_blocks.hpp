@@ -66,7 +66,7 @@ struct host_block_counts {
 };
 
 /// Hands out and takes back blocks of one heap. Any thread may call these functions; a mutex makes them one at a time,
-/// also while a service or a copy is waited for.
+/// also while the service or a copy is waited for.
 class host_blocks {
 public:
     /// Returns segments and a tail for a chunk, or an error.

@@ -17,8 +17,7 @@
 
 namespace orchard {
 
-/// Cost: a look at each segment.
-void granted_memory::add(const segment_service& service) {
+granted_memory::granted_memory(const segment_service& service) : segments(service.segments(), false) {
     for (std::uint32_t i = 0; i < service.segments(); ++i) {
         segments[i] = service.is_granted(segment_index{i});
     }

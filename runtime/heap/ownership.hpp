@@ -12,11 +12,10 @@
 
 namespace orchard {
 
-/// The memory that the service has handed out. Fill it while the service is paused.
+/// The memory that the service has handed out.
 struct granted_memory {
-    explicit granted_memory(std::uint32_t count) : segments(count, false) {}
-    /// Adds the memory that the service has handed out. Called on the service's thread.
-    void add(const segment_service& service);
+    /// Reads the service's structures. Called on the service's thread. Cost: a look at each segment.
+    explicit granted_memory(const segment_service& service);
 
     std::vector<bool> segments;     ///< includes segments that hold portions
     std::vector<portion> portions;  ///< in the order of their addresses

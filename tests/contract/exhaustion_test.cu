@@ -125,8 +125,8 @@ TEST_P(contract_exhaustion, one_warp_gets_every_page) {
 
 TEST_P(contract_exhaustion, chunks_fill_the_heap) {
     for (const std::uint64_t bytes : {largest_page_bytes + 1, segments(1), segments(1) + 1, segments(3)}) {
-        // One lane at a time: each block is a chunk of its own.
-        // A tail after segments begins a segment of its own; several tails without segments share one.
+        // One lane at a time: each block is a chunk of its own. A tail after segments begins a segment of its own;
+        // several tails without segments share one.
         const std::uint64_t k = segments_for(bytes);
         const std::uint64_t a_segment = k == 1 ? leaves_per_segment / to_underlying(leaves_for(bytes)) : 1;
         const std::uint64_t fit = heap_segments() / k * a_segment;
@@ -174,7 +174,7 @@ TEST_P(contract_exhaustion, whole_heap_right_after_a_heap_full_of_small_pages) {
         small.capacity = segments(8);
         remake(small);
     }
-    const std::uint64_t bytes = heap_segments() > 8 || GetParam().runs() ? 2048 : scaled(16, 256);
+    const std::uint64_t bytes = GetParam().runs() ? 2048 : scaled(16, 256);
     const chains all = fill(bytes, {2, 64});
     EXPECT_GE(all.blocks, at_least(bytes));
     free_chains_of(all);

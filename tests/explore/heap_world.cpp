@@ -296,9 +296,8 @@ bool heap_world::settle(std::initializer_list<std::uint32_t> classes) {
 
 void heap_world::check_clean(std::uint32_t expect_granted, std::uint32_t expect_refused, std::uint64_t expect_invalid) {
     const auto expect_ok = [this](const absl::Status& status) { s.check(status.ok(), std::string(status.message())); };
-    granted_memory granted(setup.segments);
     expect_ok(service.validate());
-    granted.add(service);
+    const granted_memory granted(service);
     const auto count = static_cast<std::uint32_t>(std::ranges::count(granted.segments, true));
     expect_ok(validate_device_side(view, memory, granted));
     s.check(count == expect_granted,

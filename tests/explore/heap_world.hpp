@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "device/guarded_free.cuh"
 #include "device/heap_ref.cuh"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Heaps whose range of addresses is far greater than their memory.
+// Heaps whose range of addresses is far greater than their memory: all of its metadata and bounds are as large as the
+// range. The blocks lie in the lowest segments; tests/slab/last_segments_test.cu has the highest.
 
 #include "tests/support/default_cases.hpp"
 
@@ -31,7 +32,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(all, heap_wide_range, ::testing::ValuesIn(default_cases(backing_option::elastic)), case_name);
 
 TEST_P(heap_wide_range, of_4_tib_gives_disjoint_blocks) { use(4); }
-// The last segment has the number 2^24 - 1, the greatest that there is.
+// The longest range that there is, 2^24 - 1 segments.
 TEST_P(heap_wide_range, slow_of_32_tib_gives_disjoint_blocks) { use(32); }
 
 }  // namespace

@@ -22,7 +22,6 @@ TEST(options_environment, every_option_has_a_variable) {
     clean_environment environment;
     environment.set("ORCHARD_DEVICE", "cuda");
     environment.set("ORCHARD_CAPACITY", "512MiB");
-    environment.set("ORCHARD_REFILL_BATCH", "4");
     environment.set("ORCHARD_MAILBOX_SLOTS", "8");
     environment.set("ORCHARD_CACHED_SEGMENTS", "5");
     environment.set("ORCHARD_REFILL_BATCH", "63");

@@ -68,8 +68,8 @@ constexpr std::uint64_t segments(std::uint64_t n) { return n * segment_bytes; }
 
 #if ORCHARD_TEST_POLICIES
 
-/// Both devices with each of the published policies; two of them also with few segments, one with more than 128, and
-/// one in memory of the caller's.
+/// Both devices with each of the published policies; two of them also with few segments, one with three words of a
+/// bitmap (more than 128 segments), and one in memory of the caller's.
 inline std::vector<heap_case> heap_cases() {
     using device::page_policy;
     std::vector<heap_case> cases;
@@ -96,8 +96,9 @@ inline std::vector<heap_case> heap_cases() {
 
 #else
 
-/// Both devices, with each of: the defaults; segment cache bypassed and a mailbox of 4; more than 128 segments and a
-/// mailbox of 4; a heap so small that most classes have to share its few segments one after another.
+/// Both devices, with each of: the defaults; segment cache bypassed and a mailbox of 4; three words of a bitmap (more
+/// than 128 segments), committed from the start, and a mailbox of 4; a heap so small that most classes have to share
+/// its few segments one after another.
 inline std::vector<heap_case> heap_cases() {
     std::vector<heap_case> cases;
     constexpr int all_slots = options{}.mailbox_slots;

@@ -4,7 +4,6 @@
 
 /// Accesses the threads and the driver of a heap, for tests in which one of them does not do its work.
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>

@@ -47,8 +47,8 @@ namespace orchard::simt::explore {
 
 /// The settings of a simulation, besides its choices.
 struct settings {
-    /// Number of scheduling points after which a run counts as livelocked. Long runs of `shards`, with three services
-    /// that poll while others stand still, need more than 200,000.
+    /// Number of scheduling points after which a run counts as livelocked. Runs of `any_options` in which actors stand
+    /// still, while others poll, need more than 130,000.
     std::uint64_t most_points = 1'000'000;
     bool keep_trace = false;           ///< record every operation
     bool races_are_violations = true;  ///< races of plain accesses are violations

@@ -38,7 +38,7 @@ constexpr std::array<std::uint64_t, 8> any_sizes{16, 48, 1'000, 70'000, 300'000,
 
 heap_setup draw_setup(world& w, planned fault) {
     heap_setup u;
-    u.segments = w.s.pick(4) == 0 ? 128 : 12 + w.s.pick(40);
+    u.segments = w.s.pick(4) == 0 ? 128 : 12 + w.s.pick(40);  // 128: two words of a bitmap
     u.committed_at_start = w.s.pick(3) * u.segments / 2;
     u.extent = 1 + w.s.pick(6);
     u.ahead = w.s.pick(3);
