@@ -103,7 +103,8 @@ TEST(failure_text, says_what_the_heap_holds) {
     what.now.host_budget = 3 << 20;
     EXPECT_THAT(to_text(what), HasSubstr("the budget 64 MiB and 3 MiB on the host; "));
     what.now.is_late = true;
-    EXPECT_THAT(to_text(what), HasSubstr("the largest free piece was, when the service last said so, 2 MiB, the budget"));
+    EXPECT_THAT(to_text(what),
+                HasSubstr("the largest free piece was, when the service last said so, 2 MiB, the budget"));
 }
 
 TEST(failure_text, without_a_failure_says_so) { EXPECT_EQ(to_text(failure{}), "nothing failed"); }
