@@ -282,10 +282,7 @@ inline ORCHARD_NOINLINE bool take_surplus(segment_request& d) {
         return false;
     }
     --d.returns;
-    cache_search s(d.h, d.mask, 0, 0);
-    const bool found = search_cache(s, 0);
-    d.run = found ? s.found : d.run;
-    return found;
+    return cache_take(d.h, d.mask, 0, &d.run);
 }
 
 /// Returns up to `most` runs of segments to the host, until at most `keep` segments are left in the segment cache. All
