@@ -59,7 +59,7 @@ growth::growth(backing& memory, extent_sizes sizes, preparation prepare)
       sizes_{memory.decommits_at_once() ? extent_sizes{1, 1} : sizes},
       prepare_{std::move(prepare)},
       at_once_{memory.decommits_at_once()} {
-    line_.segments = std::min(memory.segments(), max_segments - 1);
+    line_.segments = memory.usable_segments();
     line_.most = line_.segments;
     // The segments committed from the start are one extent, on the device.
     const std::uint32_t committed = std::min(memory.committed_at_start(), line_.segments);

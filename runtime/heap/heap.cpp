@@ -267,9 +267,7 @@ std::uint16_t heap::impl::next_stamp() {
 /// First the numbers, then the arrays, whose sizes follow from the numbers, then the arrays that only some heaps have.
 /// An error of one array does not stop the others, but makes the result an error: the backing frees all of them.
 absl::Status heap::impl::lay_out_metadata() {
-    // One less than the largest count that a request of the mailbox can hold, so that a request for the whole heap
-    // fits.
-    const std::uint32_t segments = std::min(memory_->segments(), max_segments - 1);
+    const std::uint32_t segments = memory_->usable_segments();
     view.base = memory_->base();
     view.segments = segments;
     view.max_slabs = most_segments(values, *memory_).segments;

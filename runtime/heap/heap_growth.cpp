@@ -130,8 +130,8 @@ absl::Status heap::impl::release_unused() {
     const std::uint64_t before = line.taken_again.load<simt::order::acquire>();
     // The commit in progress completes first. No other follows, except for a waiting request.
     absl::Status status = run("trim", [&] { service_->want_no_more(); });
-    // Pairs with the releases in `growth::commit_wanted`: a commit that was announced before is waited for below,
-    // so that its memory is released, too.
+    // Pairs with the releases in `growth::commit_wanted`: a commit that was announced before is waited for below, so
+    // that its memory is released, too.
     const std::uint64_t begun = line.begun.load<simt::order::acquire>();
     // The second condition: the commit brought less than it began with, and is over as well.
     bool over = wait_until(values.request_timeout, [&] {

@@ -163,7 +163,7 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& 
 most_memory most_segments(const options& values, const backing& memory) {
     const std::uint64_t budget =
         values.backing == backing_option::elastic ? values.capacity + values.host_budget : values.capacity;
-    const std::uint32_t segments = std::min(memory.segments(), max_segments - 1);
+    const std::uint32_t segments = memory.usable_segments();
     const std::uint64_t allowed = budget >> segment_shift;
     // If both allow equally many, the budgets are the limit that a user is told of.
     return {static_cast<std::uint32_t>(std::min<std::uint64_t>(segments, allowed)), segments < allowed};

@@ -10,6 +10,7 @@
 ///     managed       one cudaMallocManaged                                   move to the GPU, discard the contents
 ///     emulated      one mmap of the host                                    make accessible, inaccessible
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -63,6 +64,9 @@ public:
     [[nodiscard]] virtual char* base() const = 0;
     /// Returns the number of segments of the super chunk.
     [[nodiscard]] virtual std::uint32_t segments() const = 0;
+    /// Returns how many of them a heap uses: at most one less than the largest count that a request of the mailbox can
+    /// hold, so that a request for the whole heap fits.
+    [[nodiscard]] std::uint32_t usable_segments() const { return std::min(segments(), max_segments - 1); }
     /// Returns the number n of segments that are committed from the start: [0, n).
     [[nodiscard]] virtual std::uint32_t committed_at_start() const = 0;
 
