@@ -71,13 +71,18 @@ struct page_search {
     bool empty = false;               ///< a scan: there is no slab at the index of the group's first part
     bool tight = false;               ///< a probe of this lane saw only words that are nearly full
     std::uint32_t again = 0;          ///< number of additional probes made because the class has room
+    std::uint32_t walk;               ///< probing: the last slab that this lane looked at, as a fraction of `spread`
     bool opened = false;              ///< the group has created a slab
     bool nearby = false;              ///< the first probe is at slab `near`, that of the hint
     std::uint32_t near;               ///< the segment at the hint; no segment of the heap if there was no slab
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
                            std::uint64_t asked, std::uint32_t hint_segment)
-        : s{heap, here, group, page_class}, opening{heap, here, group, page_class}, bytes{asked}, near{hint_segment} {
+        : s{heap, here, group, page_class},
+          opening{heap, here, group, page_class},
+          bytes{asked},
+          walk{s.random},
+          near{hint_segment} {
         // A slab of few words is probably as full as the word at the hint, so that a probe there would be wasted.
         if (near < heap.segments && s.words() >= least_words_nearby) {
             nearby = true;
@@ -139,12 +144,17 @@ inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::u
     head().sample.fetch_add<order::relaxed>(fill_sample::pack(2, free));
 }
 
-/// Probes two random words of a random slab, and keeps the one with more free pages as `s.seen`. One lane calls it
-/// alone. Cost: a load of the table (none for the slab at the hint), then two loads of its bitmap that are in flight
-/// together.
+/// Probes two random words of a slab, and keeps the one with more free pages as `s.seen`. One lane calls it alone.
+/// Cost: a load of the table (none for the slab at the hint), then two loads of its bitmap that are in flight together.
+///
+/// The first slab is random; each later one lies the golden ratio of `spread` further, cyclically. Ten looks of a lane
+/// alone therefore reach each of up to six slabs, while independent random numbers would miss one of two slabs in one
+/// of 1,024 searches, and open a slab although that one has free pages.
 inline ORCHARD_FN void page_search::probe_two_words() {
     constexpr int nearly_full = 16;
-    const std::uint32_t entry = nearby ? near + 1 : s.slabs.table[s.below(spread)].load<order::relaxed>();
+    walk += golden_ratio;
+    const auto index = static_cast<std::uint32_t>(std::uint64_t{walk} * spread >> 32);
+    const std::uint32_t entry = nearby ? near + 1 : s.slabs.table[index].load<order::relaxed>();
     if (!is_slab_entry(entry)) {
         return;  // an empty index, or one at which a slab is being created
     }

@@ -3,6 +3,8 @@
 
 // The number of slabs of a class after long use of the same amount of memory.
 
+#include <map>
+
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {
@@ -39,7 +41,38 @@ struct free_blocks {
     }
 };
 
-class heap_slabs : public heap_contract {};
+/// One lane allocates and frees a block, `rounds` times.
+struct take_one_again {
+    heap_ref heap;
+    std::uint64_t bytes;
+    std::uint32_t rounds;
+
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        for (std::uint32_t i = 0; i < rounds; ++i) {
+            heap.free(heap.malloc(bytes));
+        }
+    }
+};
+
+class heap_slabs : public heap_contract {
+protected:
+    /// Allocates as many pages as `count` slabs have, by lanes alone, and returns them slab by slab, in the order in
+    /// which the slabs were created: at least so many.
+    std::vector<std::vector<block>> fill_slabs(std::uint64_t bytes, std::size_t count) {
+        const std::size_t pages = class_pages(class_of(static_cast<std::uint32_t>(bytes)));
+        std::vector<std::vector<block>> slabs;
+        std::map<std::uint64_t, std::size_t> numbers;  // by segment
+        for (std::size_t i = 0; i < count * pages; ++i) {
+            const block one = allocate_one(bytes);
+            const auto [at, fresh] = numbers.try_emplace(one.address / segment_bytes, slabs.size());
+            if (fresh) {
+                slabs.emplace_back();
+            }
+            slabs[at->second].push_back(one);
+        }
+        return slabs;
+    }
+};
 INSTANTIATE_TEST_SUITE_P(all, heap_slabs, ::testing::ValuesIn(heap_cases()), case_name);
 
 TEST_P(heap_slabs, of_a_class_stay_as_many_as_what_is_live_needs) {
@@ -59,6 +92,30 @@ TEST_P(heap_slabs, of_a_class_stay_as_many_as_what_is_live_needs) {
         EXPECT_LE(settled_stats().slabs_in_use, 6 * needed) << bytes << " bytes, " << pages << " pages to a slab";
         launch(shape, free_blocks{h().ref(), blocks.data()});
         EXPECT_TRUE(h().trim().ok());
+    }
+    expect_empty();
+}
+
+// The hint of a lane alone leads to a full slab, or to the place of a retired one, and there is room in another slab.
+TEST_P(heap_slabs, of_a_class_do_not_multiply_while_one_has_room) {
+    constexpr std::uint64_t bytes = 48 << 10;
+    for (const bool retired : {false, true}) {
+        const auto slabs = fill_slabs(bytes, 3);
+        ASSERT_GE(slabs.size(), 3u);
+        free_all(slabs.back());
+        if (retired) {
+            free_all(slabs.front());
+            ASSERT_TRUE(h().trim().ok());
+            launch({1, 1}, take_one_again{h().ref(), bytes, 1});
+        }
+        const statistics before = settled_stats();
+        launch({1, 1}, take_one_again{h().ref(), bytes, static_cast<std::uint32_t>(scaled(20'000, 5'000))});
+        const statistics after = settled_stats();
+        EXPECT_EQ(after.slabs_published, before.slabs_published) << (retired ? "with a hole" : "with a full slab");
+        for (std::size_t i = retired ? 1 : 0; i + 1 < slabs.size(); ++i) {
+            free_all(slabs[i]);
+        }
+        ASSERT_TRUE(h().trim().ok());
     }
     expect_empty();
 }
