@@ -176,14 +176,16 @@ struct rounds_seen {
 
 /// The state of a group's call to the host. Each phase gets a reference to all of it, which takes one register. The
 /// parts are used one after the other, and `turn` by two of them: as poller while the group searches a slot, and while
-/// it waits.
+/// it waits. `wait` and `seen` share their memory: a group that waits has begun so after it found a slot.
 struct rpc_context {
     const mailbox_client* box;
     simt::lane_mask mask;
     poller_turn turn;
     posting post;
-    watch wait;
-    rounds_seen seen;
+    union {
+        watch wait;        ///< while the group waits for a response
+        rounds_seen seen;  ///< while it searches a slot, or delivers responses repeatedly
+    };
 
     ORCHARD_FN rpc_context(const mailbox_client* b, simt::lane_mask m) : box{b}, mask{m} {}
 };

@@ -26,31 +26,31 @@ namespace orchard::device {
 ///
 /// A slab may be empty if its first bitmap word is 0. A full warp reads the 128 entries below `cursor`: lane 0 reads
 /// cursor - 1, cursor - 33, cursor - 65 and cursor - 97.
-inline ORCHARD_NOINLINE void scan_entries(segment_request& d) {
+inline ORCHARD_NOINLINE void scan_entries(reclaim_state& d) {
     const heap_view& h = d.h;
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(d.mask));
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
-    std::uint32_t entries[segment_request::entries_at_once];
+    std::uint32_t entries[reclaim_state::entries_at_once];
     ORCHARD_UNROLL
-    for (std::uint32_t i = 0; i < segment_request::entries_at_once; ++i) {
+    for (std::uint32_t i = 0; i < reclaim_state::entries_at_once; ++i) {
         const std::uint32_t below = i * width + rank;
         entries[i] = below < d.cursor ? h.table(d.page_class)[d.cursor - 1 - below].load<order::relaxed>() : 0;
     }
     ORCHARD_UNROLL
-    for (std::uint32_t i = 0; i < segment_request::entries_at_once; ++i) {
+    for (std::uint32_t i = 0; i < reclaim_state::entries_at_once; ++i) {
         const bool maybe = is_slab_entry(entries[i]) && h.bitmap(entries[i] - 1)[0].load<order::relaxed>() == 0;
         d.entries[i] = maybe ? entries[i] : 0;
     }
-    const std::uint32_t all = segment_request::entries_at_once * width;
+    const std::uint32_t all = reclaim_state::entries_at_once * width;
     d.cursor -= all < d.cursor ? all : d.cursor;
 }
 
 /// Chooses the slab with the highest index among those found, as `d.segment`; returns false if there is none. Highest
 /// first, so that `free_place` can lower `spread`, below which searches probe. All lanes of the group call it. The
 /// entries of a lower i have higher indices in all lanes, and for one i those of a lower lane have.
-inline ORCHARD_NOINLINE bool choose_entry(segment_request& d) {
+inline ORCHARD_NOINLINE bool choose_entry(reclaim_state& d) {
     ORCHARD_NO_UNROLL
-    for (std::uint32_t i = 0; i < segment_request::entries_at_once; ++i) {
+    for (std::uint32_t i = 0; i < reclaim_state::entries_at_once; ++i) {
         const lane_mask holders = simt::ballot(d.mask, d.entries[i] != 0);
         if (holders != 0) {
             const int lane = simt::lowest_bit(holders);
@@ -66,7 +66,7 @@ inline ORCHARD_NOINLINE bool choose_entry(segment_request& d) {
 
 /// Finds the next slab of `d.page_class` that may be empty, from the table's end downwards, as `d.segment`; returns
 /// false at the end. All lanes of the group call it. Cost: reads one word of each slab.
-inline ORCHARD_FN bool next_empty_slab(segment_request& d) {
+inline ORCHARD_FN bool next_empty_slab(reclaim_state& d) {
     ORCHARD_NO_UNROLL
     while (!choose_entry(d)) {
         if (d.cursor == 0) {
@@ -78,20 +78,20 @@ inline ORCHARD_FN bool next_empty_slab(segment_request& d) {
 }
 
 /// Retires the slab `d.segment` if it is empty; returns whether it did. All lanes of the group call it.
-inline ORCHARD_NOINLINE bool retire_slab(segment_request& d) {
+inline ORCHARD_NOINLINE bool retire_slab(reclaim_state& d) {
     return slab_retire(d.h, d.mask, d.page_class, d.segment);
 }
 
 /// Puts the segment of a retired slab into the segment cache. All lanes of the group call it. The barrier at the end of
 /// `slab_end` lets the leader release what all lanes have acquired with their words.
-inline ORCHARD_NOINLINE void put_retired(segment_request& d) {
+inline ORCHARD_NOINLINE void put_retired(reclaim_state& d) {
     release_segments(d.h, d.mask, {segment_index{d.segment}, 1});
     ++d.retired;
 }
 
 /// Retires every slab of `d.page_class` that has no page in use, and puts their segments into the segment cache. All
 /// lanes of the group call it. Cost: as `retire_empty_slabs`.
-inline ORCHARD_FN void retire_class(segment_request& d) {
+inline ORCHARD_FN void retire_class(reclaim_state& d) {
     d.cursor = from_leader(d.mask, d.h.state->slabs[d.page_class].count.load<order::relaxed>());
     ORCHARD_UNROLL
     for (std::uint32_t& entry : d.entries) {
@@ -125,7 +125,7 @@ inline ORCHARD_NOINLINE bool may_have_empty(const heap_view& h, std::uint32_t pa
 
 /// Sets `d.pending`: bit c for each class c that may have an empty slab. All lanes of the group call it. Cost of a full
 /// warp: two looks, since each lane looks at a class of its own.
-inline ORCHARD_NOINLINE void find_classes(segment_request& d) {
+inline ORCHARD_NOINLINE void find_classes(reclaim_state& d) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
     d.pending = 0;
     ORCHARD_NO_UNROLL
@@ -141,7 +141,7 @@ inline ORCHARD_NOINLINE void find_classes(segment_request& d) {
 /// Retires the empty slabs of all classes, as `retire_class`. All lanes of the group call it. Most classes have few
 /// slabs and no empty one; `find_classes` leaves these out. Cost: `find_classes`, and `retire_class` for each class
 /// that may have an empty slab.
-inline ORCHARD_FN void retire_classes(segment_request& d) {
+inline ORCHARD_FN void retire_classes(reclaim_state& d) {
     find_classes(d);
     ORCHARD_NO_UNROLL
     while (d.pending != 0) {
@@ -155,7 +155,7 @@ inline ORCHARD_FN void retire_classes(segment_request& d) {
 /// group call it. Cost: reads one word of each slab; two atomics for each word of an empty one. The kernel behind
 /// `heap::trim` calls it with one warp for each class.
 inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
-    segment_request d(h, mask);
+    reclaim_state d(h, mask);
     d.page_class = page_class;
     retire_class(d);
     return d.retired;
@@ -170,7 +170,7 @@ inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask
 ///
 /// Only the last slab of a class is looked at: a look at every slab would take too long before a request that has its
 /// page already can return.
-inline ORCHARD_NOINLINE bool choose_empty_class(segment_request& d) {
+inline ORCHARD_NOINLINE bool choose_empty_class(reclaim_state& d) {
     constexpr std::uint32_t looks = 2;
     const heap_view& h = d.h;
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
@@ -199,7 +199,7 @@ inline ORCHARD_NOINLINE bool choose_empty_class(segment_request& d) {
 /// free pages for a moment, which other groups would miss. All lanes of the group call it. Cost: a load for each 64
 /// pages, divided among the lanes, up to the first round with a page in use. On shortage (`retire_class`) this look is
 /// left out: a request that misses a page then scans once more before it fails.
-inline ORCHARD_NOINLINE bool looks_empty(const segment_request& d) {
+inline ORCHARD_NOINLINE bool looks_empty(const reclaim_state& d) {
     const std::uint32_t words = class_words(d.page_class);
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
     auto* bitmap = d.h.bitmap(d.segment);
@@ -217,7 +217,7 @@ inline ORCHARD_NOINLINE bool looks_empty(const segment_request& d) {
 /// segments into the segment cache. A group that has created a slab calls it, with all lanes converged. It never waits
 /// for the host. Cost: one load if the segment cache is not empty.
 inline ORCHARD_NOINLINE void collect_empty_slabs(const heap_view& h, lane_mask mask) {
-    segment_request d(h, mask);
+    reclaim_state d(h, mask);
     if (from_leader(mask, cache_level(h)) != 0 || h.cache_target == 0 || !choose_empty_class(d)) {
         return;
     }

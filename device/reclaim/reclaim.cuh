@@ -37,7 +37,7 @@ namespace orchard::device {
 /// Returns whether a refill was posted and its segments have not arrived. A read-modify-write, since it reads the
 /// newest value: the relaxed write of the group that posted would not make a plain load see it. The acquire pairs with
 /// `cache_completion`. All lanes of the group call it. Cost: one atomic of the leader.
-inline ORCHARD_NOINLINE bool refill_under_way(segment_request& d) {
+inline ORCHARD_NOINLINE bool refill_under_way(cache_upkeep& d) {
     std::uint64_t refill = 0;
     if (is_leader(d.mask) && !simt::mutation::is(fault::refill_wait)) {
         refill = d.h.state->refill_in_flight.word.fetch_add<order::acquire>(0);
@@ -49,9 +49,9 @@ inline ORCHARD_NOINLINE bool refill_under_way(segment_request& d) {
 /// refill until its segments have arrived, since a stalled poller may hold its response. All lanes of the
 /// group call it. A request that the service has parked may stay in flight for long, hence the limit of rounds. A
 /// refill is waited for up to `reclaim_patience_ns`, since a request must not fail while its segments are free.
-inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
+inline ORCHARD_NOINLINE bool is_to_collect(cache_upkeep& d) {
     constexpr std::uint32_t rounds = 32;
-    if (d.cursor < rounds && from_leader(d.mask, d.box->in_flight()) != 0) {
+    if (d.rounds < rounds && from_leader(d.mask, d.box->in_flight()) != 0) {
         return true;
     }
     const bool late = simt::clock_ns() - d.since > d.h.reclaim_patience_ns;
@@ -61,10 +61,10 @@ inline ORCHARD_NOINLINE bool is_to_collect(segment_request& d) {
 /// Delivers the responses under way, so that grants without a waiter reach the segment cache. It waits for refills, up
 /// to `reclaim_patience_ns`. Other responses stay under way if the service has parked their requests. All lanes of the
 /// group call it.
-inline ORCHARD_FN void collect_responses(segment_request& d) {
+inline ORCHARD_FN void collect_responses(cache_upkeep& d) {
     d.since = simt::clock_ns();
     ORCHARD_NO_UNROLL
-    for (d.cursor = 0; is_to_collect(d); ++d.cursor) {
+    for (d.rounds = 0; is_to_collect(d); ++d.rounds) {
         mailbox_client::go_round(d);
         simt::pause(500);
     }
@@ -104,7 +104,7 @@ ORCHARD_INLINE std::uint64_t patience_of(const heap_view& h, std::uint64_t recla
 /// The load acquires the memory that a finished reclaim has freed, for the caller's next attempt. The swap acquires the
 /// frees that groups had seen when they called `next_reclaim`, so that this reclaim finds them. `d.since` is the time
 /// at which the leader first saw the word as it is.
-inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
+inline ORCHARD_NOINLINE reclaim_turn try_reclaim(reclaim_state& d) {
     reclaim_turn turn = reclaim_turn::other;
     if (is_leader(d.mask)) {
         auto& word = d.h.state->reclaims.word;
@@ -129,7 +129,7 @@ inline ORCHARD_NOINLINE reclaim_turn try_reclaim(segment_request& d) {
 /// Ends this group's reclaim, unless another group has begun it again: the word then has another owner, and the swap
 /// fails. All lanes of the group call it, after the barriers of `gather`, so that the leader's release covers the frees
 /// of all lanes. It pairs with the load in `try_reclaim`.
-inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
+inline ORCHARD_NOINLINE void end_reclaim(reclaim_state& d) {
     if (is_leader(d.mask)) {
         std::uint64_t own = d.reclaims;
         d.h.state->reclaims.word.compare_exchange<order::release>(own, reclaim_count::number(own) + 1);
@@ -142,7 +142,7 @@ inline ORCHARD_NOINLINE void end_reclaim(segment_request& d) {
 /// goes on. The service or that lane may come late, so that passes without effect end the reclaim only after
 /// `reclaim_patience_ns`. All lanes of the group call it. If 10 pieces were taken out (`emptied`) and 6 put back
 /// (`kept`), the pass returned 4, and another one follows; with 6 and 6 it had no effect.
-inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
+inline ORCHARD_NOINLINE bool needs_another_pass(reclaim_state& d) {
     const std::uint64_t now = from_leader(d.mask, simt::clock_ns());
     const bool hidden = d.emptied == 0 && from_leader(d.mask, cache_level(d.h)) != 0;
     d.returned_at = d.emptied != d.kept ? now : d.returned_at;
@@ -160,7 +160,7 @@ inline ORCHARD_NOINLINE bool needs_another_pass(segment_request& d) {
 ///
 /// The drain comes last, because retired slabs and responses bring segments into the segment cache. The service reads
 /// its ring in order: it has seen all returns when it reads a request that is posted after the reclaim.
-inline ORCHARD_FN void gather(segment_request& d) {
+inline ORCHARD_FN void gather(reclaim_state& d) {
     retire_classes(d);
     d.returned_at = from_leader(d.mask, simt::clock_ns());
     do {
@@ -175,7 +175,7 @@ inline ORCHARD_FN void gather(segment_request& d) {
 /// as a reserved index of a slab table.
 /// @param number  a result of `next_reclaim`
 inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, std::uint64_t number) {
-    segment_request d(h, mask);
+    reclaim_state d(h, mask);
     d.reclaim = number;
     d.reclaims = ~std::uint64_t{0};  // no value of the word: the first look starts the clock
     ORCHARD_NO_UNROLL
@@ -201,7 +201,7 @@ inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, s
 ///
 /// Responses are counted, not matched with requests: if other groups post meanwhile, a later request may be answered
 /// before an early one, and count in its place.
-inline ORCHARD_FN bool deliver_posted(segment_request& d) {
+inline ORCHARD_FN bool deliver_posted(reclaim_state& d) {
     const std::uint64_t posted = from_leader(d.mask, d.box->device->ticket.word.load<order::relaxed>());
     const std::uint64_t started = from_leader(d.mask, simt::clock_ns());
     while (poller_word::flying(posted, from_leader(d.mask, d.box->delivered())) != 0) {
@@ -223,7 +223,7 @@ inline ORCHARD_FN void settle(const heap_view& h, lane_mask mask, bool drain_too
     // Responses may bring segments into the segment cache, so that a pass repeats. The limit ends the loop beside
     // kernels that refill it.
     constexpr int max_idle_passes = 8;
-    segment_request d(h, mask);
+    reclaim_state d(h, mask);
     d.seen = rounds_seen{};
     std::uint64_t freed = 0;
     (void)free_for_host(h, &freed);

@@ -26,7 +26,7 @@ namespace orchard::device {
 /// Moves `d.cursor` to the next words of the bitmap `d.drained` that the summary names; all words below the cursor are
 /// done. Returns false at the end. All lanes of the group call it. Cost: a full warp skips 2,048 empty words by one
 /// load a lane. A cursor within the 64 words of a summary word that is not 0 stays where it is.
-inline ORCHARD_NOINLINE bool skip_empty_words(segment_request& d) {
+inline ORCHARD_NOINLINE bool skip_empty_words(reclaim_state& d) {
     const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
     const std::uint32_t count = (from.count + 63) / 64;
     ORCHARD_NO_UNROLL
@@ -51,7 +51,7 @@ inline ORCHARD_NOINLINE bool skip_empty_words(segment_request& d) {
 ///
 /// The words lose their summary bits. Otherwise each of the next searches would look at all these empty words: after a
 /// `trim`, searches for a run with a tail took up to 200 us.
-inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
+inline ORCHARD_NOINLINE void drain_words(reclaim_state& d) {
     const cache_bitmap from = cache_bitmap_of(d.h, d.drained);
     d.own = d.cursor + static_cast<std::uint32_t>(simt::rank_in(d.mask));
     const bool here = d.own / 64 == d.cursor / 64 && d.own < from.count;
@@ -74,7 +74,7 @@ inline ORCHARD_NOINLINE void drain_words(segment_request& d) {
 /// at the end. All lanes of the group call it. `d.bits` of the lanes `d.holders` are words that are out of the bitmap
 /// and wait; `d.left` is the rest of the word in use. A run of segments in one word is returned by one request, each
 /// portion by a request of its own.
-inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
+inline ORCHARD_NOINLINE bool next_drained(reclaim_state& d) {
     ORCHARD_NO_UNROLL
     while (d.left == 0) {
         if (d.holders != 0) {
@@ -99,7 +99,7 @@ inline ORCHARD_NOINLINE bool next_drained(segment_request& d) {
 
 /// Sets `d.pending`, the bitmaps to be drained: bit n for portions of n leaves, if their level is not 0; bit 0, for
 /// segments, always. All lanes of the group call it. Cost of a full warp: one load, since each lane looks at a length.
-inline ORCHARD_NOINLINE void find_bitmaps(segment_request& d) {
+inline ORCHARD_NOINLINE void find_bitmaps(reclaim_state& d) {
     const auto width = static_cast<std::uint32_t>(simt::popcount(d.mask));
     d.pending = 1;
     ORCHARD_NO_UNROLL
@@ -111,7 +111,7 @@ inline ORCHARD_NOINLINE void find_bitmaps(segment_request& d) {
 }
 
 /// Begins to drain the next bitmap, `d.drained`. Each lane calls it for itself.
-inline ORCHARD_FN void begin_drain(segment_request& d) {
+inline ORCHARD_FN void begin_drain(reclaim_state& d) {
     d.drained = static_cast<std::uint32_t>(simt::lowest_bit(d.pending));
     d.pending &= d.pending - 1;
     d.cursor = 0;
@@ -123,7 +123,7 @@ inline ORCHARD_FN void begin_drain(segment_request& d) {
 /// for. All lanes of the group call it. It waits for no response. Segments that other groups put below the cursor
 /// meanwhile stay. Cost: reads the summaries; an atomic for each nonempty word; a request for each run and each
 /// portion.
-inline ORCHARD_FN void drain(segment_request& d) {
+inline ORCHARD_FN void drain(reclaim_state& d) {
     // Ends with a barrier: each lane looks at a level, which another lane may have raised just before (`spill`,
     // `put_late_tails`).
     spill(d.h, d.mask);
@@ -141,7 +141,7 @@ inline ORCHARD_FN void drain(segment_request& d) {
 
 /// The same for callers without a segment request: tests. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE void drain_cache(const heap_view& h, lane_mask mask) {
-    segment_request d(h, mask);
+    reclaim_state d(h, mask);
     drain(d);
 }
 

@@ -31,7 +31,7 @@ enum class level_step : std::uint32_t { none, refill, collect, hand_back };
 /// A group collects because the refill's ring may have no waiting group, and so no poller. One group in eight does: of
 /// 512 groups that find the level low at once, each would otherwise look at all rings. The swap is relaxed: it only
 /// reserves the right to post. A group that needs the segments themselves acquires the word (`refill_under_way`).
-inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
+inline ORCHARD_NOINLINE level_step plan_level(cache_upkeep& d) {
     constexpr std::uint32_t collectors = 8;  // one in so many
     const heap_view& h = d.h;
     if (d.level > h.cache_max) {
@@ -52,7 +52,7 @@ inline ORCHARD_NOINLINE level_step plan_level(segment_request& d) {
 /// Prepares a request for the missing segments, for `refill_batch` at least, and for at most 63, which a response can
 /// count. The service may grant fewer. All lanes of the group call it. With a target of 64 and a level of 20, the
 /// request is for 44 segments.
-inline ORCHARD_NOINLINE void prepare_refill(segment_request& d) {
+inline ORCHARD_NOINLINE void prepare_refill(cache_upkeep& d) {
     const std::uint32_t level = cache_level(d.h);
     const std::uint32_t missing = d.h.cache_target > level ? d.h.cache_target - level : 0;
     const std::uint32_t most = missing < mailbox::max_refill ? missing : mailbox::max_refill;
@@ -63,7 +63,7 @@ inline ORCHARD_NOINLINE void prepare_refill(segment_request& d) {
 /// Counts the refill if it was posted; otherwise gives up the reservation of the refill. All lanes of the group call
 /// it.
 /// @param over  the result of `try_post`: false if each slot that was tried was in use
-inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
+inline ORCHARD_NOINLINE void end_refill(cache_upkeep& d, bool over) {
     if (!is_leader(d.mask)) {
         return;
     }
@@ -79,7 +79,7 @@ inline ORCHARD_NOINLINE void end_refill(segment_request& d, bool over) {
 
 /// Keeps the segment cache's level `d.level`: posts for more segments without waiting, collects the response to an
 /// earlier request, or returns the surplus. All lanes of the group call it. Cost: usually nothing.
-inline ORCHARD_FN void level_cache(segment_request& d) {
+inline ORCHARD_FN void level_cache(cache_upkeep& d) {
     switch (plan_level(d)) {
         case level_step::none: return;
         case level_step::refill: prepare_refill(d); return end_refill(d, sending::try_post(d, sending::quick_attempts));
@@ -91,7 +91,7 @@ inline ORCHARD_FN void level_cache(segment_request& d) {
 /// The same for a lane that has taken a segment from the segment cache by itself (`grow_ahead`). All lanes of a
 /// converged group call it.
 inline ORCHARD_NOINLINE void refill_cache(const heap_view& h, lane_mask mask) {
-    segment_request d(h, mask);
+    cache_upkeep d(h, mask);
     read_level(d);
     level_cache(d);
 }

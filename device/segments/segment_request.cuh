@@ -2,8 +2,9 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The state of a group that gets segments (`segment_request`), and what its phases share: the completion that puts
-/// late grants into the segment cache, and the return of segments and portions to the host.
+/// The states of groups that get segments (`segment_request`), reclaim them (`reclaim_state`), or look after the
+/// segment cache (`cache_upkeep`), and what their phases share: the completion that puts late grants into the segment
+/// cache, and the return of segments and portions to the host.
 ///
 ///     segment cache --take_cached--> d.run, d.leaf                          the group's own need
 ///                   --take_surplus, take_surplus_portion--> d.run           what exceeds the level
@@ -115,21 +116,28 @@ inline constexpr std::uint32_t stored = 8;          ///< the chunk store holds c
 inline constexpr std::uint32_t many_portions = 16;  ///< the segment cache holds too many portions
 }  // namespace acquire_flags
 
-/// The state of a group that deals with the host, kept in local memory across the phases (host_rpc/client.cuh says
-/// why). Fields are used by several phases; a group is in one of them at a time. All lanes of the group keep the same
-/// value in a field, unless its comment names this lane or the leader.
-///
-/// The phases, each a function or two: a search of the segment cache (`take_cached`), a request (request_segments.cuh),
-/// a return (`hand_back`), a refill (segments/refill.cuh), and those of a reclaim (reclaim/reclaim.cuh): retiring
-/// slabs (reclaim/empty_slabs.cuh) and draining the segment cache (segments/drain.cuh).
-struct segment_request : rpc_context_with<cache_completion> {
+/// The state of a group that looks after the segment cache: it returns segments and portions, posts refills, and
+/// delivers responses. The states of a request and of a reclaim extend it. It is kept in local memory across the phases
+/// (host_rpc/client.cuh says why); a group is in one phase at a time. All lanes of the group keep the same value in a
+/// field, here and below, unless its comment names this lane or the leader.
+struct cache_upkeep : rpc_context_with<cache_completion> {
     const heap_view& h;
-    segment_run run;            ///< the run to be returned, as a request encodes it; then the run got
+    segment_run run;            ///< the run to be returned, as a request encodes it; in a request then the run got
     std::uint32_t drained = 0;  ///< kind of what is returned: portions of this length; 0: segments
     std::uint32_t keep;         ///< number of these that must stay in the segment cache
     std::uint32_t returns;      ///< runs that may still be returned
-    // The fields of a request.
-    std::uint32_t level;             ///< segments in the segment cache, as last read, less what was taken since
+    std::uint32_t kept = 0;     ///< number of runs and portions that were put back because no slot was free
+    std::uint32_t level;        ///< segments in the segment cache, as last read, less what was taken since
+    std::uint32_t rounds;       ///< rounds of delivering responses
+    std::uint64_t since;        ///< time when these began; in a reclaim also when the leader first saw `reclaims`
+
+    ORCHARD_FN cache_upkeep(const heap_view& heap, lane_mask m)
+        : rpc_context_with{&heap.mailbox, m, cache_completion{heap}}, h{heap} {}
+};
+
+/// The state of a group's request for segments. The phases, each a function or two: a search of the segment cache
+/// (`take_cached`), a request to the host (request_segments.cuh), and the upkeep of the segment cache.
+struct segment_request : cache_upkeep {
     std::uint32_t flags;             ///< the `acquire_flags`
     std::uint32_t k;                 ///< whole segments wanted
     std::uint32_t leaves = 0;        ///< leaves of the tail wanted
@@ -143,9 +151,15 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: none is needed
     bool stored = false;        ///< the memory is a chunk of the chunk store
     bool exact = false;         ///< the request is not to be rounded up
-    // The fields of a reclaim.
+
+    using cache_upkeep::cache_upkeep;
+};
+
+/// The state of a reclaim (reclaim/reclaim.cuh), with its phases: retiring slabs (reclaim/empty_slabs.cuh) and draining
+/// the segment cache (segments/drain.cuh).
+struct reclaim_state : cache_upkeep {
+    std::uint64_t reclaim;   ///< number of the reclaim that the group needs
     std::uint64_t reclaims;  ///< the word `heap_state::reclaims` as the leader last saw it
-    std::uint64_t since;     ///< time when the leader first saw it, or began to wait for responses
     std::uint32_t page_class;
     /// Position of a pass: in a slab table, entries at or above it are done; in the segment cache, words below it.
     std::uint32_t cursor;
@@ -156,15 +170,13 @@ struct segment_request : rpc_context_with<cache_completion> {
     std::uint32_t segment;                   ///< segment of a slab that may be empty
     std::uint32_t retired = 0;               ///< number of slabs retired
     std::uint32_t emptied = 0;               ///< number of runs and portions taken from the segment cache
-    std::uint32_t kept = 0;                  ///< number of these that were put back because no slot was free
+    std::uint32_t left_word;                 ///< the word of the segment cache that is being returned
+    std::uint64_t left;                      ///< those of its bits that are not returned yet
+    std::uint64_t bits;                      ///< the word of the segment cache that this lane has taken
     std::uint64_t pending;                   ///< classes to be retired, or bitmaps to be drained: a bit for each
     std::uint64_t returned_at;               ///< time of the last pass that returned something
-    std::uint64_t bits;                      ///< the word of the segment cache that this lane has taken
-    std::uint64_t left;                      ///< bits not returned yet of the word at `left_word`
-    std::uint32_t left_word;
 
-    ORCHARD_FN segment_request(const heap_view& heap, lane_mask m)
-        : rpc_context_with{&heap.mailbox, m, cache_completion{heap}}, h{heap} {}
+    using cache_upkeep::cache_upkeep;
 };
 
 /// Returns the number of segments and portions in the segment cache, and of leaves in the chunk store; a snapshot. One
@@ -190,14 +202,14 @@ inline ORCHARD_FN void release_segments(const heap_view& h, lane_mask mask, segm
 /// Prepares a request that returns `d.run` to the host: at most 64 segments of one word, or one portion. All lanes of
 /// the group call it. The leader must have acquired what the last owners released: its post releases that to the
 /// service (`write_request`). The searches and `drain_words` have a barrier behind their acquires for this reason.
-inline ORCHARD_NOINLINE void prepare_return(segment_request& d) {
+inline ORCHARD_NOINLINE void prepare_return(cache_upkeep& d) {
     d.post.begin({mailbox::request_kind::give_back, 0, 0, d.run}, true);
 }
 
 /// Encodes what was taken out of the segment cache in `d.run` as a request does. For a portion, `d.run.first` is the
 /// bit's index before that, which is the leaf counted from the heap's first: 2245 becomes {2245 / 32, 224 + 2245 mod
 /// 32} = {70, 229}.
-inline ORCHARD_FN void name_drained(segment_request& d) {
+inline ORCHARD_FN void name_drained(cache_upkeep& d) {
     if (d.drained != 0) {
         const std::uint32_t leaf = to_underlying(d.run.first);
         d.run =
@@ -208,11 +220,11 @@ inline ORCHARD_FN void name_drained(segment_request& d) {
 
 /// Puts what was to be returned into the segment cache again: `put_portion_back` a portion, `put_back` either kind.
 /// Without this, the memory of a return that found no slot would be lost. One lane calls it alone.
-inline ORCHARD_NOINLINE void put_portion_back(const segment_request& d) {
+inline ORCHARD_NOINLINE void put_portion_back(const cache_upkeep& d) {
     const std::uint32_t leaf = d.run.count - mailbox::request::portion_at;
     portion_put(d.h, to_underlying(d.run.first) * leaves_per_segment + leaf, d.drained);
 }
-ORCHARD_INLINE void put_back(segment_request& d) {
+ORCHARD_INLINE void put_back(cache_upkeep& d) {
     if (d.drained == 0) {
         cache_put_all(d.h, d.run);
     } else {
@@ -224,7 +236,7 @@ ORCHARD_INLINE void put_back(segment_request& d) {
 /// group waits, so that the slots do not run out. Ends a return; if no slot was free for its request (`posted` is
 /// false), the run goes back into the segment cache. All lanes of the group call it. Cost: two atomics whose results
 /// are not used, a load for each ring and one more, a shuffle.
-inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
+inline ORCHARD_NOINLINE bool end_return(cache_upkeep& d, bool posted) {
     d.kept += posted ? 0 : 1;
     if (is_leader(d.mask)) {
         if (posted) {
@@ -239,7 +251,7 @@ inline ORCHARD_NOINLINE bool end_return(segment_request& d, bool posted) {
 
 /// Returns `d.run` to the host. It never waits for the response, which is an acknowledgement. All lanes of the group
 /// call it, converged. Cost: that of a post, and of a round as poller if many requests are in flight.
-inline ORCHARD_FN void hand_back(segment_request& d) {
+inline ORCHARD_FN void hand_back(cache_upkeep& d) {
     prepare_return(d);
     if (end_return(d, sending::try_post(d, sending::quick_attempts))) {
         mailbox_client::go_round(d);
@@ -272,12 +284,12 @@ inline ORCHARD_NOINLINE bool take_cached(segment_request& d) {
 }
 
 /// Reads the level of the segment cache: `d.level`. All lanes of the group call it. Cost: a load.
-ORCHARD_INLINE void read_level(segment_request& d) { d.level = from_leader(d.mask, cache_level(d.h)); }
+ORCHARD_INLINE void read_level(cache_upkeep& d) { d.level = from_leader(d.mask, cache_level(d.h)); }
 
 /// Returns true if it took the next run to be returned out of the segment cache: the cache held more than `d.keep`
 /// segments, and `d.returns` allows one more. The run is of any length within one word of the bitmap. All lanes of the
 /// group call it.
-inline ORCHARD_NOINLINE bool take_surplus(segment_request& d) {
+inline ORCHARD_NOINLINE bool take_surplus(cache_upkeep& d) {
     if (d.returns == 0 || from_leader(d.mask, cache_level(d.h)) <= d.keep) {
         return false;
     }
@@ -287,7 +299,7 @@ inline ORCHARD_NOINLINE bool take_surplus(segment_request& d) {
 
 /// Returns up to `most` runs of segments to the host, until at most `keep` segments are left in the segment cache. All
 /// lanes of the group call it. The level is read for each run, as other groups take and put at the same time.
-inline ORCHARD_FN void hand_back_surplus(segment_request& d, std::uint32_t keep, std::uint32_t most) {
+inline ORCHARD_FN void hand_back_surplus(cache_upkeep& d, std::uint32_t keep, std::uint32_t most) {
     d.drained = 0;
     d.keep = keep;
     d.returns = most;
@@ -302,7 +314,7 @@ inline ORCHARD_FN void hand_back_surplus(segment_request& d, std::uint32_t keep,
 ///
 /// The random start differs from warp to warp and from return to return, so that groups do not all return the same
 /// length.
-inline ORCHARD_NOINLINE void choose_length(segment_request& d) {
+inline ORCHARD_NOINLINE void choose_length(cache_upkeep& d) {
     const auto warp = static_cast<std::uint32_t>(simt::position().global_warp());
     const std::uint32_t random = mix(warp + d.returns) + static_cast<std::uint32_t>(simt::rank_in(d.mask));
     d.drained = 0;
@@ -325,7 +337,7 @@ ORCHARD_INLINE bool has_many_portions(const heap_view& h) {
 
 /// Returns true if it took a portion to be returned out of the segment cache: the cache held more leaves of portions
 /// than it may. The portion is then in `d.run`, encoded, and its length in `d.drained`. All lanes of the group call it.
-inline ORCHARD_NOINLINE bool take_surplus_portion(segment_request& d) {
+inline ORCHARD_NOINLINE bool take_surplus_portion(cache_upkeep& d) {
     const bool many = has_many_portions(d.h);
     if (d.returns == 0 || from_leader(d.mask, many ? 1u : 0u) == 0) {
         return false;
@@ -346,7 +358,7 @@ inline ORCHARD_NOINLINE bool take_surplus_portion(segment_request& d) {
 
 /// Returns up to `most` portions to the host, while the segment cache holds more leaves of portions than it may. All
 /// lanes of the group call it.
-inline ORCHARD_FN void hand_back_portions(segment_request& d, std::uint32_t most) {
+inline ORCHARD_FN void hand_back_portions(cache_upkeep& d, std::uint32_t most) {
     d.returns = most;
     ORCHARD_NO_UNROLL
     while (take_surplus_portion(d)) {

@@ -2,10 +2,11 @@
 // Copyright the Orchard authors.
 
 /// `orchard bench iterations`: 16,384 threads allocate 1 to 256 KB each and free it, repeatedly: with all blocks freed
-/// at once, with half of the blocks kept for ten iterations, and with 200,000 other blocks live. The question: does a
-/// heap get slower with use, and what does an iteration cost when memory is recycled?
+/// at once, with half of the blocks kept for ten iterations, and with 200,000 other blocks live; and 2 to 4 KB, all
+/// freed at once. The question: does a heap get slower with use, and what does an iteration cost when memory is
+/// recycled?
 ///
-///     mode, layout         the three plans, each with `malloc` and with interleaved arrays
+///     mode, layout         the four plans, each with `malloc` and with interleaved arrays
 ///     allocate_us, free_us medians of the kernels of all iterations
 ///     iteration_us         mean of the sums of both
 ///     first_us, last_us    means of a tenth of the iterations, near the start and at the end
@@ -43,6 +44,8 @@ struct plan {
     std::uint64_t threads;
     std::uint64_t others;
     std::uint32_t iterations;
+    std::uint64_t least = least_bytes;
+    std::uint64_t below = max_bytes;
 };
 
 /// The observations of one row; times are [iteration].
@@ -78,7 +81,7 @@ absl::Status iterate(std::vector<block_set<Kind>>& sets, const plan& p, std::uin
     block_set<Kind>& now = sets[i % sets.size()];
     block_set<Kind>& oldest = sets[(i + 1) % sets.size()];
     const bool frees_old = p.keeps_half && i >= kept_iterations;
-    const auto allocated = now.allocate({least_bytes, max_bytes, i});
+    const auto allocated = now.allocate({p.least, p.below, i});
     absl::Status status = allocated.status();
     status.Update(now.stamp());
     const auto nulls = now.nulls();
@@ -207,7 +210,8 @@ absl::StatusOr<ordered_json> run_iterations(const settings& s) {
     ordered_json rows = ordered_json::array();
     for (const plan& p : {plan{"all freed", false, false, threads, others, iterations},
                           plan{"half kept for ten", true, false, threads, others, iterations},
-                          plan{"others live", false, true, threads, others, iterations}}) {
+                          plan{"others live", false, true, threads, others, iterations},
+                          plan{"all freed, 2 to 4 KB", false, false, threads, others, iterations, 2 << 10, 4 << 10}}) {
         auto linear = measure(*h, linear_blocks{}, p);
         auto interleaved = measure(*h, array_blocks{layout::interleaved(smallest_tile)}, p);
         absl::Status status = linear.status();
@@ -222,7 +226,7 @@ absl::StatusOr<ordered_json> run_iterations(const settings& s) {
 }
 
 const registrar iterations_registered{
-    {"iterations", "1 to 256 KB for each thread and back, a thousand times", run_iterations,
+    {"iterations", "1 to 256 KB, and 2 to 4 KB, for each thread and back, a thousand times", run_iterations,
      "allocate_us and free_us are medians of all iterations, iteration_us is their mean, "
      "first_us and last_us are means of a tenth of them; _first, _third and _tenth are those "
      "iterations, _settled the median of the last half"}};

@@ -54,8 +54,8 @@ TEST(bench_sizes, every_size_in_every_layout) {
 
 TEST(bench_iterations, in_every_mode) {
     const ordered_json rows = rows_without_fault("iterations");
-    EXPECT_EQ(rows.size(), 3u * 2);
-    EXPECT_EQ(values_of(rows, "mode").size(), 3u);
+    EXPECT_EQ(rows.size(), 4u * 2);
+    EXPECT_EQ(values_of(rows, "mode").size(), 4u);
     for (const auto& row : rows) {
         EXPECT_GT(row["first_us"], 0) << row;
         EXPECT_GT(row["last_us"], 0) << row;

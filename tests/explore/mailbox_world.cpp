@@ -61,7 +61,7 @@ void mailbox_world::touch(simt::lane_mask mask, segment_run run, bool first) {
 failure_reason mailbox_world::give(simt::lane_mask mask, segment_run run, bool wait) {
     touch(mask, run, false);
     if (!wait) {
-        device::segment_request d(heap.view, mask);
+        device::cache_upkeep d(heap.view, mask);
         d.run = run;
         device::hand_back(d);
         return failure_reason::none;

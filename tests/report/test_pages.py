@@ -80,10 +80,11 @@ SCALING = [{"layout": "linear", "bytes": 1024, "threads": threads, "allocate_us"
             "requests_per_us": 128.0, "nulls": 0, "wrong_stamps": 0, **repeated("allocate_", "free_")}
            for threads in (256, 128)]
 
-ITERATIONS = [{"layout": "linear", "mode": "all freed", "threads": 16_384, "others": 0, "iterations": 1000,
+ITERATIONS = [{"layout": "linear", "mode": mode, "threads": 16_384, "others": 0, "iterations": 1000,
                "allocate_us": 20.0, "free_us": 5.0, "iteration_us": 25.0, "first_us": 25.0, "last_us": last,
                "last_over_first": last / 25, "nulls": 0, "wrong_stamps": 0,
-               **repeated("allocate_", "free_", "iteration_")} for last in (25.0,)]
+               **repeated("allocate_", "free_", "iteration_")}
+              for mode, last in (("all freed", 25.0), ("all freed, 2 to 4 KB", 25.0))]
 
 FRAGMENTATION = [{"mode": "lanes alone", "chunk_lanes": 32, "blocks": 4096, "iterations": 1000,
                   "capacity_bytes": 1 << 34,
