@@ -78,9 +78,7 @@ inline ORCHARD_FN bool next_empty_slab(reclaim_state& d) {
 }
 
 /// Retires the slab `d.segment` if it is empty; returns whether it did. All lanes of the group call it.
-inline ORCHARD_NOINLINE bool retire_slab(reclaim_state& d) {
-    return slab_retire(d.h, d.mask, d.page_class, d.segment);
-}
+inline ORCHARD_NOINLINE bool retire_slab(reclaim_state& d) { return slab_retire(d.h, d.mask, d.page_class, d.segment); }
 
 /// Puts the segment of a retired slab into the segment cache. All lanes of the group call it. The barrier at the end of
 /// `slab_end` lets the leader release what all lanes have acquired with their words.

@@ -128,8 +128,9 @@ absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes,
             return status;
         }
         if (counts->nulls != 0 || counts->wrong != 0) {
-            return absl::InternalError(
-                absl::StrFormat("%d blocks were null, %d words wrong", counts->nulls, counts->wrong));
+            const auto why = g->of().last_failure();
+            return absl::InternalError(absl::StrFormat("%d blocks were null, %d words wrong; %s", counts->nulls,
+                                                       counts->wrong, why ? to_text(*why) : "no request failed"));
         }
         times.push_back(*us / 1000);
         row = {{"committed_to_in_use", ratio(full->committed_bytes, bytes)},

@@ -11,6 +11,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "tests/support/asking_lanes.cuh"
 #include "tests/support/heap_fixture.hpp"
@@ -196,6 +199,20 @@ TEST_P(heaps, a_thousand_of_them_leave_nothing_behind) {
 /// The exit code of a child that ran its test; a program whose filter matches no test ends with 0.
 constexpr int ran_to_its_end = 77;
 
+/// Returns the environment of this process without the variables that divide its tests among processes: a child has one
+/// test, which must not fall to another.
+std::vector<char*> environment_of_children() {
+    std::vector<char*> kept;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+        const std::string_view text = *variable;
+        if (!text.starts_with("GTEST_TOTAL_SHARDS=") && !text.starts_with("GTEST_SHARD_INDEX=")) {
+            kept.push_back(*variable);
+        }
+    }
+    kept.push_back(nullptr);
+    return kept;
+}
+
 /// Runs the tests of this program that match `filter` in two processes at once; how each ended.
 std::array<int, 2> run_twice(const std::string& filter) {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
@@ -203,9 +220,10 @@ std::array<int, 2> run_twice(const std::string& filter) {
     std::string also = "--gtest_also_run_disabled_tests";
     std::string name = self;
     std::array<char*, 4> arguments{name.data(), which.data(), also.data(), nullptr};
+    std::vector<char*> environment = environment_of_children();
     std::array<pid_t, 2> children{};
     for (pid_t& child : children) {
-        EXPECT_EQ(posix_spawn(&child, self.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
+        EXPECT_EQ(posix_spawn(&child, self.c_str(), nullptr, nullptr, arguments.data(), environment.data()), 0);
     }
     std::array<int, 2> ended{-1, -1};
     for (std::size_t i = 0; i < children.size(); ++i) {
