@@ -68,8 +68,8 @@ if(ORCHARD_CUDA STREQUAL "OFF" OR ORCHARD_SANITIZE)
     message(STATUS "Orchard: the emulated device alone (ORCHARD_CUDA is OFF)")
 else()
     set(gpu ON)
-    # A project that compiles CUDA itself and adds this one as a subdirectory needs it, whatever machine this is.
-    if(ORCHARD_CUDA STREQUAL "AUTO" AND NOT CMAKE_CUDA_COMPILER_LOADED)
+    # A project that adds this one may be built here and run elsewhere: a toolkit is enough.
+    if(ORCHARD_CUDA STREQUAL "AUTO" AND PROJECT_IS_TOP_LEVEL)
         orchard_find_gpu(gpu)
     endif()
     if(NOT gpu)
@@ -87,6 +87,12 @@ else()
 endif()
 
 if(ORCHARD_HAS_CUDA)
+    foreach(architecture IN LISTS ORCHARD_CUDA_ARCHITECTURES)
+        if(architecture MATCHES "^([0-9]+)" AND CMAKE_MATCH_1 LESS 80)
+            message(FATAL_ERROR "Orchard: the CUDA architecture ${architecture} is too old; compile for 80 or later: "
+                                "set CMAKE_CUDA_ARCHITECTURES, or ORCHARD_CUDA_ARCHITECTURES for Orchard alone")
+        endif()
+    endforeach()
     # The architectures before the language is enabled, which would choose its own; the dialect after, because CMake
     # tests the compiler with it before it knows the compiler's flags.
     set(CMAKE_CUDA_ARCHITECTURES "${ORCHARD_CUDA_ARCHITECTURES}")

@@ -28,14 +28,15 @@ set(ORCHARD_ABSEIL
 set(Boost_USE_STATIC_LIBS ${static})
 find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS context)
 
-set(ZLIB_USE_STATIC_LIBS ${static})
-find_package(ZLIB REQUIRED)
-
-find_package(CLI11 REQUIRED CONFIG)
-find_package(nlohmann_json REQUIRED CONFIG)
-find_package(benchmark CONFIG QUIET)
-if(NOT benchmark_FOUND)
-    message(STATUS "Orchard: Google Benchmark was not found: the benchmarks are not built")
+if(ORCHARD_PROGRAM)
+    set(ZLIB_USE_STATIC_LIBS ${static})
+    find_package(ZLIB REQUIRED)
+    find_package(CLI11 REQUIRED CONFIG)
+    find_package(nlohmann_json REQUIRED CONFIG)
+    find_package(benchmark CONFIG QUIET)
+    if(NOT benchmark_FOUND)
+        message(STATUS "Orchard: Google Benchmark was not found: the benchmarks are not built")
+    endif()
 endif()
 
 # Links the archive where a shared imported library has one beside it, for the targets given and all below them.

@@ -3,11 +3,23 @@
 #
 # What a builder may choose. CMakePresets.json sets these for each preset.
 
-set(ORCHARD_CUDA AUTO CACHE STRING "CUDA side: ON (required), OFF, AUTO (where a toolkit and a GPU are found)")
+set(ORCHARD_CUDA AUTO CACHE STRING "CUDA side: ON (required), OFF, AUTO (where a toolkit is found; on its own only if there is a GPU, too)")
 set_property(CACHE ORCHARD_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-set(ORCHARD_CUDA_ARCHITECTURES "80-real;90" CACHE STRING
-    "CUDA architectures: machine code for 8.0 and 9.0, and PTX of 9.0 for what comes later")
+set(architectures "80-real;90")
+if(PROJECT_IS_TOP_LEVEL)
+    set(ORCHARD_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
+        "CUDA architectures: machine code for 8.0 and 9.0, and PTX of 9.0 for what comes later")
+elseif(NOT ORCHARD_CUDA_ARCHITECTURES)
+    # Those of the project that adds this one. Not in the cache, so that they follow when that project changes them.
+    if(CMAKE_CUDA_ARCHITECTURES)
+        set(architectures "${CMAKE_CUDA_ARCHITECTURES}")
+    endif()
+    set(ORCHARD_CUDA_ARCHITECTURES "${architectures}")
+endif()
+option(ORCHARD_PROGRAM "Build the program `orchard`, its tests and benchmarks; OFF: the library alone"
+       ${PROJECT_IS_TOP_LEVEL})
+option(ORCHARD_INSTALL "Make rules for `cmake --install`" ${PROJECT_IS_TOP_LEVEL})
 
 set(ORCHARD_SANITIZE "" CACHE STRING "Sanitizers of the host code: empty, 'address,undefined' or 'thread'")
 set_property(CACHE ORCHARD_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
@@ -16,10 +28,12 @@ option(ORCHARD_WERROR "Warnings are errors" OFF)
 option(ORCHARD_FUZZ "Build the fuzz targets for libFuzzer, which needs clang (preset fuzz)" OFF)
 option(ORCHARD_UNITE "Compile several sources at a time; a change of one then compiles its neighbours, too" ON)
 
-mark_as_advanced(CMAKE_CXX_FLAGS_CHECKED CMAKE_CUDA_FLAGS_CHECKED)
+if(PROJECT_IS_TOP_LEVEL)
+    mark_as_advanced(CMAKE_CXX_FLAGS_CHECKED CMAKE_CUDA_FLAGS_CHECKED)
+endif()
 
 set(known_types Release Checked Debug RelWithDebInfo)
-if(NOT CMAKE_BUILD_TYPE IN_LIST known_types)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE IN_LIST known_types)
     message(FATAL_ERROR "CMAKE_BUILD_TYPE is '${CMAKE_BUILD_TYPE}'; choose one of: ${known_types}")
 endif()
 set(known_cuda AUTO ON OFF)
@@ -31,6 +45,9 @@ endif()
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
+if(NOT PROJECT_IS_TOP_LEVEL)
+    return() # the rest is a matter of the project that adds this one
+endif()
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)

@@ -44,6 +44,10 @@
 #define ORCHARD_NOINLINE
 #endif
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "Orchard needs compute capability 8.0: compile for it or a later one, as in nvcc -arch=sm_80"
+#endif
+
 #if defined(__CUDA_ARCH__)
 #define ORCHARD_CUDA_PASS 1
 #define ORCHARD_UNROLL _Pragma("unroll")

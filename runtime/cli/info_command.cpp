@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "runtime/cli/built_in_commands.hpp"
+#include "runtime/cli/machine_json.hpp"
 #include "runtime/machine/machine_info.hpp"
 
 namespace orchard::command_line {

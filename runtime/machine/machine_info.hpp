@@ -76,8 +76,4 @@ std::string cuda_support();
 /// Returns a report for people: one fact a line.
 std::string to_text(const machine_info& machine);
 
-/// Returns a JSON object: "version" (of the program), "host", "cuda", "gpus", "device" (the choice of `automatic` and
-/// its reason).
-std::string to_json(const machine_info& machine);
-
 }  // namespace orchard

@@ -15,10 +15,11 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "runtime/options/byte_size.hpp"
 
 namespace orchard {
@@ -107,23 +108,23 @@ std::string to_text(const statistics& values) {
 
 /// Numbers are plain integers, bytes too. `version` comes first, so that a reader can check it before all else.
 std::string to_json(const statistics& values) {
-    nlohmann::ordered_json json;
-    json["version"] = statistics::version;
+    std::string json = absl::StrFormat("{\n  \"version\": %d,\n", statistics::version);
     for (const statistic_info& info : table) {
         // Ordered as in the lists: new statistics appear at the end of their group.
-        json[std::string(info.name)] = values.*info.field;
+        absl::StrAppendFormat(&json, "  \"%s\": %d,\n", view(info.name), values.*info.field);
     }
-    json["classes"] = nlohmann::ordered_json::array();
+    std::vector<std::string> classes;
     for (const class_statistics& one : values.classes) {
         if (one.in_use()) {
-            nlohmann::ordered_json of_class;
+            std::vector<std::string> fields;
             for (const class_statistic_info& info : class_table) {
-                of_class[std::string(info.name)] = one.*info.field;
+                fields.push_back(absl::StrFormat("      \"%s\": %d", view(info.name), one.*info.field));
             }
-            json["classes"].push_back(std::move(of_class));
+            classes.push_back(absl::StrCat("    {\n", absl::StrJoin(fields, ",\n"), "\n    }"));
         }
     }
-    return json.dump(2);
+    const std::string all = classes.empty() ? "[]" : absl::StrCat("[\n", absl::StrJoin(classes, ",\n"), "\n  ]");
+    return absl::StrCat(json, "  \"classes\": ", all, "\n}");
 }
 
 }  // namespace orchard

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/cli/command_line.hpp"
+#include "runtime/cli/machine_json.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/options/options.hpp"
 #include "tests/options/clean_environment.hpp"

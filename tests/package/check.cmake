@@ -2,7 +2,8 @@
 # Copyright the Orchard authors.
 #
 # Installs BINARY_DIR into a fresh prefix, builds the project in CONSUMER_DIR against it and runs the result. Where
-# there is a CUDA_COMPILER, also builds a project of CUDA alone; the test package.cuda_consumer runs that one.
+# there is a CUDA_COMPILER, also builds a project of CUDA alone; the test package.cuda_consumer runs that one. Then takes
+# Orchard as a subdirectory of the project: configures it, and builds a CUDA program with it where that is possible.
 # The prefix is moved between the two: nothing that is installed may name the place where it was installed to.
 
 set(work "${BINARY_DIR}/package-check")
@@ -26,10 +27,10 @@ if(CUDA_COMPILER)
         "-DCMAKE_CUDA_HOST_COMPILER=${CXX_COMPILER}" -DCMAKE_CUDA_ARCHITECTURES=80)
 endif()
 function(configure languages folder)
-    run("configure for ${languages}"
-        "${CMAKE_COMMAND}" -S "${CONSUMER_DIR}" -B "${work}/${folder}" -G "${GENERATOR}" -DLANGUAGES=${languages}
+    run("configure ${folder}"
+        "${CMAKE_COMMAND}" -S "${CONSUMER_DIR}" -B "${work}/${folder}" -G "${GENERATOR}" "-DLANGUAGES=${languages}"
         "-DCMAKE_PREFIX_PATH=${work}/prefix" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
-        ${cuda})
+        ${cuda} ${ARGN})
 endfunction()
 configure(CXX build)
 run("build" "${CMAKE_COMMAND}" --build "${work}/build")
@@ -39,6 +40,14 @@ run("build where the project enabled no language" "${CMAKE_COMMAND}" --build "${
 if(CUDA_COMPILER)
     configure(CUDA build-cuda)
     run("build of a CUDA program" "${CMAKE_COMMAND}" --build "${work}/build-cuda")
+endif()
+cmake_path(SET source NORMALIZE "${CONSUMER_DIR}/../..")
+if(CUDA_COMPILER)
+    # The escaped semicolon keeps the list one argument.
+    configure("CXX\\;CUDA" build-subdirectory "-DORCHARD_SOURCE=${source}")
+    run("build with Orchard as a subdirectory" "${CMAKE_COMMAND}" --build "${work}/build-subdirectory")
+else()
+    configure(CXX build-subdirectory "-DORCHARD_SOURCE=${source}" -DORCHARD_CUDA=OFF)
 endif()
 run("run" "${work}/build/consumer")
 run("installed program" "${work}/prefix/bin/orchard" --help)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+#
+# All but the library: the program with its commands, the tests and the benchmarks. CMakeLists.txt has sorted the sources.
+
+configure_file(cmake/checkout.hpp.in generated/checkout.hpp @ONLY)
+
+# --- the exploring scheduler: runs lanes and services in simulated orders, for tests ---
+add_library(orchard_explorer STATIC ${explorer_sources})
+orchard_target(orchard_explorer)
+target_link_libraries(orchard_explorer PUBLIC orchard_library)
+orchard_precompile(orchard_explorer <absl/status/statusor.h> <absl/strings/str_format.h>)
+orchard_unite(orchard_explorer)
+
+# --- the command line that all programs share ---
+add_library(orchard_cli STATIC ${cli_sources})
+orchard_target(orchard_cli)
+target_link_libraries(orchard_cli PUBLIC orchard_library CLI11::CLI11 nlohmann_json::nlohmann_json)
+orchard_precompile(orchard_cli <absl/status/statusor.h> <absl/strings/str_format.h>)
+orchard_unite(orchard_cli)
+
+# --- the model of the UVM driver: needs nothing of the allocator but its geometry ---
+add_library(orchard_uvm_model STATIC ${uvm_model_sources})
+orchard_target(orchard_uvm_model)
+target_link_libraries(orchard_uvm_model PUBLIC orchard_library)
+orchard_precompile(orchard_uvm_model <absl/status/statusor.h> <absl/strings/str_format.h>)
+orchard_unite(orchard_uvm_model)
+
+# --- the program ---
+# An object library: a subcommand registers itself in a static object, which a linker would drop from an archive.
+orchard_sources(command_sources examples profiling)
+set(bench_sources ${command_sources})
+list(FILTER bench_sources INCLUDE REGEX "_bench\\.(cpp|cu)$")
+list(FILTER command_sources EXCLUDE REGEX "_bench\\.(cpp|cu)$")
+# Part of no program: profiling/report/registers.py compiles the one, a reader of docs/programs.md the other.
+list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks)/")
+add_library(orchard_commands OBJECT ${command_sources} "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
+orchard_target(orchard_commands)
+target_include_directories(orchard_commands PUBLIC "${CMAKE_CURRENT_BINARY_DIR}/generated")
+target_link_libraries(orchard_commands PUBLIC orchard_cli orchard_uvm_model ZLIB::ZLIB)
+orchard_precompile(orchard_commands <nlohmann/json.hpp> <runtime/heap/heap.hpp>)
+orchard_unite(orchard_commands)
+# Each application has names like the others' (`rounds`, `step`), so that none is compiled with another.
+set(application_sources ${command_sources})
+list(FILTER application_sources INCLUDE REGEX "/profiling/uvm/applications/")
+# Their functions for host and device are also called with lambdas of the host, which nvcc allows with this option alone.
+# Nothing else may need it: users' sources are compiled without.
+set_source_files_properties(
+    ${application_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+                                      COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>")
+
+if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
+    add_executable(orchard runtime/cli/main.cpp)
+    orchard_target(orchard)
+    target_link_libraries(orchard PRIVATE orchard_commands)
+
+    # The part of it that `./orchard demo` needs, which is built in a quarter of the time.
+    orchard_sources(walk_sources examples/walk examples/graph)
+    add_executable(orchard_walk EXCLUDE_FROM_ALL runtime/cli/main.cpp ${walk_sources})
+    orchard_target(orchard_walk)
+    set_target_properties(orchard_walk PROPERTIES OUTPUT_NAME orchard RUNTIME_OUTPUT_DIRECTORY walk)
+    target_include_directories(orchard_walk PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/generated")
+    target_link_libraries(orchard_walk PRIVATE orchard_cli ZLIB::ZLIB)
+endif()
+
+# --- benchmarks ---
+add_custom_target(orchard_benchmarks)
+if(benchmark_FOUND)
+    foreach(source IN LISTS bench_sources)
+        cmake_path(GET source STEM name)
+        add_executable(${name} ${source})
+        orchard_target(${name})
+        target_link_libraries(${name} PRIVATE orchard_commands benchmark::benchmark_main benchmark::benchmark)
+        add_dependencies(orchard_benchmarks ${name})
+    endforeach()
+endif()
+
+include(CTest)
+if(BUILD_TESTING)
+    include(explore)
+    include(tests)
+    include(fuzz)
+endif()
