@@ -28,6 +28,7 @@
 #include "runtime/heap/failure.hpp"
 #include "runtime/heap/held_block.hpp"
 #include "runtime/heap/launch_status.hpp"
+#include "runtime/machine/machine_info.hpp"
 #include "runtime/options/options.hpp"
 #include "runtime/statistics/statistics.hpp"
 #include "uvm/memory/memory_driver.hpp"
@@ -73,6 +74,11 @@ public:
     /// Returns the view that the library's own kernels use, and that user-defined allocators over this heap's segments
     /// use.
     [[nodiscard]] const device::heap_view& view() const;
+
+    /// Returns the device on which this heap's kernels run, and why: `device_choice::kind`, `reason` and `gpu`. With the
+    /// option `device` automatic, the default, that is the emulated device if there is no usable GPU. A kernel that is
+    /// launched by `<<<>>>` can only use a heap of the kind `cuda`.
+    [[nodiscard]] const device_choice& device() const;
 
     /// Returns the device, and the GPU, on which this heap's kernels run; pass it to `simt::launch`.
     [[nodiscard]] const simt::executor& executor() const;

@@ -26,9 +26,15 @@ bool moves_memory(const options& values) {
 
 }  // namespace
 
-/// The emulated device has none: it moves no memory, and loads no kernels.
+/// The emulated device moves no memory, and loads no kernels: the one warning is that it was chosen.
 std::vector<std::string> warnings_of(const heap_circumstances& how, const options& values) {
     std::vector<std::string> all;
+    if (!how.no_gpu.empty()) {
+        all.push_back(absl::StrFormat(
+            "the heap is on the emulated device, since the option device is auto, and %s: kernels that are launched by "
+            "<<<>>> cannot use it; with the device cuda (ORCHARD_DEVICE=cuda), creating the heap fails instead",
+            how.no_gpu));
+    }
     if (how.device != simt::device_kind::cuda) {
         return all;
     }
@@ -54,6 +60,7 @@ std::vector<std::string> warnings_of(const heap_circumstances& how, const option
 }  // namespace detail
 
 // Documented in heap.hpp.
+const device_choice& heap::device() const { return impl_->choice(); }
 bool heap::loads_kernels_eagerly() const { return impl_->loads_kernels_eagerly(); }
 std::vector<std::string> heap::warnings() const { return impl_->warnings(); }
 
@@ -64,8 +71,10 @@ bool heap::impl::loads_kernels_eagerly() const {
 
 /// The warnings that follow from the options, then those that the backing has found on this machine.
 std::vector<std::string> heap::impl::warnings() const {
-    std::vector<std::string> all =
-        detail::warnings_of({executor.kind, asked_backing_, loads_kernels_eagerly()}, values);
+    const bool fell_back = ORCHARD_HAS_CUDA != 0 && values.device == device_option::automatic &&
+                           executor.kind == simt::device_kind::emulated;
+    std::vector<std::string> all = detail::warnings_of(
+        {executor.kind, asked_backing_, loads_kernels_eagerly(), fell_back ? choice_.reason : ""}, values);
     for (std::string& line : memory_->warnings()) {
         all.push_back(std::move(line));
     }

@@ -18,6 +18,8 @@ struct heap_circumstances {
     simt::device_kind device = simt::device_kind::emulated;
     backing_option asked = backing_option::automatic;  ///< `options::backing` as the caller gave it
     bool loads_kernels_eagerly = true;
+    /// Why a heap with the device `automatic` is on the emulated device although the build has CUDA; else empty.
+    std::string no_gpu = {};
 };
 
 /// Returns the lines of `heap::warnings` that follow from the requested options and the chosen ones; the warnings of

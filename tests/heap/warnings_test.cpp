@@ -132,6 +132,30 @@ TEST(heap_warnings, a_backing_that_became_fixed_by_itself) {
     EXPECT_THAT(lines(backing_option::automatic, fixed), ElementsAre(HasSubstr("host_budget is not used")));
 }
 
+TEST(heap_warnings, an_emulated_device_that_was_chosen_for_want_of_a_gpu) {
+    const options values = small_heap(backing_option::elastic);
+    EXPECT_THAT(detail::warnings_of({.device = simt::device_kind::emulated, .no_gpu = "no driver was found"}, values),
+                ElementsAre(AllOf(HasSubstr("no driver was found"), HasSubstr("<<<>>>"),
+                                  HasSubstr("ORCHARD_DEVICE=cuda"))));
+}
+
+TEST(heap_warnings, a_heap_says_its_device_and_why) {
+    const auto asked = heap::create(small_heap(backing_option::elastic));
+    ASSERT_TRUE(asked.ok()) << asked.status();
+    EXPECT_EQ(asked->device().kind, simt::device_kind::emulated);
+    EXPECT_EQ(asked->device().reason, "it was asked for");
+    options values = small_heap(backing_option::elastic);
+    values.device = device_option::automatic;
+    const auto chosen = heap::create(values);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    const auto expected = choose_device(device_option::automatic);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    EXPECT_EQ(chosen->device().kind, expected->kind);
+    EXPECT_EQ(chosen->device().reason, expected->reason);
+    EXPECT_EQ(chosen->device().gpu, expected->gpu);
+    EXPECT_EQ(chosen->executor().kind, expected->kind);
+}
+
 TEST(heap_warnings, memory_of_the_callers_is_fixed_as_it_was_asked_for) {
     const auto memory = std::make_unique<char[]>(8 * segment_bytes);
     const auto made = heap::create_in(memory.get(), 8 * segment_bytes, small_heap(backing_option::automatic));
