@@ -4,7 +4,9 @@
 
 /// `heap_ref`, the interface of a heap in kernels.
 
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 
 #include "device/arrays/lane_array.cuh"
@@ -96,6 +98,18 @@ public:
     /// null with the reason `invalid_alignment`. Cost: as `malloc`.
     ORCHARD_FN void* aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const;
 
+    /// Returns a new object of type `T`, constructed from `args`, or null if there is no memory; nothing is constructed
+    /// then. `T` is aligned to at most 2 MiB, and is no array. Cost: `malloc`, or `aligned_alloc` if `T` is aligned to
+    /// more than 16 B, and the constructor.
+    template <class T, class... Args>
+    [[nodiscard]] ORCHARD_INLINE T* make(Args&&... args) const;
+
+    /// Destroys the object `p` and frees its memory; null is allowed. `p` is what `make<T>` or `new (heap) T` returned,
+    /// or a pointer to its base class, if the base class has a virtual destructor and lies at the object's beginning.
+    /// Cost: the destructor, and `free`.
+    template <class T>
+    ORCHARD_INLINE void destroy(T* p) const;
+
     /// Returns an array of `count` elements for each calling lane, in the layout `how`. `layout::automatic()` stands
     /// for the heap's option `layout`; docs/layouts.md describes the choice if that option is `automatic` too.
     /// Converged lanes that want the same layout get their arrays in one warp chunk, whatever their counts. Arrays of
@@ -139,6 +153,18 @@ private:
 static_assert(std::is_trivially_copyable_v<heap_ref>);
 
 }  // namespace orchard
+
+/// `new (heap) T(...)` returns a new object in a heap, or null without constructing one if there is no memory; as
+/// `heap_ref::make`. The object is destroyed by `heap_ref::destroy`: `delete` would free it in CUDA's own heap.
+/// `new (heap) T[n]` is not available, since nothing would know how many elements to destroy.
+ORCHARD_INLINE void* operator new(std::size_t bytes, const orchard::heap_ref& heap) noexcept;
+ORCHARD_INLINE void* operator new(std::size_t bytes, std::align_val_t alignment,
+                                  const orchard::heap_ref& heap) noexcept;
+void* operator new[](std::size_t bytes, const orchard::heap_ref& heap) = delete;
+void* operator new[](std::size_t bytes, std::align_val_t alignment, const orchard::heap_ref& heap) = delete;
+/// Free the memory if a constructor throws, which only host code can do.
+ORCHARD_INLINE void operator delete(void* p, const orchard::heap_ref& heap) noexcept;
+ORCHARD_INLINE void operator delete(void* p, std::align_val_t alignment, const orchard::heap_ref& heap) noexcept;
 
 #include "device/heap_arrays_impl.cuh"
 #include "device/heap_ref_impl.cuh"

@@ -186,4 +186,31 @@ inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::ui
                                             : allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
 }
 
+template <class T, class... Args>
+ORCHARD_INLINE T* heap_ref::make(Args&&... args) const {
+    static_assert(std::is_object_v<T> && !std::is_array_v<T>, "make<T> makes one object; T is no array, no reference");
+    static_assert(alignof(T) <= segment_bytes, "no block is aligned to more than 2 MiB");
+    void* const p = alignof(T) <= 16 ? malloc(sizeof(T)) : aligned_alloc(alignof(T), sizeof(T));
+    return p == nullptr ? nullptr : ::new (p) T(static_cast<Args&&>(args)...);
+}
+
+template <class T>
+ORCHARD_INLINE void heap_ref::destroy(T* p) const {
+    static_assert(std::is_object_v<T>, "destroy needs the type of the object; free takes any pointer");
+    if (p != nullptr) {
+        p->~T();
+        free(const_cast<std::remove_cv_t<T>*>(p));
+    }
+}
+
 }  // namespace orchard
+
+ORCHARD_INLINE void* operator new(std::size_t bytes, const orchard::heap_ref& heap) noexcept {
+    return heap.malloc(bytes);
+}
+ORCHARD_INLINE void* operator new(std::size_t bytes, std::align_val_t alignment,
+                                  const orchard::heap_ref& heap) noexcept {
+    return heap.aligned_alloc(static_cast<std::size_t>(alignment), bytes);
+}
+ORCHARD_INLINE void operator delete(void* p, const orchard::heap_ref& heap) noexcept { heap.free(p); }
+ORCHARD_INLINE void operator delete(void* p, std::align_val_t, const orchard::heap_ref& heap) noexcept { heap.free(p); }

@@ -37,6 +37,9 @@ int main();
 namespace streams {
 int main();
 }
+namespace objects {
+int main();
+}
 namespace graph {
 int main();
 }
@@ -67,6 +70,7 @@ struct program {
 constexpr program programs[] = {{"both_devices", both_devices::main, false},
                                 ORCHARD_CUDA_PROGRAM(kernel),
                                 ORCHARD_CUDA_PROGRAM(streams),
+                                ORCHARD_CUDA_PROGRAM(objects),
                                 ORCHARD_CUDA_PROGRAM(graph),
                                 ORCHARD_CUDA_PROGRAM(side_by_side),
                                 ORCHARD_CUDA_PROGRAM(failures),

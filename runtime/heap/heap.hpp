@@ -75,9 +75,9 @@ public:
     /// use.
     [[nodiscard]] const device::heap_view& view() const;
 
-    /// Returns the device on which this heap's kernels run, and why: `device_choice::kind`, `reason` and `gpu`. With the
-    /// option `device` automatic, the default, that is the emulated device if there is no usable GPU. A kernel that is
-    /// launched by `<<<>>>` can only use a heap of the kind `cuda`.
+    /// Returns the device on which this heap's kernels run, and why: `device_choice::kind`, `reason` and `gpu`. With
+    /// the option `device` automatic, the default, that is the emulated device if there is no usable GPU. A kernel that
+    /// is launched by `<<<>>>` can only use a heap of the kind `cuda`.
     [[nodiscard]] const device_choice& device() const;
 
     /// Returns the device, and the GPU, on which this heap's kernels run; pass it to `simt::launch`.

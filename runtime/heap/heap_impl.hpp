@@ -133,7 +133,7 @@ private:
     absl::Status take_turns(std::string_view call);
 
     // Constant after `make`.
-    device_choice choice_;  ///< the device, and why it was chosen
+    device_choice choice_;                                      ///< the device, and why it was chosen
     backing_option asked_backing_ = backing_option::automatic;  ///< the option as requested; `values` hold the backing
                                                                 ///< that was chosen
     // The process that created the heap. Its threads do not exist in a forked one (`check_process`).

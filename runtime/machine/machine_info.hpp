@@ -59,6 +59,9 @@ struct device_choice {
 /// (about 100 MB of its memory, about 100 ms). A missing GPU or driver is no error; it is recorded in the result.
 machine_info describe_machine();
 
+/// Returns "cuda" or "emulated".
+const char* name_of(simt::device_kind kind);
+
 /// Returns the device for a heap. `automatic` means CUDA if this build has it and the calling thread's current GPU is
 /// usable, and otherwise the emulated device. A GPU is usable if the driver works, this build has code for its compute
 /// capability (8.0 and up unless configured otherwise), and contexts are allowed. Creates no CUDA context.

@@ -91,8 +91,6 @@ std::string gpu_reason(const machine_info& machine) {
                            gpu.compute_major, gpu.compute_minor);
 }
 
-// As in the text of `device_option`.
-const char* name_of(simt::device_kind kind) { return kind == simt::device_kind::cuda ? "cuda" : "emulated"; }
 const char* yes_no(bool value) { return value ? "yes" : "no"; }
 
 /// Returns the lines about one GPU. A GPU that does not answer has one line with its error; one that answered in part
@@ -120,6 +118,9 @@ std::string text_of(const gpu_info& gpu, int ordinal) {
 }
 
 }  // namespace
+
+// As in the text of `device_option`.
+const char* name_of(simt::device_kind kind) { return kind == simt::device_kind::cuda ? "cuda" : "emulated"; }
 
 /// `emulated` is always possible. `automatic` never fails: the obstacle becomes the reason for the emulated device,
 /// while `cuda` reports it as an error, with the remedy.

@@ -134,9 +134,9 @@ TEST(heap_warnings, a_backing_that_became_fixed_by_itself) {
 
 TEST(heap_warnings, an_emulated_device_that_was_chosen_for_want_of_a_gpu) {
     const options values = small_heap(backing_option::elastic);
-    EXPECT_THAT(detail::warnings_of({.device = simt::device_kind::emulated, .no_gpu = "no driver was found"}, values),
-                ElementsAre(AllOf(HasSubstr("no driver was found"), HasSubstr("<<<>>>"),
-                                  HasSubstr("ORCHARD_DEVICE=cuda"))));
+    EXPECT_THAT(
+        detail::warnings_of({.device = simt::device_kind::emulated, .no_gpu = "no driver was found"}, values),
+        ElementsAre(AllOf(HasSubstr("no driver was found"), HasSubstr("<<<>>>"), HasSubstr("ORCHARD_DEVICE=cuda"))));
 }
 
 TEST(heap_warnings, a_heap_says_its_device_and_why) {

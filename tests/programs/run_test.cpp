@@ -48,7 +48,8 @@ std::string name_of(const ::testing::TestParamInfo<const char*>& program) {
     return std::string("cuda_") + program.param;
 }
 INSTANTIATE_TEST_SUITE_P(all, program_on_cuda,
-                         ::testing::Values("kernel", "streams", "graph", "side_by_side", "failures", "two_heaps"),
+                         ::testing::Values("kernel", "streams", "objects", "graph", "side_by_side", "failures",
+                                           "two_heaps"),
                          name_of);
 
 TEST_P(program_on_cuda, ends_well) {
@@ -71,7 +72,7 @@ TEST(programs, without_a_gpu_say_what_is_missing) {
     const outcome all = run({});
     EXPECT_EQ(all.code, 0) << all.error;
     EXPECT_THAT(all.out, HasSubstr("passed    both_devices\n"));
-    for (const char* name : {"kernel", "streams", "graph", "side_by_side", "failures", "two_heaps"}) {
+    for (const char* name : {"kernel", "streams", "objects", "graph", "side_by_side", "failures", "two_heaps"}) {
         EXPECT_THAT(all.out, HasSubstr(std::string("left out  ") + name + ": device cuda: "));
     }
 }
