@@ -146,8 +146,7 @@ inline ORCHARD_FN bool page_search::is_roomy() {
 
 /// Reads the head of the class's slab table: sets `entries` and `spread`, and returns the `facts` that `next_stage`
 /// needs. A leader calls it alone, so that a contended cache line is read once for a group. Cost: five independent
-/// loads; after a failure to get a slab, two more that are in flight together, unless the group will probe anyway;
-/// after probes that found no page in a class with room, one.
+/// loads; after a failure to get a slab, two more that are in flight together, unless the group will probe anyway.
 inline ORCHARD_FN std::uint32_t page_search::read_head() {
     // These loads are in flight together.
     const auto failure = slab_failure::unpack(head().failure.load<order::relaxed>());
@@ -159,14 +158,11 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
     const bool probes = stage == search_stage::reserving && !beyond && spread != 0;
     const bool known =
         !probes && failure.why != failure_reason::none && known_lack(opening.h, 0) != failure_reason::none;
-    // A reservation comes to an index without a slab, and creates one, at or beyond `spread`, and where a slab was
-    // retired.
-    const auto next = static_cast<std::uint32_t>(high_water >> log_pages());
-    const bool roomy = is_roomy();
-    const bool opens =
-        next >= spread || (roomy && stage == search_stage::probing && s.slabs.table[next].load<order::relaxed>() == 0);
+    // A reservation at or beyond `spread` comes to an index without a slab, and creates one. So does one at the place
+    // of a retired slab; there it may, since hints that lead to an empty place make a search each time.
+    const bool opens = high_water >= std::uint64_t{spread} << log_pages();
     return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
-           (roomy && opens ? facts::has_room : 0);
+           (is_roomy() && opens ? facts::has_room : 0);
 }
 
 /// Returns the stage that follows. Each lane calls it for itself; the arguments and the members that it reads are the

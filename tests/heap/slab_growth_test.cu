@@ -97,6 +97,7 @@ TEST_P(heap_slabs, of_a_class_stay_as_many_as_what_is_live_needs) {
 }
 
 // The hint of a lane alone leads to a full slab, or to the place of a retired one, and there is room in another slab.
+// The place of the retired one may be filled again.
 TEST_P(heap_slabs, of_a_class_do_not_multiply_while_one_has_room) {
     constexpr std::uint64_t bytes = 48 << 10;
     for (const bool retired : {false, true}) {
@@ -106,12 +107,9 @@ TEST_P(heap_slabs, of_a_class_do_not_multiply_while_one_has_room) {
         if (retired) {
             free_all(slabs.front());
             ASSERT_TRUE(h().trim().ok());
-            launch({1, 1}, take_one_again{h().ref(), bytes, 1});
         }
-        const statistics before = settled_stats();
         launch({1, 1}, take_one_again{h().ref(), bytes, static_cast<std::uint32_t>(scaled(20'000, 5'000))});
-        const statistics after = settled_stats();
-        EXPECT_EQ(after.slabs_published, before.slabs_published) << (retired ? "with a hole" : "with a full slab");
+        EXPECT_LE(settled_stats().slabs_in_use, slabs.size()) << (retired ? "with a hole" : "with a full slab");
         for (std::size_t i = retired ? 1 : 0; i + 1 < slabs.size(); ++i) {
             free_all(slabs[i]);
         }
