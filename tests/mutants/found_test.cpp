@@ -56,7 +56,7 @@ constexpr finder finders[] = {
     {fault::ring_end, "host_frees", 3000},
     {fault::reclaim_age, "shortage", 500},
     {fault::reclaim_patience, "lost_refill", 500},
-    {fault::refill_wait, "refill_under_way", 110000},
+    {fault::refill_wait, "refill_under_way", 160000},
     {fault::refill_after_lack, "refill_after_lack", 120000},
     {fault::exhausted_size, "shortage", 500},
     {fault::look_again, "dead_service_whole_warp", 50},
