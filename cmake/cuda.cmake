@@ -25,6 +25,12 @@ endfunction()
 
 # Sets `path` and `version` of nvcc; `path` is false where there is none.
 function(orchard_find_nvcc path version)
+    # That of a project that adds this one.
+    if(CMAKE_CUDA_COMPILER_LOADED)
+        set(${path} "${CMAKE_CUDA_COMPILER}" PARENT_SCOPE)
+        set(${version} "${CMAKE_CUDA_COMPILER_VERSION}" PARENT_SCOPE)
+        return()
+    endif()
     find_program(ORCHARD_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin
                  PATHS /usr/local/cuda/bin)
     mark_as_advanced(ORCHARD_NVCC)
@@ -87,10 +93,21 @@ else()
 endif()
 
 if(ORCHARD_HAS_CUDA)
+    set(orchard_least_architecture 1000)
     foreach(architecture IN LISTS ORCHARD_CUDA_ARCHITECTURES)
-        if(architecture MATCHES "^([0-9]+)" AND CMAKE_MATCH_1 LESS 80)
+        if(NOT architecture MATCHES "^([0-9]+)")
+            set(CMAKE_MATCH_1 80) # native, all or OFF: the compiler will tell
+        endif()
+        if(CMAKE_MATCH_1 LESS 80)
+            set(variable ORCHARD_CUDA_ARCHITECTURES)
+            if(NOT PROJECT_IS_TOP_LEVEL)
+                set(variable "CMAKE_CUDA_ARCHITECTURES, or ORCHARD_CUDA_ARCHITECTURES for Orchard alone")
+            endif()
             message(FATAL_ERROR "Orchard: the CUDA architecture ${architecture} is too old; compile for 80 or later: "
-                                "set CMAKE_CUDA_ARCHITECTURES, or ORCHARD_CUDA_ARCHITECTURES for Orchard alone")
+                                "set ${variable}")
+        endif()
+        if(CMAKE_MATCH_1 LESS orchard_least_architecture)
+            set(orchard_least_architecture ${CMAKE_MATCH_1})
         endif()
     endforeach()
     # The architectures before the language is enabled, which would choose its own; the dialect after, because CMake

@@ -67,6 +67,7 @@ function(orchard_prefer_archives)
         endif()
     endforeach()
 endfunction()
-if(static)
+# Not the targets of a project that adds this one.
+if(static AND PROJECT_IS_TOP_LEVEL)
     orchard_prefer_archives(${ORCHARD_ABSEIL})
 endif()

@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/orchard")
 
-if(TARGET orchard)
+if(ORCHARD_PROGRAM AND TARGET orchard)
     # Optional, so that a build of the target orchard_library alone can be installed.
     install(TARGETS orchard RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
 endif()

@@ -10,9 +10,9 @@ set(architectures "80-real;90")
 if(PROJECT_IS_TOP_LEVEL)
     set(ORCHARD_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
         "CUDA architectures: machine code for 8.0 and 9.0, and PTX of 9.0 for what comes later")
-elseif(NOT ORCHARD_CUDA_ARCHITECTURES)
-    # Those of the project that adds this one. Not in the cache, so that they follow when that project changes them.
-    if(CMAKE_CUDA_ARCHITECTURES)
+elseif(NOT DEFINED ORCHARD_CUDA_ARCHITECTURES)
+    # Those of the project that adds this one, also OFF. Not in the cache, so that they follow when it changes them.
+    if(NOT "${CMAKE_CUDA_ARCHITECTURES}" STREQUAL "")
         set(architectures "${CMAKE_CUDA_ARCHITECTURES}")
     endif()
     set(ORCHARD_CUDA_ARCHITECTURES "${architectures}")

@@ -270,7 +270,7 @@ else()
     message(STATUS "Orchard: Python 3 was not found: the tests of the scripts are left out")
 endif()
 
-# A project of its own that knows only the installed package.
+# A project of its own that knows only the installed package, or has Orchard as a subdirectory.
 if(TARGET orchard)
     set(consumer_flags "")
     if(ORCHARD_SANITIZE)

@@ -99,14 +99,15 @@ public:
     ORCHARD_FN void* aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const;
 
     /// Returns a new object of type `T`, constructed from `args`, or null if there is no memory; nothing is constructed
-    /// then. `T` is aligned to at most 2 MiB, and is no array. Cost: `malloc`, or `aligned_alloc` if `T` is aligned to
-    /// more than 16 B, and the constructor.
+    /// then. `T` is aligned to at most 2 MiB, and is no array. The constructor must not throw: the block would be lost.
+    /// Cost: `malloc`, or `aligned_alloc` if `T` is aligned to more than 16 B, and the constructor.
     template <class T, class... Args>
     [[nodiscard]] ORCHARD_INLINE T* make(Args&&... args) const;
 
     /// Destroys the object `p` and frees its memory; null is allowed. `p` is what `make<T>` or `new (heap) T` returned,
     /// or a pointer to its base class, if the base class has a virtual destructor and lies at the object's beginning.
-    /// Cost: the destructor, and `free`.
+    /// A destructor that itself frees in a heap is declared `noexcept(false)` if it is to run on the emulated device,
+    /// whose lanes leave a launch that fails by an exception. Cost: the destructor, and `free`.
     template <class T>
     ORCHARD_INLINE void destroy(T* p) const;
 
@@ -157,6 +158,9 @@ static_assert(std::is_trivially_copyable_v<heap_ref>);
 /// `new (heap) T(...)` returns a new object in a heap, or null without constructing one if there is no memory; as
 /// `heap_ref::make`. The object is destroyed by `heap_ref::destroy`: `delete` would free it in CUDA's own heap.
 /// `new (heap) T[n]` is not available, since nothing would know how many elements to destroy.
+///
+/// The operator must be `noexcept`, or the compiler would not look for null. Therefore, if a launch on the emulated
+/// device fails while a lane waits in it, the process ends (device/simt/launch.cuh). `make` has no such limit.
 ORCHARD_INLINE void* operator new(std::size_t bytes, const orchard::heap_ref& heap) noexcept;
 ORCHARD_INLINE void* operator new(std::size_t bytes, std::align_val_t alignment,
                                   const orchard::heap_ref& heap) noexcept;

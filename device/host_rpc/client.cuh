@@ -176,7 +176,7 @@ struct rounds_seen {
 
 /// The state of a group's call to the host. Each phase gets a reference to all of it, which takes one register. The
 /// parts are used one after the other, and `turn` by two of them: as poller while the group searches a slot, and while
-/// it waits. `wait` and `seen` share their memory: a group that waits has begun so after it found a slot.
+/// it waits. `wait` and `seen` share their memory: `seen` is needed until a slot is found, `wait` only after that.
 struct rpc_context {
     const mailbox_client* box;
     simt::lane_mask mask;
@@ -274,10 +274,11 @@ public:
 
     // The same for callers that keep the rpc context themselves, and use it for several requests.
 
-    /// Posts `e.post.request`, which `e.post.begin` has set; the ticket is `e.post.made`.
+    /// Posts `e.post.request`, which `e.post.begin` has set; the ticket is `e.post.made`. Overwrites `e.seen`, and
+    /// `e.turn` if no slot is free.
     template <class Completion>
     ORCHARD_FN static void post(rpc_context_with<Completion>& e);
-    /// Waits for the response to `e.post.made`. Overwrites `e.turn` and `e.wait`.
+    /// Waits for the response to `e.post.made`. Overwrites `e.turn`, `e.wait` and `e.seen`.
     template <class Completion>
     ORCHARD_FN static outcome wait(rpc_context_with<Completion>& e);
     /// Acts as poller of each ring for one round, if the ring has no poller. Overwrites `e.turn`, so that a group calls

@@ -149,9 +149,9 @@ inline ORCHARD_FN void retire_classes(reclaim_state& d) {
     }
 }
 
-/// `retire_class` for callers without a segment request; returns the number of slabs retired. All lanes of a converged
-/// group call it. Cost: reads one word of each slab; two atomics for each word of an empty one. The kernel behind
-/// `heap::trim` calls it with one warp for each class.
+/// `retire_class` for callers that have no `reclaim_state`; returns the number of slabs retired. All lanes of a
+/// converged group call it. Cost: reads one word of each slab; two atomics for each word of an empty one. The kernel
+/// behind `heap::trim` calls it with one warp for each class.
 inline ORCHARD_FN std::uint32_t retire_empty_slabs(const heap_view& h, lane_mask mask, std::uint32_t page_class) {
     reclaim_state d(h, mask);
     d.page_class = page_class;

@@ -139,7 +139,7 @@ inline ORCHARD_FN void drain(reclaim_state& d) {
     }
 }
 
-/// The same for callers without a segment request: tests. All lanes of a converged group call it.
+/// The same for callers that have no `reclaim_state`: tests. All lanes of a converged group call it.
 inline ORCHARD_NOINLINE void drain_cache(const heap_view& h, lane_mask mask) {
     reclaim_state d(h, mask);
     drain(d);

@@ -122,14 +122,14 @@ inline constexpr std::uint32_t many_portions = 16;  ///< the segment cache holds
 /// field, here and below, unless its comment names this lane or the leader.
 struct cache_upkeep : rpc_context_with<cache_completion> {
     const heap_view& h;
-    segment_run run;            ///< the run to be returned, as a request encodes it; in a request then the run got
+    segment_run run;  ///< the run to be returned, as a request encodes it; in a `segment_request` later the run got
     std::uint32_t drained = 0;  ///< kind of what is returned: portions of this length; 0: segments
     std::uint32_t keep;         ///< number of these that must stay in the segment cache
     std::uint32_t returns;      ///< runs that may still be returned
     std::uint32_t kept = 0;     ///< number of runs and portions that were put back because no slot was free
     std::uint32_t level;        ///< segments in the segment cache, as last read, less what was taken since
     std::uint32_t rounds;       ///< rounds of delivering responses
-    std::uint64_t since;        ///< time when these began; in a reclaim also when the leader first saw `reclaims`
+    std::uint64_t since;        ///< this lane's time when these began; in a reclaim also when its leader saw `reclaims`
 
     ORCHARD_FN cache_upkeep(const heap_view& heap, lane_mask m)
         : rpc_context_with{&heap.mailbox, m, cache_completion{heap}}, h{heap} {}

@@ -159,7 +159,8 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
     const bool known =
         !probes && failure.why != failure_reason::none && known_lack(opening.h, 0) != failure_reason::none;
     // A reservation at or beyond `spread` comes to an index without a slab, and creates one. So does one at the place
-    // of a retired slab; there it may, since hints that lead to an empty place make a search each time.
+    // of a retired slab, which is allowed although the class has room: hints that lead to an empty place would make a
+    // search each time.
     const bool opens = high_water >= std::uint64_t{spread} << log_pages();
     return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
            (is_roomy() && opens ? facts::has_room : 0);

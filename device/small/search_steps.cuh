@@ -30,7 +30,8 @@ namespace facts {
 inline constexpr std::uint32_t may_probe = 1;     ///< random probes may find pages
 inline constexpr std::uint32_t is_exhausted = 2;  ///< it is known that no segment can be got
 inline constexpr std::uint32_t is_late = 4;       ///< the deadline has passed
-inline constexpr std::uint32_t has_room = 8;      ///< a reservation would create a slab although many pages are free
+inline constexpr std::uint32_t has_room =
+    8;  ///< a reservation would create a slab behind all others although many pages are free
 }  // namespace facts
 
 /// Stands for "no index of a slab table".

@@ -34,7 +34,7 @@
 #include <cuda_runtime_api.h>
 #endif
 
-// The build defines this if it compiles for architectures other than the usual ones.
+// The build defines it: the least of the architectures that it compiles for.
 #ifndef ORCHARD_MINIMUM_ARCHITECTURE
 #define ORCHARD_MINIMUM_ARCHITECTURE 80
 #endif

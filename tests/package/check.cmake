@@ -4,7 +4,8 @@
 # Installs BINARY_DIR into a fresh prefix, builds the project in CONSUMER_DIR against it and runs the result. Where
 # there is a CUDA_COMPILER, also builds a project of CUDA alone; the test package.cuda_consumer runs that one. Then takes
 # Orchard as a subdirectory of the project: configures it, and builds a CUDA program with it where that is possible.
-# The prefix is moved between the two: nothing that is installed may name the place where it was installed to.
+# The prefix is moved between the installation and its use: nothing that is installed may name the place where it was
+# installed to.
 
 set(work "${BINARY_DIR}/package-check")
 file(REMOVE_RECURSE "${work}")
