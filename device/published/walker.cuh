@@ -24,12 +24,8 @@ public:
         count_ += 0x9e3779b9u;
         return mix(mix(count_) ^ key_);
     }
-    /// Returns a number from 0 to n - 1; `n` is at least 1. The upper half of a 64-bit product, which needs no
-    /// division. For n = 100, the number 0x80000000 gives 50. Probabilities differ by less than n / 2^32 of their
-    /// value.
-    ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
-        return static_cast<std::uint32_t>(std::uint64_t{next()} * n >> 32);
-    }
+    /// Returns a number from 0 to n - 1; `n` is at least 1. Probabilities differ by less than n / 2^32 of their value.
+    ORCHARD_INLINE std::uint32_t below(std::uint32_t n) { return fraction_of(n, next()); }
 
 private:
     std::uint32_t key_ = 0;

@@ -295,7 +295,7 @@ inline ORCHARD_FN void page_search::begin_scan(bool on) {
     // Less than 2^32: the bitmaps of that many words would exceed the memory of any device.
     left = entries * parts();
     const std::uint32_t own = static_cast<std::uint32_t>(simt::position().global_warp()) * golden_ratio;
-    position = std::uint64_t{own} * left >> 32;
+    position = fraction_of(left, own);
     contested = false;
     hole = no_index;
     parts_in_step = 1;

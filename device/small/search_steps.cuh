@@ -30,8 +30,7 @@ namespace facts {
 inline constexpr std::uint32_t may_probe = 1;     ///< random probes may find pages
 inline constexpr std::uint32_t is_exhausted = 2;  ///< it is known that no segment can be got
 inline constexpr std::uint32_t is_late = 4;       ///< the deadline has passed
-inline constexpr std::uint32_t has_room =
-    8;  ///< a reservation would create a slab behind all others although many pages are free
+inline constexpr std::uint32_t has_room = 8;      ///< a reservation would add a last slab although many pages are free
 }  // namespace facts
 
 /// Stands for "no index of a slab table".
@@ -154,7 +153,7 @@ inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::u
 inline ORCHARD_FN void page_search::probe_two_words() {
     constexpr int nearly_full = 16;
     walk += golden_ratio;
-    const auto index = static_cast<std::uint32_t>(std::uint64_t{walk} * spread >> 32);
+    const std::uint32_t index = fraction_of(spread, walk);
     const std::uint32_t entry = nearby ? near + 1 : s.slabs.table[index].load<order::relaxed>();
     if (!is_slab_entry(entry)) {
         return;  // an empty index, or one at which a slab is being created

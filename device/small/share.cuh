@@ -85,10 +85,8 @@ struct page_seeker {
         return simt::shuffle(here, value, simt::leader_of(group));
     }
     ORCHARD_INLINE std::uint32_t next_random() { return random = mix(random + golden_ratio); }
-    /// Returns a random number below `n`: the high half of a product, so that no division is needed.
-    ORCHARD_INLINE std::uint32_t below(std::uint32_t n) {
-        return static_cast<std::uint32_t>(std::uint64_t{next_random()} * n >> 32);
-    }
+    /// Returns a random number below `n`.
+    ORCHARD_INLINE std::uint32_t below(std::uint32_t n) { return fraction_of(n, next_random()); }
     /// Returns the number of bitmap words of a slab.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t words() const { return (pages + 63) / 64; }
     /// Returns the free pages of a word, without the bits beyond the slab's last page. Relaxed, so that loads of

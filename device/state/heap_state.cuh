@@ -317,6 +317,12 @@ struct heap_state {
 /// 2^32 divided by the golden ratio. Its multiples modulo 2^32 are spread evenly, whatever their number.
 inline constexpr std::uint32_t golden_ratio = 0x9e3779b9u;
 
+/// Returns a number below `n`: the part of it that `fraction` is of 2^32. A product, so that no division is needed. For
+/// n = 100, the fraction 0x80000000 gives 50.
+ORCHARD_INLINE std::uint32_t fraction_of(std::uint32_t n, std::uint32_t fraction) {
+    return static_cast<std::uint32_t>(std::uint64_t{fraction} * n >> 32);
+}
+
 /// Returns where the descriptor of a segment lies in an array of `mask` + 1 words, a power of two: each place belongs
 /// to one segment, since the factor is odd. Neighbouring segments lie far apart. Most warps read the descriptors of the
 /// same few segments; in one cache line, these would take as long as one slice of the L2 cache needs for all warps.

@@ -75,7 +75,7 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
     if (!device.ok()) {
         return device.status();
     }
-    what.device = device->kind == simt::device_kind::cuda ? "cuda" : "emulated";
+    what.device = orchard::name_of(device->kind);
     what.reason = device->reason;
     what.walk = a.walk;
     what.heap = a.heap;

@@ -203,7 +203,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     result->walk_ = walk;
     // Kept for `warnings`: `values` will have the backing that was chosen.
     result->asked_backing_ = supplied.at != nullptr ? backing_option::fixed : values.backing;
-    result->choice_ = *choice;
+    result->choice = *choice;
     result->executor.kind = choice->kind;
     result->executor.device = choice->gpu;
     result->executor.workers = static_cast<unsigned>(values.emulated_workers);

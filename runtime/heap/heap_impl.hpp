@@ -78,11 +78,11 @@ public:
     absl::Status close();
     [[nodiscard]] bool loads_kernels_eagerly() const;
     [[nodiscard]] std::vector<std::string> warnings() const;
-    [[nodiscard]] const device_choice& choice() const { return choice_; }
 
-    /// The options with the values that the heap chose; the device; the view for kernels. Constant after `make`, so
-    /// that any thread may read them.
+    /// The options with the values that the heap chose; the device, with the reason for it; the view for kernels.
+    /// Constant after `make`, so that any thread may read them.
     options values;
+    device_choice choice;
     simt::executor executor;
     device::published_view view;
     device::heap_view
@@ -133,7 +133,6 @@ private:
     absl::Status take_turns(std::string_view call);
 
     // Constant after `make`.
-    device_choice choice_;                                      ///< the device, and why it was chosen
     backing_option asked_backing_ = backing_option::automatic;  ///< the option as requested; `values` hold the backing
                                                                 ///< that was chosen
     // The process that created the heap. Its threads do not exist in a forked one (`check_process`).

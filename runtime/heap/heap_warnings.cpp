@@ -60,7 +60,7 @@ std::vector<std::string> warnings_of(const heap_circumstances& how, const option
 }  // namespace detail
 
 // Documented in heap.hpp.
-const device_choice& heap::device() const { return impl_->choice(); }
+const device_choice& heap::device() const { return impl_->choice; }
 bool heap::loads_kernels_eagerly() const { return impl_->loads_kernels_eagerly(); }
 std::vector<std::string> heap::warnings() const { return impl_->warnings(); }
 
@@ -74,7 +74,7 @@ std::vector<std::string> heap::impl::warnings() const {
     const bool fell_back = ORCHARD_HAS_CUDA != 0 && values.device == device_option::automatic &&
                            executor.kind == simt::device_kind::emulated;
     std::vector<std::string> all = detail::warnings_of(
-        {executor.kind, asked_backing_, loads_kernels_eagerly(), fell_back ? choice_.reason : ""}, values);
+        {executor.kind, asked_backing_, loads_kernels_eagerly(), fell_back ? choice.reason : ""}, values);
     for (std::string& line : memory_->warnings()) {
         all.push_back(std::move(line));
     }

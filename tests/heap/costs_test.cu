@@ -10,27 +10,6 @@
 namespace orchard::test {
 namespace {
 
-/// Lanes of a mask allocate and free `rounds` times: every time but the first the lanes find pages at home.
-struct allocate_and_free {
-    heap_ref heap;
-    std::uint64_t bytes;
-    std::uint32_t rounds;
-    simt::lane_mask mask;
-    std::uint32_t frees;  ///< 0: keeps all
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        if ((mask >> at.thread & 1) == 0) {
-            return;
-        }
-        for (std::uint32_t i = 0; i < rounds; ++i) {
-            void* p = heap.malloc(bytes);
-            if (frees != 0) {
-                heap.free(p);
-            }
-        }
-    }
-};
-
 /// Lanes of a mask each take one page, or free it.
 struct each_lane_once {
     heap_ref heap;

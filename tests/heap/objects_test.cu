@@ -42,16 +42,15 @@ private:
 /// Larger than the largest page, so that it lies in a chunk.
 class bitmap final : public shape {
 public:
-    ORCHARD_FN bitmap(counts* n, std::uint64_t set) : shape{n}, set_{set} {
+    ORCHARD_FN bitmap(counts* n, std::uint64_t set) : shape{n} {
         for (std::uint64_t i = 0; i < words; i += words / 8) {
             bits_[i] = set;
         }
     }
-    [[nodiscard]] ORCHARD_FN std::uint64_t area() const override { return bits_[words / 8 * 7] + set_ - set_; }
+    [[nodiscard]] ORCHARD_FN std::uint64_t area() const override { return bits_[words / 8 * 7]; }
 
 private:
     static constexpr std::uint64_t words = 80'000;
-    std::uint64_t set_;
     std::uint64_t bits_[words];
 };
 

@@ -41,19 +41,6 @@ struct free_blocks {
     }
 };
 
-/// One lane allocates and frees a block, `rounds` times.
-struct take_one_again {
-    heap_ref heap;
-    std::uint64_t bytes;
-    std::uint32_t rounds;
-
-    ORCHARD_FN void operator()(simt::thread_position) const {
-        for (std::uint32_t i = 0; i < rounds; ++i) {
-            heap.free(heap.malloc(bytes));
-        }
-    }
-};
-
 class heap_slabs : public heap_contract {
 protected:
     /// Allocates as many pages as `count` slabs have, by lanes alone, and returns them slab by slab, in the order in
@@ -110,7 +97,7 @@ TEST_P(heap_slabs, of_a_class_do_not_multiply_while_one_has_room) {
             free_all(slabs.front());
             ASSERT_TRUE(h().trim().ok());
         }
-        launch({1, 1}, take_one_again{h().ref(), bytes, static_cast<std::uint32_t>(scaled(20'000, 5'000))});
+        launch({1, 1}, allocate_and_free{h().ref(), bytes, static_cast<std::uint32_t>(scaled(20'000, 5'000)), 1u, 1u});
         EXPECT_LE(settled_stats().slabs_in_use, slabs.size()) << (retired ? "with a hole" : "with a full slab");
         for (std::size_t i = retired ? 1 : 0; i + 1 < slabs.size(); ++i) {
             free_all(slabs[i]);

@@ -72,6 +72,27 @@ struct allocate_each {
     }
 };
 
+/// Lanes of a mask allocate and free `rounds` times: every time but the first the lanes find pages at home.
+struct allocate_and_free {
+    heap_ref heap;
+    std::uint64_t bytes;
+    std::uint32_t rounds;
+    simt::lane_mask mask;
+    std::uint32_t frees;  ///< 0: keeps all
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if ((mask >> at.thread & 1) == 0) {
+            return;
+        }
+        for (std::uint32_t i = 0; i < rounds; ++i) {
+            void* p = heap.malloc(bytes);
+            if (frees != 0) {
+                heap.free(p);
+            }
+        }
+    }
+};
+
 /// Thread i writes block i.
 struct stamp_each {
     const block* blocks;
