@@ -46,22 +46,14 @@ namespace orchard::device {
 /// call it together. Cost: a ballot; an atomic if the high-water mark moves.
 inline ORCHARD_FN void page_search::advance_reserved(bool on) {
     const bool failed = why != failure_reason::none;
-    const std::uint64_t next = (position >> log_pages()) + 1;
-    if (on && !failed) {
-        if (is_void && opening.h.placement_seed != 0) {
-            // A lane alone reserves one position at a time, and a third of a slab's may be void, one behind the other.
-            head().high_water.raise<order::relaxed>(end_of_void());
-        } else if ((is_void || (wanted != 0 && !missing && !served)) && next < entries) {
-            // The positions behind the last page of a slab are void. If no reserved page was free, the slab is not
-            // fresh, but was filled by hints and probes. In both cases, the high-water mark skips the rest of the slab,
-            // so that later reservations do not try it word by word. It skips no further than to a known index, because
-            // a reservation beyond all slabs creates one.
-            head().high_water.raise<order::relaxed>(next << log_pages());
-        }
+    if (on && !failed && wanted != 0 && !missing && !served && index + 1 < entries) {
+        // No reserved page was free: the slab is not fresh, but was filled by hints and probes. The high-water mark
+        // skips the rest of it, so that later reservations do not try it word by word. It skips no further than to a
+        // known index, because a reservation beyond all slabs creates one.
+        head().high_water.raise<order::relaxed>(position_of(index + 1));
     }
     missing = missing && !failed;
     wanted = missing ? wanted : 0;
-    is_void = false;
     const lane_mask waits = s.group & simt::ballot(s.here, missing);
     if (on) {
         left = waits != 0 ? 1 : 0;
@@ -82,13 +74,13 @@ inline ORCHARD_FN void page_search::advance_reserved(bool on) {
 inline ORCHARD_FN void page_search::advance_scan(bool saw) {
     if (!served) {
         const std::uint32_t looked = static_cast<std::uint32_t>(simt::popcount(s.group)) * parts_in_step;
-        const std::uint32_t rest = parts() - static_cast<std::uint32_t>(position) % parts();
+        const std::uint32_t rest = parts() - part % parts();
         const bool leaves = empty || simt::mutation::is(fault::scan_leave);
         const std::uint32_t all = leaves && looked < rest ? rest : looked;
         const std::uint32_t done = all < left ? all : left;
         const std::uint32_t total = entries * parts();
-        const std::uint32_t next = static_cast<std::uint32_t>(position) + done;
-        position = next < total ? next : next - total;
+        const std::uint32_t next = part + done;
+        part = next < total ? next : next - total;
         left -= done;
     }
     parts_in_step = saw ? 1 : parts_in_step * 2 < max_parts_in_step ? parts_in_step * 2 : max_parts_in_step;
@@ -154,14 +146,14 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
     spread = head().spread.load<order::relaxed>();
     const std::uint64_t high_water = head().high_water.load<order::relaxed>();
     // If reservations have run beyond the existing slabs, other groups are already creating new slabs.
-    const bool beyond = high_water > std::uint64_t{entries} << log_pages();
+    const bool beyond = high_water > position_of(entries);
     const bool probes = stage == search_stage::reserving && !beyond && spread != 0;
     const bool known =
         !probes && failure.why != failure_reason::none && known_lack(opening.h, 0) != failure_reason::none;
     // A reservation at or beyond `spread` comes to an index without a slab, and creates one. So does one at the place
     // of a retired slab, which is allowed although the class has room: hints that lead to an empty place would make a
     // search each time.
-    const bool opens = high_water >= std::uint64_t{spread} << log_pages();
+    const bool opens = high_water >= position_of(spread);
     return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
            (is_roomy() && opens ? facts::has_room : 0);
 }
@@ -253,8 +245,6 @@ inline ORCHARD_FN void page_search::take_positions(std::uint64_t first, lane_mas
         return;
     }
     go_to(first + rank);
-    // One lane of the group in each slab and word is enough to move the high-water mark.
-    is_void = page >= s.pages && (rank == 0 || page % 64 == 0 || page == s.pages);
     wanted = ones<std::uint64_t>(reach(rank, count), page % 64);
 }
 
@@ -295,7 +285,7 @@ inline ORCHARD_FN void page_search::begin_scan(bool on) {
     // Less than 2^32: the bitmaps of that many words would exceed the memory of any device.
     left = entries * parts();
     const std::uint32_t own = static_cast<std::uint32_t>(simt::position().global_warp()) * golden_ratio;
-    position = fraction_of(left, own);
+    part = fraction_of(left, own);
     contested = false;
     hole = no_index;
     parts_in_step = 1;
@@ -312,14 +302,12 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
         return;
     }
     const lane_mask seen = s.group & simt::ballot(s.here, on && hole != no_index);
-    const std::uint32_t index = simt::shuffle(s.here, hole, seen != 0 ? simt::lowest_bit(seen) : simt::lane_id());
+    const std::uint32_t chosen = simt::shuffle(s.here, hole, seen != 0 ? simt::lowest_bit(seen) : simt::lane_id());
     const lane_mask lacking = s.without();
     if (on) {
-        go_to(std::uint64_t{seen != 0 ? index : entries} << log_pages());
-        take_positions(position | page, lacking);  // under a seed, the first position may be void; page 0 lies here
+        take_positions(position_of(seen != 0 ? chosen : entries), lacking);
         // One slab at a time, so that a failure is that of a request for one segment.
         wanted = is_leader(lacking) ? wanted : 0;
-        is_void = false;
         opening.reclaim = next_reclaim(opening.h, s.group);
     }
 }
@@ -356,7 +344,7 @@ inline ORCHARD_NOINLINE bool page_search::begin() {
 inline ORCHARD_NOINLINE void page_search::begin_opening() {
     opening.begin();
     if (missing) {
-        opening.index = static_cast<std::uint32_t>(position >> log_pages());
+        opening.index = index;
         opening.word = page / 64;
         opening.bits = wanted;
         opening.step = opening_step::wanted;
@@ -382,7 +370,7 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
     opened = opened || makers != 0;
     if (opening.why != failure_reason::none) {
         // The next reservation comes to this index again. Otherwise failures would leave empty indices behind the mark.
-        head().high_water.lower<order::relaxed>(std::uint64_t{opening.index} << log_pages());
+        head().high_water.lower<order::relaxed>(position_of(opening.index));
     }
     if (opening.made) {
         missing = false;

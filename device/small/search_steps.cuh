@@ -5,15 +5,13 @@
 /// The state of a search for pages, one object for each searching lane, and the looks of a lane in one step. search.cuh
 /// puts the steps together.
 ///
-/// The slabs of a class form one sequence of positions (`slab_table_head`). An index of the table has a power of two of
-/// positions, so that index and page follow from a position by a shift and a mask:
+/// The slabs of a class form one sequence of positions, one for each page (`slab_table_head`):
 ///
-///     pages of 80 B: 26,214 in a slab, 2^15 = 32,768 positions
+///     pages of 80 B: 26,214 in a slab
 ///
-///     position    0 ........ 26,213 | 26,214 .. 32,767 | 32,768 ....... 58,981 | ...
-///                 pages of index 0  | void             | pages of index 1      | void
-///                                                             ^ high-water mark: positions from here on are free to
-///                                                               be reserved
+///     position    0 ........ 26,213 | 26,214 ....... 52,427 | 52,428 ...
+///                 pages of index 0  | pages of index 1      | pages of index 2
+///                                          ^ high-water mark: positions from here on are free to be reserved
 
 #include "device/small/hint.cuh"
 #include "device/small/share.cuh"
@@ -57,12 +55,12 @@ struct page_search {
     std::uint32_t entries = 0;                  ///< indices of the class's table that a scan covers
     std::uint32_t spread = 0;                   ///< indices that a probe chooses from: all slabs lie below
     std::uint32_t left = 0;                     ///< probes or parts left in the stage; reserving: 1 until it ends
-    std::uint64_t position = 0;                 ///< reserving: this lane's position; scan: the group's next part
-    std::uint32_t page = 0;           ///< reserving: its page in the slab, which `go_to` sets with it; may be void
+    std::uint32_t part = 0;                     ///< scan: the group's next part
+    std::uint32_t index = 0;                    ///< reserving: the index of the slab of this lane's position
+    std::uint32_t page = 0;                     ///< reserving: its page in that slab
     std::uint64_t wanted = 0;         ///< reserving: reserved pages of one word that this lane claims for its group
     std::uint32_t parts_in_step = 1;  ///< scan: parts that each lane reads in the next step
     std::uint32_t steps = 0;          ///< stages begun so far
-    bool is_void = false;             ///< the position that this lane has just got is void
     bool missing = false;             ///< no slab exists yet at this lane's index
     bool served = false;              ///< the last step gave a lane a page; within a step: the lane lacked one
     bool contested = false;           ///< a scan saw a free page, or an index at which a slab is being created
@@ -93,21 +91,23 @@ struct page_search {
 
     /// Returns the head of the class's slab table.
     [[nodiscard]] ORCHARD_INLINE slab_table_head& head() const { return opening.h.state->slabs[s.page_class]; }
-    /// Returns log2 of the positions of an index, which are as many as the pages of a slab, or up to twice as many.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t log_pages() const { return shape_of(s.page_class).log_pages(); }
+    /// Returns the first position of an index.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t position_of(std::uint32_t slab_index) const {
+        return std::uint64_t{slab_index} * s.pages;
+    }
     /// Returns the number of parts of a slab in a scan.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const {
         return (s.words() + scanned_at_once - 1) / scanned_at_once;
     }
-    /// Goes on to a reserved position: sets `position` and `page`. A hardened heap exchanges the words of the slab:
-    /// position 64 w + b is page 64 (w ^ key) + b, with a key that its seed and the index of the slab give.
+    /// Goes on to a reserved position: sets `index` and `page`. A hardened heap rotates the n whole words of the slab:
+    /// position 64 w + b is page 64 ((w + key) mod n) + b, with a key that its seed and the index of the slab give.
     ORCHARD_INLINE void go_to(std::uint64_t reserved) {
-        const std::uint32_t last = (1u << log_pages()) - 1;
-        position = reserved;
-        page = static_cast<std::uint32_t>(reserved) & last;
-        if (opening.h.placement_seed != 0) {
-            const auto index = static_cast<std::uint32_t>(reserved >> log_pages());
-            page ^= mix(opening.h.placement_seed + index) & last & ~63u;
+        index = static_cast<std::uint32_t>(reserved / s.pages);
+        page = static_cast<std::uint32_t>(reserved - position_of(index));
+        const std::uint32_t whole = s.pages / 64 * 64;
+        if (opening.h.placement_seed != 0 && page < whole) {
+            page += fraction_of(whole / 64, mix(opening.h.placement_seed + index)) * 64;
+            page -= page >= whole ? whole : 0;
         }
     }
 
@@ -115,10 +115,9 @@ struct page_search {
     ORCHARD_FN void probe_two_words();
     ORCHARD_FN void add_to_sample(std::uint64_t in_first, std::uint64_t in_second);
     ORCHARD_FN void look_at_reserved();
-    ORCHARD_FN std::uint32_t scan_entry(std::uint32_t index, bool& growing);
+    ORCHARD_FN std::uint32_t scan_entry(std::uint32_t at, bool& growing);
     ORCHARD_FN void scan_parts(bool& growing);
     ORCHARD_FN std::uint32_t reach(std::uint32_t rank, std::uint32_t count) const;
-    ORCHARD_FN std::uint64_t end_of_void() const;
     ORCHARD_FN void advance(bool saw);
     ORCHARD_FN void advance_reserved(bool on);
     ORCHARD_FN void advance_scan(bool saw);
@@ -144,62 +143,56 @@ inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::u
     head().sample.fetch_add<order::relaxed>(fill_sample::pack(2, free));
 }
 
-/// Probes two random words of a slab, and keeps the one with more free pages as `s.seen`. One lane calls it alone.
-/// Cost: a load of the table (none for the slab at the hint), then two loads of its bitmap that are in flight together.
+/// Probes a random word of each of two slabs, or two words of the slab at the hint, and keeps the one with more free
+/// pages as `s.seen`. One lane calls it alone. Cost: two loads of the table (none for the slab at the hint), then two
+/// of bitmaps; each pair is in flight together.
 ///
-/// The first slab is random; each later one lies the golden ratio of `spread` further, cyclically. Ten looks of a lane
-/// alone therefore reach each of up to six slabs, while independent random numbers would miss one of two slabs in one
-/// of 1,024 searches, and open a slab although that one has free pages.
+/// The first slab is random; each later one lies the golden ratio of `spread` further, cyclically. Twenty looks of a
+/// lane alone therefore reach each of up to eleven slabs, while independent random numbers would miss one of two slabs
+/// in one of a million searches, and open a slab although that one has free pages. In two words of one slab a lane
+/// would see less: a slab of large pages has one word.
 inline ORCHARD_FN void page_search::probe_two_words() {
     constexpr int nearly_full = 16;
-    walk += golden_ratio;
-    const std::uint32_t index = fraction_of(spread, walk);
-    const std::uint32_t entry = nearby ? near + 1 : s.slabs.table[index].load<order::relaxed>();
-    if (!is_slab_entry(entry)) {
-        return;  // an empty index, or one at which a slab is being created
-    }
+    const std::uint32_t first_slab = fraction_of(spread, walk + golden_ratio);
+    walk += 2 * golden_ratio;
+    const std::uint32_t first_entry = nearby ? near + 1 : s.slabs.table[first_slab].load<order::relaxed>();
+    const std::uint32_t second_entry =
+        nearby ? near + 1 : s.slabs.table[fraction_of(spread, walk)].load<order::relaxed>();
     const std::uint32_t first = s.below(s.words());
     const std::uint32_t second = s.below(s.words());
-    const std::uint64_t in_first = s.free_in(entry - 1, first);
-    const std::uint64_t in_second = s.free_in(entry - 1, second);
+    // An index may be empty, or one at which a slab is being created.
+    const std::uint64_t in_first = is_slab_entry(first_entry) ? s.free_in(first_entry - 1, first) : 0;
+    const std::uint64_t in_second = is_slab_entry(second_entry) ? s.free_in(second_entry - 1, second) : 0;
+    const bool swap = simt::popcount(in_second) > simt::popcount(in_first);
+    s.seen = {(swap ? second_entry : first_entry) - 1, swap ? second : first, swap ? in_second : in_first};
+    if (!is_slab_entry(first_entry) || !is_slab_entry(second_entry)) {
+        return;
+    }
     // Both words must be nearly full, because hints may keep one word full permanently. Both must be whole words: a
     // word of few pages is nearly full most of the time.
     const std::uint32_t whole = s.pages / 64;
     tight = tight || (first < whole && second < whole && simt::popcount(in_first) < nearly_full &&
                       simt::popcount(in_second) < nearly_full);
-    // The sample assumes words of a random slab that are equally long; the last word of a slab may have fewer pages.
+    // The sample assumes words of random slabs that are equally long; the last word of a slab may have fewer pages.
     // One lane adds for its group, so that few atomics meet at the sample.
     if (!nearby && is_leader(s.group) && ((first < whole && second < whole) || whole == 0)) {
         add_to_sample(in_first, in_second);
     }
-    const bool swap = simt::popcount(in_second) > simt::popcount(in_first);
-    s.seen = {entry - 1, swap ? second : first, swap ? in_second : in_first};
 }
 
 /// Returns how many pages this lane claims for its group. The group's lanes have `count` consecutive positions, this
 /// lane that of `rank`. The first lane in a word claims the pages of all the group's positions in that word, up to the
 /// slab's last page; the others claim none. No memory access. In the drawing above, with 32 positions reserved from
-/// 26,168 on: 8 for rank 0 (the end of word 408), 24 for rank 8 (word 409), 0 for all others.
+/// 26,200 on: 14 for rank 0 (the end of the slab of index 0), 18 for rank 14 (word 0 of that of index 1), 0 for all
+/// others.
 inline ORCHARD_FN std::uint32_t page_search::reach(std::uint32_t rank, std::uint32_t count) const {
-    if (page >= s.pages || (rank != 0 && page % 64 != 0)) {
+    if (rank != 0 && page % 64 != 0) {
         return 0;
     }
     const std::uint32_t in_word = 64 - page % 64;
     const std::uint32_t in_slab = s.pages - page;
     const std::uint32_t n = in_slab < in_word ? in_slab : in_word;
     return n < count - rank ? n : count - rank;
-}
-
-/// Returns a position behind the current one, which is void, such that all between are void as well. No memory access.
-/// A seed exchanges words by an exclusive or, which keeps aligned blocks of words together: if all words of the block
-/// around `page` lie behind the slab's last page, all positions of the block around `position` are void.
-inline ORCHARD_FN std::uint64_t page_search::end_of_void() const {
-    const std::uint32_t all = 1u << log_pages();
-    std::uint32_t block = all < 64 ? all : 64;  // positions
-    while (block < all && (page & ~(2 * block - 1)) >= s.pages) {
-        block *= 2;
-    }
-    return (position | (block - 1)) + 1;
 }
 
 /// Chooses this lane's reserved pages as `s.seen`, if it has any; sets `missing` if no slab exists there yet. Each lane
@@ -210,7 +203,6 @@ inline ORCHARD_FN void page_search::look_at_reserved() {
     if (wanted == 0) {
         return;
     }
-    const auto index = static_cast<std::uint32_t>(position >> log_pages());
     const std::uint32_t entry = index < opening.h.max_slabs ? s.slabs.table[index].load<order::acquire>() : 0;
     if (!is_slab_entry(entry)) {
         missing = true;
@@ -223,15 +215,15 @@ inline ORCHARD_FN void page_search::look_at_reserved() {
 /// is empty. One lane calls it alone. A request may fail after a scan without a free page. The scan must therefore not
 /// overlook a slab that was published before: an entry that reads as 0 may be an old value, and is read once more by a
 /// read-modify-write.
-inline ORCHARD_FN std::uint32_t page_search::scan_entry(std::uint32_t index, bool& growing) {
-    auto& there = s.slabs.table[index];
+inline ORCHARD_FN std::uint32_t page_search::scan_entry(std::uint32_t at, bool& growing) {
+    auto& there = s.slabs.table[at];
     std::uint32_t entry = there.load<order::relaxed>();
     if (entry == 0) {
         // Reads the newest value. Acquire: pairs with `slab_publish`.
         entry = there.fetch_or<order::acquire>(0);
     }
     growing = growing || entry == growing_entry;
-    hole = entry == 0 ? index : hole;
+    hole = entry == 0 ? at : hole;
     return entry;
 }
 
@@ -246,10 +238,10 @@ inline ORCHARD_FN void page_search::scan_parts(bool& growing) {
     std::uint32_t entry = 0;
     ORCHARD_NO_UNROLL
     for (std::uint32_t i = first; i < first + parts_in_step && i < left && s.seen.bits == 0; ++i) {
-        const std::uint32_t next = static_cast<std::uint32_t>(position) + i;
+        const std::uint32_t next = part + i;
         const std::uint32_t at = next < total ? next : next - total;
-        const std::uint32_t part = at % parts();
-        if (i == first || part == 0) {
+        const std::uint32_t in_slab = at % parts();
+        if (i == first || in_slab == 0) {
             entry = scan_entry(at / parts(), growing);
             empty = empty || (i == first && entry == 0);
         }
@@ -258,7 +250,7 @@ inline ORCHARD_FN void page_search::scan_parts(bool& growing) {
         }
         ORCHARD_UNROLL
         for (std::uint32_t w = 0; w < scanned_at_once; ++w) {
-            const std::uint32_t word = part * scanned_at_once + w;
+            const std::uint32_t word = in_slab * scanned_at_once + w;
             const std::uint64_t bits = word < s.words() ? s.free_in(entry - 1, word) : 0;
             if (simt::popcount(bits) > simt::popcount(s.seen.bits)) {
                 s.seen = {entry - 1, word, bits};

@@ -170,11 +170,9 @@ struct slab_failure {
 };
 
 /// The head of one class's slab table. The slabs of a class, in the order of their slab indices, form one long sequence
-/// of positions. Each index has 2^k positions, where 2^k is the least power of two that holds a slab's pages, so that
-/// no division is needed. Positions beyond a slab's last page are void: they stand for no page.
+/// of positions, one for each page.
 ///
-/// Example: a slab of 80 B pages has 26,214 pages, and each index 2^15 = 32,768 positions. Position 70,000 is page
-/// 4,464 of the slab with index 2; positions 26,214 to 32,767 are void.
+/// Example: a slab of 80 B pages has 26,214 pages. Position 70,000 is page 17,572 of the slab with index 2.
 struct alignas(128) slab_table_head {
     // Read by every request, seldom written.
     device_word<std::uint32_t> count;    ///< all indices ever used are below it; a scan covers [0, count)

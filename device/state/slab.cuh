@@ -206,7 +206,7 @@ inline ORCHARD_NOINLINE bool slab_claim_all(const slab_retiring& r) {
 /// relaxed: a wrong value makes a search look at empty indices, or overlook slabs until it scans.
 inline ORCHARD_NOINLINE void free_place(const heap_view& h, std::uint32_t page_class, std::uint32_t index) {
     auto& head = h.state->slabs[page_class];
-    head.high_water.lower<order::relaxed>(std::uint64_t{index} << shape_of(page_class).log_pages());
+    head.high_water.lower<order::relaxed>(std::uint64_t{index} * class_pages(page_class));
     std::uint32_t end = index + 1;
     head.spread.compare_exchange<order::relaxed>(end, index);
 }

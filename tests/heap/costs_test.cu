@@ -291,6 +291,21 @@ TEST_P(heap_costs, one_request_brings_all_slabs_that_a_warp_lacks) {
     }
 }
 
+// A reservation names as many pages as the warp lacks, whatever the number of pages of a slab: 25, 6 and 4.
+TEST_P(heap_costs, one_reservation_serves_a_warp_whose_slabs_are_missing) {
+    for (const std::uint64_t bytes : {80u << 10, 320u << 10, 512u << 10}) {
+        remake(heap_cases()[1].values());
+        const std::uint64_t slabs = (32 + segment_bytes / bytes - 1) / (segment_bytes / bytes);
+        ASSERT_GE(heap_segments(), slabs);
+        const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(32, bytes), 32);
+        const statistics after = settled_stats();
+        EXPECT_EQ(after.reservations, 1u) << bytes << " B";
+        EXPECT_EQ(after.slabs_published, slabs) << bytes << " B";
+        free_all(blocks);
+        expect_empty();
+    }
+}
+
 // If only single segments are free, the lanes of a warp get their slabs one after the other.
 TEST_P(heap_costs, slabs_come_one_by_one_if_no_run_is_free) {
     const std::vector<block> all = allocate(std::vector<std::uint64_t>(heap_segments(), segments(1)), 1);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The search of a lane alone in a slab whose words a seed has exchanged: a third of the positions of a slab of 48 B
-/// pages are void, in long sequences, which may be the first ones.
+/// The positions of a class's slabs, with and without a seed that rotates the words of each slab.
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "device/heap_ref.cuh"
 #include "device/simt/launch.cuh"
+#include "device/small/search_steps.cuh"
 #include "runtime/heap/heap.hpp"
 #include "tests/support/heap_fixture.hpp"
 
@@ -20,22 +21,63 @@ struct allocate_24 {
     ORCHARD_FN void operator()(simt::thread_position) const { heap.free(heap.malloc(24)); }
 };
 
+/// Counts for each page of the slab at `index` how many positions lead to it.
+struct count_positions {
+    heap_ref heap;
+    std::uint32_t page_class;
+    std::uint32_t index;
+    std::uint32_t* times;  ///< [pages]
+    std::uint32_t* elsewhere;
+
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        device::page_search p(heap.view(), 1, 1, page_class, class_bytes(page_class), device::no_index);
+        for (std::uint32_t i = 0; i < class_pages(page_class); ++i) {
+            p.go_to(p.position_of(index) + i);
+            if (p.index == index && p.page < class_pages(page_class)) {
+                ++times[p.page];
+            } else {
+                ++*elsewhere;
+            }
+        }
+    }
+};
+
 namespace {
 
-TEST(heap_placement, a_lane_alone_passes_over_void_positions_at_once) {
+heap heap_of(hardening kind, int seed) {
+    options o;
+    o.device = device_option::emulated;
+    o.capacity = segments(32);
+    o.hardened = kind;
+    o.placement_seed = seed;
+    return *heap::create(o);
+}
+
+TEST(heap_placement, each_position_of_a_slab_is_another_page) {
+    for (const hardening kind : {hardening::off, hardening::detect}) {
+        for (int seed = 1; seed <= 3; ++seed) {
+            heap h = heap_of(kind, seed);
+            for (std::uint32_t c = 0; c < class_count; ++c) {
+                std::vector<std::uint32_t> times(class_pages(c));
+                std::uint32_t elsewhere = 0;
+                ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1},
+                                         count_positions{h.ref(), c, 70'000, times.data(), &elsewhere})
+                                .ok);
+                EXPECT_EQ(elsewhere, 0u) << "class " << c << ", seed " << seed;
+                EXPECT_EQ(times, std::vector<std::uint32_t>(class_pages(c), 1)) << "class " << c << ", seed " << seed;
+            }
+        }
+    }
+}
+
+TEST(heap_placement, one_reservation_serves_a_lane_alone_under_any_seed) {
     for (int seed = 1; seed <= 24; ++seed) {
-        options o;
-        o.device = device_option::emulated;
-        o.capacity = segments(32);
-        o.hardened = hardening::detect;
-        o.placement_seed = seed;
-        auto h = heap::create(o);
-        ASSERT_TRUE(h.ok()) << h.status();
-        ASSERT_TRUE(simt::launch(h->executor(), simt::grid{1, 1}, allocate_24{h->ref()}).ok);
-        const auto s = h->stats();
+        heap h = heap_of(hardening::detect, seed);
+        ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1}, allocate_24{h.ref()}).ok);
+        const auto s = h.stats();
         ASSERT_TRUE(s.ok()) << s.status();
         EXPECT_EQ(s->allocations, 1u) << "seed " << seed;
-        EXPECT_LE(s->reservations, 10u) << "seed " << seed;
+        EXPECT_EQ(s->reservations, 1u) << "seed " << seed;
     }
 }
 

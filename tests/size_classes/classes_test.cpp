@@ -114,12 +114,5 @@ TEST(size_classes, pages_are_found_from_their_offsets_by_one_multiplication) {
     }
 }
 
-TEST(size_classes, positions_of_a_slab_are_a_power_of_two_that_holds_its_pages) {
-    for (std::uint32_t c = 0; c < class_count; ++c) {
-        EXPECT_GE(1u << shape_of(c).log_pages(), class_pages(c)) << "class " << c;
-        EXPECT_LE(1u << shape_of(c).log_pages(), 2 * class_pages(c)) << "class " << c;
-    }
-}
-
 }  // namespace
 }  // namespace orchard

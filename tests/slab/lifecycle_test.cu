@@ -172,13 +172,12 @@ TEST(SlabTable, ReusesItsHoles) {
         EXPECT_EQ(heap.view.table(c)[s].load<order::relaxed>(), s + 1);
     }
     // As if reservations had been made for all of it.
-    head.high_water.store<order::relaxed>(std::uint64_t{segments} << shape_of(c).log_pages());
+    head.high_water.store<order::relaxed>(std::uint64_t{segments} * class_pages(c));
     for (const std::uint32_t s : {17u, 39u, 3u, 5u}) {
         ASSERT_TRUE(slab_retire(heap.view, alone, c, s));
         EXPECT_EQ(heap.view.table(c)[s].load<order::relaxed>(), 0u);
     }
-    EXPECT_EQ(head.high_water.load<order::relaxed>(), 3u << shape_of(c).log_pages())
-        << "the next slab goes to the first hole";
+    EXPECT_EQ(head.high_water.load<order::relaxed>(), 3u * class_pages(c)) << "the next slab goes to the first hole";
     EXPECT_EQ(head.count.load<order::relaxed>(), segments);
     for (const std::uint32_t s : {5u, 3u, 17u, 39u}) {
         ASSERT_TRUE(rig::publish(heap.view, alone, c, s));

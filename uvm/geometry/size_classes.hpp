@@ -71,9 +71,6 @@ ORCHARD_FN constexpr std::uint64_t class_word_mask(std::uint32_t c, std::uint32_
 /// A page has `factor` << `shift` bytes with 5 <= `factor` <= 8, so a division by its size is a shift and one
 /// multiplication. A GPU has no instruction for an integer division.
 struct class_shape {
-    /// The factor of the pages whose size is a power of two.
-    static constexpr std::uint32_t max_factor = 8;
-
     std::uint32_t factor;
     std::uint32_t shift;
     std::uint32_t reciprocal;  ///< 2^32 / factor, rounded up
@@ -92,12 +89,7 @@ struct class_shape {
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t pages() const {
         return page_at(static_cast<std::uint32_t>(segment_bytes));
     }
-    /// Returns a k with 2^k >= `pages()` and 2^k <= 2 * `pages()`. Pages of factor 8 fill the slab in a power of two;
-    /// those of factor 5 to 7 are smaller, so that a slab has up to 8 / 5 as many of them.
-    [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_pages() const {
-        return (factor == max_factor ? log_least_pages() : log_least_pages() + 1);
-    }
-    /// Returns log2 of the pages of a slab in the class that has this `shift` and the largest pages (`max_factor`).
+    /// Returns log2 of the pages of a slab in the class that has this `shift` and the largest pages, of factor 8.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t log_least_pages() const {
         return static_cast<std::uint32_t>(segment_shift) - 3 - shift;
     }
