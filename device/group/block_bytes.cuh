@@ -78,12 +78,12 @@ inline ORCHARD_NOINLINE void write_part(const block_part& p) {
 /// Copies `bytes` bytes from `from` to this lane's block `to`, or clears them if `from` is null. All lanes of `here`
 /// call it; they share the work on their long blocks, ordered by barriers before and behind it. Cost: a load and a
 /// store for each 16 B; a collective, and for each long block six.
-inline ORCHARD_NOINLINE void write_block(lane_mask here, void* to, const void* from, std::uint64_t bytes) {
+inline ORCHARD_NOINLINE void write_block(simt::lane_mask here, void* to, const void* from, std::uint64_t bytes) {
     block_part p{static_cast<char*>(to), static_cast<const char*>(from), bytes, 0, 1};
     if (bytes < shared_from) {
         write_part(p);
     }
-    lane_mask left = simt::ballot(here, bytes >= shared_from);
+    simt::lane_mask left = simt::ballot(here, bytes >= shared_from);
     if (left == 0) {
         return;
     }

@@ -143,9 +143,9 @@ inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::u
     head().sample.fetch_add<order::relaxed>(fill_sample::pack(2, free));
 }
 
-/// Probes a random word of each of two slabs, or two words of the slab at the hint, and keeps the one with more free
-/// pages as `s.seen`. One lane calls it alone. Cost: two loads of the table (none for the slab at the hint), then two
-/// of bitmaps; each pair is in flight together.
+/// Probes a random word of each of two slabs, or two words of the slab at the hint; the one with most free pages
+/// becomes `s.seen`, if it has more than that. One lane calls it alone. Cost: two loads of the table (none for the slab
+/// at the hint), then two of bitmaps; each pair is in flight together.
 ///
 /// The first slab is random; each later one lies the golden ratio of `spread` further, cyclically. Twenty looks of a
 /// lane alone therefore reach each of up to eleven slabs, while independent random numbers would miss one of two slabs
@@ -163,8 +163,12 @@ inline ORCHARD_FN void page_search::probe_two_words() {
     // An index may be empty, or one at which a slab is being created.
     const std::uint64_t in_first = is_slab_entry(first_entry) ? s.free_in(first_entry - 1, first) : 0;
     const std::uint64_t in_second = is_slab_entry(second_entry) ? s.free_in(second_entry - 1, second) : 0;
-    const bool swap = simt::popcount(in_second) > simt::popcount(in_first);
-    s.seen = {(swap ? second_entry : first_entry) - 1, swap ? second : first, swap ? in_second : in_first};
+    if (simt::popcount(in_first) > simt::popcount(s.seen.bits)) {
+        s.seen = {first_entry - 1, first, in_first};
+    }
+    if (simt::popcount(in_second) > simt::popcount(s.seen.bits)) {
+        s.seen = {second_entry - 1, second, in_second};
+    }
     if (!is_slab_entry(first_entry) || !is_slab_entry(second_entry)) {
         return;
     }
@@ -270,7 +274,12 @@ inline ORCHARD_NOINLINE bool page_search::look() {
     served = s.lacks();
     bool growing = false;
     switch (stage) {
-        case search_stage::probing: probe_two_words(); break;
+        case search_stage::probing:
+            probe_two_words();
+            if (s.words() == 1) {
+                probe_two_words();  // words of few pages: two of them seldom have one free
+            }
+            break;
         case search_stage::reserving: look_at_reserved(); break;
         case search_stage::scanning: scan_parts(growing); break;
         case search_stage::ended: break;

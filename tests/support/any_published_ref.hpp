@@ -10,7 +10,7 @@ namespace orchard::test {
 
 /// Whatever the heap was created for.
 struct any_policy {
-    static constexpr bool may_be(device::page_policy) { return true; }
+    static ORCHARD_FN constexpr bool may_be(device::page_policy) { return true; }
     static ORCHARD_INLINE device::page_policy of(const device::published_view& h) { return h.policy; }
 };
 
