@@ -115,9 +115,8 @@ if(ORCHARD_HAS_CUDA)
     # tests the compiler with it before it knows the compiler's flags.
     set(CMAKE_CUDA_ARCHITECTURES "${ORCHARD_CUDA_ARCHITECTURES}")
     enable_language(CUDA)
-    set(orchard_cuda_dialect "") # for the sources of projects that add this one as a subdirectory
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake 3.25 does not know that nvcc compiles C++20
-        set(orchard_cuda_dialect "-std=c++20")
+    include("${CMAKE_CURRENT_LIST_DIR}/cuda_dialect.cmake")
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
         set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
         set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     endif()

@@ -33,4 +33,5 @@ install(EXPORT orchardTargets NAMESPACE orchard:: DESTINATION "${package_dir}")
 configure_package_config_file(cmake/orchardConfig.cmake.in orchardConfig.cmake INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file(orchardConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/orchardConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/orchardConfigVersion.cmake"
+              cmake/cuda_dialect.cmake
         DESTINATION "${package_dir}")

@@ -12,6 +12,7 @@
 /// Example, units of 64 B: a slab has 32,768 units in 512 words. Unit 1,000 of segment 3 is bit 40 of word 15: bitmap
 /// word 3 * 2048 + 15 = 6,159, begin word 3 * 512 + 15 = 1,551.
 
+#include "device/published/published_view.cuh"
 #include "device/published/slab_space.cuh"
 
 namespace orchard::device::random_walk {

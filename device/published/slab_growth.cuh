@@ -18,6 +18,7 @@
 /// Without this, each of many groups that found the same slabs full would add one of its own. The table, its entries
 /// and `slab_publish` are those of Orchard's own path (device/small/slab_growth.cuh).
 
+#include "device/published/published_view.cuh"
 #include "device/small/slab_growth.cuh"
 
 namespace orchard::device {

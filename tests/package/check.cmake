@@ -2,10 +2,10 @@
 # Copyright the Orchard authors.
 #
 # Installs BINARY_DIR into a fresh prefix, builds the project in CONSUMER_DIR against it and runs the result. Where
-# there is a CUDA_COMPILER, also builds a project of CUDA alone; the test package.cuda_consumer runs that one. Then takes
-# Orchard as a subdirectory of the project: configures it, and builds a CUDA program with it where that is possible.
-# The prefix is moved between the installation and its use: nothing that is installed may name the place where it was
-# installed to.
+# there is a CUDA_COMPILER, also builds a project of CUDA alone, which asks for C++17 and gets what the library needs;
+# the test package.cuda_consumer runs that one. Then takes Orchard as a subdirectory of the project: configures it, and
+# builds a CUDA program with it where that is possible. The prefix is moved between the installation and its use:
+# nothing that is installed may name the place where it was installed to.
 
 set(work "${BINARY_DIR}/package-check")
 file(REMOVE_RECURSE "${work}")
@@ -39,7 +39,7 @@ run("build" "${CMAKE_COMMAND}" --build "${work}/build")
 configure(NONE build-none)
 run("build where the project enabled no language" "${CMAKE_COMMAND}" --build "${work}/build-none")
 if(CUDA_COMPILER)
-    configure(CUDA build-cuda)
+    configure(CUDA build-cuda -DCMAKE_CUDA_STANDARD=17)
     run("build of a CUDA program" "${CMAKE_COMMAND}" --build "${work}/build-cuda")
 endif()
 cmake_path(SET source NORMALIZE "${CONSUMER_DIR}/../..")
