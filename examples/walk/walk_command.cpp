@@ -92,12 +92,14 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
 /// Adds the flags of `orchard walk` alone, and those that `demo` has, too.
 void declare(CLI::App& app, walk_arguments& a) {
     app.add_option("file", a.file, "The graph: MatrixMarket or an edge list, plain or gzip");
-    app.add_option("--rmat", a.rmat_scale, "Generate a Kronecker graph of 2^SCALE vertices instead")
+    // The ranges are in the help texts: what CLI11 would print is its own notation.
+    app.add_option("--rmat", a.rmat_scale, "Generate a Kronecker graph of 2^SCALE vertices instead (1 to 30)")
         ->type_name("SCALE")
-        ->check(CLI::Range(1, 30));
-    app.add_option("--edge-factor", a.edge_factor, "Edges a vertex of the generated graph")
+        ->check(CLI::Range(1, 30).description(""));
+    app.add_option("--edge-factor", a.edge_factor, "Edges a vertex of the generated graph (1 to 1,024)")
+        ->type_name("N")
         ->capture_default_str()
-        ->check(CLI::Range(1, 1024));
+        ->check(CLI::Range(1, 1024).description(""));
     add_walk_flags(app, a);
 }
 
@@ -120,21 +122,26 @@ const command_line::registrar walk_command_registered{walk_command()};
 void add_walk_flags(CLI::App& app, walk_arguments& a) {
     constexpr std::uint64_t max_walkers = 1'000'000'000;
     constexpr std::uint32_t max_steps = 1'000'000'000;
-    app.add_option("--walkers", a.walk.walkers, "Walkers")
+    app.add_option("--walkers", a.walk.walkers, "Walkers (1 to 1,000,000,000)")
+        ->type_name("N")
         ->capture_default_str()
-        ->check(CLI::Range(std::uint64_t{1}, max_walkers));
-    app.add_option("--steps", a.walk.steps, "Steps of each walker")
+        ->check(CLI::Range(std::uint64_t{1}, max_walkers).description(""));
+    app.add_option("--steps", a.walk.steps, "Steps of each walker (1 to 1,000,000,000)")
+        ->type_name("N")
         ->capture_default_str()
-        ->check(CLI::Range(std::uint32_t{1}, max_steps));
+        ->check(CLI::Range(std::uint32_t{1}, max_steps).description(""));
     app.add_option("--seed", a.walk.seed, "Seed of the generated graph, the order of insertion and the walk")
+        ->type_name("N")
         ->capture_default_str();
-    app.add_option("--batch", a.walk.batch, "Edges inserted by one launch; 0 takes a sixteenth of them")
+    app.add_option("--batch", a.walk.batch,
+                   "Edges inserted by one launch (up to 1,073,741,824); 0 takes a sixteenth of them")
+        ->type_name("N")
         ->capture_default_str()
-        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 30));
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 30).description(""));
     // CLI11 turns the word into the enumerator, and rejects other words.
     const std::map<std::string, dead_end> choices{{"stop", dead_end::stop}, {"restart", dead_end::restart}};
     app.add_option("--dead-ends", a.walk.at_dead_end, "What a walker does where there is no edge: stop or restart")
-        ->transform(CLI::CheckedTransformer(choices))
+        ->transform(CLI::CheckedTransformer(choices).description(""))
         ->type_name("stop|restart");
     app.add_option("--json", a.json, "Write the result to this file, too")->type_name("FILE");
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");

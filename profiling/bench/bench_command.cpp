@@ -76,6 +76,9 @@ absl::Status run(const arguments& a) {
         if (!b.shown.empty()) {
             std::cout << "times: " << b.shown << "\n";
         }
+        if (s.device == simt::device_kind::emulated) {
+            std::cout << "device: emulated; these are times of this processor, and say nothing of a GPU\n";
+        }
         // The file is written only here: a benchmark that fails leaves none.
         return *json ? (*json)->commit(rows->dump(1) + "\n") : absl::OkStatus();
     }
@@ -100,16 +103,20 @@ command_line::subcommand bench_command() {
                 absl::StrAppend(&help, "\n", b.name, ": ", b.help);
             }
             app.add_option("benchmark", a->name, help)->required();
-            app.add_option("--repeats", a->values.repeats, "Launches of which the median is taken")
-                ->check(CLI::Range(1, 10000));
+            // The ranges are in the help texts: what CLI11 would print is its own notation.
+            app.add_option("--repeats", a->values.repeats, "Launches of which the median is taken (1 to 10,000)")
+                ->type_name("N")
+                ->check(CLI::Range(1, 10'000).description(""));
             app.add_flag("--quick", a->values.quick, "Small sizes: only to see that it works");
             // Only these two benchmarks read the number of operations.
             app.add_option(
                 "--operations", a->values.operations,
                 "soak, storm: allocations in all; soak, 0: 10,000,000,000 on CUDA, 1,000,000 on the emulated device");
-            app.add_option("--seconds", a->values.seconds, "storm: for how long; 0: ten minutes")
-                ->check(CLI::Range(0, 86'400));
-            app.add_option("--json", a->json, "Write the rows to this file");
+            app.add_option("--seconds", a->values.seconds,
+                           "storm without --operations: for how long (1 to 86,400; 10 unless given)")
+                ->type_name("N")
+                ->check(CLI::Range(1, 86'400).description(""));
+            app.add_option("--json", a->json, "Write the rows to this file")->type_name("FILE");
             add_to(app, a->values.heap);
         },
         [a] { return command_line::exit_code(run(*a)); }};

@@ -8,7 +8,7 @@
 ///       declare                of every subcommand: its flags
 ///       parse                  CLI11; --help and --version end here
 ///         report                 a wrong command line: one line on standard error
-///           describe_extra         the unknown word, with the nearest known one
+///           describe_extra         the unknown word, with the nearest known one, if any is near
 ///       run_subcommand         `run` of the one that was chosen
 ///       flushed                standard output must have been written
 
@@ -102,11 +102,11 @@ std::string describe_extra(const CLI::App& app, const std::string& argument) {
     if (is_flag(argument)) {
         // Without the value in "--name=value", which would count as a difference.
         const std::string name = argument.substr(0, argument.find('='));
-        return absl::StrFormat("unknown option %s (nearest: %s)", argument, detail::nearest(name, flags_of(app)));
+        return absl::StrFormat("unknown option %s%s", argument, detail::suggestion(name, flags_of(app)));
     }
     const std::vector<std::string> names = subcommands_of(app);
     if (!names.empty()) {
-        return absl::StrFormat("unknown subcommand \"%s\" (nearest: %s)", argument, detail::nearest(argument, names));
+        return absl::StrFormat("unknown subcommand \"%s\"%s", argument, detail::suggestion(argument, names));
     }
     return absl::StrFormat("unexpected argument \"%s\"; leave it out, or write it after the option that it belongs to",
                            argument);
@@ -226,6 +226,13 @@ std::string typed() {
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(file)), {});
     return absl::StrJoin(absl::StrSplit(bytes, '\0', absl::SkipEmpty()), " ");
+}
+
+/// On standard error, so that a script gets the same output with and without warnings.
+void warn(const std::vector<std::string>& messages) {
+    for (const std::string& message : messages) {
+        std::cerr << absl::StrFormat("orchard: warning: %s\n", one_line(message));
+    }
 }
 
 /// The code of the status decides, so that a script can tell a mistake in the command from a failure.

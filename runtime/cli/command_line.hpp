@@ -49,6 +49,9 @@ int run(int argc, const char* const* argv);
 /// Returns the command as it was typed, its arguments separated by blanks.
 std::string typed();
 
+/// Prints each message to standard error as one line, "orchard: warning: ...".
+void warn(const std::vector<std::string>& messages);
+
 /// Returns the exit code of a subcommand that ended with `status`: 0 if it is ok. Otherwise prints its message to
 /// standard error as exactly one line and returns 2 for an error that the user can correct (InvalidArgument, NotFound,
 /// FailedPrecondition, OutOfRange, DataLoss), or 1 for any other error.

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/cli/command_line.hpp"
 #include "runtime/options/option_fields.hpp"
 
 namespace orchard {
@@ -44,7 +45,11 @@ CLI::Option* add_switch(CLI::App& app, const option_info& info, const std::funct
 }  // namespace
 
 void add_to(CLI::App& app, options& values) {
-    app.preparse_callback([&values](std::size_t) { check(apply_environment(values)); });
+    app.preparse_callback([&values](std::size_t) {
+        std::vector<std::string> foreign;
+        check(apply_environment(values, &foreign));
+        command_line::warn(foreign);
+    });
     for (const option_info& info : option_table(values)) {
         // Never null: the name comes from the same table. The table itself is constant, so that the pointer stays
         // valid.

@@ -21,7 +21,9 @@ int print(bool markdown) {
         std::cout << options_markdown();
         return 0;
     }
-    const absl::StatusOr<options> values = options::from_environment();
+    std::vector<std::string> foreign;
+    const absl::StatusOr<options> values = options::from_environment(&foreign);
+    warn(foreign);
     if (!values.ok()) {
         return exit_code(values.status());
     }

@@ -6,12 +6,11 @@
 
 #include "runtime/cli/program_heap.hpp"
 
-#include <iostream>
 #include <mutex>
 #include <set>
 #include <string>
 
-#include "absl/strings/str_format.h"
+#include "runtime/cli/command_line.hpp"
 
 namespace orchard::command_line {
 
@@ -31,7 +30,7 @@ void print_warnings(const heap& h) {
     const std::scoped_lock lock(mutex);
     for (const std::string& line : h.warnings()) {
         if (printed.insert(line).second) {
-            std::cerr << absl::StrFormat("orchard: warning: %s\n", line);
+            warn({line});
         }
     }
 }

@@ -35,13 +35,19 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row[b.size()];
 }
 
-/// Returns the name in `known` that is nearest to `word`, the first of equals; empty if `known` is empty.
-/// Used in the messages about unknown options, variables and subcommands. Cost: one distance for each known name.
+/// Returns the name in `known` that is nearest to `word`, the first of equals; empty if none is near: a third of the
+/// word's characters may differ, and two in a short word. Cost: one distance for each known name.
 inline std::string nearest(std::string_view word, std::span<const std::string> known) {
-    // The smallest distance; no limit, so that any word has a nearest name.
     const auto found =
         std::ranges::min_element(known, {}, [&](const std::string& name) { return edit_distance(word, name); });
-    return found == known.end() ? std::string() : *found;
+    const std::size_t most = std::max<std::size_t>(std::min<std::size_t>(word.size() / 2, 2), word.size() / 3);
+    return found == known.end() || edit_distance(word, *found) > most ? std::string() : *found;
+}
+
+/// Returns " (nearest: name)" for a message about an unknown word; empty if no known name is near.
+inline std::string suggestion(std::string_view word, std::span<const std::string> known) {
+    const std::string name = nearest(word, known);
+    return name.empty() ? name : " (nearest: " + name + ")";
 }
 
 }  // namespace orchard::detail

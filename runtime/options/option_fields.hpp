@@ -66,7 +66,8 @@ absl::Status set_field(options& values, const option_field& option, std::string_
 /// Implements `orchard::apply_environment` for the environment `assignments` ("NAME=text", the last one null).
 /// @param is_privileged  whether the program has more rights than its caller, as the kernel says by AT_SECURE. The
 ///     environment is then the choice of an account with fewer rights: no variable is read, not even a wrong one.
-absl::Status apply_environment(options& values, const char* const* assignments, bool is_privileged);
+absl::Status apply_environment(options& values, const char* const* assignments, bool is_privileged,
+                               std::vector<std::string>* foreign = nullptr);
 
 /// Checks the field's value. Errors (OutOfRange): those of `orchard::validate`.
 absl::Status check_field(const options& values, const option_field& option);

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,35 +27,32 @@
 namespace orchard {
 namespace {
 
-// Every variable that begins so must be an option or one of the ignored ones.
+// A variable that begins so should be an option or one of the ignored ones.
 constexpr std::string_view prefix = "ORCHARD_";
 
 // Variables for build systems and for the launcher; they do not concern a heap.
 constexpr std::array<std::string_view, 5> ignored_variables = {
     "ORCHARD_HAS_CUDA", "ORCHARD_SOURCE_DIR", "ORCHARD_CHECKED", "ORCHARD_CUDA_ARCHITECTURES", "ORCHARD_NO_PACKAGES"};
 
-/// Returns NotFound for a name that is no option, with the nearest known one.
+/// Returns the message about a name that is no option, with `spelling` of the nearest option, if any is near.
 /// @param label  the name as the user wrote it
-absl::Status unknown(std::string_view label, std::span<const std::string> known) {
-    const absl::string_view name(label.data(), label.size());
-    return absl::NotFoundError(absl::StrCat(absl::CEscape(name), ": no such option; did you mean ",
-                                            detail::nearest(label, known), "? (`orchard options` lists all)"));
-}
-
-/// Returns `name(option)` for each option, in the order of the struct. Only for messages, so that the cost does not
-/// matter.
-template <class Name>
-std::vector<std::string> names(Name name) {
-    std::vector<std::string> all;
+/// @param name   the part of it in which options differ, in lower case
+std::string unknown(std::string_view label, std::string_view name,
+                    std::string (*spelling)(const detail::option_field& option)) {
+    std::vector<std::string> known;
     for (const detail::option_field& option : detail::option_fields()) {
-        all.push_back(std::string(name(option)));
+        known.emplace_back(option.name);
     }
-    return all;
+    const std::string near = detail::nearest(name, known);
+    return absl::StrCat(absl::CEscape(absl::string_view(label.data(), label.size())), ": no such option",
+                        near.empty() ? "" : absl::StrCat(" (nearest: ", spelling(*detail::find_option(near)), ")"),
+                        "; `orchard options` lists all");
 }
 
-/// Sets the option of variable `name`; accepts an ignored variable without any effect. Every other name is an error: a
-/// misspelt variable would otherwise leave its option at the default unnoticed.
-absl::Status apply_variable(options& values, std::string_view name, std::string_view text) {
+/// Sets the option of variable `name`; accepts an ignored variable without any effect. Every other name may belong to
+/// another program, or may be misspelt: `foreign`, if not null, gets a message about it.
+absl::Status apply_variable(options& values, std::string_view name, std::string_view text,
+                            std::vector<std::string>* foreign) {
     for (const detail::option_field& option : detail::option_fields()) {
         // A comparison with each option's variable: the list is short, and is walked once for each variable of the
         // process that begins with the prefix.
@@ -63,17 +61,19 @@ absl::Status apply_variable(options& values, std::string_view name, std::string_
         }
     }
     // Only after the options: a name could be in both lists, and would then be an option.
-    if (std::ranges::find(ignored_variables, name) != ignored_variables.end()) {
-        return absl::OkStatus();
+    if (std::ranges::find(ignored_variables, name) == ignored_variables.end() && foreign != nullptr) {
+        const std::string_view rest = name.substr(prefix.size());
+        foreign->push_back(
+            unknown(name, absl::AsciiStrToLower(absl::string_view(rest.data(), rest.size())), detail::variable_of));
     }
-    return unknown(name, names(detail::variable_of));
+    return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<options> options::from_environment() {
+absl::StatusOr<options> options::from_environment(std::vector<std::string>* foreign) {
     options values;
-    const absl::Status status = apply_environment(values);
+    const absl::Status status = apply_environment(values, foreign);
     if (!status.ok()) {
         return status;
     }
@@ -96,19 +96,21 @@ absl::Status set(options& values, std::string_view name, std::string_view text) 
     // Found with either spelling of the words' separator.
     const detail::option_field* option = detail::find_option(name);
     if (option == nullptr) {
-        return unknown(name, names([](const detail::option_field& o) { return o.name; }));
+        return absl::NotFoundError(
+            unknown(name, name, [](const detail::option_field& o) { return std::string(o.name); }));
     }
     // Messages begin with the name as the caller wrote it.
     return detail::set_field(values, *option, name, text);
 }
 
 /// AT_SECURE is set by the kernel if the program was started with more rights than its caller.
-absl::Status apply_environment(options& values) {
-    return detail::apply_environment(values, environ, ::getauxval(AT_SECURE) != 0);
+absl::Status apply_environment(options& values, std::vector<std::string>* foreign) {
+    return detail::apply_environment(values, environ, ::getauxval(AT_SECURE) != 0, foreign);
 }
 
 /// The list is that of `environ`. An error names the variable and not the option, since the user wrote the variable.
-absl::Status detail::apply_environment(options& values, const char* const* assignments, bool is_privileged) {
+absl::Status detail::apply_environment(options& values, const char* const* assignments, bool is_privileged,
+                                       std::vector<std::string>* foreign) {
     // No variable is looked at: an error, too, would be an effect of the caller's environment.
     if (is_privileged) {
         return absl::OkStatus();
@@ -124,7 +126,7 @@ absl::Status detail::apply_environment(options& values, const char* const* assig
             continue;
         }
         const absl::Status status =
-            apply_variable(changed, assignment.substr(0, equals), assignment.substr(equals + 1));
+            apply_variable(changed, assignment.substr(0, equals), assignment.substr(equals + 1), foreign);
         if (!status.ok()) {
             return status;
         }
@@ -171,8 +173,9 @@ std::string options_markdown() {
         "needs no\n"
         "value, and `--no-` before its name turns it off.\n"
         "\n"
-        "A variable that starts with `ORCHARD_` and names no option is an error. Ignored, because build systems and "
-        "the launcher use them:\n";
+        "A variable that starts with `ORCHARD_` and names no option has no effect. The program warns of it, unless "
+        "build\n"
+        "systems or the launcher use it:\n";
     for (const std::string_view name : ignored_variables) {
         absl::StrAppendFormat(&text, "%s`%s`", name == ignored_variables.front() ? "" : ", ", std::string(name));
     }

@@ -56,7 +56,7 @@ struct options {
 #undef ORCHARD_OPTION
 
     /// Returns the defaults, changed by the environment: `apply_environment` on a default-constructed value.
-    static absl::StatusOr<options> from_environment();
+    static absl::StatusOr<options> from_environment(std::vector<std::string>* foreign = nullptr);
 
     friend bool operator==(const options&, const options&) = default;
 };
@@ -80,10 +80,12 @@ absl::Status set(options& values, std::string_view name, std::string_view text);
 /// other thread may change the environment during this call. In a program with more rights than its caller (AT_SECURE:
 /// set-user-ID, set-group-ID, file capabilities) it does nothing.
 ///
-/// Errors: those of `set`, naming the variable; NotFound also for any other variable that starts with `ORCHARD_`, so
-/// that a misspelt variable is reported. Some variables are ignored because build systems and the launcher use them:
-/// `ORCHARD_HAS_CUDA`, `ORCHARD_SOURCE_DIR`, `ORCHARD_CHECKED`, `ORCHARD_CUDA_ARCHITECTURES`, `ORCHARD_NO_PACKAGES`.
-absl::Status apply_environment(options& values);
+/// Errors: InvalidArgument and OutOfRange as `set`, naming the variable.
+/// @param foreign  gets a message about each other variable that starts with `ORCHARD_`, with the nearest option's: it
+///     may be misspelt, or another program's. No message about those that build systems and the launcher use:
+///     `ORCHARD_HAS_CUDA`, `ORCHARD_SOURCE_DIR`, `ORCHARD_CHECKED`, `ORCHARD_CUDA_ARCHITECTURES`,
+///     `ORCHARD_NO_PACKAGES`.
+absl::Status apply_environment(options& values, std::vector<std::string>* foreign = nullptr);
 
 /// One line of the table of options, as text.
 struct option_info {

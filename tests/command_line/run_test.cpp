@@ -87,6 +87,17 @@ TEST_F(command_line_run, runs_the_subcommand_with_its_flags) {
     EXPECT_EQ(probe.heap.capacity, 8 * mib);
 }
 
+TEST_F(command_line_run, warns_of_a_variable_that_names_no_option) {
+    environment_.set("ORCHARD_CAPCITY", "1GiB");
+    const outcome result = run_with({"probe", "roads.mtx"});
+    EXPECT_EQ(result.code, 0);
+    EXPECT_EQ(result.out, "probed roads.mtx 1\n");
+    EXPECT_EQ(result.err,
+              "orchard: warning: ORCHARD_CAPCITY: no such option (nearest: ORCHARD_CAPACITY); `orchard options` lists "
+              "all\n");
+    EXPECT_EQ(run_with({"bare"}).err, "") << "it has no options of a heap";
+}
+
 TEST_F(command_line_run, returns_what_the_subcommand_returns) { EXPECT_EQ(run_with({"bare"}).code, 7); }
 
 TEST_F(command_line_run, a_subcommand_may_be_an_argument_of_another) {
@@ -129,7 +140,8 @@ TEST_F(command_line_run, refuses_a_wrong_subcommand) {
     expect_refused({}, "orchard: no subcommand given; name one, such as `orchard info`; run `orchard --help`");
     expect_refused({"prob", "--steps", "3"},
                    "orchard: unknown subcommand \"prob\" (nearest: probe); run `orchard --help`");
-    expect_refused({""}, "orchard: unknown subcommand \"\" (nearest: uvm); run `orchard --help`");
+    expect_refused({""}, "orchard: unknown subcommand \"\"; run `orchard --help`");
+    expect_refused({"frobnicate"}, "orchard: unknown subcommand \"frobnicate\"; run `orchard --help`");
 }
 
 TEST_F(command_line_run, refuses_an_unknown_option) {
@@ -140,7 +152,7 @@ TEST_F(command_line_run, refuses_an_unknown_option) {
                    "orchard probe: unknown option --stpes (nearest: --steps); run `orchard probe --help`");
     expect_refused({"probe", "--capcity=3GiB"},
                    "orchard probe: unknown option --capcity=3GiB (nearest: --capacity); run `orchard probe --help`");
-    expect_refused({"bare", "-z"}, "orchard bare: unknown option -z (nearest: --help); run `orchard bare --help`");
+    expect_refused({"bare", "-z"}, "orchard bare: unknown option -z; run `orchard bare --help`");
 }
 
 TEST_F(command_line_run, refuses_an_argument_too_many) {
@@ -180,8 +192,7 @@ TEST_F(command_line_run, refuses_a_wrong_environment) {
 }
 
 TEST_F(command_line_run, stays_on_one_line_whatever_is_typed) {
-    expect_refused({"pro\nbe\x1b[31m"},
-                   "orchard: unknown subcommand \"pro\\nbe\\033[31m\" (nearest: probe); run `orchard --help`");
+    expect_refused({"pro\nbe\x1b[31m"}, "orchard: unknown subcommand \"pro\\nbe\\033[31m\"; run `orchard --help`");
     expect_refused({"probe", "g", "--steps", "1\n2"},
                    "orchard probe: --steps: Value 1\\n2 not in range 1 to 100; run `orchard probe --help`");
     expect_refused(

@@ -72,8 +72,8 @@ absl::StatusOr<const scenario*> named(const std::string& name) {
     for (const scenario& s : all_scenarios()) {
         known.push_back(s.name);
     }
-    return absl::NotFoundError(absl::StrCat("there is no scenario \"", name, "\" (nearest: ",
-                                            detail::nearest(name, known), "); `explore --list` lists all"));
+    return absl::NotFoundError(absl::StrCat("there is no scenario \"", name, "\"", detail::suggestion(name, known),
+                                            "; `explore --list` lists all"));
 }
 
 /// Options that exclude each other, or need another one.
@@ -208,8 +208,11 @@ void declare(CLI::App& app, explore_arguments& a) {
     add_optional(app, "--minutes", a.minutes, "Instead of --seeds: as many as fit into this time",
                  CLI::Range(0.0, 100'000.0, "TIME"));
     app.add_option("--strategy", a.strategy, "uniform or priority (default: even seeds uniform, odd ones priority)")
-        ->check(CLI::IsMember({"uniform", "priority"}));
-    app.add_option("--threads", a.threads, "Host threads (default: one for each core)")->check(CLI::Range(1, 1024));
+        ->type_name("NAME")
+        ->check(CLI::IsMember({"uniform", "priority"}).description(""));
+    app.add_option("--threads", a.threads, "Host threads, 1 to 1,024 (default: one for each core)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024).description(""));
     add_optional(app, "--seed", a.seed, "Run this one seed of one scenario", any_seed);
     const CLI::Option* const trace =
         app.add_option("--trace", a.trace_file, "Write the timeline of that run to this file, or to standard output")

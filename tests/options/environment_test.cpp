@@ -79,17 +79,23 @@ TEST(options_environment, text_that_is_no_value_is_an_error) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("ORCHARD_REQUEST_TIMEOUT: \"\" is not a duration"));
 }
 
-TEST(options_environment, an_unknown_variable_is_answered_with_the_nearest) {
+TEST(options_environment, an_unknown_variable_has_no_effect_and_is_reported_with_the_nearest) {
     clean_environment environment;
     environment.set("ORCHARD_CAPCITY", "1GiB");
-    const absl::Status status = options::from_environment().status();
-    EXPECT_TRUE(absl::IsNotFound(status));
-    EXPECT_EQ(status.message(),
-              "ORCHARD_CAPCITY: no such option; did you mean ORCHARD_CAPACITY? (`orchard options` lists all)");
+    environment.set("ORCHARD_FOO", "90");
+    environment.set("ORCHARD_REFILL_BATCH", "2");
+    std::vector<std::string> foreign;
+    options expected;
+    expected.refill_batch = 2;
+    EXPECT_EQ(options::from_environment(&foreign).value(), expected);
+    EXPECT_THAT(foreign, testing::UnorderedElementsAre(
+                             "ORCHARD_CAPCITY: no such option (nearest: ORCHARD_CAPACITY); `orchard options` lists all",
+                             "ORCHARD_FOO: no such option; `orchard options` lists all"));
+    EXPECT_EQ(options::from_environment().value(), expected);
 }
 
 TEST(options_environment, of_a_privileged_program_is_ignored_and_causes_no_error) {
-    for (const char* const text : {"ORCHARD_REFILL_BATCH=2", "ORCHARD_REFILL_BATCH=nonsense", "ORCHARD_NO_SUCH=1"}) {
+    for (const char* const text : {"ORCHARD_REFILL_BATCH=2", "ORCHARD_REFILL_BATCH=nonsense"}) {
         const char* const assignments[] = {text, nullptr};
         options values;
         values.refill_batch = 3;
@@ -104,7 +110,7 @@ TEST(options_environment, of_a_privileged_program_is_ignored_and_causes_no_error
 TEST(options_environment, names_are_upper_case) {
     clean_environment environment;
     environment.set("ORCHARD_capacity", "1GiB");
-    EXPECT_TRUE(absl::IsNotFound(options::from_environment().status()));
+    EXPECT_EQ(options::from_environment().value(), options{});
 }
 
 TEST(options_environment, variables_of_build_systems_are_ignored) {
@@ -114,7 +120,9 @@ TEST(options_environment, variables_of_build_systems_are_ignored) {
         environment.set(name, "whatever");
         EXPECT_THAT(options_markdown(), HasSubstr(name)) << "the documentation must say so";
     }
-    EXPECT_EQ(options::from_environment().value(), options{});
+    std::vector<std::string> foreign;
+    EXPECT_EQ(options::from_environment(&foreign).value(), options{});
+    EXPECT_THAT(foreign, testing::IsEmpty());
 }
 
 }  // namespace

@@ -214,7 +214,7 @@ TEST(options_set, an_infinite_time_is_out_of_range) {
 TEST(options_set, an_unknown_name_is_answered_with_the_nearest) {
     const absl::Status status = set_one("capacty", "1GiB");
     EXPECT_TRUE(absl::IsNotFound(status));
-    EXPECT_EQ(status.message(), "capacty: no such option; did you mean capacity? (`orchard options` lists all)");
+    EXPECT_EQ(status.message(), "capacty: no such option (nearest: capacity); `orchard options` lists all");
     EXPECT_TRUE(absl::IsNotFound(set_one("", "1")));
 }
 

@@ -127,12 +127,18 @@ TEST(heap_check, each_number_matters) {
     };
     EXPECT_TRUE(passed(good));
     EXPECT_FALSE(passed(good, absl::InternalError("bitmap 3 disagrees")));
-    for (auto field : {&statistics::frees, &statistics::chunk_allocations, &statistics::multi_lane_groups,
-                       &statistics::reallocs_moved, &statistics::slabs_retired}) {
-        statistics bad = good;
-        bad.*field = 0;
-        EXPECT_FALSE(passed(bad));
+    for (auto field : {&statistics::chunk_allocations, &statistics::multi_lane_groups, &statistics::reallocs_moved,
+                       &statistics::slabs_retired}) {
+        statistics small = good;
+        small.*field = 0;
+        walk_result result;
+        result.checks = check_heap(small, absl::OkStatus());
+        EXPECT_TRUE(result.passed());
+        EXPECT_FALSE(result.used_all());
     }
+    statistics leak = good;
+    leak.frees = 0;
+    EXPECT_FALSE(passed(leak));
     for (auto field : {&statistics::pages_in_use, &statistics::live_chunks, &statistics::failed_allocations}) {
         statistics bad = good;
         bad.*field = 1;

@@ -53,12 +53,11 @@ TEST(walk_run, star_with_a_hub_of_5000) {
     EXPECT_GT(result.before_freeing.pages_in_use, 5000u);
 }
 
-TEST(walk_run, path_moves_no_list_and_so_fails_that_check_alone) {
+TEST(walk_run, path_moves_no_list_and_passes) {
     const walk_result result = run(test::path(2000), {.walkers = 100, .steps = 40});
-    EXPECT_FALSE(result.passed());
-    EXPECT_EQ(
-        failed_checks(result),
-        "lists moved as they grew: 0 calls of realloc moved their block; the graph may be too small to show it\n");
+    EXPECT_TRUE(result.passed());
+    EXPECT_FALSE(result.used_all());
+    EXPECT_EQ(failed_checks(result), "lists moved as they grew: 0 calls of realloc moved their block\n");
 }
 
 TEST(walk_run, generated_graph_with_restarts_and_several_slices_of_logs) {
