@@ -44,6 +44,10 @@
 #define ORCHARD_NOINLINE
 #endif
 
+#if __cplusplus < 202002L
+#error "Orchard needs C++20: compile with -std=c++20"
+#endif
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #error "Orchard needs compute capability 8.0: compile for it or a later one, as in nvcc -arch=sm_80"
 #endif

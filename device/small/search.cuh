@@ -320,7 +320,7 @@ inline ORCHARD_NOINLINE void page_search::begin_stages() {
         reserve_pages(reserves && !scanned);
         choose_hole(reserves && scanned);
     }
-    // Two steps of two words for each lane: a full warp looks at up to 128 words before it reserves.
+    // Two steps of two words for each lane, or of four: a full warp looks at up to 128 or 256 words before it reserves.
     if (on && stage == search_stage::probing) {
         left = 2;
     }
@@ -415,7 +415,7 @@ inline ORCHARD_NOINLINE void free_before_scans(page_search& p) {
 
 /// Returns a page for the calling lane, or null, whose reason is recorded. All lanes of `here` call it, converged;
 /// `group` are those that ask the same heap for the same class. Waits, until the deadline, for slabs that are being
-/// created. Cost: four dependent memory accesses for each step; usually one or two steps.
+/// created. Cost: four to six dependent memory accesses for each step; usually one or two steps.
 ///
 /// Errors, as recorded: those of `acquire` (out of memory, commit_failed, commit_blocked, closing);
 /// service_not_responding also if the deadline of the search has passed. A shortage of memory is an error only after a

@@ -99,14 +99,19 @@ struct page_search {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t parts() const {
         return (s.words() + scanned_at_once - 1) / scanned_at_once;
     }
-    /// Goes on to a reserved position: sets `index` and `page`. A hardened heap rotates the n whole words of the slab:
-    /// position 64 w + b is page 64 ((w + key) mod n) + b, with a key that its seed and the index of the slab give.
+    /// Goes on to a reserved position: sets `index` and `page`. A hardened heap exchanges the n whole words of the
+    /// slab, and then rotates them, by a key that its seed and the index of the slab give. With p the greatest power of
+    /// two that is at most n, position 64 w + b is page 64 ((v + key) mod n) + b, where v is w ^ (key mod p) for w < p,
+    /// and w for the others.
     ORCHARD_INLINE void go_to(std::uint64_t reserved) {
         index = static_cast<std::uint32_t>(reserved / s.pages);
         page = static_cast<std::uint32_t>(reserved - position_of(index));
         const std::uint32_t whole = s.pages / 64 * 64;
         if (opening.h.placement_seed != 0 && page < whole) {
-            page += fraction_of(whole / 64, mix(opening.h.placement_seed + index)) * 64;
+            const std::uint32_t key = mix(opening.h.placement_seed + index);
+            const auto exchanged = std::uint32_t{1} << simt::highest_bit(whole);
+            page ^= page < exchanged ? key & (exchanged - 1) & ~63u : 0;
+            page += fraction_of(whole / 64, key) * 64;
             page -= page >= whole ? whole : 0;
         }
     }
@@ -143,9 +148,9 @@ inline ORCHARD_FN void page_search::add_to_sample(std::uint64_t in_first, std::u
     head().sample.fetch_add<order::relaxed>(fill_sample::pack(2, free));
 }
 
-/// Probes a random word of each of two slabs, or two words of the slab at the hint; the one with most free pages
-/// becomes `s.seen`, if it has more than that. One lane calls it alone. Cost: two loads of the table (none for the slab
-/// at the hint), then two of bitmaps; each pair is in flight together.
+/// Probes a random word of each of two slabs, or two words of the slab at the hint. The one with most free pages
+/// replaces `s.seen`, if it has more free pages than `s.seen`. One lane calls it alone. Cost: two loads of the table
+/// (none for the slab at the hint), then two of bitmaps; each pair is in flight together.
 ///
 /// The first slab is random; each later one lies the golden ratio of `spread` further, cyclically. Twenty looks of a
 /// lane alone therefore reach each of up to eleven slabs, while independent random numbers would miss one of two slabs

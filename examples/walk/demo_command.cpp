@@ -35,7 +35,7 @@ What happened, phase by phase:
   check adjacency  all lists are copied back and compared with the file
   check walks      warps gather the walks in logs, one large request each, which the host copies at once; it looks at
                    every step and walks every walk again with the same random numbers
-  free             kernels free everything; the heap must then be empty, valid, and have used every path it has
+  free             kernels free everything; the heap must then be empty and valid; the last checks say which paths were used
 
 Small requests are pages of slabs, taken from bitmaps by the device alone. Whole segments of 2 MiB, for new slabs and
 for large requests, come from a host thread through a mailbox ("host_requests"), many at a time.

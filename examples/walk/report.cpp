@@ -103,8 +103,7 @@ std::string checks_text(const walk_result& result) {
     if (!result.passed()) {
         return text + "A CHECK FAILED\n";
     }
-    return text + "all checks passed" +
-           (result.used_all() ? "\n" : "; the graph is too small for every path of the heap\n");
+    return text + "all checks passed" + (result.used_all() ? "\n" : "; this run did not use every path of the heap\n");
 }
 
 std::string to_text(const walk_description& what, const walk_result& result) {

@@ -8,7 +8,7 @@
 ///     walk               walkers go from vertex to vertex; their lists grow by malloc
 ///     check adjacency    the host compares all lists with the input
 ///     check walks        the host checks every step, and walks every walk again
-///     free               kernels free everything; the heap must be empty, valid, and have used every path
+///     free               kernels free everything; the heap must be empty and valid
 
 #include "absl/status/statusor.h"
 #include "examples/graph/edge_list.hpp"

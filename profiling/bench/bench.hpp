@@ -34,7 +34,7 @@ struct settings {
     int repeats = 20;              ///< measured launches a row; benchmarks add launches as a warm-up
     bool quick = false;            ///< small sizes, to test the benchmark itself
     std::uint64_t operations = 0;  ///< for benchmarks that count allocations; 0: the benchmark's default
-    int seconds = 10;              ///< for benchmarks that run for a time, where `operations` is 0
+    int seconds = 0;               ///< for benchmarks that run for a time; 0: the benchmark's default
 };
 
 /// A benchmark: returns its rows, an array of flat objects. Errors: the reason why it could not be measured.

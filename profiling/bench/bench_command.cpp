@@ -112,8 +112,9 @@ command_line::subcommand bench_command() {
             app.add_option(
                 "--operations", a->values.operations,
                 "soak, storm: allocations in all; soak, 0: 10,000,000,000 on CUDA, 1,000,000 on the emulated device");
-            app.add_option("--seconds", a->values.seconds,
-                           "storm without --operations: for how long (1 to 86,400; 10 unless given)")
+            app.add_option(
+                   "--seconds", a->values.seconds,
+                   "storm: for how long at most (1 to 86,400); 10 unless given, 600 with --operations or --quick")
                 ->type_name("N")
                 ->check(CLI::Range(1, 86'400).description(""));
             app.add_option("--json", a->json, "Write the rows to this file")->type_name("FILE");

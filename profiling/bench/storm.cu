@@ -223,14 +223,16 @@ private:
     /// The host's thread: uses the heap, and calls the ebbs.
     absl::Status play_host(absl::Time began) {
         const std::uint64_t goal = settings_.operations != 0 ? settings_.operations : settings_.quick ? 3'000 : 0;
-        const absl::Duration time = absl::Seconds(settings_.seconds);
+        const absl::Duration time = settings_.seconds != 0 ? absl::Seconds(settings_.seconds)
+                                    : goal != 0            ? absl::Minutes(10)
+                                                           : absl::Seconds(10);
         absl::Status status;
         for (int turns = 1; status.ok() && !over_.load(std::memory_order_relaxed); ++turns) {
             status.Update(host_.turn());
             absl::SleepFor(absl::Milliseconds(1));
             const bool is_done =
                 goal != 0 && levels_.ebbs >= least_ebbs && allocations_.load(std::memory_order_relaxed) >= goal;
-            if (is_done || (goal == 0 && absl::Now() - began >= time)) {
+            if (is_done || absl::Now() - began >= time) {
                 break;
             }
             if (status.ok() && is_phase_over(turns)) {

@@ -3,7 +3,7 @@
 
 /// The heap's options as flags of a subcommand; options_cli.hpp has the interface.
 ///
-///     parsing begins    preparse_callback    apply_environment(values)
+///     parsing begins    preparse_callback    apply_environment(values), warnings of foreign variables
 ///     --extent=4MiB     callback             detail::set_field(values, extent, "--extent", "4MiB")
 ///
 /// The environment is applied first, so that a flag wins over the variable.
@@ -47,8 +47,9 @@ CLI::Option* add_switch(CLI::App& app, const option_info& info, const std::funct
 void add_to(CLI::App& app, options& values) {
     app.preparse_callback([&values](std::size_t) {
         std::vector<std::string> foreign;
-        check(apply_environment(values, &foreign));
+        const absl::Status status = apply_environment(values, &foreign);
         command_line::warn(foreign);
+        check(status);
     });
     for (const option_info& info : option_table(values)) {
         // Never null: the name comes from the same table. The table itself is constant, so that the pointer stays

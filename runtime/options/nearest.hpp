@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// "Did you mean ...": finds the known name nearest to a misspelt one.
+/// Finds the known name nearest to a misspelt one, for messages.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,7 +36,8 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 /// Returns the name in `known` that is nearest to `word`, the first of equals; empty if none is near: a third of the
-/// word's characters may differ, and two in a short word. Cost: one distance for each known name.
+/// word's characters may differ; in a word of four to eight two, in a shorter one one. Cost: one distance for each
+/// known name.
 inline std::string nearest(std::string_view word, std::span<const std::string> known) {
     const auto found =
         std::ranges::min_element(known, {}, [&](const std::string& name) { return edit_distance(word, name); });

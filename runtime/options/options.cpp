@@ -173,9 +173,9 @@ std::string options_markdown() {
         "needs no\n"
         "value, and `--no-` before its name turns it off.\n"
         "\n"
-        "A variable that starts with `ORCHARD_` and names no option has no effect. The program warns of it, unless "
-        "build\n"
-        "systems or the launcher use it:\n";
+        "A variable that starts with `ORCHARD_` and names no option has no effect. `orchard` warns of it; other\n"
+        "programs get the message from `options::from_environment(&foreign)`. No message is about those that build\n"
+        "systems and the launcher use:\n";
     for (const std::string_view name : ignored_variables) {
         absl::StrAppendFormat(&text, "%s`%s`", name == ignored_variables.front() ? "" : ", ", std::string(name));
     }

@@ -55,7 +55,8 @@ struct options {
 #include "runtime/options/options.def"
 #undef ORCHARD_OPTION
 
-    /// Returns the defaults, changed by the environment: `apply_environment` on a default-constructed value.
+    /// Returns the defaults, changed by the environment: `apply_environment` on a default-constructed value, with the
+    /// same `foreign`.
     static absl::StatusOr<options> from_environment(std::vector<std::string>* foreign = nullptr);
 
     friend bool operator==(const options&, const options&) = default;
@@ -71,9 +72,9 @@ absl::Status validate(const options& values);
 /// Bytes: see `parse_bytes`. Durations: a number and a unit as `absl::ParseDuration` reads them ("500ms", "10s").
 /// Switches: true, false, yes, no, 1, 0.
 ///
-/// Errors: NotFound for an unknown name, with the nearest known one; InvalidArgument if the text is no value of the
-/// field's type; OutOfRange if `validate` would reject the value. Each message quotes the text and lists the allowed
-/// values.
+/// Errors: NotFound for an unknown name, with the nearest known one, if any is near; InvalidArgument if the text is no
+/// value of the field's type; OutOfRange if `validate` would reject the value. Each message quotes the text and lists
+/// the allowed values.
 absl::Status set(options& values, std::string_view name, std::string_view text);
 
 /// Sets each field whose variable `ORCHARD_<NAME>` (upper case) is in the process's environment; unchanged on error. No
@@ -81,10 +82,10 @@ absl::Status set(options& values, std::string_view name, std::string_view text);
 /// set-user-ID, set-group-ID, file capabilities) it does nothing.
 ///
 /// Errors: InvalidArgument and OutOfRange as `set`, naming the variable.
-/// @param foreign  gets a message about each other variable that starts with `ORCHARD_`, with the nearest option's: it
-///     may be misspelt, or another program's. No message about those that build systems and the launcher use:
-///     `ORCHARD_HAS_CUDA`, `ORCHARD_SOURCE_DIR`, `ORCHARD_CHECKED`, `ORCHARD_CUDA_ARCHITECTURES`,
-///     `ORCHARD_NO_PACKAGES`.
+/// @param foreign  if not null, gets a message about each other variable that starts with `ORCHARD_`, with that of the
+///     nearest option, if any is near: the variable may be misspelt, or another program's. Messages are appended, also
+///     those before an error. None is about the variables that build systems and the launcher use: `ORCHARD_HAS_CUDA`,
+///     `ORCHARD_SOURCE_DIR`, `ORCHARD_CHECKED`, `ORCHARD_CUDA_ARCHITECTURES`, `ORCHARD_NO_PACKAGES`.
 absl::Status apply_environment(options& values, std::vector<std::string>* foreign = nullptr);
 
 /// One line of the table of options, as text.

@@ -460,7 +460,7 @@ struct free_blocks {
     ORCHARD_FN void operator()(simt::thread_position at) const { heap.free(blocks[at.global_thread()]); }
 };
 
-/// Under many seeds, the first positions of a slab are no pages. A heap that is filled by one class and then by another
+/// A seed exchanges and rotates the words of each slab. A heap that is filled by one class and then by another
 /// still uses each page, and fails for lack of memory.
 TEST_P(heap_hardened, uses_each_page_under_any_seed) {
     constexpr std::uint32_t least = 64;  // threads that get no block

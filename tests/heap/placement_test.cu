@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The positions of a class's slabs, with and without a seed that rotates the words of each slab.
+/// The positions of a class's slabs, with and without a seed that exchanges and rotates the words of each slab.
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "device/heap_ref.cuh"
@@ -42,6 +43,23 @@ struct count_positions {
     }
 };
 
+/// Stores the page of position `at_page` of each slab index below `indices`.
+struct pages_of_position {
+    heap_ref heap;
+    std::uint32_t page_class;
+    std::uint32_t at_page;
+    std::uint32_t indices;
+    std::uint32_t* pages;  ///< [indices]
+
+    ORCHARD_FN void operator()(simt::thread_position) const {
+        device::page_search p(heap.view(), 1, 1, page_class, class_bytes(page_class), device::no_index);
+        for (std::uint32_t i = 0; i < indices; ++i) {
+            p.go_to(p.position_of(i) + at_page);
+            pages[i] = p.page;
+        }
+    }
+};
+
 namespace {
 
 heap heap_of(hardening kind, int seed) {
@@ -68,6 +86,23 @@ TEST(heap_placement, each_position_of_a_slab_is_another_page) {
             }
         }
     }
+}
+
+TEST(heap_placement, a_seed_changes_which_words_are_neighbours) {
+    constexpr std::uint32_t indices = 64;
+    const std::uint32_t c = class_of(64);
+    heap h = heap_of(hardening::detect, 7);
+    std::vector<std::uint32_t> first(indices);
+    std::vector<std::uint32_t> second(indices);
+    ASSERT_TRUE(
+        simt::launch(h.executor(), simt::grid{1, 1}, pages_of_position{h.ref(), c, 0, indices, first.data()}).ok);
+    ASSERT_TRUE(
+        simt::launch(h.executor(), simt::grid{1, 1}, pages_of_position{h.ref(), c, 128, indices, second.data()}).ok);
+    std::set<std::uint32_t> distances;
+    for (std::uint32_t i = 0; i < indices; ++i) {
+        distances.insert((second[i] + class_pages(c) - first[i]) % class_pages(c));
+    }
+    EXPECT_EQ(distances.size(), 2u) << "two words lie in this order in some slabs, and in the other order in others";
 }
 
 TEST(heap_placement, one_reservation_serves_a_lane_alone_under_any_seed) {
