@@ -116,7 +116,7 @@ if(ORCHARD_HAS_CUDA)
     set(CMAKE_CUDA_ARCHITECTURES "${ORCHARD_CUDA_ARCHITECTURES}")
     enable_language(CUDA)
     include("${CMAKE_CURRENT_LIST_DIR}/cuda_dialect.cmake")
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake 3.25 does not know that nvcc compiles C++20
         set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
         set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     endif()

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -22,39 +24,23 @@ struct allocate_24 {
     ORCHARD_FN void operator()(simt::thread_position) const { heap.free(heap.malloc(24)); }
 };
 
-/// Counts for each page of the slab at `index` how many positions lead to it.
-struct count_positions {
+/// Goes to `count` positions, from position `first` of the slab at `index` on, each `step` further; stores where they
+/// lead.
+struct go_to_positions {
     heap_ref heap;
     std::uint32_t page_class;
     std::uint32_t index;
-    std::uint32_t* times;  ///< [pages]
-    std::uint32_t* elsewhere;
+    std::uint32_t first;
+    std::uint32_t step;
+    std::uint32_t count;
+    std::uint32_t* indices;  ///< [count]
+    std::uint32_t* pages;    ///< [count]
 
     ORCHARD_FN void operator()(simt::thread_position) const {
         device::page_search p(heap.view(), 1, 1, page_class, class_bytes(page_class), device::no_index);
-        for (std::uint32_t i = 0; i < class_pages(page_class); ++i) {
-            p.go_to(p.position_of(index) + i);
-            if (p.index == index && p.page < class_pages(page_class)) {
-                ++times[p.page];
-            } else {
-                ++*elsewhere;
-            }
-        }
-    }
-};
-
-/// Stores the page of position `at_page` of each slab index below `indices`.
-struct pages_of_position {
-    heap_ref heap;
-    std::uint32_t page_class;
-    std::uint32_t at_page;
-    std::uint32_t indices;
-    std::uint32_t* pages;  ///< [indices]
-
-    ORCHARD_FN void operator()(simt::thread_position) const {
-        device::page_search p(heap.view(), 1, 1, page_class, class_bytes(page_class), device::no_index);
-        for (std::uint32_t i = 0; i < indices; ++i) {
-            p.go_to(p.position_of(i) + at_page);
+        for (std::uint32_t i = 0; i < count; ++i) {
+            p.go_to(p.position_of(index) + first + std::uint64_t{i} * step);
+            indices[i] = p.index;
             pages[i] = p.page;
         }
     }
@@ -71,36 +57,46 @@ heap heap_of(hardening kind, int seed) {
     return *heap::create(o);
 }
 
+/// Where positions of a class lead: slab indices, and pages in these slabs.
+struct places {
+    std::vector<std::uint32_t> indices;
+    std::vector<std::uint32_t> pages;
+};
+places go_to(heap& h, std::uint32_t c, std::uint32_t index, std::uint32_t first, std::uint32_t step,
+             std::uint32_t count) {
+    places at{std::vector<std::uint32_t>(count), std::vector<std::uint32_t>(count)};
+    EXPECT_TRUE(simt::launch(h.executor(), simt::grid{1, 1},
+                             go_to_positions{h.ref(), c, index, first, step, count, at.indices.data(), at.pages.data()})
+                    .ok);
+    return at;
+}
+
 TEST(heap_placement, each_position_of_a_slab_is_another_page) {
     for (const hardening kind : {hardening::off, hardening::detect}) {
         for (int seed = 1; seed <= 3; ++seed) {
             heap h = heap_of(kind, seed);
             for (std::uint32_t c = 0; c < class_count; ++c) {
-                std::vector<std::uint32_t> times(class_pages(c));
-                std::uint32_t elsewhere = 0;
-                ASSERT_TRUE(simt::launch(h.executor(), simt::grid{1, 1},
-                                         count_positions{h.ref(), c, 70'000, times.data(), &elsewhere})
-                                .ok);
-                EXPECT_EQ(elsewhere, 0u) << "class " << c << ", seed " << seed;
-                EXPECT_EQ(times, std::vector<std::uint32_t>(class_pages(c), 1)) << "class " << c << ", seed " << seed;
+                const std::uint32_t pages = class_pages(c);
+                places at = go_to(h, c, 70'000, 0, 1, pages);
+                std::ranges::sort(at.pages);
+                std::vector<std::uint32_t> all(pages);
+                std::iota(all.begin(), all.end(), 0u);
+                EXPECT_EQ(at.pages, all) << "class " << c << ", seed " << seed;
+                EXPECT_EQ(at.indices, std::vector<std::uint32_t>(pages, 70'000)) << "class " << c << ", seed " << seed;
             }
         }
     }
 }
 
 TEST(heap_placement, a_seed_changes_which_words_are_neighbours) {
-    constexpr std::uint32_t indices = 64;
     const std::uint32_t c = class_of(64);
+    const std::uint32_t pages = class_pages(c);
     heap h = heap_of(hardening::detect, 7);
-    std::vector<std::uint32_t> first(indices);
-    std::vector<std::uint32_t> second(indices);
-    ASSERT_TRUE(
-        simt::launch(h.executor(), simt::grid{1, 1}, pages_of_position{h.ref(), c, 0, indices, first.data()}).ok);
-    ASSERT_TRUE(
-        simt::launch(h.executor(), simt::grid{1, 1}, pages_of_position{h.ref(), c, 128, indices, second.data()}).ok);
+    const places first = go_to(h, c, 0, 0, pages, 64);
+    const places second = go_to(h, c, 0, 128, pages, 64);
     std::set<std::uint32_t> distances;
-    for (std::uint32_t i = 0; i < indices; ++i) {
-        distances.insert((second[i] + class_pages(c) - first[i]) % class_pages(c));
+    for (std::size_t i = 0; i < first.pages.size(); ++i) {
+        distances.insert((second.pages[i] + pages - first.pages[i]) % pages);
     }
     EXPECT_EQ(distances.size(), 2u) << "two words lie in this order in some slabs, and in the other order in others";
 }
