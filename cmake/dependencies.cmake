@@ -40,7 +40,8 @@ if(ORCHARD_PROGRAM)
 endif()
 
 # Links the archive where a shared imported library has one beside it, for the targets given and all below them.
-# Debian's package of Abseil brings both, and its CMake files name the shared ones.
+# Debian's package of Abseil brings both, and its CMake files name the shared ones. These are kept in the global property
+# orchard_replaced_libraries: the archives do not fit a shared library (cmake/device_library.cmake).
 function(orchard_prefer_archives)
     get_property(seen GLOBAL PROPERTY orchard_archives_seen)
     foreach(target IN LISTS ARGN)
@@ -56,6 +57,7 @@ function(orchard_prefer_archives)
                 get_target_property(shared ${target} IMPORTED_LOCATION_${config})
                 string(REGEX REPLACE "\\.so[.0-9]*$" ".a" archive "${shared}")
                 if(EXISTS "${archive}")
+                    set_property(GLOBAL APPEND PROPERTY orchard_replaced_libraries "${shared}")
                     set_target_properties(${target} PROPERTIES IMPORTED_LOCATION_${config} "${archive}")
                 endif()
             endforeach()

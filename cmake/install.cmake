@@ -11,7 +11,8 @@ if(ORCHARD_PROGRAM AND TARGET orchard)
     # Optional, so that a build of the target orchard_library alone can be installed.
     install(TARGETS orchard RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
 endif()
-install(TARGETS orchard_library EXPORT orchardTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS orchard_library ${orchard_exported} EXPORT orchardTargets
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY runtime/include/orchard DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 # The folders as they stand in the repository, so that includes written from its root resolve.
 install(

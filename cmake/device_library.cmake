@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the Orchard authors.
+#
+# What programs link that call orchard/orchard.h, or change nothing at all:
+#
+#   orchard::device           the device functions of orchard/orchard.h, for sources with separable compilation, and the
+#                             host's functions beside them; C++11 and later
+#   orchard::replace_malloc   the same, and `malloc`, `free`, `new` and `delete` of all kernels become Orchard's
+#   orchard::shared           liborchard.so: the host's functions of orchard/orchard.h for C, and for other languages
+#
+# With CUDA also orchard_device.ptx, .ltoir and .fatbin: the device functions for programs that compile kernels while they
+# run, from the same source.
+
+set(device_library_dir "${CMAKE_CURRENT_SOURCE_DIR}/runtime/device_library")
+set(orchard_includes
+    "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/runtime/include>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+set(orchard_exported "")
+
+if(ORCHARD_HAS_CUDA)
+    # --- the device functions ---
+    add_library(orchard_device STATIC "${device_library_dir}/device_library.cu")
+    set_target_properties(orchard_device PROPERTIES EXPORT_NAME device OUTPUT_NAME orchard_device
+                                                    CUDA_SEPARABLE_COMPILATION ON POSITION_INDEPENDENT_CODE ON)
+    orchard_target(orchard_device)
+    # A kernel has the registers of its deepest call. With 48 the slow paths spill; without a limit they take 75.
+    target_compile_options(orchard_device PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=56>")
+    target_include_directories(orchard_device PUBLIC ${orchard_includes} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_compile_definitions(orchard_device PRIVATE ORCHARD_HAS_CUDA=1)
+    # What users compile needs no C++20 and no header of Abseil: only the linker needs the library.
+    target_link_libraries(orchard_device INTERFACE "$<LINK_ONLY:orchard_library>")
+
+    # --- the replacement ---
+    # nvcc compiles PTX for each architecture; CMake has no such language.
+    set(generate "")
+    foreach(architecture IN LISTS ORCHARD_CUDA_ARCHITECTURES)
+        string(REGEX MATCH "^[0-9]+[af]?" number "${architecture}")
+        if(architecture MATCHES "-real$")
+            list(APPEND generate -gencode "arch=compute_${number},code=sm_${number}")
+        elseif(architecture MATCHES "-virtual$")
+            list(APPEND generate -gencode "arch=compute_${number},code=compute_${number}")
+        elseif(number)
+            list(APPEND generate -gencode "arch=compute_${number},code=[sm_${number},compute_${number}]")
+        else() # native, all, all-major
+            list(APPEND generate "-arch=${architecture}")
+        endif()
+    endforeach()
+    set(glue "${CMAKE_CURRENT_BINARY_DIR}/replace_malloc.o")
+    add_custom_command(
+        OUTPUT "${glue}"
+        COMMAND "${CMAKE_CUDA_COMPILER}" ${generate} -dc "${device_library_dir}/replace_malloc.ptx" -o "${glue}"
+        DEPENDS "${device_library_dir}/replace_malloc.ptx"
+        COMMENT "Building the device functions malloc and free"
+        VERBATIM)
+    add_library(orchard_replace STATIC "${device_library_dir}/launch_hooks.cpp" "${glue}")
+    set_source_files_properties("${glue}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    set_target_properties(orchard_replace PROPERTIES OUTPUT_NAME orchard_replace_malloc POSITION_INDEPENDENT_CODE ON)
+    orchard_target(orchard_replace)
+    target_link_libraries(orchard_replace PRIVATE orchard_library)
+
+    add_library(orchard_replace_malloc INTERFACE)
+    set_target_properties(orchard_replace_malloc PROPERTIES EXPORT_NAME replace_malloc)
+    target_link_libraries(orchard_replace_malloc INTERFACE "$<LINK_ONLY:orchard_replace>" orchard_device)
+    # The launches that come to launch_hooks.cpp.
+    set(launches cudaLaunchKernel cudaLaunchCooperativeKernel cudaLaunchKernelExC cudaGraphLaunch)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+        list(APPEND launches __cudaLaunchKernel)
+    endif()
+    foreach(launch IN LISTS launches)
+        target_link_options(orchard_replace_malloc INTERFACE "$<HOST_LINK:LINKER:--wrap=${launch}>"
+                            "$<HOST_LINK:LINKER:--wrap=${launch}_ptsz>")
+    endforeach()
+    add_library(orchard::device ALIAS orchard_device)
+    add_library(orchard::replace_malloc ALIAS orchard_replace_malloc)
+    list(APPEND orchard_exported orchard_device orchard_replace orchard_replace_malloc)
+
+    # --- for programs that compile kernels while they run ---
+    set(least "${orchard_least_architecture}")
+    set(artifacts "")
+    foreach(kind ptx ltoir fatbin)
+        set(artifact "${CMAKE_CURRENT_BINARY_DIR}/orchard_device.${kind}")
+        if(kind STREQUAL "ptx")
+            set(how -ptx "-arch=compute_${least}")
+        elseif(kind STREQUAL "ltoir")
+            set(how -ltoir "-gencode=arch=compute_${least},code=lto_${least}" -maxrregcount=56)
+        else()
+            set(how -fatbin ${generate} -maxrregcount=56)
+        endif()
+        add_custom_command(
+            OUTPUT "${artifact}"
+            COMMAND "${CMAKE_CUDA_COMPILER}" ${how} -rdc=true -std=c++20 -O3 -DORCHARD_DEVICE_ONLY=1 -DORCHARD_HAS_CUDA=1
+                    "-I${CMAKE_CURRENT_SOURCE_DIR}" "-I${CMAKE_CURRENT_SOURCE_DIR}/runtime/include" -MD
+                    -MF "${artifact}.d" -MT "${artifact}" "${device_library_dir}/device_library.cu" -o "${artifact}"
+            DEPENDS "${device_library_dir}/device_library.cu"
+            DEPFILE "${artifact}.d"
+            COMMENT "Building orchard_device.${kind}"
+            VERBATIM)
+        list(APPEND artifacts "${artifact}")
+    endforeach()
+    if(ORCHARD_INSTALL)
+        set(in_all ALL)
+    endif()
+    add_custom_target(orchard_device_artifacts ${in_all} DEPENDS ${artifacts})
+    if(ORCHARD_INSTALL)
+        install(FILES ${artifacts} DESTINATION "${CMAKE_INSTALL_DATADIR}/orchard" OPTIONAL)
+    endif()
+endif()
+
+# --- for C, and for other languages ---
+# Of the library's names only those of orchard/orchard.h are visible.
+add_library(orchard_shared SHARED runtime/c_api/c_api.cpp)
+set_target_properties(orchard_shared PROPERTIES EXPORT_NAME shared OUTPUT_NAME orchard VERSION "${PROJECT_VERSION}"
+                                                SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
+                                                CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+orchard_target(orchard_shared)
+target_compile_definitions(orchard_shared PRIVATE ORCHARD_SHARED_BUILD=1)
+target_include_directories(orchard_shared PUBLIC ${orchard_includes})
+target_link_options(orchard_shared PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:-z,defs" "LINKER:--as-needed")
+get_property(shared_abseil GLOBAL PROPERTY orchard_replaced_libraries)
+if(shared_abseil)
+    # Debian's archives of Abseil are not position independent, and the targets stand for these archives here.
+    target_compile_features(orchard_shared PRIVATE cxx_std_20)
+    target_include_directories(orchard_shared PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_compile_definitions(orchard_shared PRIVATE ORCHARD_HAS_CUDA=$<BOOL:${ORCHARD_HAS_CUDA}>)
+    add_dependencies(orchard_shared orchard_library)
+    set_property(TARGET orchard_shared APPEND PROPERTY LINK_DEPENDS "$<TARGET_FILE:orchard_library>")
+    target_link_libraries(
+        orchard_shared
+        PRIVATE "$<TARGET_FILE:orchard_library>" ${shared_abseil} Boost::context Threads::Threads
+                $<$<BOOL:${ORCHARD_HAS_CUDA}>:CUDA::cudart_static>)
+else()
+    target_link_libraries(orchard_shared PRIVATE orchard_library)
+endif()
+add_library(orchard::shared ALIAS orchard_shared)
+list(APPEND orchard_exported orchard_shared)
+
+if(NOT PROJECT_IS_TOP_LEVEL)
+    # Compiled where a target of the project that adds this one links them.
+    list(REMOVE_ITEM orchard_exported orchard_replace_malloc)
+    set_target_properties(${orchard_exported} PROPERTIES EXCLUDE_FROM_ALL ON)
+endif()

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// The host's part of orchard/orchard.h, over `heap` and the default heaps. No exception leaves it.
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "runtime/default_heap/default_heap.hpp"
+#include "runtime/heap/heap.hpp"
+#include "runtime/include/orchard/orchard.h"
+#include "runtime/machine/version.hpp"
+#include "runtime/options/options.hpp"
+#include "runtime/statistics/statistics.hpp"
+
+/// A heap that the caller owns, or a default heap, whose `owned` is empty.
+struct orchard_heap {
+    orchard::heap* of = nullptr;
+    std::unique_ptr<orchard::heap> owned;
+};
+
+namespace orchard {
+namespace {
+
+thread_local std::string last_error;
+thread_local std::string last_text;
+
+/// Keeps the message of a status for `orchard_last_error`, and returns its code, which is that of Abseil.
+int report(const absl::Status& status) {
+    if (!status.ok()) {
+        last_error = std::string(status.message());
+    }
+    return static_cast<int>(status.code());
+}
+
+/// Runs `call`, which returns a status. An exception becomes an error.
+template <class Call>
+int guarded(Call call) noexcept {
+    try {
+        return report(call());
+    } catch (const std::exception& error) {
+        return report(absl::InternalError(error.what()));
+    }
+}
+
+/// Returns an error if there is no heap to work on.
+absl::Status check(const orchard_heap* heap) {
+    return heap != nullptr && heap->of != nullptr
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError("the heap is a null pointer; give one of orchard_heap_create");
+}
+
+/// Runs `call`, which returns a text, and returns the text; null on error.
+template <class Call>
+const char* text_of(orchard_heap* heap, Call call) noexcept {
+    const int failed = guarded([&] {
+        absl::Status status = check(heap);
+        if (status.ok()) {
+            absl::StatusOr<std::string> text = call(*heap->of);
+            status = text.status();
+            last_text = text.ok() ? *std::move(text) : "";
+        }
+        return status;
+    });
+    return failed == 0 ? last_text.c_str() : nullptr;
+}
+
+/// Returns the options of the environment, changed by `text`, with the device `cuda` unless one is named. Errors: those
+/// of `from_environment` and `set`; InvalidArgument for a part without "=".
+absl::StatusOr<options> parse(const char* text) {
+    auto values = options::from_environment();
+    if (!values.ok() || text == nullptr) {
+        return values;
+    }
+    for (const absl::string_view part : absl::StrSplit(text, absl::ByAnyChar(" ,;\t\n"), absl::SkipEmpty())) {
+        const std::pair<absl::string_view, absl::string_view> option = absl::StrSplit(part, absl::MaxSplits('=', 1));
+        if (part.find('=') == absl::string_view::npos) {
+            return absl::InvalidArgumentError(
+                absl::StrFormat("options: '%s' has no '='; write name=value, such as capacity=8GiB", part));
+        }
+        const absl::Status status =
+            set(*values, {option.first.data(), option.first.size()}, {option.second.data(), option.second.size()});
+        if (!status.ok()) {
+            return status;
+        }
+    }
+    return values;
+}
+
+/// Returns the handle of a default heap, always the same one. Handles are kept until the end of the process, since the
+/// program may hold them that long.
+orchard_heap* handle_of(heap* of) {
+    static std::mutex mutex;
+    static auto* const handles = new std::map<heap*, std::unique_ptr<orchard_heap>>;
+    const std::lock_guard hold(mutex);
+    auto& handle = (*handles)[of];
+    if (handle == nullptr) {
+        handle = std::make_unique<orchard_heap>();
+        handle->of = of;
+    }
+    return handle.get();
+}
+
+bool is_empty(const char* text) { return text == nullptr || *text == '\0'; }
+
+/// Returns a JSON string.
+std::string json_string(std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            result += '\\';
+            result += c;
+        } else if (static_cast<unsigned char>(c) < 0x20) {
+            absl::StrAppend(&result, absl::StrFormat("\\u%04x", static_cast<int>(c)));
+        } else {
+            result += c;
+        }
+    }
+    return result + '"';
+}
+
+std::string device_json(const heap& of) {
+    std::vector<std::string> warnings;
+    for (const std::string& line : of.warnings()) {
+        warnings.push_back(json_string(line));
+    }
+    return absl::StrFormat(R"({"kind": "%s", "gpu": %d, "reason": %s, "warnings": [%s]})", name_of(of.device().kind),
+                           of.device().gpu, json_string(of.device().reason), absl::StrJoin(warnings, ", "));
+}
+
+}  // namespace
+}  // namespace orchard
+
+using orchard::check;
+using orchard::guarded;
+
+const char* orchard_version(void) { return orchard::version_text.data(); }
+const char* orchard_last_error(void) { return orchard::last_error.c_str(); }
+
+int orchard_heap_create(const char* options, orchard_heap** heap) {
+    if (heap == nullptr) {
+        return orchard::report(
+            absl::InvalidArgumentError("orchard_heap_create: no place for the heap; give an address"));
+    }
+    *heap = nullptr;
+    return guarded([&]() -> absl::Status {
+        auto values = orchard::parse(options);
+        if (!values.ok()) {
+            return values.status();
+        }
+        if (values->device == orchard::device_option::automatic) {
+            values->device = orchard::device_option::cuda;
+        }
+        auto made = orchard::heap::create(*values);
+        if (!made.ok()) {
+            return made.status();
+        }
+        auto result = std::make_unique<orchard_heap>();
+        result->owned = std::make_unique<orchard::heap>(*std::move(made));
+        result->of = result->owned.get();
+        *heap = result.release();
+        return absl::OkStatus();
+    });
+}
+
+void orchard_heap_destroy(orchard_heap* heap) {
+    if (heap != nullptr && heap->owned != nullptr) {
+        delete heap;
+    }
+}
+
+const char* orchard_heap_stats(orchard_heap* heap) {
+    return orchard::text_of(heap, [](orchard::heap& of) -> absl::StatusOr<std::string> {
+        const auto counts = of.stats();
+        return counts.ok() ? absl::StatusOr<std::string>(orchard::to_json(*counts)) : counts.status();
+    });
+}
+
+const char* orchard_heap_device(orchard_heap* heap) {
+    return orchard::text_of(heap,
+                            [](orchard::heap& of) -> absl::StatusOr<std::string> { return orchard::device_json(of); });
+}
+
+int orchard_heap_trim(orchard_heap* heap) {
+    return guarded([&] { return check(heap).ok() ? heap->of->trim() : check(heap); });
+}
+
+int orchard_heap_reserve(orchard_heap* heap, size_t bytes) {
+    return guarded([&] { return check(heap).ok() ? heap->of->reserve(bytes) : check(heap); });
+}
+
+int orchard_heap_validate(orchard_heap* heap) {
+    return guarded([&] { return check(heap).ok() ? heap->of->validate() : check(heap); });
+}
+
+void* orchard_heap_allocate(orchard_heap* heap, size_t bytes) {
+    void* block = nullptr;
+    (void)guarded([&] {
+        if (!check(heap).ok()) {
+            return check(heap);
+        }
+        const auto made = heap->of->allocate_on_host(bytes);
+        block = made.ok() ? *made : nullptr;
+        return made.status();
+    });
+    return block;
+}
+
+int orchard_heap_free(orchard_heap* heap, void* block) {
+    return guarded([&] { return check(heap).ok() ? heap->of->free_on_host(block) : check(heap); });
+}
+
+int orchard_init(const char* options) {
+    return guarded([&]() -> absl::Status {
+        if (orchard::is_empty(options) && orchard::existing_default_heap().ok()) {
+            return orchard::default_heap().status();  // binds modules that have come since
+        }
+        const auto values = orchard::parse(options);
+        return values.ok() ? orchard::init_default_heap(*values).status() : values.status();
+    });
+}
+
+orchard_heap* orchard_default_heap(void) {
+    orchard_heap* handle = nullptr;
+    (void)guarded([&] {
+        const auto found = orchard::existing_default_heap();
+        handle = found.ok() ? orchard::handle_of(*found) : nullptr;
+        return found.status();
+    });
+    return handle;
+}
+
+int orchard_shutdown(void) {
+    return guarded([] { return orchard::end_default_heaps(); });
+}
+
+int orchard_heap_bind(orchard_heap* heap, void* root, size_t bytes) {
+    return guarded([&] { return orchard::bind_root(heap != nullptr ? heap->of : nullptr, root, bytes); });
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The default heaps: one for each GPU, made when it is first needed, and used by device code that was given no heap.
+///
+///     default_heap()                      the host asks for it
+///     detail::before_launch()             a kernel is about to be launched (orchard::replace_malloc)
+///       make the heap of this GPU
+///       bind_root                         for each module of the program: its symbol orchard_root gets the heap's view
+///     detail::add_module                  a module of the program announces its symbol, before main or in dlopen
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/default_heap/module_registration.cuh"
+#include "runtime/heap/heap.hpp"
+
+namespace orchard {
+
+/// Returns the default heap of the calling thread's current GPU; makes it if there is none yet, with the options of the
+/// environment (`options::from_environment`) and the device `cuda`. It lives until `end_default_heaps` or the end of
+/// the process.
+///
+/// Errors: those of `from_environment` and `heap::create`; those of `bind_root`. A failure is returned again by later
+/// calls until `init_default_heap` succeeds. Cost: some 10 ms for the first call on each GPU.
+absl::StatusOr<heap*> default_heap();
+
+/// Makes the default heap of the calling thread's current GPU with the options `values`, whose `device` may be
+/// `emulated`: the heap then is that of the emulated device, and no module is bound to it. Errors: as `default_heap`;
+/// FailedPrecondition if the heap is there already.
+absl::StatusOr<heap*> init_default_heap(const options& values);
+
+/// Returns the default heap of the calling thread's current GPU. Errors: FailedPrecondition if there is none, with the
+/// reason.
+absl::StatusOr<heap*> existing_default_heap();
+
+/// Ends all default heaps, after their modules were unbound, so that requests of later kernels return null. No kernel
+/// may use them. Errors: those of the device.
+absl::Status end_default_heaps();
+
+/// Writes the view of `of` into a module's symbol `orchard_root`, `bytes` bytes at the device address `root`; null
+/// takes the heap away. No kernel of the module may run.
+///
+/// Errors: InvalidArgument if `bytes` is another size than that of `heap_root`; FailedPrecondition if the module was
+/// compiled for another layout, or the heap is not on a GPU; Internal with the runtime's text. Cost: three copies.
+absl::Status bind_root(const heap* of, void* root, std::size_t bytes);
+
+namespace detail {
+
+/// Prepares the launch of a kernel: makes the default heap of the current GPU, and binds the modules that are not bound
+/// yet. Does nothing if the variable `ORCHARD_INIT` is "manual", or if an earlier call failed on this GPU:
+/// `existing_default_heap` says why. Cost, if there is nothing to do: a `cudaGetDevice` and two loads.
+void before_launch() noexcept;
+
+}  // namespace detail
+}  // namespace orchard

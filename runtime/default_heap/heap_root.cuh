@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The symbol through which device code finds the heap that it was not given: one for each CUDA module.
+
+#include <cstdint>
+
+#include "device/heap_ref.cuh"
+
+namespace orchard {
+
+/// The contents of the symbol `orchard_root` of a module, in constant memory. The module's image says for which layout
+/// its code was compiled; the host writes the view of a heap behind that (`bind_root`). All zero is no heap.
+///
+///     0      8       16                    16 + sizeof(heap_ref)
+///     | abi  | bytes | the heap_ref        |
+struct alignas(16) heap_root {
+    /// The version of the layout of `heap_ref` and of all that its functions read. Raised when that changes.
+    static constexpr std::uint64_t current_abi = 1;
+
+    std::uint64_t abi;
+    std::uint64_t bytes;
+    alignas(16) unsigned char ref[sizeof(heap_ref)];
+
+    /// Returns whether a heap has been bound. Cost: a load from constant memory.
+    [[nodiscard]] ORCHARD_INLINE bool is_bound() const { return heap().view().state != nullptr; }
+    /// Returns the heap that has been bound.
+    [[nodiscard]] ORCHARD_INLINE const heap_ref& heap() const { return *reinterpret_cast<const heap_ref*>(ref); }
+};
+
+}  // namespace orchard

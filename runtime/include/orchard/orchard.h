@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copyright the Orchard authors. */
+#ifndef ORCHARD_ORCHARD_H
+#define ORCHARD_ORCHARD_H
+
+/* Orchard in C: heaps for the host, and the functions that kernels call. Any C or C++ from C99 and C++11 on; kernels in
+ * sources of C++11 and later. No other header of Orchard is needed.
+ *
+ *     host                                            device, in a program linked with orchard::device
+ *
+ *     orchard_init(NULL);                             __global__ void kernel() {
+ *     kernel<<<400, 256>>>();                             int* p = (int*)orchard_malloc(40);
+ *     cudaDeviceSynchronize();                            orchard_free(p);
+ *     puts(orchard_heap_stats(orchard_default_heap()));   }
+ *
+ * Functions that return `int` return ORCHARD_OK or another orchard_status. Functions that return a pointer return null
+ * on error. `orchard_last_error` then says why. All functions may be called from any thread. */
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(ORCHARD_SHARED_BUILD)
+#define ORCHARD_API __attribute__((visibility("default")))
+#else
+#define ORCHARD_API
+#endif
+
+/* The results of functions. The numbers do not change. */
+typedef enum orchard_status {
+    ORCHARD_OK = 0,
+    ORCHARD_INVALID_ARGUMENT = 3,     /* a value that is none, or no option */
+    ORCHARD_DEADLINE_EXCEEDED = 4,    /* a kernel or the system did not answer in time */
+    ORCHARD_NOT_FOUND = 5,            /* an option of that name does not exist */
+    ORCHARD_RESOURCE_EXHAUSTED = 8,   /* memory is short */
+    ORCHARD_FAILED_PRECONDITION = 9,  /* no usable GPU, or a call at the wrong time */
+    ORCHARD_OUT_OF_RANGE = 11,        /* an option's value outside its range */
+    ORCHARD_INTERNAL = 13,            /* a fault of the driver or of Orchard */
+    ORCHARD_DATA_LOSS = 15            /* the program wrote where it may not */
+} orchard_status;
+
+/* A heap. Its owner destroys it; the default heaps belong to the library. */
+typedef struct orchard_heap orchard_heap;
+
+/* Returns the version, such as "0.1.0". */
+ORCHARD_API const char* orchard_version(void);
+
+/* Returns the text of the calling thread's newest error, "" if there was none. Valid until the next error of this
+ * thread. */
+ORCHARD_API const char* orchard_last_error(void);
+
+/* --- heaps --- */
+
+/* Makes a heap on the calling thread's current GPU, and writes it to `*heap`. Errors: INVALID_ARGUMENT, NOT_FOUND,
+ * OUT_OF_RANGE for the options; FAILED_PRECONDITION if there is no usable GPU; RESOURCE_EXHAUSTED. `*heap` is null
+ * then. Cost: some 10 ms.
+ * options: "name=value" separated by blanks, commas or semicolons, such as "capacity=8GiB request_timeout=5s"; null or ""
+ *     for the defaults. docs/options.md lists the names. The variables ORCHARD_<NAME> come first, and the text may
+ *     change their values. "device=emulated" makes a heap without a GPU, for tests of the host's side. */
+ORCHARD_API int orchard_heap_create(const char* options, orchard_heap** heap);
+
+/* Ends a heap and releases its memory; does nothing for null. No kernel may use it any more. A default heap is not
+ * ended: use `orchard_shutdown`. */
+ORCHARD_API void orchard_heap_destroy(orchard_heap* heap);
+
+/* Returns the statistics of a heap as a JSON object, whose fields are those of runtime/statistics/statistics.def. Valid
+ * until the calling thread's next call of a function that returns such a text. Kernels may run. Cost: as
+ * `orchard::heap::stats`. */
+ORCHARD_API const char* orchard_heap_stats(orchard_heap* heap);
+
+/* Returns a JSON object with "kind" ("cuda" or "emulated"), "gpu" (its number) and "reason", and an array "warnings" of
+ * this heap's known problems on this machine. Valid as the text of `orchard_heap_stats`. */
+ORCHARD_API const char* orchard_heap_device(orchard_heap* heap);
+
+/* Releases unused memory to the system. Kernels may run. Errors: DEADLINE_EXCEEDED; those of the device. */
+ORCHARD_API int orchard_heap_trim(orchard_heap* heap);
+
+/* Commits memory until `bytes` are committed in total. Kernels may run. Errors: RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED. */
+ORCHARD_API int orchard_heap_reserve(orchard_heap* heap, size_t bytes);
+
+/* Checks all structures of a heap against each other. No kernel may run. Errors: INTERNAL with the first fault found;
+ * DATA_LOSS if the program wrote beyond a block of a hardened heap. */
+ORCHARD_API int orchard_heap_validate(orchard_heap* heap);
+
+/* Returns a block of at least `bytes` bytes: a device address, aligned to 256 B, for kernels. Null for 0 bytes, which is
+ * no error. Kernels may run. Device code and the host may free the block. Cost: about 50 us for 32 blocks. */
+ORCHARD_API void* orchard_heap_allocate(orchard_heap* heap, size_t bytes);
+
+/* Frees a block of this heap that the host or device code allocated; does nothing for null. Kernels may run. Errors:
+ * INVALID_ARGUMENT for an address outside the heap. Cost: about 20 us. */
+ORCHARD_API int orchard_heap_free(orchard_heap* heap, void* block);
+
+/* --- the default heap: one for each GPU, which the device functions below use --- */
+
+/* Makes the default heap of the calling thread's current GPU, and lets the device code of all modules of this program
+ * use it. Does nothing if the heap is there already and `options` is null or "". In a program that is linked with
+ * orchard::replace_malloc, the first launch of a kernel does this by itself, unless the variable ORCHARD_INIT is
+ * "manual". Errors: those of `orchard_heap_create`; FAILED_PRECONDITION for options if the heap is there already. */
+ORCHARD_API int orchard_init(const char* options);
+
+/* Returns the default heap of the calling thread's current GPU, or null if it was not made; `orchard_last_error` then
+ * says why. */
+ORCHARD_API orchard_heap* orchard_default_heap(void);
+
+/* Ends all default heaps. No kernel may use them any more; requests of later kernels return null. The end of the
+ * process does the same. Errors: those of the device. */
+ORCHARD_API int orchard_shutdown(void);
+
+/* Lets the device code of one module use `heap`; null takes the heap away from it, and its requests return null. For
+ * modules that the program loads itself (cuModuleLoad, cuLibraryLoadData, NVRTC, CuPy, Numba) from code that is linked
+ * with Orchard's device library. No kernel of the module may run.
+ * root, bytes: the device address and the size of the module's symbol "orchard_root", as cuModuleGetGlobal gives them.
+ * Errors: INVALID_ARGUMENT for another size; FAILED_PRECONDITION if the module was compiled with another version of
+ * Orchard, or the heap is no heap of a GPU; those of the device. */
+ORCHARD_API int orchard_heap_bind(orchard_heap* heap, void* root, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* --- device functions --- */
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+extern "C" {
+
+/* Returns a block of `bytes` bytes, aligned to 16 B at least, or null. `orchard_malloc(0)` returns null. Any thread may
+ * call it, in any branch. Before the heap exists, and without one, it returns null. */
+__device__ void* orchard_malloc(size_t bytes);
+
+/* Frees a block of the heap; null is allowed. An address that is no block of the heap is counted (the statistic
+ * `invalid_frees`) and otherwise ignored. */
+__device__ void orchard_free(void* block);
+
+/* Returns `count` times `size` bytes, all zero, or null. */
+__device__ void* orchard_calloc(size_t count, size_t size);
+
+/* Returns `block` resized to `bytes` bytes, at the same or at a new address; null if no memory was found, and `block`
+ * stays valid. */
+__device__ void* orchard_realloc(void* block, size_t bytes);
+
+/* Returns a block aligned to `alignment`, a power of two up to 2 MiB, or null. */
+__device__ void* orchard_aligned_alloc(size_t alignment, size_t bytes);
+
+/* Returns how many bytes of the block may be used; 0 if it is no block of the heap. */
+__device__ size_t orchard_usable_size(const void* block);
+
+} /* extern "C" */
+#endif
+
+#endif
