@@ -286,8 +286,11 @@ if(TARGET orchard)
     set_tests_properties(package.consumer PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow)
     if(ORCHARD_HAS_CUDA)
         set_tests_properties(package.consumer PROPERTIES FIXTURES_SETUP package)
-        add_test(NAME package.cuda_consumer COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/consumer")
-        set_tests_properties(package.cuda_consumer PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77 TIMEOUT
-                             ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
+        foreach(program consumer unchanged)
+            add_test(NAME package.cuda_${program}
+                     COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/${program}")
+            set_tests_properties(package.cuda_${program} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77 TIMEOUT
+                                 ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
+        endforeach()
     endif()
 endif()

@@ -64,10 +64,7 @@ public:
 
     absl::StatusOr<heap*> existing() {
         const std::lock_guard hold(mutex_);
-        auto found = heaps_.find(detail::current_gpu());
-        if (found == heaps_.end()) {
-            found = heaps_.find(no_gpu);
-        }
+        const auto found = heaps_.find(chosen_gpu());
         if (found != heaps_.end() && found->second.made) {
             return &*found->second.made;
         }
@@ -102,7 +99,7 @@ public:
         }
         const std::lock_guard hold(mutex_);
         const auto manual = is_manual();
-        entry& mine = heaps_[gpu];
+        entry& mine = heaps_[chosen_gpu()];
         if (!manual.ok()) {
             mine.failure = manual.status();
         } else if (mine.made || (!*manual && !ended_)) {
@@ -146,6 +143,12 @@ private:
 
     default_heaps() = default;
 
+    /// Returns the current GPU; the number of the emulated device if the program has chosen that for its default heap.
+    int chosen_gpu() const {
+        const auto emulated = heaps_.find(no_gpu);
+        return emulated != heaps_.end() && emulated->second.made ? no_gpu : detail::current_gpu();
+    }
+
     absl::StatusOr<heap*> obtain_locked(const options* values) {
         const detail::unlimited_by_capture unlimited;
         is_making = true;
@@ -156,7 +159,7 @@ private:
 
     absl::StatusOr<heap*> obtain_or_fail(const options* values) {
         const bool emulated = values != nullptr && values->device == device_option::emulated;
-        const int gpu = emulated ? no_gpu : detail::current_gpu();
+        const int gpu = emulated ? no_gpu : chosen_gpu();
         entry& mine = heaps_[gpu];
         if (mine.made && values != nullptr) {
             return absl::FailedPreconditionError(

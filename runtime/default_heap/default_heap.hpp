@@ -29,8 +29,8 @@ namespace orchard {
 absl::StatusOr<heap*> default_heap();
 
 /// Makes the default heap of the calling thread's current GPU with the options `values`, whose `device` may be
-/// `emulated`: the heap then is that of the emulated device, and no module is bound to it. Errors: as `default_heap`;
-/// FailedPrecondition if the heap is there already.
+/// `emulated`: the heap then is that of the emulated device, stands for those of all GPUs, and no module is bound to
+/// it. Errors: as `default_heap`; FailedPrecondition if the heap is there already.
 absl::StatusOr<heap*> init_default_heap(const options& values);
 
 /// Returns the default heap of the calling thread's current GPU. Errors: FailedPrecondition if there is none, with the

@@ -30,9 +30,11 @@ namespace {
 // A variable that begins so should be an option or one of the ignored ones.
 constexpr std::string_view prefix = "ORCHARD_";
 
-// Variables for build systems and for the launcher; they do not concern a heap.
-constexpr std::array<std::string_view, 5> ignored_variables = {
-    "ORCHARD_HAS_CUDA", "ORCHARD_SOURCE_DIR", "ORCHARD_CHECKED", "ORCHARD_CUDA_ARCHITECTURES", "ORCHARD_NO_PACKAGES"};
+// Variables for build systems, for the launcher, and for the default heap (ORCHARD_INIT); they are no options of a
+// heap.
+constexpr std::array<std::string_view, 6> ignored_variables = {"ORCHARD_HAS_CUDA",    "ORCHARD_SOURCE_DIR",
+                                                               "ORCHARD_CHECKED",     "ORCHARD_CUDA_ARCHITECTURES",
+                                                               "ORCHARD_NO_PACKAGES", "ORCHARD_INIT"};
 
 /// Returns the message about a name that is no option, with `spelling` of the nearest option, if any is near.
 /// @param label  the name as the user wrote it

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// The host's functions of orchard/orchard.h, on the emulated device.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "runtime/include/orchard/orchard.h"
+#include "runtime/machine/version.hpp"
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* emulated = "device=emulated capacity=64MiB";
+
+/// A heap for one test, destroyed at its end.
+class c_heap : public ::testing::Test {
+protected:
+    void SetUp() override { ASSERT_EQ(orchard_heap_create(emulated, &heap_), ORCHARD_OK) << orchard_last_error(); }
+    void TearDown() override { orchard_heap_destroy(heap_); }
+
+    orchard_heap* heap_ = nullptr;
+};
+
+TEST(c_api, the_version_is_the_librarys) { EXPECT_EQ(orchard_version(), orchard::version_text); }
+
+TEST_F(c_heap, a_block_is_allocated_freed_and_counted) {
+    void* const block = orchard_heap_allocate(heap_, 1000);
+    ASSERT_NE(block, nullptr) << orchard_last_error();
+    EXPECT_EQ(json::parse(orchard_heap_stats(heap_))["allocations"], 1);
+    EXPECT_EQ(orchard_heap_free(heap_, block), ORCHARD_OK);
+    EXPECT_EQ(orchard_heap_validate(heap_), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(json::parse(orchard_heap_stats(heap_))["frees"], 1);
+}
+
+TEST_F(c_heap, the_device_is_described) {
+    const json device = json::parse(orchard_heap_device(heap_));
+    EXPECT_EQ(device["kind"], "emulated");
+    EXPECT_EQ(device["gpu"], -1);
+    EXPECT_FALSE(device["reason"].get<std::string>().empty());
+    EXPECT_TRUE(device["warnings"].is_array());
+}
+
+TEST_F(c_heap, memory_is_reserved_and_trimmed) {
+    EXPECT_EQ(orchard_heap_reserve(heap_, 16 << 20), ORCHARD_OK) << orchard_last_error();
+    EXPECT_GE(json::parse(orchard_heap_stats(heap_))["committed_bytes"], 16 << 20);
+    EXPECT_EQ(orchard_heap_trim(heap_), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_reserve(heap_, std::size_t{1} << 40), ORCHARD_RESOURCE_EXHAUSTED);
+}
+
+TEST_F(c_heap, null_is_freed_and_no_bytes_are_null_without_an_error) {
+    EXPECT_EQ(orchard_heap_free(heap_, nullptr), ORCHARD_OK);
+    EXPECT_EQ(orchard_heap_allocate(heap_, 0), nullptr);
+}
+
+TEST_F(c_heap, an_address_outside_is_an_error_that_names_it) {
+    int outside = 0;
+    EXPECT_EQ(orchard_heap_free(heap_, &outside), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(orchard_last_error()).find("cannot free 0x"), std::string::npos) << orchard_last_error();
+}
+
+TEST_F(c_heap, a_heap_of_the_emulated_device_is_bound_to_no_module) {
+    int root = 0;
+    EXPECT_NE(orchard_heap_bind(heap_, &root, sizeof(root)), ORCHARD_OK);
+    EXPECT_STRNE(orchard_last_error(), "");
+}
+
+TEST(c_api, options_come_in_any_separators) {
+    orchard_heap* heap = nullptr;
+    ASSERT_EQ(orchard_heap_create(" device=emulated,capacity=64MiB;request_timeout=2s\n", &heap), ORCHARD_OK)
+        << orchard_last_error();
+    orchard_heap_destroy(heap);
+}
+
+TEST(c_api, wrong_options_are_errors_and_leave_null) {
+    auto* heap = reinterpret_cast<orchard_heap*>(1);
+    EXPECT_EQ(orchard_heap_create("device=emulated capacty=64MiB", &heap), ORCHARD_NOT_FOUND);
+    EXPECT_EQ(heap, nullptr);
+    EXPECT_NE(std::string(orchard_last_error()).find("nearest: capacity"), std::string::npos) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_create("capacity", &heap), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(orchard_last_error()).find("'capacity'"), std::string::npos) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_create("device=emulated capacity=3", &heap), ORCHARD_OUT_OF_RANGE);
+    EXPECT_EQ(orchard_heap_create("device=emulated", nullptr), ORCHARD_INVALID_ARGUMENT);
+}
+
+TEST(c_api, a_null_heap_is_an_error_everywhere) {
+    EXPECT_EQ(orchard_heap_trim(nullptr), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_reserve(nullptr, 1), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_validate(nullptr), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_allocate(nullptr, 1), nullptr);
+    EXPECT_EQ(orchard_heap_free(nullptr, nullptr), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_stats(nullptr), nullptr);
+    EXPECT_EQ(orchard_heap_device(nullptr), nullptr);
+    orchard_heap_destroy(nullptr);
+}
+
+TEST(c_api, an_error_is_the_calling_threads) {
+    EXPECT_EQ(orchard_heap_trim(nullptr), ORCHARD_INVALID_ARGUMENT);
+    std::string seen = "not set";
+    std::thread([&] { seen = orchard_last_error(); }).join();
+    EXPECT_EQ(seen, "");
+    EXPECT_STRNE(orchard_last_error(), "");
+}
+
+}  // namespace
