@@ -27,6 +27,7 @@ orchard_unite(orchard_explore_objects)
 add_executable(orchard_explore tests/explore/main.cpp)
 orchard_target(orchard_explore)
 target_link_libraries(orchard_explore PRIVATE orchard_explore_objects)
+add_dependencies(orchard_explore orchard_commit)
 
 # The library's own sources with their deliberate faults (device/simt/mutation.cuh). It must not meet the library itself
 # in one program: inline functions of the two differ. So no subcommand, which would need it.

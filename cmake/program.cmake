@@ -5,6 +5,17 @@
 
 configure_file(cmake/checkout.hpp.in generated/checkout.hpp @ONLY)
 
+# Looked up by each build, since a commit needs no new configuration. Only the programs' main files include the
+# header, so that nothing else is compiled or linked again after a commit.
+set(ORCHARD_COMMIT "" CACHE STRING "The commit that is built; empty: git says it, where this is a checkout")
+mark_as_advanced(ORCHARD_COMMIT)
+add_custom_target(
+    orchard_commit VERBATIM
+    BYPRODUCTS "${CMAKE_CURRENT_BINARY_DIR}/generated/commit.hpp"
+    COMMAND "${CMAKE_COMMAND}" "-DSOURCE=${CMAKE_CURRENT_SOURCE_DIR}" "-DGIVEN=${ORCHARD_COMMIT}"
+            "-DOUTPUT=${CMAKE_CURRENT_BINARY_DIR}/generated/commit.hpp" -P
+            "${CMAKE_CURRENT_SOURCE_DIR}/cmake/commit.cmake")
+
 # --- the exploring scheduler: runs lanes and services in simulated orders, for tests ---
 add_library(orchard_explorer STATIC ${explorer_sources})
 orchard_target(orchard_explorer)
@@ -53,6 +64,7 @@ if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
     add_executable(orchard runtime/cli/main.cpp)
     orchard_target(orchard)
     target_link_libraries(orchard PRIVATE orchard_commands)
+    add_dependencies(orchard orchard_commit)
 
     # The part of it that `./orchard demo` needs, which is built in a quarter of the time.
     orchard_sources(walk_sources examples/walk examples/graph)
@@ -61,6 +73,7 @@ if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
     set_target_properties(orchard_walk PROPERTIES OUTPUT_NAME orchard RUNTIME_OUTPUT_DIRECTORY walk)
     target_include_directories(orchard_walk PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/generated")
     target_link_libraries(orchard_walk PRIVATE orchard_cli ZLIB::ZLIB)
+    add_dependencies(orchard_walk orchard_commit)
 endif()
 
 # --- benchmarks ---

@@ -14,7 +14,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <orchard/device.cuh>
@@ -22,6 +21,7 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/cli/command_line.hpp"
+#include "runtime/cli/json_output.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/program_heap.hpp"
 #include "runtime/heap/device_memory.hpp"
@@ -82,10 +82,19 @@ struct sum_lists {
     }
 };
 
+struct arguments {
+    options values;
+    command_line::json_option json;
+};
+
 /// Runs the example with a heap of these options. Errors: those of `heap::create`; ResourceExhausted, with the heap's
-/// report, if a request failed; those of launches and copies.
-absl::Status quickstart(const options& values) {
-    absl::StatusOr<heap> heap = command_line::create_heap(values);
+/// report, if a request failed; those of launches, copies and the file of `--json`.
+absl::Status quickstart(const arguments& a) {
+    absl::StatusOr<command_line::json_output> out = command_line::json_output::open(a.json);
+    if (!out.ok()) {
+        return out.status();
+    }
+    absl::StatusOr<heap> heap = command_line::create_heap(a.values);
     if (!heap.ok()) {
         return heap.status();
     }
@@ -112,20 +121,26 @@ absl::Status quickstart(const options& values) {
     status.Update(sum->download({&result, 1}));
     const absl::StatusOr<statistics> counted = heap->stats();
     status.Update(counted.status());
-    if (status.ok()) {
-        std::cout << absl::StrFormat("%d lists, sum of all items: %d\n\n", threads, result.load<simt::order::relaxed>())
-                  << to_text(*counted);
+    if (!status.ok()) {
+        return status;
     }
-    return status;
+    const std::uint64_t items = result.load<simt::order::relaxed>();
+    out->text() << absl::StrFormat("%d lists, sum of all items: %d\n\n", threads, items) << to_text(*counted);
+    return out->commit(command_line::device_json(heap->device()),
+                       {{"lists", threads}, {"sum", items}, {"statistics", command_line::json_of(*counted)}});
 }
 
-/// Returns the subcommand; its flags are the options of the heap. They live as long as the subcommand, since CLI11
-/// keeps references to them.
+/// Returns the subcommand; its flags are --json and the options of the heap. They live as long as the subcommand, since
+/// CLI11 keeps references to them.
 command_line::subcommand quickstart_command() {
-    const auto values = std::make_shared<options>();
+    const auto a = std::make_shared<arguments>();
     return {"quickstart", "Create a heap, allocate and fill lists in a kernel, sum and free them in another",
-            "Examples", [values](CLI::App& app) { add_to(app, *values); },
-            [values] { return command_line::exit_code(quickstart(*values)); }};
+            "Examples",
+            [a](CLI::App& app) {
+                command_line::add_json(app, a->json, "Write the sum and the heap's statistics");
+                add_to(app, a->values);
+            },
+            [a] { return command_line::exit_code(quickstart(*a)); }};
 }
 
 const command_line::registrar quickstart_registered{quickstart_command()};

@@ -7,17 +7,16 @@
 ///                phases_text    a line for each phase: seconds, kernel seconds, items, items a second
 ///                heap_text      counters of the heap
 ///                checks_text    a line for each check, and the verdict
-///     to_json    the same numbers, all options and all statistics
+///     json_of    the same numbers, all options and all statistics
 
 #include "examples/walk/report.hpp"
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/machine/version.hpp"
+#include "runtime/cli/json_output.hpp"
 #include "runtime/options/byte_size.hpp"
 
 namespace orchard::examples {
@@ -45,9 +44,9 @@ std::string input_text(const walk_description& w, const walk_result& r) {
         "device   %s (%s)\n"
         "heap     %s of capacity\n"
         "walk     %u walkers, %u steps each, seed %u, %u edges a batch, dead ends %s\n\n",
-        w.source, w.vertices, w.edges, r.max_degree, w.entries, w.self_loops, w.duplicates, w.device, w.reason,
-        format_bytes(w.heap.capacity), w.walk.walkers, w.walk.steps, w.walk.seed, w.walk.batch_of(w.edges),
-        name_of(w.walk.at_dead_end));
+        w.source, w.vertices, w.edges, r.max_degree, w.entries, w.self_loops, w.duplicates,
+        orchard::name_of(w.device.kind), w.device.reason, format_bytes(w.heap.capacity), w.walk.walkers, w.walk.steps,
+        w.walk.seed, w.walk.batch_of(w.edges), name_of(w.walk.at_dead_end));
 }
 
 /// Returns the table of phases. Reading the graph and creating the heap have no kernels and no rate.
@@ -111,7 +110,7 @@ std::string to_text(const walk_description& what, const walk_result& result) {
 }
 
 /// `ordered_json` keeps the members in this order.
-std::string to_json(const walk_description& what, const walk_result& result) {
+nlohmann::ordered_json json_of(const walk_description& what, const walk_result& result) {
     using json = nlohmann::ordered_json;
     json phases = json::array();
     for (const phase& p : result.phases) {
@@ -131,11 +130,7 @@ std::string to_json(const walk_description& what, const walk_result& result) {
     for (const option_info& o : option_table(what.heap)) {
         heap_options[o.name] = o.value;
     }
-    const json document = {
-        {"version", 1},
-        {"program", std::string(version_text)},
-        {"command", what.command},
-        {"device", what.device},
+    return {
         {"graph",
          {{"source", what.source},
           {"vertices", what.vertices},
@@ -156,11 +151,9 @@ std::string to_json(const walk_description& what, const walk_result& result) {
         {"phases", phases},
         {"checks", checks},
         {"passed", result.passed()},
-        {"statistics_before_freeing", json::parse(orchard::to_json(result.before_freeing))},
-        {"statistics", json::parse(orchard::to_json(result.at_end))},
+        {"statistics_before_freeing", command_line::json_of(result.before_freeing)},
+        {"statistics", command_line::json_of(result.at_end)},
     };
-    // A path may not be UTF-8: invalid bytes are replaced, so that they cause no exception.
-    return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace orchard::examples

@@ -6,19 +6,20 @@
 
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "examples/graph/edge_list.hpp"
 #include "examples/walk/walk_options.hpp"
 #include "examples/walk/walk_result.hpp"
+#include "runtime/machine/machine_info.hpp"
 #include "runtime/options/options.hpp"
 
 namespace orchard::examples {
 
 /// The description of a run, without its results.
 struct walk_description {
-    std::string command;  ///< the command as it was typed
-    std::string source;   ///< the file, or "rmat scale 22, edge factor 16, seed 1"
-    std::string device;   ///< "emulated" or "cuda"
-    std::string reason;   ///< reason for the choice of the device
+    std::string source;  ///< the file, or "rmat scale 22, edge factor 16, seed 1"
+    device_choice device;
     std::uint32_t vertices = 0;
     std::uint64_t edges = 0;
     std::uint64_t entries = 0;
@@ -36,7 +37,7 @@ std::string to_text(const walk_description& what, const walk_result& result);
 /// Returns the lines of the checks only.
 std::string checks_text(const walk_result& result);
 
-/// Returns a JSON object with everything in the table, and all statistics; "version" 1. Ends with a newline.
-std::string to_json(const walk_description& what, const walk_result& result);
+/// Returns the members of the JSON document: everything in the table, all options and all statistics.
+nlohmann::ordered_json json_of(const walk_description& what, const walk_result& result);
 
 }  // namespace orchard::examples

@@ -11,7 +11,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <utility>
@@ -24,7 +23,6 @@
 #include "examples/walk/walk_run.hpp"
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/options_cli.hpp"
-#include "runtime/cli/output_file.hpp"
 #include "runtime/cli/program_heap.hpp"
 #include "runtime/machine/machine_info.hpp"
 
@@ -75,8 +73,7 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
     if (!device.ok()) {
         return device.status();
     }
-    what.device = orchard::name_of(device->kind);
-    what.reason = device->reason;
+    what.device = *device;
     what.walk = a.walk;
     what.heap = a.heap;
     const stopwatch creating;
@@ -143,7 +140,7 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
     app.add_option("--dead-ends", a.walk.at_dead_end, "What a walker does where there is no edge: stop or restart")
         ->transform(CLI::CheckedTransformer(choices).description(""))
         ->type_name("stop|restart");
-    app.add_option("--json", a.json, "Write the result to this file, too")->type_name("FILE");
+    command_line::add_json(app, a.json, "Write the result");
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
     add_to(app, a.heap);
     // The option's own help, with the one difference that this command makes.
@@ -158,22 +155,20 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
 
 /// Nothing is written to the JSON file if the run ends with an error.
 int run_walk_command(walk_arguments& arguments, const std::string& explanation) {
-    auto json = command_line::open_if_named(arguments.json);
-    if (!json.ok()) {
-        return command_line::exit_code(json.status());
+    absl::StatusOr<command_line::json_output> out = command_line::json_output::open(arguments.json);
+    if (!out.ok()) {
+        return command_line::exit_code(out.status());
     }
     walk_description what;
-    what.command = command_line::typed();
     const absl::StatusOr<walk_result> result = execute(arguments, what);
     if (!result.ok()) {
         return command_line::exit_code(result.status());
     }
     // A check that failed is printed like one that passed, and gives the exit code 1 below.
-    std::cout << (arguments.quiet ? checks_text(*result) : absl::StrCat(explanation, to_text(what, *result)));
-    if (*json) {
-        if (const absl::Status written = (*json)->commit(to_json(what, *result)); !written.ok()) {
-            return command_line::exit_code(written);
-        }
+    out->text() << (arguments.quiet ? checks_text(*result) : absl::StrCat(explanation, to_text(what, *result)));
+    const absl::Status written = out->commit(command_line::device_json(what.device), json_of(what, *result));
+    if (!written.ok()) {
+        return command_line::exit_code(written);
     }
     return result->passed() ? 0 : 1;
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "examples/walk/walk_options.hpp"
+#include "runtime/cli/json_output.hpp"
 #include "runtime/options/options.hpp"
 
 namespace CLI {
@@ -19,10 +20,10 @@ namespace orchard::examples {
 
 /// The arguments of `orchard walk` and `orchard demo`.
 struct walk_arguments {
-    std::string file;             ///< path of the graph; unused if `rmat_scale` is not 0
-    int rmat_scale = 0;           ///< scale of a graph to generate; 0: read `file`
-    int edge_factor = 16;         ///< edges a vertex of a generated graph
-    std::string json;             ///< path of the JSON output; empty: none
+    std::string file;      ///< path of the graph; unused if `rmat_scale` is not 0
+    int rmat_scale = 0;    ///< scale of a graph to generate; 0: read `file`
+    int edge_factor = 16;  ///< edges a vertex of a generated graph
+    command_line::json_option json;
     bool quiet = false;           ///< print the checks only
     bool capacity_given = false;  ///< otherwise the capacity follows from the graph
     walk_options walk;

@@ -7,7 +7,8 @@
 ///
 /// A benchmark returns rows. A row is a flat JSON object: its first keys say what was measured (the axes), the others
 /// hold the measured values, with the unit at the end of the key (`malloc_us`, `committed_mib`). The command prints the
-/// rows, and with --json writes them (profiling/results/README.md describes how a result is made of them).
+/// rows, and with --json writes them in a document (profiling/results/README.md describes how a result is made of
+/// them).
 ///
 /// Times of kernels are those of `simt::launch_result::microseconds`: between two CUDA events around the launch, or by
 /// the host's clock on the emulated device; benchmarks that use other clocks say so. Times of the emulated device show

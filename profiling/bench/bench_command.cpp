@@ -5,15 +5,15 @@
 /// `key=value` and writes them as JSON.
 
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <memory>
+#include <ostream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "profiling/bench/bench.hpp"
 #include "runtime/cli/command_line.hpp"
+#include "runtime/cli/json_output.hpp"
 #include "runtime/cli/options_cli.hpp"
-#include "runtime/cli/output_file.hpp"
 #include "runtime/machine/machine_info.hpp"
 
 namespace orchard::bench {
@@ -22,7 +22,7 @@ namespace {
 /// The arguments of one call.
 struct arguments {
     std::string name;  ///< the benchmark
-    std::string json;  ///< the file for the rows; empty: none
+    command_line::json_option json;
     settings values;
 };
 
@@ -36,14 +36,14 @@ std::string cell(const nlohmann::ordered_json& value) {
 
 /// Prints each row on a line of its own. Rows of one benchmark may have different keys, so that a table with fixed
 /// columns would be mostly empty.
-void print_table(const nlohmann::ordered_json& rows) {
+void print_table(std::ostream& to, const nlohmann::ordered_json& rows) {
     for (const auto& row : rows) {
         std::string line;
         for (const auto& [key, value] : row.items()) {
             // Two blanks between values, since text may contain one.
             absl::StrAppend(&line, line.empty() ? "" : "  ", key, "=", cell(value));
         }
-        std::cout << line << "\n";
+        to << line << "\n";
     }
 }
 
@@ -59,9 +59,9 @@ absl::Status run(const arguments& a) {
             return choice.status();
         }
         // The file is opened before the measurement, so that a wrong path fails at once and not after minutes.
-        auto json = command_line::open_if_named(a.json);
-        if (!json.ok()) {
-            return json.status();
+        auto out = command_line::json_output::open(a.json);
+        if (!out.ok()) {
+            return out.status();
         }
         settings s = a.values;
         s.device = choice->kind;
@@ -72,15 +72,20 @@ absl::Status run(const arguments& a) {
         if (!rows.ok()) {
             return rows.status();
         }
-        print_table(*rows);
+        print_table(out->text(), *rows);
         if (!b.shown.empty()) {
-            std::cout << "times: " << b.shown << "\n";
+            out->text() << "times: " << b.shown << "\n";
         }
         if (s.device == simt::device_kind::emulated) {
-            std::cout << "device: emulated; these are times of this processor, and say nothing of a GPU\n";
+            out->text() << "device: emulated; these are times of this processor, and say nothing of a GPU\n";
         }
-        // The file is written only here: a benchmark that fails leaves none.
-        return *json ? (*json)->commit(rows->dump(1) + "\n") : absl::OkStatus();
+        // The document is written only here: a benchmark that fails leaves none.
+        nlohmann::ordered_json members{{"benchmark", b.name}};
+        if (!b.shown.empty()) {
+            members["shown"] = b.shown;
+        }
+        members["rows"] = *std::move(rows);
+        return out->commit(command_line::device_json(*choice), members);
     }
     // No benchmark has that name: the error lists all of them.
     std::string known;
@@ -117,7 +122,7 @@ command_line::subcommand bench_command() {
                    "storm: for how long at most (1 to 86,400); 10 unless given, 600 with --operations or --quick")
                 ->type_name("N")
                 ->check(CLI::Range(1, 86'400).description(""));
-            app.add_option("--json", a->json, "Write the rows to this file")->type_name("FILE");
+            command_line::add_json(app, a->json, "Write the rows");
             add_to(app, a->values.heap);
         },
         [a] { return command_line::exit_code(run(*a)); }};

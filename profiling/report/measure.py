@@ -23,6 +23,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # the checkout stays as it is
 
 import make_result
+import misshapen
 import summarise_pages
 
 DESCRIBED = Path(__file__).resolve().parent / "describe"
@@ -73,7 +74,7 @@ def measure(name, options, machine, driver, cuda):
     raw = options.output_dir / "raw" / f"{name}.json"
     command = [str(options.program), "bench", name, *options.argument, "--json", str(raw)]
     run(command, options.timeout)
-    rows = json.loads(raw.read_text(encoding="utf-8"))
+    rows = misshapen.rows_of(json.loads(raw.read_text(encoding="utf-8")))
     if name == "pages":
         rows = summarise_pages.summarised(rows, [summarise_pages.register(r) for r in options.registers])
     summed = options.output_dir / "raw" / f"{name}.rows.json"

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
-"""JSON of another shape than a script expects: a field is missing, or is of another type."""
+"""The shape of JSON that scripts read: the rows of a document; a field that is missing, or is of another type."""
 
 # The exceptions that reading such a document raises.
 ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, StopIteration)
+
+
+def rows_of(document):
+    """The rows of what a command wrote with --json; of a list, which older versions wrote, the list itself."""
+    return document["rows"] if isinstance(document, dict) and "rows" in document else document
 
 
 def why(error):

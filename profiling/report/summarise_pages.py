@@ -43,7 +43,7 @@ def main(arguments=None):
     try:
         text = sys.stdin.read() if options.input == "-" else Path(options.input).read_text(encoding="utf-8")
         registers = [register(text) for text in options.registers]
-        rows = summarised(json.loads(text), registers)
+        rows = summarised(misshapen.rows_of(json.loads(text)), registers)
     except (Unusable, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         print(f"summarise_pages.py: {error}", file=sys.stderr)
         return 2

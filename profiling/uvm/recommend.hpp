@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/status/statusor.h"
 #include "profiling/uvm/study.hpp"
 #include "uvm/geometry/access_pattern.hpp"
@@ -83,9 +85,8 @@ absl::StatusOr<std::vector<verdict>> recommend(const grid& g, const progress& te
 /// Returns a table for people: a line for each verdict, with the relative times of the other tiles, packed, and of the
 /// fastest padded candidate.
 std::string to_table(const std::vector<verdict>& verdicts);
-/// Returns a document with all scores, a version and the grid.
-/// @param command  as it was typed
-std::string to_json(const grid& g, const std::vector<verdict>& verdicts, const std::string& command);
+/// Returns the members of the JSON document: all scores and the grid.
+nlohmann::ordered_json json_of(const grid& g, const std::vector<verdict>& verdicts);
 /// Returns the text of runtime/heap/recommended_layouts.hpp, from verdicts for all patterns.
 /// @param machine  as it was typed
 std::string to_header(const std::vector<verdict>& verdicts, std::string_view machine);

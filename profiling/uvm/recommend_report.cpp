@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "profiling/uvm/recommend.hpp"
 #include "profiling/uvm/text_table.hpp"
-#include "runtime/machine/version.hpp"
 #include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::uvm_study {
@@ -154,23 +152,18 @@ std::string to_table(const std::vector<verdict>& verdicts) {
     return in_columns(lines, words);
 }
 
-std::string to_json(const grid& g, const std::vector<verdict>& verdicts, const std::string& command) {
+nlohmann::ordered_json json_of(const grid& g, const std::vector<verdict>& verdicts) {
     ordered_json rows = ordered_json::array();
     std::ranges::transform(verdicts, std::back_inserter(rows), row_of);
-    const ordered_json document = {{"version", 1},
-                                   {"program", std::string(version_text)},
-                                   {"command", command},
-                                   {"bytes", g.bytes},
-                                   {"bytes_per_thread", g.bytes_per_thread},
-                                   {"accesses_per_thread", g.accesses},
-                                   {"element_bytes", grid_element_bytes},
-                                   {"stride", g.stride},
-                                   {"seed", g.seed},
-                                   {"contents_before", g.contents == before::cpu ? "cpu" : "nowhere"},
-                                   {"machine", uvm_model::to_text(g.machine)},
-                                   {"recommendations", rows}};
-    // A path may not be UTF-8: invalid bytes are replaced, so that they cause no exception.
-    return document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return {{"bytes", g.bytes},
+            {"bytes_per_thread", g.bytes_per_thread},
+            {"accesses_per_thread", g.accesses},
+            {"element_bytes", grid_element_bytes},
+            {"stride", g.stride},
+            {"seed", g.seed},
+            {"contents_before", g.contents == before::cpu ? "cpu" : "nowhere"},
+            {"machine", uvm_model::to_text(g.machine)},
+            {"recommendations", rows}};
 }
 
 std::string to_header(const std::vector<verdict>& verdicts, std::string_view machine) {

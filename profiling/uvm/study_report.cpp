@@ -6,11 +6,9 @@
 #include "profiling/uvm/study_report.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
 #include "profiling/uvm/text_table.hpp"
-#include "runtime/machine/version.hpp"
 
 namespace orchard::uvm_study {
 namespace {
@@ -98,26 +96,21 @@ std::vector<outcome> fastest(const std::vector<outcome>& cells) {
     return best;
 }
 
-std::string to_json(const study& s, const std::vector<outcome>& cells, const std::string& command) {
+nlohmann::ordered_json json_of(const study& s, const std::vector<outcome>& cells) {
     ordered_json rows = ordered_json::array();
     for (const outcome& o : cells) {
         rows.push_back(row_of(o));
     }
-    const ordered_json document = {{"version", 1},
-                                   {"program", std::string(version_text)},
-                                   {"command", command},
-                                   {"threads", s.threads},
-                                   {"bytes_per_thread", s.bytes_per_thread},
-                                   {"accesses_per_thread", s.accesses},
-                                   {"element_bytes", s.element_bytes},
-                                   {"stride", s.stride},
-                                   {"scale", s.scale},
-                                   {"seed", s.seed},
-                                   {"contents_before", s.contents == before::cpu ? "cpu" : "nowhere"},
-                                   {"machine", uvm_model::to_text(s.machine)},
-                                   {"rows", rows}};
-    // A path may not be UTF-8: invalid bytes are replaced, so that they cause no exception.
-    return document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return {{"threads", s.threads},
+            {"bytes_per_thread", s.bytes_per_thread},
+            {"accesses_per_thread", s.accesses},
+            {"element_bytes", s.element_bytes},
+            {"stride", s.stride},
+            {"scale", s.scale},
+            {"seed", s.seed},
+            {"contents_before", s.contents == before::cpu ? "cpu" : "nowhere"},
+            {"machine", uvm_model::to_text(s.machine)},
+            {"rows", rows}};
 }
 
 }  // namespace orchard::uvm_study

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "profiling/uvm/study.hpp"
 
 namespace orchard::uvm_study {
@@ -19,8 +21,7 @@ std::string to_table(const std::vector<outcome>& cells);
 /// Returns, for each pattern and capacity, the first cell with the least modelled time, in order.
 std::vector<outcome> fastest(const std::vector<outcome>& cells);
 
-/// Returns a document with all counts, a version, the study's parameters and the machine's constants.
-/// @param command  as it was typed
-std::string to_json(const study& s, const std::vector<outcome>& cells, const std::string& command);
+/// Returns the members of the JSON document: all counts, the study's parameters and the machine's constants.
+nlohmann::ordered_json json_of(const study& s, const std::vector<outcome>& cells);
 
 }  // namespace orchard::uvm_study

@@ -9,7 +9,6 @@
 #include <checkout.hpp>
 #include <filesystem>
 #include <functional>
-#include <iostream>
 #include <map>
 #include <memory>
 
@@ -21,7 +20,7 @@
 #include "profiling/uvm/study.hpp"
 #include "profiling/uvm/study_report.hpp"
 #include "runtime/cli/command_line.hpp"
-#include "runtime/cli/output_file.hpp"
+#include "runtime/cli/json_output.hpp"
 #include "runtime/cli/run_program.hpp"
 #include "runtime/options/byte_size.hpp"
 #include "uvm/model/patterns.hpp"
@@ -41,7 +40,7 @@ struct arguments {
     std::string machine = "h200";
     std::string contents = "cpu";
     std::string advice = "none";
-    std::string json;
+    command_line::json_option json;
     std::string plot;  ///< folder of the pictures; empty: none
     bool best = false;
     bool recommends = false;
@@ -148,28 +147,30 @@ absl::Status complete(arguments& a) {
 std::string plotted(const std::string& folder) { return folder + "/uvm.json"; }
 
 /// Opens that file, if a folder is named, and makes the folder.
-absl::StatusOr<std::optional<command_line::output_file>> open_plotted(const std::string& folder) {
+absl::StatusOr<command_line::json_output> open_plotted(const std::string& folder) {
     if (folder.empty()) {
-        return std::nullopt;
+        return command_line::json_output::open({});
     }
     // The folder is made if it is missing; several levels at once.
     std::error_code failed;  // the file's error names the path
     std::filesystem::create_directories(folder, failed);
-    return command_line::open_if_named(plotted(folder));
+    return command_line::json_output::open({true, plotted(folder)});
 }
 
-/// Writes the numbers, and draws them by profiling/report/plot_uvm.py, which needs Python and matplotlib. Errors: those
-/// of the file; FailedPrecondition if the pictures cannot be drawn: the numbers are kept, and the text says how to draw
-/// them.
-absl::Status plot(const std::string& folder, command_line::output_file& file, const std::string& json) {
-    if (absl::Status s = file.commit(json); !s.ok()) {
-        return s;
-    }
+/// Writes a document of this command.
+absl::Status write(command_line::json_output& to, const nlohmann::ordered_json& members) {
+    return to.commit(command_line::device_json("none", "a model predicts the driver's work; no kernel runs"), members);
+}
+
+/// Draws the numbers by profiling/report/plot_uvm.py, which needs Python and matplotlib. Errors: FailedPrecondition if
+/// the pictures cannot be drawn: the numbers are kept, and the text says how to draw them.
+/// @param to  the stream for the script's output, the names of the pictures
+absl::Status plot(const std::string& folder, command_line::child_output to) {
     const std::string data = plotted(folder);
     // -B: Python leaves no compiled files beside the script.
     const std::vector<std::string> draw{"python3", "-B",           ORCHARD_SOURCE_DIR "/profiling/report/plot_uvm.py",
                                         data,      "--output-dir", folder};
-    const absl::Status drawn = command_line::run_program(draw);
+    const absl::Status drawn = command_line::run_program(draw, to);
     return drawn.ok() ? drawn
                       : absl::FailedPreconditionError(absl::StrCat(drawn.message(),
                                                                    ": the pictures were not drawn; the numbers are in ",
@@ -218,18 +219,18 @@ absl::Status run_recommend(const arguments& a) {
     g.advice = a.what.advice;
     g.machine = a.what.machine;
     // Files are opened before the work, so that a wrong path fails at once.
-    auto json = command_line::open_if_named(a.json);
-    if (!json.ok()) {
-        return json.status();
+    auto out = command_line::json_output::open(a.json);
+    if (!out.ok()) {
+        return out.status();
     }
     const auto verdicts = run_grid(a, g);
     if (!verdicts.ok()) {
         return verdicts.status();
     }
     if (!a.quiet) {
-        std::cout << (a.header ? to_header(*verdicts, a.machine) : to_table(*verdicts));
+        out->text() << (a.header ? to_header(*verdicts, a.machine) : to_table(*verdicts));
     }
-    return *json ? (*json)->commit(to_json(g, *verdicts, command_line::typed())) : absl::OkStatus();
+    return write(*out, json_of(g, *verdicts));
 }
 
 /// Runs the command of either mode. Errors: those of arguments, files and the study.
@@ -238,9 +239,9 @@ absl::Status run_command(arguments& a) {
     if (absl::Status s = complete(a); !s.ok() || a.recommends) {
         return s.ok() ? run_recommend(a) : s;
     }
-    auto file = command_line::open_if_named(a.json);
-    if (!file.ok()) {
-        return file.status();
+    auto out = command_line::json_output::open(a.json);
+    if (!out.ok()) {
+        return out.status();
     }
     auto numbers = open_plotted(a.plot);
     if (!numbers.ok()) {
@@ -252,12 +253,16 @@ absl::Status run_command(arguments& a) {
     }
     // With --best the table has the fastest cells only; JSON always has all of them.
     if (!a.quiet) {
-        std::cout << to_table(a.best ? fastest(*cells) : *cells);
+        out->text() << to_table(a.best ? fastest(*cells) : *cells);
     }
-    const std::string json = to_json(a.what, *cells, command_line::typed());
-    absl::Status status = *file ? (*file)->commit(json) : absl::OkStatus();
-    status.Update(status.ok() && *numbers ? plot(a.plot, **numbers, json) : absl::OkStatus());
-    return status;
+    const nlohmann::ordered_json members = json_of(a.what, *cells);
+    absl::Status status = write(*out, members);
+    status.Update(status.ok() ? write(*numbers, members) : absl::OkStatus());
+    if (!status.ok() || !numbers->wanted()) {
+        return status;
+    }
+    return plot(a.plot, out->owns_standard_output() ? command_line::child_output::standard_error
+                                                    : command_line::child_output::standard_output);
 }
 
 /// Returns the help of --pattern: all names with one line each.
@@ -316,7 +321,7 @@ void declare(CLI::App& app, arguments& a) {
                    "What the driver is told of the memory: none, prefer_gpu, prefer_cpu or read_mostly")
         ->capture_default_str();
     app.add_flag("--best", a.best, "Print the fastest layout and placement of each pattern and capacity alone");
-    app.add_option("--json", a.json, "Write all counts to this file")->type_name("FILE");
+    command_line::add_json(app, a.json, "Write all counts");
     app.add_option("--plot", a.plot, "Draw pictures into this folder (needs python3-matplotlib)")->type_name("DIR");
     app.add_flag("--quiet", a.quiet, "Print no table and no progress");
     declare_recommend(app, a);

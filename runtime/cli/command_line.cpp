@@ -40,6 +40,9 @@ namespace {
 constexpr int bad_input = 2;
 constexpr int failed = 1;
 
+// The commit that the program was built from; `run` sets it.
+std::string_view built_from = "unknown";
+
 std::vector<subcommand>& registered() {
     static std::vector<subcommand> all;  // local to a function, so that it exists before any registrar
     return all;
@@ -195,7 +198,8 @@ int flushed(int code) {
 /// Runs before `main`, on one thread.
 registrar::registrar(subcommand command) { registered().push_back(std::move(command)); }
 
-int run(int argc, const char* const* argv) {
+int run(int argc, const char* const* argv, std::string_view commit) {
+    built_from = commit;
     const std::vector<subcommand> all = sorted_subcommands();
     // Two files that register one name are an error of the build, found at the first start.
     const auto twin = std::ranges::adjacent_find(all, {}, &subcommand::name);
@@ -219,6 +223,8 @@ int run(int argc, const char* const* argv) {
     const int parsed = parse(app, argc, argv);
     return flushed(parsed >= 0 ? parsed : run_subcommand(app, all));
 }
+
+std::string_view commit() { return built_from; }
 
 /// Read from the system, since the commands that need it do not get `argc` and `argv`. Empty if the system does not
 /// tell. Arguments that are empty are left out, and no argument is quoted.

@@ -7,6 +7,8 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -44,7 +46,12 @@ public:
 ///   get help;
 /// - 1 if standard output could not be written;
 /// - otherwise the value that the subcommand's `run` returned.
-int run(int argc, const char* const* argv);
+///
+/// @param commit  the commit that the program was built from, for JSON; it must live until the process ends
+int run(int argc, const char* const* argv, std::string_view commit = "unknown");
+
+/// Returns the commit that `run` was given; "unknown" before `run`.
+std::string_view commit();
 
 /// Returns the command as it was typed, its arguments separated by blanks.
 std::string typed();

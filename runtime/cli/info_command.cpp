@@ -5,26 +5,35 @@
 /// driver or GPU is part of the report (`describe_machine`).
 
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <memory>
 
 #include "runtime/cli/built_in_commands.hpp"
+#include "runtime/cli/json_output.hpp"
 #include "runtime/cli/machine_json.hpp"
 #include "runtime/machine/machine_info.hpp"
 
 namespace orchard::command_line {
+namespace {
+
+/// Errors: those of the file of `--json`.
+absl::Status report(const json_option& json) {
+    absl::StatusOr<json_output> out = json_output::open(json);
+    if (!out.ok()) {
+        return out.status();
+    }
+    const machine_info machine = describe_machine();
+    out->text() << to_text(machine);
+    return out->commit(automatic_device_json(machine), json_of(machine));
+}
+
+}  // namespace
 
 subcommand info_command() {
     // Owned by both functions: the flag sets it when the command line is parsed, and `run` reads it afterwards.
-    const auto json = std::make_shared<bool>(false);
+    const auto json = std::make_shared<json_option>();
     return {"info", "Show what was found: processor, memory, GPUs, driver, and which device would be used and why",
-            "About", [json](CLI::App& app) { app.add_flag("--json", *json, "Print JSON"); },
-            [json] {
-                const machine_info machine = describe_machine();
-                // The text ends with a line break, the JSON object does not.
-                std::cout << (*json ? to_json(machine) + "\n" : to_text(machine));
-                return 0;
-            }};
+            "About", [json](CLI::App& app) { add_json(app, *json, "Write the report"); },
+            [json] { return exit_code(report(*json)); }};
 }
 
 }  // namespace orchard::command_line

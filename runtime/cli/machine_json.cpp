@@ -3,10 +3,8 @@
 
 #include "runtime/cli/machine_json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "absl/strings/str_cat.h"
-#include "runtime/machine/version.hpp"
+#include "runtime/cli/json_output.hpp"
 
 namespace orchard {
 namespace {
@@ -34,11 +32,8 @@ nlohmann::ordered_json json_of(const gpu_info& gpu) {
 
 }  // namespace
 
-/// Sizes are in bytes, versions numbered as in CUDA (13000 is 13.0). Indented by two blanks, without a final newline.
-std::string to_json(const machine_info& machine) {
-    const device_choice choice = choose_device(device_option::automatic, machine).value();
-    nlohmann::ordered_json json = {{"version", std::string(version_text)},
-                                   {"host",
+nlohmann::ordered_json json_of(const machine_info& machine) {
+    nlohmann::ordered_json json = {{"host",
                                     {{"cpu", machine.cpu},
                                      {"cores", machine.cores},
                                      {"usable_cores", machine.usable_cores},
@@ -50,13 +45,19 @@ std::string to_json(const machine_info& machine) {
                                      {"driver_version", machine.driver_version},
                                      {"error", machine.cuda_error},
                                      {"current_gpu", machine.current_gpu}}},
-                                   {"gpus", nlohmann::ordered_json::array()},
-                                   {"device", {{"auto", name_of(choice.kind)}, {"reason", choice.reason}}}};
+                                   {"gpus", nlohmann::ordered_json::array()}};
     for (const gpu_info& gpu : machine.gpus) {
         // In the order of their numbers; an empty array if there are none.
         json["gpus"].push_back(json_of(gpu));
     }
-    return json.dump(2);
+    return json;
+}
+
+nlohmann::ordered_json automatic_device_json(const machine_info& machine) {
+    const device_choice choice = choose_device(device_option::automatic, machine).value();
+    nlohmann::ordered_json json = command_line::device_json(choice);
+    json["auto"] = name_of(choice.kind);
+    return json;
 }
 
 }  // namespace orchard

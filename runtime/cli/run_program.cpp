@@ -20,14 +20,22 @@ namespace orchard::command_line {
 
 /// `posix_spawnp` reports a missing program itself, so that NotFound and a program that fails can be told apart. The
 /// child has this process's environment, folder and open files.
-absl::Status run_program(const std::vector<std::string>& words) {
+absl::Status run_program(const std::vector<std::string>& words, child_output to) {
     std::vector<char*> arguments;
     for (const std::string& word : words) {
         arguments.push_back(const_cast<char*>(word.c_str()));  // posix_spawn does not write to them
     }
     arguments.push_back(nullptr);
     pid_t child = 0;
-    const int failed = ::posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_t actions;
+    int failed = ::posix_spawn_file_actions_init(&actions);
+    if (failed == 0 && to == child_output::standard_error) {
+        failed = ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    }
+    if (failed == 0) {
+        failed = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+        ::posix_spawn_file_actions_destroy(&actions);
+    }
     if (failed != 0) {
         return absl::NotFoundError(absl::StrCat("cannot start ", words[0], ": ", std::strerror(failed)));
     }

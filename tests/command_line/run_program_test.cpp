@@ -21,6 +21,15 @@ TEST(run_program, tells_how_the_program_failed) {
     EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound) << missing;
 }
 
+TEST(run_program, leaves_standard_output_alone) {
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(run_program({"echo", "a"}, child_output::standard_error).ok());
+    EXPECT_TRUE(run_program({"echo", "b"}).ok());
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "a\n");
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "b\n");
+}
+
 TEST(run_program, shows_words_that_a_shell_reads_back) {
     const std::vector<std::string> words{"test", "it's $HOME", "=", "it's $HOME"};
     EXPECT_EQ(as_shell_line(words), "'test' 'it'\\''s $HOME' '=' 'it'\\''s $HOME'");

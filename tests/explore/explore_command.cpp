@@ -96,8 +96,7 @@ absl::Status check_together(const explore_arguments& a) {
              rule{all && a.scenarios.empty(), "--exhaustive needs a --scenario"},
              rule{a.with_trace && all && a.scenarios.size() != 1, "--trace writes one run; name one --scenario"},
              rule{a.max_runs && !all, "--most-runs limits --exhaustive, which was not asked for"},
-             rule{!a.json.empty() && (one || all),
-                  "--json is for runs of many seeds; leave out --seed and --exhaustive"},
+             rule{a.json.given && (one || all), "--json is for runs of many seeds; leave out --seed and --exhaustive"},
          }) {
         if (r.broken) {
             return absl::InvalidArgumentError(r.text);
@@ -107,9 +106,9 @@ absl::Status check_together(const explore_arguments& a) {
 }
 
 absl::StatusOr<int> explore_seeds(const plan& p, const explore_arguments& a) {
-    auto json = command_line::open_if_named(a.json);
-    if (!json.ok()) {
-        return json.status();
+    auto out = command_line::json_output::open(a.json);
+    if (!out.ok()) {
+        return out.status();
     }
     const auto begin = std::chrono::steady_clock::now();
     status_line line;
@@ -118,11 +117,10 @@ absl::StatusOr<int> explore_seeds(const plan& p, const explore_arguments& a) {
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     line.show("");
-    std::cout << text_of(p, all, seconds);
-    if (*json) {
-        if (const absl::Status written = (*json)->commit(json_of(p, all, seconds).dump(1) + "\n"); !written.ok()) {
-            return written;
-        }
+    out->text() << text_of(p, all, seconds);
+    const auto device = command_line::device_json("simulated", "the exploring scheduler runs lanes and services");
+    if (const absl::Status written = out->commit(device, json_of(p, all, seconds)); !written.ok()) {
+        return written;
     }
     return std::ranges::any_of(all, [](const tally& t) { return t.violations() != 0; }) ? 1 : 0;
 }
@@ -229,7 +227,7 @@ void declare(CLI::App& app, explore_arguments& a) {
     add_optional(app, "--operations", a.operations, "Rounds of each lane (default: the scenario's)",
                  CLI::Range(1, 1000, "COUNT"));
     app.add_flag("--list", a.list, "List the scenarios");
-    app.add_option("--json", a.json, "Write the table and what was found to this file")->type_name("FILE");
+    command_line::add_json(app, a.json, "Write the table and what was found");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/cli/command_line.hpp"
+#include "runtime/cli/json_output.hpp"
 #include "tests/explore/runner.hpp"
 
 namespace orchard::explore {
@@ -33,7 +34,7 @@ struct explore_arguments {
     std::string trace_file;  ///< empty: standard output
     bool shrink = false;
     bool list = false;
-    std::string json;
+    command_line::json_option json;
 };
 
 /// Returns the runs to make, if the arguments fit together; otherwise InvalidArgument or NotFound.

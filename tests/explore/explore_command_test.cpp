@@ -160,6 +160,11 @@ TEST_F(explore_files, json) {
     const auto json = nlohmann::json::parse(text_in(path("json")));
     EXPECT_EQ(json["runs"], 20);
     EXPECT_EQ(json["scenarios"][0]["scenario"], "planted_lost_update");
+    EXPECT_EQ(json["device"]["kind"], "simulated");
+    // On standard output without the table.
+    const outcome alone = run_wrong({"--seeds", "20", "--json"});
+    EXPECT_EQ(alone.code, 1);
+    EXPECT_EQ(nlohmann::json::parse(alone.out)["runs"], 20);
     expect_refused({"--scenario", "planted_right", "--json", path("none/json")}, "cannot be written");
     expect_refused({"--scenario", "planted_lost_update", "--seed", failing_seed(), "--strategy", "uniform", "--trace",
                     path("none/trace")},

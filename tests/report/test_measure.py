@@ -36,7 +36,7 @@ row = {"layout": "linear", "bytes": 1024, "threads": 128, "allocate_us": 1.0, "f
        "nulls": 0, "wrong_stamps": 0}
 row.update({f"{what}_{which}_us": 1.0 for what in ("allocate", "free")
             for which in ("first", "third", "tenth", "settled")})
-json.dump([row], open(path, "w"))
+json.dump({"version": "0.1.0", "commit": "fedcba9", "rows": [row]}, open(path, "w"))
 """
 
 

@@ -192,6 +192,11 @@ class Summaries(Case):
         once = summarise_pages.summarised(PAGES)
         self.assertEqual(summarise_pages.summarised(once), once)
 
+    def test_rows_may_stand_in_a_document(self):
+        made = [self.run_main(summarise_pages.main, self.put(raw)) for raw in (PAGES, {"commit": "0123abc", "rows": PAGES})]
+        self.assertEqual(made[0], made[1])
+        self.assertEqual(made[0][0], 0)
+
     def test_bad_input_is_refused(self):
         for raw, word in (("{", "Expecting"), ("[]", "rows"), ('[{"what": "fixed"}]', "lacks a time")):
             code, out, err = self.run_main(summarise_pages.main, self.put(raw), "-o", self.folder / "out.json")

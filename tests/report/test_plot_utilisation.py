@@ -43,6 +43,12 @@ class Plot(unittest.TestCase):
         self.assertEqual(plot_utilisation.lines_of(ROWS),
                          {64: ([(64, 0.5), (200, 0.75)], 0.9), 256: ([(4096, 1.0)], None)})
 
+    def test_rows_may_stand_in_a_document(self):
+        path = self.folder / "rows.json"
+        for document in (ROWS, {"version": "0.1.0", "rows": ROWS}):
+            path.write_text(json.dumps(document), encoding="utf-8")
+            self.assertEqual(plot_utilisation.rows_of(path), ROWS)
+
     def test_what_cannot_be_used_is_said_in_one_line(self):
         for text, words in (("{", "not JSON"), ("[]", "no rows"), ("{}", "no rows"), ("[1]", "row 0: 'unit'"),
                             (json.dumps([ROWS[0], {"unit": 1, "bytes": 2}]), "row 1: 'bytes_to'")):

@@ -117,7 +117,7 @@ TEST(uvm_recommend, is_reported_in_full) {
     const std::string table = to_table(*verdicts);
     EXPECT_NE(table.find("same-index  fits"), std::string::npos) << table;
     EXPECT_NE(table.find("unknown     oversubscribed"), std::string::npos) << table;
-    const std::string json = to_json(small(), *verdicts, "orchard uvm --recommend");
+    const std::string json = json_of(small(), *verdicts).dump();
     for (const char* key : {"\"recommendations\"", "\"times_as_long\"", "\"placement\"", "\"tile\"", "batch_ns"}) {
         EXPECT_NE(json.find(key), std::string::npos) << key;
     }

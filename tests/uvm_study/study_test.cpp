@@ -161,7 +161,7 @@ TEST(uvm_study, is_reported_in_full) {
     ASSERT_TRUE(cells.ok());
     const std::string table = to_table(*cells);
     EXPECT_NE(table.find("same-index  linear"), std::string::npos) << table;
-    const std::string json = to_json(s, *cells, "orchard uvm");
+    const std::string json = json_of(s, *cells).dump();
     for (const char* key :
          {"\"faults\"", "\"batches\"", "\"bytes_in\"", "\"useful_page_share\"", "\"useful_big_page_share\"",
           "\"prefetched_used_pages\"", "\"peak_active_blocks\"", "\"evictions\"", "\"seconds\"", "batch_ns"}) {

@@ -89,7 +89,8 @@ TEST(walk_command, json_holds_what_was_run_and_found) {
               0);
     const nlohmann::json result = nlohmann::json::parse(read_all(path));
     std::filesystem::remove(path);
-    EXPECT_EQ(result["version"], 1);
+    EXPECT_EQ(result["version"], "0.1.0");
+    EXPECT_EQ(result["device"]["kind"], "emulated");
     EXPECT_EQ(result["passed"], true);
     EXPECT_EQ(result["walk"]["walkers"], 50);
     EXPECT_EQ(result["walk"]["dead_ends"], "restart");
@@ -99,6 +100,17 @@ TEST(walk_command, json_holds_what_was_run_and_found) {
     EXPECT_GT(result["statistics_before_freeing"]["pages_in_use"], 0);
     EXPECT_EQ(result["phases"][1]["name"], "walk");
     EXPECT_EQ(result["phases"][1]["items"], 50 * 8);
+}
+
+TEST(walk_command, json_on_standard_output_is_all_that_is_there) {
+    for (const char* option : {" --json", " --json -"}) {
+        const outcome document = orchard(std::string(small_rmat) + option, "1");
+        EXPECT_EQ(document.code, 0);
+        EXPECT_EQ(nlohmann::json::parse(document.text).at("passed"), true) << option;
+    }
+    EXPECT_EQ(orchard(std::string(small_rmat) + " --json", "2").text, "");
+    // The program, and not only its tests, says which commit it is.
+    EXPECT_NE(nlohmann::json::parse(orchard("info --json", "1").text).at("commit"), "");
 }
 
 TEST(walk_command, a_tiny_graph_passes_and_says_what_it_did_not_use) {
