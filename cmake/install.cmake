@@ -10,6 +10,10 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/orchard")
 if(ORCHARD_PROGRAM AND TARGET orchard)
     # Optional, so that a build of the target orchard_library alone can be installed.
     install(TARGETS orchard RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
+    set(shell_files "${CMAKE_CURRENT_BINARY_DIR}/generated/shell")
+    install(FILES "${shell_files}/orchard.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" OPTIONAL)
+    install(FILES "${shell_files}/orchard" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" OPTIONAL)
+    install(FILES "${shell_files}/_orchard" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" OPTIONAL)
 endif()
 install(TARGETS orchard_library ${orchard_exported} EXPORT orchardTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")

@@ -65,6 +65,18 @@ if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
     orchard_target(orchard)
     target_link_libraries(orchard PRIVATE orchard_commands)
     add_dependencies(orchard orchard_commit)
+    # The manual page and the completions are the program's own words, so that they fit what it takes. A program with the
+    # thread sanitizer does not start everywhere, and one for another machine does not start here.
+    if(NOT ORCHARD_SANITIZE STREQUAL "thread" AND NOT CMAKE_CROSSCOMPILING)
+        set(shell_files "${CMAKE_CURRENT_BINARY_DIR}/generated/shell")
+        file(MAKE_DIRECTORY "${shell_files}")
+        add_custom_command(
+            TARGET orchard POST_BUILD VERBATIM
+            BYPRODUCTS "${shell_files}/orchard.1" "${shell_files}/orchard" "${shell_files}/_orchard"
+            COMMAND orchard generate man "${shell_files}/orchard.1"
+            COMMAND orchard generate bash "${shell_files}/orchard"
+            COMMAND orchard generate zsh "${shell_files}/_orchard")
+    endif()
 
     # The part of it that `./orchard demo` needs, which is built in a quarter of the time.
     orchard_sources(walk_sources examples/walk examples/graph)

@@ -88,7 +88,7 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
 
 /// Adds the flags of `orchard walk` alone, and those that `demo` has, too.
 void declare(CLI::App& app, walk_arguments& a) {
-    app.add_option("file", a.file, "The graph: MatrixMarket or an edge list, plain or gzip");
+    app.add_option("file", a.file, "The graph: MatrixMarket or an edge list, plain or gzip")->type_name("FILE");
     // The ranges are in the help texts: what CLI11 would print is its own notation.
     app.add_option("--rmat", a.rmat_scale, "Generate a Kronecker graph of 2^SCALE vertices instead (1 to 30)")
         ->type_name("SCALE")

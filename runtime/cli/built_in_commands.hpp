@@ -15,4 +15,7 @@ subcommand info_command();
 /// `orchard options`: prints the table of options.
 subcommand options_command();
 
+/// `orchard generate`: prints the manual page or a completion; not in the list of commands.
+subcommand generate_command();
+
 }  // namespace orchard::command_line

@@ -52,6 +52,7 @@ std::vector<subcommand>& registered() {
 /// an unspecified order. Names are unique, or `run` reports an error.
 std::vector<subcommand> sorted_subcommands() {
     std::vector<subcommand> all = registered();
+    all.push_back(generate_command());
     all.push_back(info_command());
     all.push_back(options_command());
     std::ranges::sort(all, {}, &subcommand::name);

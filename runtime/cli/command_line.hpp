@@ -22,7 +22,7 @@ namespace orchard::command_line {
 struct subcommand {
     std::string name;
     std::string help;                        ///< one sentence, shown in the list of subcommands
-    std::string group = "Subcommands";       ///< the heading of its group in that list
+    std::string group = "Subcommands";       ///< the heading of its group in that list; empty: it is not in the list
     std::function<void(CLI::App&)> declare;  ///< adds its flags; called for every subcommand before parsing, so it must
                                              ///< do nothing else. The variables that it binds must live until `run` has
                                              ///< returned.

@@ -17,7 +17,7 @@
 namespace orchard::command_line {
 namespace {
 
-struct arguments {
+struct options_arguments {
     bool markdown = false;
     json_option json;
 };
@@ -45,7 +45,7 @@ nlohmann::ordered_json device_of(const options& values) {
 
 /// Errors: InvalidArgument if a variable of the environment is wrong; those of the file of `--json`. The documentation
 /// is printed in any environment.
-absl::Status print(const arguments& a) {
+absl::Status print(const options_arguments& a) {
     if (a.markdown) {
         std::cout << options_markdown();
         return absl::OkStatus();
@@ -70,7 +70,7 @@ absl::Status print(const arguments& a) {
 
 subcommand options_command() {
     // Owned by both functions: the flag sets it when the command line is parsed, and `run` reads it afterwards.
-    const auto a = std::make_shared<arguments>();
+    const auto a = std::make_shared<options_arguments>();
     return {"options", "List the heap's options with the values that the environment gives them", "About",
             [a](CLI::App& app) {
                 CLI::Option* const markdown = app.add_flag("--markdown", a->markdown, "Print docs/options.md instead");
