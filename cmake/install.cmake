@@ -32,7 +32,9 @@ install(
     PATTERN uvm/model EXCLUDE)
 install(DIRECTORY examples/data/ DESTINATION "${CMAKE_INSTALL_DATADIR}/orchard" FILES_MATCHING PATTERN "*.gz"
         PATTERN "README.md")
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# The documents as they stand in the repository, so that the links between them lead on.
+install(FILES LICENSE README.md CHANGELOG.md CITATION.cff DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 install(EXPORT orchardTargets NAMESPACE orchard:: DESTINATION "${package_dir}")
 configure_package_config_file(cmake/orchardConfig.cmake.in orchardConfig.cmake INSTALL_DESTINATION "${package_dir}")

@@ -284,6 +284,18 @@ if(TARGET orchard)
             "-DCXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCXX_FLAGS=${consumer_flags}"
             "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/check.cmake")
     set_tests_properties(package.consumer PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow)
+    find_program(ORCHARD_SHLIBDEPS dpkg-shlibdeps)
+    mark_as_advanced(ORCHARD_SHLIBDEPS)
+    if(ORCHARD_SHLIBDEPS AND NOT ORCHARD_SANITIZE)
+        add_test(
+            NAME package.deb
+            COMMAND
+                "${CMAKE_COMMAND}" "-DBINARY_DIR=${CMAKE_CURRENT_BINARY_DIR}" "-DCPACK=${CMAKE_CPACK_COMMAND}"
+                "-DCONSUMER_DIR=${CMAKE_CURRENT_SOURCE_DIR}/tests/package" "-DGENERATOR=${CMAKE_GENERATOR}"
+                "-DCXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" -P
+                "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/deb.cmake")
+        set_tests_properties(package.deb PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow)
+    endif()
     if(ORCHARD_HAS_CUDA)
         set_tests_properties(package.consumer PROPERTIES FIXTURES_SETUP package)
         foreach(program consumer unchanged)
