@@ -285,8 +285,9 @@ if(TARGET orchard)
             "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/check.cmake")
     set_tests_properties(package.consumer PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow)
     find_program(ORCHARD_SHLIBDEPS dpkg-shlibdeps)
-    mark_as_advanced(ORCHARD_SHLIBDEPS)
-    if(ORCHARD_SHLIBDEPS AND NOT ORCHARD_SANITIZE)
+    find_program(ORCHARD_FILE file)
+    mark_as_advanced(ORCHARD_SHLIBDEPS ORCHARD_FILE)
+    if(ORCHARD_SHLIBDEPS AND ORCHARD_FILE AND NOT ORCHARD_SANITIZE)
         add_test(
             NAME package.deb
             COMMAND

@@ -22,7 +22,7 @@ struct generate_arguments {
     const CLI::App* program = nullptr;  ///< lives until `run` of command_line.hpp returns
 };
 
-/// Errors: those of the file.
+/// Prints the text, or writes it to the file. Errors: those of the file.
 absl::Status generate(const generate_arguments& a) {
     const std::string text = a.what == "man"    ? manual_page(*a.program)
                              : a.what == "bash" ? bash_completion(*a.program)

@@ -15,7 +15,7 @@
 namespace orchard::command_line {
 namespace {
 
-/// Errors: those of the file of `--json`.
+/// Prints the report, and writes it as JSON if that is asked for. Errors: those of the file of `--json`.
 absl::Status report(const json_option& json) {
     absl::StatusOr<json_output> out = json_output::open(json);
     if (!out.ok()) {

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// `orchard options`: prints the table of options, with the values that a heap would have in this environment; with
-/// --markdown, the text of docs/options.md, which has the defaults.
+/// --markdown, the text of docs/options.md, which has the defaults; with --json, the table as JSON.
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -43,8 +43,8 @@ nlohmann::ordered_json device_of(const options& values) {
     return choice.ok() ? device_json(*choice) : device_json("none", std::string(choice.status().message()));
 }
 
-/// Errors: InvalidArgument if a variable of the environment is wrong; those of the file of `--json`. The documentation
-/// is printed in any environment.
+/// Prints the table or the documentation, and writes the table as JSON if that is asked for. Errors: InvalidArgument if
+/// a variable of the environment is wrong, but the documentation is printed in any; those of the file of `--json`.
 absl::Status print(const options_arguments& a) {
     if (a.markdown) {
         std::cout << options_markdown();

@@ -277,6 +277,9 @@ absl::StatusOr<plan> plan_of(const explore_arguments& a) {
 
 absl::StatusOr<int> explore(const explore_arguments& a) {
     if (a.list) {
+        if (a.json.given) {
+            return absl::InvalidArgumentError("--json is for runs of many seeds; leave out --list");
+        }
         std::cout << list_of(all_scenarios());
         return 0;
     }

@@ -212,6 +212,7 @@ TEST(explore_command, refuses_what_does_not_go_together) {
     expect_refused({"--exhaustive", "1"}, "--exhaustive needs a --scenario");
     expect_refused({named, "--most-runs", "4"}, "--most-runs limits --exhaustive");
     expect_refused({named, "--seed", "4", "--json", "x"}, "--json is for runs of many seeds");
+    expect_refused({"--list", "--json"}, "--json is for runs of many seeds");
 }
 
 }  // namespace
