@@ -45,6 +45,10 @@ list(FILTER bench_sources INCLUDE REGEX "_bench\\.(cpp|cu)$")
 list(FILTER command_sources EXCLUDE REGEX "_bench\\.(cpp|cu)$")
 # Part of no program: profiling/report/registers.py compiles the one, a reader of docs/programs.md the other.
 list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks)/")
+# Programs of their own, which know nothing of Orchard: below.
+set(unchanged_sources ${command_sources})
+list(FILTER unchanged_sources INCLUDE REGEX "/examples/unchanged/")
+list(FILTER command_sources EXCLUDE REGEX "/examples/unchanged/")
 add_library(orchard_commands OBJECT ${command_sources} "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
 orchard_target(orchard_commands)
 target_include_directories(orchard_commands PUBLIC "${CMAKE_CURRENT_BINARY_DIR}/generated")
@@ -86,6 +90,24 @@ if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
     target_include_directories(orchard_walk PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/generated")
     target_link_libraries(orchard_walk PRIVATE orchard_cli ZLIB::ZLIB)
     add_dependencies(orchard_walk orchard_commit)
+endif()
+
+# --- programs without Orchard in their source, with CUDA's heap and with Orchard's: docs/replace_malloc.md ---
+if(ORCHARD_HAS_CUDA)
+    add_custom_target(orchard_unchanged)
+    foreach(source IN LISTS unchanged_sources)
+        cmake_path(GET source STEM name)
+        foreach(heap cuda orchard)
+            add_executable(${name}_${heap} ${source})
+            set_target_properties(
+                ${name}_${heap} PROPERTIES CUDA_SEPARABLE_COMPILATION ON CUDA_STANDARD 17 RUNTIME_OUTPUT_DIRECTORY
+                                                                                          "unchanged/${heap}"
+                                           OUTPUT_NAME ${name})
+            target_include_directories(${name}_${heap} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+            add_dependencies(orchard_unchanged ${name}_${heap})
+        endforeach()
+        target_link_libraries(${name}_orchard PRIVATE orchard::replace_malloc)
+    endforeach()
 endif()
 
 # --- benchmarks ---

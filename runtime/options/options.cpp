@@ -177,7 +177,7 @@ std::string options_markdown() {
         "\n"
         "A variable that starts with `ORCHARD_` and names no option has no effect. `orchard` warns of it; other\n"
         "programs get the message from `options::from_environment(&foreign)`. No message is about those that build\n"
-        "systems and the launcher use:\n";
+        "systems, the launcher and the default heap use:\n";
     for (const std::string_view name : ignored_variables) {
         absl::StrAppendFormat(&text, "%s`%s`", name == ignored_variables.front() ? "" : ", ", std::string(name));
     }

@@ -24,9 +24,11 @@
 #include <cstdlib>
 #include <new>
 
-#if defined(__CUDACC_RDC__)
+#include "device/simt/separable.cuh"
 
-#include "orchard/orchard.h"
+#if ORCHARD_SEPARABLE
+
+#include <orchard/orchard.h>
 
 #else
 
@@ -70,7 +72,7 @@ static __device__ inline std::size_t orchard_usable_size(const void* block) {
 
 /// Returns a block of the default heap in kernels, and of the C library on the host.
 static __host__ __device__ inline void* orchard_replaced_malloc(std::size_t bytes) {
-#if defined(__CUDA_ARCH__)
+#if ORCHARD_CUDA_PASS
     return orchard_malloc(bytes);
 #else
     return std::malloc(bytes);
@@ -78,7 +80,7 @@ static __host__ __device__ inline void* orchard_replaced_malloc(std::size_t byte
 }
 /// Frees what `orchard_replaced_malloc` returned in code for the same side.
 static __host__ __device__ inline void orchard_replaced_free(void* block) {
-#if defined(__CUDA_ARCH__)
+#if ORCHARD_CUDA_PASS
     orchard_free(block);
 #else
     std::free(block);
@@ -93,7 +95,7 @@ using ::orchard_replaced_malloc;
 /// Returns a block of the default heap, or null, in kernels; on the host what the standard says of `operator new`.
 /// Weak, as each source that includes this header has them.
 __host__ __device__ __attribute__((weak)) void* operator new(std::size_t bytes) {
-#if defined(__CUDA_ARCH__)
+#if ORCHARD_CUDA_PASS
     return orchard_malloc(bytes);
 #else
     for (;;) {
