@@ -5,7 +5,9 @@
 #
 #   orchard::device           the device functions of orchard/orchard.h, for sources with separable compilation, and the
 #                             host's functions beside them; C++11 and later
-#   orchard::replace_malloc   the same, and `malloc`, `free`, `new` and `delete` of all kernels become Orchard's
+#   orchard::launch_hooks     the default heap is made before the first kernel; for sources that include
+#                             orchard/replace_malloc.cuh
+#   orchard::replace_malloc   both, and `malloc`, `free`, `new` and `delete` of all kernels become Orchard's
 #   orchard::shared           liborchard.so: the host's functions of orchard/orchard.h for C, and for other languages
 #
 # With CUDA also orchard_device.ptx, .ltoir and .fatbin: the device functions for programs that compile kernels while they
@@ -22,6 +24,8 @@ if(ORCHARD_HAS_CUDA)
     add_library(orchard_device STATIC "${device_library_dir}/device_library.cu")
     set_target_properties(orchard_device PROPERTIES EXPORT_NAME device OUTPUT_NAME orchard_device
                                                     CUDA_SEPARABLE_COMPILATION ON POSITION_INDEPENDENT_CODE ON)
+    # PTX of the oldest architecture, too: the device linker compiles it for a program of any other architecture.
+    set_target_properties(orchard_device PROPERTIES CUDA_ARCHITECTURES "${ORCHARD_CUDA_ARCHITECTURES};80-virtual")
     orchard_target(orchard_device)
     # A kernel has the registers of its deepest call. With 48 the slow paths spill; without a limit they take 75.
     target_compile_options(orchard_device PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=56>")
@@ -31,7 +35,46 @@ if(ORCHARD_HAS_CUDA)
     target_link_libraries(orchard_device INTERFACE "$<LINK_ONLY:orchard_library>")
 
     # --- the replacement ---
-    # nvcc compiles PTX for each architecture; CMake has no such language.
+    # Its device functions stay PTX, which the device linker compiles for the program's architecture. It would pass over an
+    # archive without code for that, and leave malloc to the driver. CMake has no language for PTX.
+    set(glue "${CMAKE_CURRENT_BINARY_DIR}/replace_malloc.o")
+    add_custom_command(
+        OUTPUT "${glue}"
+        COMMAND "${CMAKE_CUDA_COMPILER}" -gencode arch=compute_80,code=compute_80 -dc
+                "${device_library_dir}/replace_malloc.ptx" -o "${glue}"
+        DEPENDS "${device_library_dir}/replace_malloc.ptx"
+        COMMENT "Building the device functions malloc and free"
+        VERBATIM)
+    add_library(orchard_replace STATIC "${glue}")
+    set_source_files_properties("${glue}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    set_target_properties(orchard_replace PROPERTIES OUTPUT_NAME orchard_replace_malloc LINKER_LANGUAGE CXX)
+
+    add_library(orchard_launch_hooks STATIC "${device_library_dir}/launch_hooks.cpp")
+    set_target_properties(orchard_launch_hooks PROPERTIES EXPORT_NAME launch_hooks POSITION_INDEPENDENT_CODE ON)
+    orchard_target(orchard_launch_hooks)
+    target_include_directories(orchard_launch_hooks INTERFACE ${orchard_includes})
+    target_link_libraries(orchard_launch_hooks PRIVATE orchard_library)
+    # The launches that come to launch_hooks.cpp.
+    set(launches cudaLaunchKernel cudaLaunchCooperativeKernel cudaLaunchKernelExC cudaGraphLaunch)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+        list(APPEND launches __cudaLaunchKernel)
+    endif()
+    foreach(launch IN LISTS launches)
+        target_link_options(orchard_launch_hooks INTERFACE "$<HOST_LINK:LINKER:--wrap=${launch}>"
+                            "$<HOST_LINK:LINKER:--wrap=${launch}_ptsz>")
+    endforeach()
+
+    add_library(orchard_replace_malloc INTERFACE)
+    set_target_properties(orchard_replace_malloc PROPERTIES EXPORT_NAME replace_malloc)
+    target_link_libraries(orchard_replace_malloc INTERFACE "$<LINK_ONLY:orchard_replace>" orchard_launch_hooks
+                                                           orchard_device)
+
+    add_library(orchard::device ALIAS orchard_device)
+    add_library(orchard::launch_hooks ALIAS orchard_launch_hooks)
+    add_library(orchard::replace_malloc ALIAS orchard_replace_malloc)
+    list(APPEND orchard_exported orchard_device orchard_launch_hooks orchard_replace orchard_replace_malloc)
+
+    # --- for programs that compile kernels while they run ---
     set(generate "")
     foreach(architecture IN LISTS ORCHARD_CUDA_ARCHITECTURES)
         string(REGEX MATCH "^[0-9]+[af]?" number "${architecture}")
@@ -45,44 +88,13 @@ if(ORCHARD_HAS_CUDA)
             list(APPEND generate "-arch=${architecture}")
         endif()
     endforeach()
-    set(glue "${CMAKE_CURRENT_BINARY_DIR}/replace_malloc.o")
-    add_custom_command(
-        OUTPUT "${glue}"
-        COMMAND "${CMAKE_CUDA_COMPILER}" ${generate} -dc "${device_library_dir}/replace_malloc.ptx" -o "${glue}"
-        DEPENDS "${device_library_dir}/replace_malloc.ptx"
-        COMMENT "Building the device functions malloc and free"
-        VERBATIM)
-    add_library(orchard_replace STATIC "${device_library_dir}/launch_hooks.cpp" "${glue}")
-    set_source_files_properties("${glue}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-    set_target_properties(orchard_replace PROPERTIES OUTPUT_NAME orchard_replace_malloc POSITION_INDEPENDENT_CODE ON)
-    orchard_target(orchard_replace)
-    target_link_libraries(orchard_replace PRIVATE orchard_library)
-
-    add_library(orchard_replace_malloc INTERFACE)
-    set_target_properties(orchard_replace_malloc PROPERTIES EXPORT_NAME replace_malloc)
-    target_link_libraries(orchard_replace_malloc INTERFACE "$<LINK_ONLY:orchard_replace>" orchard_device)
-    # The launches that come to launch_hooks.cpp.
-    set(launches cudaLaunchKernel cudaLaunchCooperativeKernel cudaLaunchKernelExC cudaGraphLaunch)
-    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-        list(APPEND launches __cudaLaunchKernel)
-    endif()
-    foreach(launch IN LISTS launches)
-        target_link_options(orchard_replace_malloc INTERFACE "$<HOST_LINK:LINKER:--wrap=${launch}>"
-                            "$<HOST_LINK:LINKER:--wrap=${launch}_ptsz>")
-    endforeach()
-    add_library(orchard::device ALIAS orchard_device)
-    add_library(orchard::replace_malloc ALIAS orchard_replace_malloc)
-    list(APPEND orchard_exported orchard_device orchard_replace orchard_replace_malloc)
-
-    # --- for programs that compile kernels while they run ---
-    set(least "${orchard_least_architecture}")
     set(artifacts "")
     foreach(kind ptx ltoir fatbin)
         set(artifact "${CMAKE_CURRENT_BINARY_DIR}/orchard_device.${kind}")
         if(kind STREQUAL "ptx")
-            set(how -ptx "-arch=compute_${least}")
+            set(how -ptx -arch=compute_80)
         elseif(kind STREQUAL "ltoir")
-            set(how -ltoir "-gencode=arch=compute_${least},code=lto_${least}" -maxrregcount=56)
+            set(how -ltoir -gencode=arch=compute_80,code=lto_80 -maxrregcount=56)
         else()
             set(how -fatbin ${generate} -maxrregcount=56)
         endif()

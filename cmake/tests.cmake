@@ -282,7 +282,7 @@ if(TARGET orchard)
             "${CMAKE_COMMAND}" "-DBINARY_DIR=${CMAKE_CURRENT_BINARY_DIR}"
             "-DCONSUMER_DIR=${CMAKE_CURRENT_SOURCE_DIR}/tests/package" "-DGENERATOR=${CMAKE_GENERATOR}"
             "-DCXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCXX_FLAGS=${consumer_flags}"
-            "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/check.cmake")
+            "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" "-DCUDA_ARCHITECTURES=${ORCHARD_CUDA_ARCHITECTURES}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/check.cmake")
     set_tests_properties(package.consumer PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow)
     find_program(ORCHARD_SHLIBDEPS dpkg-shlibdeps)
     find_program(ORCHARD_FILE file)
@@ -299,7 +299,7 @@ if(TARGET orchard)
     endif()
     if(ORCHARD_HAS_CUDA)
         set_tests_properties(package.consumer PROPERTIES FIXTURES_SETUP package)
-        foreach(program consumer unchanged)
+        foreach(program consumer unchanged unchanged_source)
             add_test(NAME package.cuda_${program}
                      COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/${program}")
             set_tests_properties(package.cuda_${program} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77 TIMEOUT

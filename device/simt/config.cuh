@@ -36,7 +36,12 @@
 #define ORCHARD_CUDA_SOURCE 1
 #define ORCHARD_FN __host__ __device__
 #define ORCHARD_INLINE __host__ __device__ __forceinline__
+// In the pass for the host, the compiler of host code decides, which would warn of inline functions with the attribute.
+#if defined(__CUDA_ARCH__)
 #define ORCHARD_NOINLINE __host__ __device__ __noinline__
+#else
+#define ORCHARD_NOINLINE __host__ __device__
+#endif
 #else
 #define ORCHARD_CUDA_SOURCE 0
 #define ORCHARD_FN

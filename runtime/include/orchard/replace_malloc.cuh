@@ -8,11 +8,11 @@
 ///     #include <orchard/replace_malloc.cuh>
 ///     #include "my_kernels.cuh"               // all else
 ///
-/// The program is linked with orchard::replace_malloc, so that the default heap exists before the first kernel. Host
-/// code does what it did: its calls of `malloc` and `free` are the C library's, and its `new` calls `malloc`, since a
-/// function that replaces `operator new` in kernels replaces the host's, too; with ORCHARD_KEEP_NEW defined before,
-/// this header leaves `new` and `delete` of both sides alone. In a source that is compiled with -rdc=true, this header
-/// has nothing to do: the linker replaces the functions.
+/// The program is linked with orchard::orchard and orchard::launch_hooks, so that the default heap exists before the
+/// first kernel. Host code does what it did: its calls of `malloc` and `free` are the C library's, and its `new` calls
+/// `malloc`, since a function that replaces `operator new` in kernels replaces the host's, too; with ORCHARD_KEEP_NEW
+/// defined before, this header leaves `new` and `delete` of both sides alone. In a source that is compiled with
+/// -rdc=true, this header has nothing to do: the linker replaces the functions.
 ///
 /// `malloc` and `free` become macros with an argument, since the compiler takes calls of these names in kernels as the
 /// built-in functions, whatever the source defines. Members of these names (`pool.free(p)`) in what follows do not
