@@ -24,24 +24,29 @@ if(ORCHARD_HAS_CUDA)
     add_library(orchard_device STATIC "${device_library_dir}/device_library.cu")
     set_target_properties(orchard_device PROPERTIES EXPORT_NAME device OUTPUT_NAME orchard_device
                                                     CUDA_SEPARABLE_COMPILATION ON POSITION_INDEPENDENT_CODE ON)
-    # PTX of the oldest architecture, too: the device linker compiles it for a program of any other architecture.
-    set_target_properties(orchard_device PROPERTIES CUDA_ARCHITECTURES "${ORCHARD_CUDA_ARCHITECTURES};80-virtual")
+    # Machine code alone: the device linker would compile PTX without the limit of registers below.
+    list(TRANSFORM ORCHARD_CUDA_ARCHITECTURES REPLACE "^([0-9]+[af]?)$" "\\1-real" OUTPUT_VARIABLE machine_code)
+    set_target_properties(orchard_device PROPERTIES CUDA_ARCHITECTURES "${machine_code}")
     orchard_target(orchard_device)
-    # A kernel has the registers of its deepest call. With 48 the slow paths spill; without a limit they take 75.
-    target_compile_options(orchard_device PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=56>")
+    # Not for speed: nvcc compiles a call of `malloc` or `free` as one of the driver's functions, and these keep all
+    # registers from R32 on. Any other function may change half of them.
+    target_compile_options(orchard_device PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=32>")
     target_include_directories(orchard_device PUBLIC ${orchard_includes} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     target_compile_definitions(orchard_device PRIVATE ORCHARD_HAS_CUDA=1)
     # What users compile needs no C++20 and no header of Abseil: only the linker needs the library.
     target_link_libraries(orchard_device INTERFACE "$<LINK_ONLY:orchard_library>")
 
     # --- the replacement ---
-    # Its device functions stay PTX, which the device linker compiles for the program's architecture. It would pass over an
-    # archive without code for that, and leave malloc to the driver. CMake has no language for PTX.
+    # Its device functions stay PTX, which the device linker compiles for the program's architecture, and so are part of
+    # each program. If orchard_device has no code for that architecture, they miss it, which is an error. Otherwise the
+    # device linker would pass over it without a word, and leave malloc to the driver. CMake has no language for PTX.
     set(glue "${CMAKE_CURRENT_BINARY_DIR}/replace_malloc.o")
     add_custom_command(
         OUTPUT "${glue}"
-        COMMAND "${CMAKE_CUDA_COMPILER}" -gencode arch=compute_80,code=compute_80 -dc
-                "${device_library_dir}/replace_malloc.ptx" -o "${glue}"
+        COMMAND "${CMAKE_CUDA_COMPILER}" -gencode arch=compute_80,code=compute_80 -Xcompiler -fPIC -dc
+                "${device_library_dir}/replace_malloc.ptx" -o replace_malloc.o
+        # A relative name: nvcc makes names of it, which programs contain.
+        WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}"
         DEPENDS "${device_library_dir}/replace_malloc.ptx"
         COMMENT "Building the device functions malloc and free"
         VERBATIM)

@@ -87,7 +87,7 @@ public:
         return obtain_locked(values);
     }
 
-    void before_launch() {
+    void before_launch(void* stream) {
         const int gpu = detail::current_gpu();
         if (gpu < 0 || is_making) {
             return;
@@ -95,6 +95,9 @@ public:
         const std::uint64_t now = generation_.load(std::memory_order_acquire);
         const bool has_place = gpu < max_gpus;
         if (has_place && prepared_[gpu].load(std::memory_order_acquire) == now) {
+            return;
+        }
+        if (detail::is_captured(stream)) {
             return;
         }
         const std::lock_guard hold(mutex_);
@@ -150,7 +153,6 @@ private:
     }
 
     absl::StatusOr<heap*> obtain_locked(const options* values) {
-        const detail::unlimited_by_capture unlimited;
         is_making = true;
         const auto result = obtain_or_fail(values);
         is_making = false;
@@ -242,7 +244,7 @@ namespace detail {
 
 void add_module(find_root find) noexcept { default_heaps::get().add(find); }
 void remove_module(find_root find) noexcept { default_heaps::get().remove(find); }
-void before_launch() noexcept { default_heaps::get().before_launch(); }
+void before_launch(void* stream) noexcept { default_heaps::get().before_launch(stream); }
 
 }  // namespace detail
 }  // namespace orchard

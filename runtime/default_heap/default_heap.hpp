@@ -52,8 +52,10 @@ namespace detail {
 
 /// Prepares the launch of a kernel: makes the default heap of the current GPU, and binds the modules that are not bound
 /// yet. Does nothing if the variable `ORCHARD_INIT` is "manual", or if an earlier call failed on this GPU:
-/// `existing_default_heap` says why. Cost, if there is nothing to do: a `cudaGetDevice` and two loads.
-void before_launch() noexcept;
+/// `existing_default_heap` says why. Does nothing either while `stream` is captured: nothing runs then, and the launch
+/// of the graph prepares it. Cost, if there is nothing to do: a `cudaGetDevice` and two loads.
+/// @param stream  the `cudaStream_t` of the launch
+void before_launch(void* stream) noexcept;
 
 }  // namespace detail
 }  // namespace orchard

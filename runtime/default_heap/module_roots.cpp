@@ -83,15 +83,15 @@ int current_gpu() noexcept {
     return cudaGetDevice(&gpu) == cudaSuccess ? gpu : -1;
 }
 
-unlimited_by_capture::unlimited_by_capture() noexcept {
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    before_ = static_cast<int>(mode);
-}
-
-unlimited_by_capture::~unlimited_by_capture() {
-    auto mode = static_cast<cudaStreamCaptureMode>(before_);
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+/// A query that fails may concern the default stream beside the capture of another one: nothing may be made then
+/// either.
+bool is_captured(void* stream) noexcept {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return true;
+    }
+    return status != cudaStreamCaptureStatusNone;
 }
 
 /// The symbol's size is that of the module's own code, which `find` cannot tell; the head says it.
@@ -122,8 +122,7 @@ absl::Status bind_root(const heap*, void*, std::size_t) {
 namespace detail {
 
 int current_gpu() noexcept { return -1; }
-unlimited_by_capture::unlimited_by_capture() noexcept = default;
-unlimited_by_capture::~unlimited_by_capture() = default;
+bool is_captured(void*) noexcept { return false; }
 absl::Status bind_module(const heap* of, find_root, int) { return bind_root(of, nullptr, 0); }
 
 }  // namespace detail

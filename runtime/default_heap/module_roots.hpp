@@ -13,18 +13,8 @@ namespace orchard::detail {
 /// Returns the calling thread's current GPU, or -1 if there is none.
 int current_gpu() noexcept;
 
-/// Lets the calling thread make CUDA calls that are not allowed while a stream of it is being captured, as long as this
-/// object lives: a heap may have to be made then.
-class unlimited_by_capture {
-public:
-    unlimited_by_capture() noexcept;
-    ~unlimited_by_capture();
-    unlimited_by_capture(const unlimited_by_capture&) = delete;
-    unlimited_by_capture& operator=(const unlimited_by_capture&) = delete;
-
-private:
-    int before_ = 0;
-};
+/// Returns whether launches on the `cudaStream_t` `stream` are being captured into a graph.
+bool is_captured(void* stream) noexcept;
 
 /// Binds the module whose symbol `find` names to `of`, or to no heap, on the GPU `gpu`. Errors: those of `bind_root`;
 /// Internal if the symbol is not found.

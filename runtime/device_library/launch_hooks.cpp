@@ -17,31 +17,31 @@
 using orchard::detail::before_launch;
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker defines these names.
-#define ORCHARD_WRAP(name, parameters, arguments)                                                                      \
+#define ORCHARD_WRAP(name, parameters, arguments, stream)                                                              \
     extern "C" cudaError_t __real_##name parameters;                                                                   \
     extern "C" cudaError_t __wrap_##name parameters {                                                                  \
-        before_launch();                                                                                               \
+        before_launch(stream);                                                                                         \
         return __real_##name arguments;                                                                                \
     }
-#define ORCHARD_WRAP_BOTH(name, parameters, arguments)                                                                 \
-    ORCHARD_WRAP(name, parameters, arguments)                                                                          \
-    ORCHARD_WRAP(name##_ptsz, parameters, arguments)
+#define ORCHARD_WRAP_BOTH(name, parameters, arguments, stream)                                                         \
+    ORCHARD_WRAP(name, parameters, arguments, stream)                                                                  \
+    ORCHARD_WRAP(name##_ptsz, parameters, arguments, stream)
 
 ORCHARD_WRAP_BOTH(cudaLaunchKernel,
                   (const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                    cudaStream_t stream),
-                  (function, grid, block, arguments, shared, stream))
+                  (function, grid, block, arguments, shared, stream), stream)
 ORCHARD_WRAP_BOTH(cudaLaunchCooperativeKernel,
                   (const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                    cudaStream_t stream),
-                  (function, grid, block, arguments, shared, stream))
+                  (function, grid, block, arguments, shared, stream), stream)
 ORCHARD_WRAP_BOTH(cudaLaunchKernelExC, (const cudaLaunchConfig_t* how, const void* function, void** arguments),
-                  (how, function, arguments))
-ORCHARD_WRAP_BOTH(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))
+                  (how, function, arguments), how->stream)
+ORCHARD_WRAP_BOTH(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream), stream)
 #if CUDART_VERSION >= 13000
 ORCHARD_WRAP_BOTH(__cudaLaunchKernel,
                   (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                    cudaStream_t stream),
-                  (kernel, grid, block, arguments, shared, stream))
+                  (kernel, grid, block, arguments, shared, stream), stream)
 #endif
 // NOLINTEND(bugprone-reserved-identifier)

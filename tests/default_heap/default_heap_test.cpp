@@ -92,7 +92,7 @@ TEST_F(default_heap_test, a_launch_makes_none_where_there_is_no_gpu) {
     if (const auto gpu = orchard::choose_device(orchard::device_option::cuda); gpu.ok()) {
         GTEST_SKIP() << "there is a GPU";
     }
-    orchard::detail::before_launch();
+    orchard::detail::before_launch(nullptr);
     EXPECT_EQ(orchard_default_heap(), nullptr);
 }
 

@@ -41,9 +41,24 @@ run("build where the project enabled no language" "${CMAKE_COMMAND}" --build "${
 if(CUDA_COMPILER)
     configure(CUDA build-cuda -DCMAKE_CUDA_STANDARD=17)
     run("build of CUDA programs" "${CMAKE_COMMAND}" --build "${work}/build-cuda")
-    # For an architecture that the package has only PTX for.
-    configure(CUDA build-other -DCMAKE_CUDA_ARCHITECTURES=89)
-    run("build for another architecture" "${CMAKE_COMMAND}" --build "${work}/build-other" --target unchanged)
+    # What calls malloc expects that registers from R32 on keep their values (cmake/device_library.cmake).
+    execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build-cuda" --target probe
+                    RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    string(REGEX MATCH "used ([0-9]+) registers" registers "${output}")
+    if(NOT failed EQUAL 0 OR NOT registers OR CMAKE_MATCH_1 GREATER 32)
+        message(FATAL_ERROR "malloc and free have more than 32 registers, or are not linked:\n${output}")
+    endif()
+    message(STATUS "registers of malloc and free: ${CMAKE_MATCH_1}")
+    # For an architecture that the package has no code for, no program is linked: it would use CUDA's heap.
+    if(NOT CUDA_ARCHITECTURES MATCHES "89|all|native")
+        configure(CUDA build-other -DCMAKE_CUDA_ARCHITECTURES=89)
+        execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build-other" --target unchanged
+                        RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+        if(NOT output MATCHES "Undefined reference to 'orchard_malloc'")
+            message(FATAL_ERROR "a program for another architecture was linked, or failed otherwise:\n${output}")
+        endif()
+        message(STATUS "link for another architecture: refused")
+    endif()
 endif()
 cmake_path(SET source NORMALIZE "${CONSUMER_DIR}/../..")
 if(CUDA_COMPILER)
