@@ -7,7 +7,7 @@
 #                             host's functions beside them; C++11 and later
 #   orchard::launch_hooks     the default heap is made before the first kernel; for sources that include
 #                             orchard/replace_malloc.cuh
-#   orchard::replace_malloc   both, and `malloc`, `free`, `new` and `delete` of all kernels become Orchard's
+#   orchard::replace_malloc   the same, and `malloc`, `free`, `new` and `delete` of all kernels become Orchard's
 #   orchard::shared           liborchard.so: the host's functions of orchard/orchard.h for C, and for other languages
 #
 # With CUDA also orchard_device.ptx, .ltoir and .fatbin: the device functions for programs that compile kernels while they
@@ -24,35 +24,45 @@ if(ORCHARD_HAS_CUDA)
     add_library(orchard_device STATIC "${device_library_dir}/device_library.cu")
     set_target_properties(orchard_device PROPERTIES EXPORT_NAME device OUTPUT_NAME orchard_device
                                                     CUDA_SEPARABLE_COMPILATION ON POSITION_INDEPENDENT_CODE ON)
-    # Machine code alone: the device linker would compile PTX without the limit of registers below.
-    list(TRANSFORM ORCHARD_CUDA_ARCHITECTURES REPLACE "^([0-9]+[af]?)$" "\\1-real" OUTPUT_VARIABLE machine_code)
-    set_target_properties(orchard_device PROPERTIES CUDA_ARCHITECTURES "${machine_code}")
+    # PTX of the oldest architecture, too: the device linker compiles it for a program of any other architecture.
+    set_target_properties(orchard_device PROPERTIES CUDA_ARCHITECTURES "${ORCHARD_CUDA_ARCHITECTURES};80-virtual")
     orchard_target(orchard_device)
-    # Not for speed: nvcc compiles a call of `malloc` or `free` as one of the driver's functions, and these keep all
-    # registers from R32 on. Any other function may change half of them.
-    target_compile_options(orchard_device PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=32>")
+    # A kernel has the registers of its deepest call. Without a limit they are 75, and nothing is faster.
+    target_compile_options(orchard_device PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=56>")
     target_include_directories(orchard_device PUBLIC ${orchard_includes} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     target_compile_definitions(orchard_device PRIVATE ORCHARD_HAS_CUDA=1)
     # What users compile needs no C++20 and no header of Abseil: only the linker needs the library.
     target_link_libraries(orchard_device INTERFACE "$<LINK_ONLY:orchard_library>")
 
     # --- the replacement ---
-    # Its device functions stay PTX, which the device linker compiles for the program's architecture, and so are part of
-    # each program. If orchard_device has no code for that architecture, they miss it, which is an error. Otherwise the
-    # device linker would pass over it without a word, and leave malloc to the driver. CMake has no language for PTX.
+    # The device functions malloc and free stay PTX, which the device linker compiles for the program's architecture, and
+    # so are part of each program. If the archive has no machine code of that architecture for what they call, they miss
+    # it, which is an error. Otherwise the device linker would pass over the archive without a word, and leave malloc to
+    # the driver. CMake has no language for PTX.
     set(glue "${CMAKE_CURRENT_BINARY_DIR}/replace_malloc.o")
     add_custom_command(
         OUTPUT "${glue}"
         COMMAND "${CMAKE_CUDA_COMPILER}" -gencode arch=compute_80,code=compute_80 -Xcompiler -fPIC -dc
                 "${device_library_dir}/replace_malloc.ptx" -o replace_malloc.o
+        DEPENDS "${device_library_dir}/replace_malloc.ptx"
         # A relative name: nvcc makes names of it, which programs contain.
         WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}"
-        DEPENDS "${device_library_dir}/replace_malloc.ptx"
         COMMENT "Building the device functions malloc and free"
         VERBATIM)
-    add_library(orchard_replace STATIC "${glue}")
+    add_library(orchard_replace STATIC "${device_library_dir}/replaced_functions.cu" "${glue}")
     set_source_files_properties("${glue}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-    set_target_properties(orchard_replace PROPERTIES OUTPUT_NAME orchard_replace_malloc LINKER_LANGUAGE CXX)
+    # Machine code alone: the device linker would compile PTX without the limit of registers.
+    list(TRANSFORM ORCHARD_CUDA_ARCHITECTURES REPLACE "^([0-9]+[af]?)$" "\\1-real" OUTPUT_VARIABLE machine_code)
+    set_target_properties(
+        orchard_replace PROPERTIES OUTPUT_NAME orchard_replace_malloc CUDA_SEPARABLE_COMPILATION ON
+                                   CUDA_ARCHITECTURES "${machine_code}" POSITION_INDEPENDENT_CODE ON)
+    orchard_target(orchard_replace)
+    # Not for speed: replaced_functions.cu says what depends on it.
+    target_compile_options(orchard_replace PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=32>")
+    target_include_directories(orchard_replace PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}"
+                                                       "${CMAKE_CURRENT_SOURCE_DIR}/runtime/include")
+    target_compile_definitions(orchard_replace PRIVATE ORCHARD_HAS_CUDA=1)
+    target_link_libraries(orchard_replace INTERFACE "$<LINK_ONLY:orchard_library>")
 
     add_library(orchard_launch_hooks STATIC "${device_library_dir}/launch_hooks.cpp")
     set_target_properties(orchard_launch_hooks PROPERTIES EXPORT_NAME launch_hooks POSITION_INDEPENDENT_CODE ON)
@@ -71,8 +81,7 @@ if(ORCHARD_HAS_CUDA)
 
     add_library(orchard_replace_malloc INTERFACE)
     set_target_properties(orchard_replace_malloc PROPERTIES EXPORT_NAME replace_malloc)
-    target_link_libraries(orchard_replace_malloc INTERFACE "$<LINK_ONLY:orchard_replace>" orchard_launch_hooks
-                                                           orchard_device)
+    target_link_libraries(orchard_replace_malloc INTERFACE "$<LINK_ONLY:orchard_replace>" orchard_launch_hooks)
 
     add_library(orchard::device ALIAS orchard_device)
     add_library(orchard::launch_hooks ALIAS orchard_launch_hooks)

@@ -51,13 +51,13 @@ public:
         return *all;
     }
 
-    void add(detail::find_root find) {
+    void add(orchard_find_root find) {
         const std::lock_guard hold(mutex_);
         modules_.push_back({find, {}});
         generation_.fetch_add(1, std::memory_order_release);
     }
 
-    void remove(detail::find_root find) {
+    void remove(orchard_find_root find) {
         const std::lock_guard hold(mutex_);
         std::erase_if(modules_, [&](const module& m) { return m.find == find; });
     }
@@ -136,7 +136,7 @@ public:
 
 private:
     struct module {
-        detail::find_root find;
+        orchard_find_root find;
         std::vector<int> bound;  ///< the GPUs on which it uses the default heap
     };
     struct entry {
@@ -240,11 +240,9 @@ absl::StatusOr<heap*> init_default_heap(const options& values) { return default_
 absl::StatusOr<heap*> existing_default_heap() { return default_heaps::get().existing(); }
 absl::Status end_default_heaps() { return default_heaps::get().end(); }
 
-namespace detail {
+void detail::before_launch(void* stream) noexcept { default_heaps::get().before_launch(stream); }
 
-void add_module(find_root find) noexcept { default_heaps::get().add(find); }
-void remove_module(find_root find) noexcept { default_heaps::get().remove(find); }
-void before_launch(void* stream) noexcept { default_heaps::get().before_launch(stream); }
-
-}  // namespace detail
 }  // namespace orchard
+
+void orchard_add_module(orchard_find_root find) noexcept { orchard::default_heaps::get().add(find); }
+void orchard_remove_module(orchard_find_root find) noexcept { orchard::default_heaps::get().remove(find); }

@@ -8,7 +8,7 @@
 ///     detail::before_launch()             a kernel is about to be launched (orchard::replace_malloc)
 ///       make the heap of this GPU
 ///       bind_root                         for each module of the program: its symbol orchard_root gets the heap's view
-///     detail::add_module                  a module of the program announces its symbol, before main or in dlopen
+///     orchard_add_module                  a module of the program announces its symbol, before main or in dlopen
 
 #include <cstddef>
 #include <string>

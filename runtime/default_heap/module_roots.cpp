@@ -95,7 +95,7 @@ bool is_captured(void* stream) noexcept {
 }
 
 /// The symbol's size is that of the module's own code, which `find` cannot tell; the head says it.
-absl::Status bind_module(const heap* of, find_root find, int gpu) {
+absl::Status bind_module(const heap* of, orchard_find_root find, int gpu) {
     const simt::current_device here(gpu);
     if (here.error() != cudaSuccess) {
         return explain("making the GPU of the default heap current", here.error());
@@ -123,7 +123,7 @@ namespace detail {
 
 int current_gpu() noexcept { return -1; }
 bool is_captured(void*) noexcept { return false; }
-absl::Status bind_module(const heap* of, find_root, int) { return bind_root(of, nullptr, 0); }
+absl::Status bind_module(const heap* of, orchard_find_root, int) { return bind_root(of, nullptr, 0); }
 
 }  // namespace detail
 }  // namespace orchard

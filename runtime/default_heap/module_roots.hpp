@@ -18,6 +18,6 @@ bool is_captured(void* stream) noexcept;
 
 /// Binds the module whose symbol `find` names to `of`, or to no heap, on the GPU `gpu`. Errors: those of `bind_root`;
 /// Internal if the symbol is not found.
-absl::Status bind_module(const heap* of, find_root find, int gpu);
+absl::Status bind_module(const heap* of, orchard_find_root find, int gpu);
 
 }  // namespace orchard::detail

@@ -41,7 +41,7 @@ run("build where the project enabled no language" "${CMAKE_COMMAND}" --build "${
 if(CUDA_COMPILER)
     configure(CUDA build-cuda -DCMAKE_CUDA_STANDARD=17)
     run("build of CUDA programs" "${CMAKE_COMMAND}" --build "${work}/build-cuda")
-    # What calls malloc expects that registers from R32 on keep their values (cmake/device_library.cmake).
+    # Callers of malloc expect that registers from R32 on keep their values (replaced_functions.cu).
     execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build-cuda" --target probe
                     RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
     string(REGEX MATCH "used ([0-9]+) registers" registers "${output}")
@@ -54,7 +54,7 @@ if(CUDA_COMPILER)
         configure(CUDA build-other -DCMAKE_CUDA_ARCHITECTURES=89)
         execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build-other" --target unchanged
                         RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
-        if(NOT output MATCHES "Undefined reference to 'orchard_malloc'")
+        if(NOT output MATCHES "Undefined reference to 'orchard_replaced_malloc'")
             message(FATAL_ERROR "a program for another architecture was linked, or failed otherwise:\n${output}")
         endif()
         message(STATUS "link for another architecture: refused")

@@ -65,6 +65,29 @@ __global__ void add_up(node** heads, unsigned long long* sum, unsigned* nulls) {
     atomicAdd(sum, mine);
 }
 
+/// Holds 96 values in registers across `malloc` and across `free`, and counts those that have changed: the compiler
+/// expects more of these two functions than of others (runtime/device_library/replaced_functions.cu).
+__global__ void keep_registers(const unsigned* values, unsigned* changed) {
+    constexpr unsigned kept = 96;
+    unsigned mine[kept];
+#pragma unroll
+    for (unsigned n = 0; n < kept; ++n) {
+        mine[n] = values[n * blockDim.x + threadIdx.x];
+    }
+    void* const block = malloc(16 + 8 * threadIdx.x);
+    unsigned wrong = block == nullptr ? 1 : 0;
+#pragma unroll
+    for (unsigned n = 0; n < kept; ++n) {
+        wrong += mine[n] != n * blockDim.x + threadIdx.x ? 1 : 0;
+    }
+    free(block);
+#pragma unroll
+    for (unsigned n = 0; n < kept; ++n) {
+        wrong += mine[n] != n * blockDim.x + threadIdx.x ? 1 : 0;
+    }
+    atomicAdd(changed, wrong);
+}
+
 }  // namespace
 
 int main() {
@@ -82,6 +105,22 @@ int main() {
     unsigned long long right = 0;
     for (unsigned i = 0; i < threads; ++i) {
         right += static_cast<unsigned long long>(i) * nodes + nodes * (nodes - 1) / 2;
+    }
+    unsigned values[96 * 256];
+    for (unsigned i = 0; i < 96 * 256; ++i) {
+        values[i] = i;
+    }
+    unsigned* on_device = nullptr;
+    unsigned changed = 0;
+    cudaMalloc(&on_device, sizeof(values));
+    cudaMemcpy(on_device, values, sizeof(values), cudaMemcpyHostToDevice);
+    cudaMemset(counts, 0, sizeof(*counts));
+    keep_registers<<<64, 256>>>(on_device, counts);
+    cudaMemcpy(&changed, counts, sizeof(changed), cudaMemcpyDeviceToHost);
+    if (changed != 0 || cudaDeviceSynchronize() != cudaSuccess) {
+        std::fprintf(stderr, "unchanged: %u values in registers were changed by malloc or free, %s\n", changed,
+                     cudaGetErrorString(cudaGetLastError()));
+        return 1;
     }
     for (int repetition = 0; repetition < 3; ++repetition) {
         unsigned counted[2] = {};
