@@ -16,6 +16,7 @@
  * Functions that return `int` return ORCHARD_OK or another orchard_status. Functions that return a pointer return null
  * on error. `orchard_last_error` then says why. All functions may be called from any thread. */
 
+#if !defined(__CUDACC_RTC__) /* NVRTC takes no functions of the host, and knows size_t without a header */
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -119,6 +120,7 @@ ORCHARD_API int orchard_heap_bind(orchard_heap* heap, void* root, size_t bytes);
 #ifdef __cplusplus
 }
 #endif
+#endif /* __CUDACC_RTC__ */
 
 /* --- device functions --- */
 
