@@ -254,7 +254,8 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
     return() # the rest is about the program and its package, and about scripts
 endif()
 
-# Scripts (the checks of the sources, the launcher, the report) are tested by Python's own unittest.
+# Scripts (the checks of the sources, the launcher, the report) and the Python package are tested by Python's own
+# unittest.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND)
     file(GLOB scripts CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/*/*_test.py"
@@ -263,8 +264,15 @@ if(Python3_FOUND)
         cmake_path(GET script PARENT_PATH folder)
         cmake_path(GET folder FILENAME folder)
         cmake_path(GET script STEM name)
+        if(folder STREQUAL "python" AND ORCHARD_SANITIZE)
+            continue() # an interpreter without the sanitizer's runtime does not load a library that needs it
+        endif()
         add_test(NAME ${folder}.${name} COMMAND Python3::Interpreter -B "${script}")
         set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT ${ORCHARD_TEST_TIMEOUT_S})
+        if(folder STREQUAL "python") # the Python package, over the library of this build
+            set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
+                                 "ORCHARD_LIBRARY=$<TARGET_FILE:orchard_shared>")
+        endif()
     endforeach()
 else()
     message(STATUS "Orchard: Python 3 was not found: the tests of the scripts are left out")
