@@ -74,8 +74,8 @@ if(ORCHARD_CUDA STREQUAL "OFF" OR ORCHARD_SANITIZE)
     message(STATUS "Orchard: the emulated device alone (ORCHARD_CUDA is OFF)")
 else()
     set(gpu ON)
-    # A project that adds this one may be built here and run elsewhere: a toolkit is enough.
-    if(ORCHARD_CUDA STREQUAL "AUTO" AND PROJECT_IS_TOP_LEVEL)
+    # A project that adds this one may be built here and run elsewhere, and so may a Python package: a toolkit is enough.
+    if(ORCHARD_CUDA STREQUAL "AUTO" AND PROJECT_IS_TOP_LEVEL AND NOT SKBUILD)
         orchard_find_gpu(gpu)
     endif()
     if(NOT gpu)

@@ -96,8 +96,7 @@ class Heaps(unittest.TestCase):
 
     def test_a_heap_that_is_not_closed_does_not_hinder_the_end(self):
         program = "import orchard; heap = orchard.Heap(device='emulated', capacity='64MiB'); heap.allocate(5)"
-        environment = {**os.environ, "PYTHONPATH": str(support.PACKAGE)}
-        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", program], env=support.environment(), capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
@@ -128,7 +127,7 @@ class Errors(unittest.TestCase):
 
     def test_library_that_is_not_there(self):
         program = "import orchard\ntry: orchard.version()\nexcept orchard.PreconditionError as e: print(e)"
-        environment = {**os.environ, "PYTHONPATH": str(support.PACKAGE), "ORCHARD_LIBRARY": "/nowhere/liborchard.so"}
+        environment = support.environment(ORCHARD_LIBRARY="/nowhere/liborchard.so")
         done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
         self.assertRegex(done.stdout, "ORCHARD_LIBRARY")
 

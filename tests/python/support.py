@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
-"""What the tests of the Python package share: the package of this checkout, and whether there is a GPU."""
+"""What the tests of the Python package share: which package is tested, and whether there is a GPU.
+
+If ORCHARD_LIBRARY, the path of a liborchard.so, is set, the package of this checkout is tested with it; otherwise the
+installed package, if there is one."""
 
 import ctypes
+import importlib.util
 import os
 import sys
 import unittest
@@ -12,14 +16,23 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "runtime/python"
 SKIPPED = 77
 
-sys.path.insert(0, str(PACKAGE))
+if os.environ.get("ORCHARD_LIBRARY"):
+    sys.path.insert(0, str(PACKAGE))
 
 
 def skip_without_library():
-    """Ends the program as skipped if there is no liborchard.so to test."""
-    if not os.environ.get("ORCHARD_LIBRARY"):
-        print("skipped: ORCHARD_LIBRARY is not set; it is the path of the liborchard.so to test")
+    """Ends the program as skipped if there is no package to test."""
+    if importlib.util.find_spec("orchard") is None:
+        print("skipped: ORCHARD_LIBRARY, the path of the liborchard.so to test, is not set, and no package is installed")
         sys.exit(SKIPPED)
+
+
+def environment(**changes):
+    """Returns the variables for a program that imports the tested package: those of this process, and `changes`."""
+    variables = {**os.environ, **changes}
+    if os.environ.get("ORCHARD_LIBRARY"):
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")]))
+    return variables
 
 
 def why_no_gpu():

@@ -6,8 +6,8 @@
     with orchard.Heap(capacity="8GiB") as heap:   # a heap on the current GPU
         print(heap.stats()["committed_bytes"])
 
-orchard.numba, orchard.cupy and orchard.cuda_core give kernels malloc and free; orchard.uvm is the model of the UVM
-driver. Each is imported by its user, and needs the packages that its name says."""
+orchard.numba, orchard.cupy and orchard.cuda_core give kernels malloc and free. Each is imported by its user, and needs
+the packages that its name says."""
 
 from ._errors import (
     ArgumentError,

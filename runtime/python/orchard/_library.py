@@ -20,7 +20,7 @@ def library_path():
     """Returns the path of liborchard.so: the variable ORCHARD_LIBRARY, or the file in this package. Raises
     PreconditionError if there is neither."""
     chosen = os.environ.get("ORCHARD_LIBRARY")
-    path = Path(chosen) if chosen else Path(__file__).resolve().parent / _NAME
+    path = Path(chosen) if chosen else Path(__file__).resolve().parent / "lib" / _NAME
     if not path.is_file():
         raise PreconditionError(
             f"{path}: no such file; install the package with pip, or set ORCHARD_LIBRARY to the path of {_NAME}")
