@@ -6,9 +6,10 @@ skips itself where its package, or a GPU, is missing."""
 
 import gc
 import importlib
-import os
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import support
@@ -304,8 +305,6 @@ class Examples(unittest.TestCase):
     def test_examples_run(self):
         paths = sorted((support.ROOT / "examples/python").glob("*.py"))
         self.assertGreaterEqual(len(paths), 4)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(
-            filter(None, [str(support.PACKAGE), os.environ.get("PYTHONPATH")]))}
         for path in paths:
             with self.subTest(example=path.name):
                 module = self.MODULES.get(path.stem)
@@ -314,9 +313,21 @@ class Examples(unittest.TestCase):
                         importlib.import_module(module)
                     except Exception as error:
                         self.skipTest(f"{module} does not work here: {error}")
-                done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True)
+                done = subprocess.run([sys.executable, str(path)], env=support.environment(), capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 print(f"{path.name}: {done.stdout.strip()}")
+
+    def test_the_first_lines_of_the_document_run(self):
+        try:
+            importlib.import_module(self.MODULES["numba_lists"])
+        except Exception as error:
+            self.skipTest(f"Numba does not work here: {error}")
+        page = (support.ROOT / "docs/python.md").read_text(encoding="utf-8")
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write(re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1])
+            file.flush()
+            done = subprocess.run([sys.executable, file.name], env=support.environment(), capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
