@@ -29,7 +29,7 @@ def device_code(kind="fatbin"):
     """Returns the device functions as bytes, for a linker: nvJitLink, cuLink, nvlink.
 
     kind: "fatbin", machine code, which links in about 10 ms; "ltoir", which is optimized together with the kernel, in
-    some seconds; "ptx", which is compiled at each link, also in seconds.
+    some 15 s; "ptx", which is compiled at each link, also in seconds.
     Raises ValueError for another kind, PreconditionError if the library was built without CUDA."""
     return device_code_path(kind).read_bytes()
 

@@ -63,7 +63,7 @@ def compile(source, *, heap=None, options=None, name_expressions=(), lto=False):
     heap: as for `bind`. options: ProgramOptions; those that linking needs are set in a copy of it. The default has
         C++17 and the architecture of the current GPU.
     name_expressions: as of Program.compile: `get_kernel` of the result knows them.
-    lto: True optimizes malloc together with the kernels, in some seconds; it needs nvJitLink.
+    lto: True optimizes malloc together with the kernels, in some 15 s; it needs nvJitLink.
     Raises cuda.core's errors of compiling and linking, and those of `bind`."""
     options = options or ProgramOptions(std="c++17", arch=_arch())
     arch = options.arch or _arch()

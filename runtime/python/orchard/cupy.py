@@ -84,7 +84,7 @@ class RawModule:
         code: CUDA C++, as a text. options, name_expressions: as of cupy.RawModule, for NVRTC.
         heap: the heap that the kernels use; None for the default heap of the GPU, made at the first use if there is none.
         link: the device code that is linked: "fatbin", or "ltoir" to have malloc optimized together with the kernel,
-            which takes seconds and needs nvJitLink; "ptx".
+            which takes some 15 s and needs nvJitLink; "ptx".
         Raises ValueError for another `link`, PreconditionError if Orchard was built without CUDA."""
         self._source = declared(code)
         self._options = tuple(options)
