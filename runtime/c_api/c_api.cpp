@@ -97,6 +97,35 @@ absl::StatusOr<options> parse(const char* text) {
     return values;
 }
 
+/// Implements the functions that make a heap: `create` returns it, for the options that `text` gives.
+template <class Create>
+int make_handle(const char* caller, const char* text, orchard_heap** handle, Create create) noexcept {
+    if (handle == nullptr) {
+        return guarded([&] {
+            return absl::InvalidArgumentError(absl::StrFormat("%s: no place for the heap; give an address", caller));
+        });
+    }
+    *handle = nullptr;
+    return guarded([&]() -> absl::Status {
+        auto values = parse(text);
+        if (!values.ok()) {
+            return values.status();
+        }
+        if (values->device == device_option::automatic) {
+            values->device = device_option::cuda;
+        }
+        auto made = create(*values);
+        if (!made.ok()) {
+            return made.status();
+        }
+        auto result = std::make_unique<orchard_heap>();
+        result->owned = std::make_unique<heap>(*std::move(made));
+        result->of = result->owned.get();
+        *handle = result.release();
+        return absl::OkStatus();
+    });
+}
+
 /// Returns the handle of a default heap, always the same one. Handles are kept until the end of the process, since the
 /// program may hold them that long.
 orchard_heap* handle_of(heap* of) {
@@ -148,28 +177,13 @@ const char* orchard_version(void) { return orchard::version_text.data(); }
 const char* orchard_last_error(void) { return orchard::last_error.c_str(); }
 
 int orchard_heap_create(const char* options, orchard_heap** heap) {
-    if (heap == nullptr) {
-        return orchard::report(
-            absl::InvalidArgumentError("orchard_heap_create: no place for the heap; give an address"));
-    }
-    *heap = nullptr;
-    return guarded([&]() -> absl::Status {
-        auto values = orchard::parse(options);
-        if (!values.ok()) {
-            return values.status();
-        }
-        if (values->device == orchard::device_option::automatic) {
-            values->device = orchard::device_option::cuda;
-        }
-        auto made = orchard::heap::create(*values);
-        if (!made.ok()) {
-            return made.status();
-        }
-        auto result = std::make_unique<orchard_heap>();
-        result->owned = std::make_unique<orchard::heap>(*std::move(made));
-        result->of = result->owned.get();
-        *heap = result.release();
-        return absl::OkStatus();
+    return orchard::make_handle("orchard_heap_create", options, heap,
+                                [](const orchard::options& values) { return orchard::heap::create(values); });
+}
+
+int orchard_heap_create_in(void* memory, size_t bytes, const char* options, orchard_heap** heap) {
+    return orchard::make_handle("orchard_heap_create_in", options, heap, [&](const orchard::options& values) {
+        return orchard::heap::create_in(memory, bytes, values);
     });
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "runtime/include/orchard/orchard.h"
 #include "runtime/machine/version.hpp"
@@ -68,6 +69,36 @@ TEST_F(c_heap, a_heap_of_the_emulated_device_is_bound_to_no_module) {
     int root = 0;
     EXPECT_NE(orchard_heap_bind(heap_, &root, sizeof(root)), ORCHARD_OK);
     EXPECT_STRNE(orchard_last_error(), "");
+}
+
+/// Memory with exactly four whole segments, wherever it begins.
+std::vector<char> room() { return std::vector<char>((std::size_t{10} << 20) - 1); }
+
+TEST(c_api, a_heap_lies_in_memory_of_the_callers) {
+    std::vector<char> memory = room();
+    orchard_heap* heap = nullptr;
+    ASSERT_EQ(orchard_heap_create_in(memory.data(), memory.size(), "device=emulated", &heap), ORCHARD_OK)
+        << orchard_last_error();
+    auto* const block = static_cast<char*>(orchard_heap_allocate(heap, 1000));
+    ASSERT_NE(block, nullptr) << orchard_last_error();
+    EXPECT_GE(block, memory.data());
+    EXPECT_LE(block + 1000, memory.data() + memory.size());
+    EXPECT_EQ(orchard_heap_free(heap, block), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_validate(heap), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(json::parse(orchard_heap_stats(heap))["capacity_bytes"], 8 << 20);
+    orchard_heap_destroy(heap);
+}
+
+TEST(c_api, memory_that_is_none_is_an_error_and_leaves_null) {
+    std::vector<char> memory = room();
+    auto* heap = reinterpret_cast<orchard_heap*>(1);
+    EXPECT_EQ(orchard_heap_create_in(nullptr, memory.size(), "device=emulated", &heap), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(heap, nullptr);
+    EXPECT_EQ(orchard_heap_create_in(memory.data(), 1 << 20, "device=emulated", &heap), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_create_in(memory.data(), memory.size(), "device=emulated capacty=1", &heap),
+              ORCHARD_NOT_FOUND);
+    EXPECT_EQ(orchard_heap_create_in(memory.data(), memory.size(), "device=emulated", nullptr),
+              ORCHARD_INVALID_ARGUMENT);
 }
 
 TEST(c_api, options_come_in_any_separators) {

@@ -62,6 +62,15 @@ ORCHARD_API const char* orchard_last_error(void);
  *     change their values. "device=emulated" makes a heap without a GPU, for tests of the host's side. */
 ORCHARD_API int orchard_heap_create(const char* options, orchard_heap** heap);
 
+/* Makes a heap in memory that the caller supplies, as `orchard_heap_create` otherwise. The heap uses the segments (2 MiB,
+ * aligned to 2 MiB) that lie entirely in the memory, and neither grows nor gives memory back. The memory must outlive
+ * the heap and remains the caller's. Errors: those of `orchard_heap_create`; INVALID_ARGUMENT if the memory contains no
+ * whole segment. Cost: that of `orchard_heap_create`, and 0.93 % of the memory for metadata, from the device's memory.
+ * memory, bytes: device memory of the current GPU, or other memory that its kernels can access, such as a tensor's
+ *     storage; ordinary memory for "device=emulated".
+ * options: "backing", "capacity" and "range" are ignored. */
+ORCHARD_API int orchard_heap_create_in(void* memory, size_t bytes, const char* options, orchard_heap** heap);
+
 /* Ends a heap and releases its memory; does nothing for null. No kernel may use it any more. A default heap is not
  * ended: use `orchard_shutdown`. */
 ORCHARD_API void orchard_heap_destroy(orchard_heap* heap);
