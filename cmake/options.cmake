@@ -24,6 +24,9 @@ option(ORCHARD_INSTALL "Make rules for `cmake --install`" ${PROJECT_IS_TOP_LEVEL
 set(ORCHARD_SANITIZE "" CACHE STRING "Sanitizers of the host code: empty, 'address,undefined' or 'thread'")
 set_property(CACHE ORCHARD_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
 
+set(ORCHARD_MALLOCMC_DIR "" CACHE PATH "Sources of mallocMC, with which tests/malloc_mc is compiled; empty: left out")
+set(ORCHARD_ALPAKA_DIR "" CACHE PATH "Sources of alpaka for tests/malloc_mc; empty: ORCHARD_MALLOCMC_DIR/alpaka")
+
 option(ORCHARD_WERROR "Warnings are errors" OFF)
 option(ORCHARD_FUZZ "Build the fuzz targets for libFuzzer, which needs clang (preset fuzz)" OFF)
 option(ORCHARD_UNITE "Compile several sources at a time; a change of one then compiles its neighbours, too" ON)

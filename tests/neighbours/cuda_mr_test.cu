@@ -22,7 +22,6 @@
 #include "runtime/machine/machine_info.hpp"
 
 namespace orchard::test {
-namespace {
 
 /// `cudaMalloc` as a resource of `cuda::mr`, with the names of both of its forms.
 struct cuda_malloc_resource {
@@ -49,6 +48,8 @@ struct cuda_malloc_resource {
     bool operator!=(const cuda_malloc_resource& other) const { return live != other.live; }
     friend void get_property(const cuda_malloc_resource&, cuda::mr::device_accessible) noexcept {}
 };
+
+namespace {
 
 #if CCCL_VERSION >= 3001000
 using resource_ref = cuda::mr::synchronous_resource_ref<cuda::mr::device_accessible>;

@@ -18,7 +18,6 @@
 #include "tests/support/heap_fixture.hpp"
 
 namespace orchard::test {
-namespace {
 
 /// What all copies of a fake resource share.
 struct ledger {
@@ -93,6 +92,8 @@ struct synchronous_fake {
 
     ledger* book;
 };
+
+namespace {
 
 static_assert(plain_resource<plain_fake> && !synchronous_resource<plain_fake>);
 static_assert(synchronous_resource<synchronous_fake> && !plain_resource<synchronous_fake>);
@@ -194,15 +195,15 @@ TEST_P(memory_resource, a_move_takes_heap_and_memory_along) {
 
 TEST_P(memory_resource, what_a_resource_throws_is_an_error_with_its_text) {
     book_.full = true;
-    auto refused = create_in_resource(plain_fake{&book_}, room_for(4), values_);
+    const auto refused = create_in_resource(plain_fake{&book_}, room_for(4), values_);
     EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
     EXPECT_TRUE(absl::StrContains(refused.status().message(), std::bad_alloc().what())) << refused.status();
     EXPECT_TRUE(absl::StrContains(refused.status().message(), std::to_string(room_for(4)))) << refused.status();
     book_.full = false;
     book_.broken = true;
-    refused = create_in_resource(plain_fake{&book_}, room_for(4), values_);
-    EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
-    EXPECT_TRUE(absl::StrContains(refused.status().message(), "the pool has no upstream")) << refused.status();
+    const auto failed = create_in_resource(plain_fake{&book_}, room_for(4), values_);
+    EXPECT_TRUE(absl::IsResourceExhausted(failed.status())) << failed.status();
+    EXPECT_TRUE(absl::StrContains(failed.status().message(), "the pool has no upstream")) << failed.status();
     EXPECT_EQ(book_.frees, 0);
 }
 
