@@ -38,7 +38,7 @@ protected:
     std::optional<heap> heap_;
 };
 INSTANTIATE_TEST_SUITE_P(all, free_blocks_of_a_heap,
-                         ::testing::Values(16, 100, 4096, 65536, 300'000, largest_page_bytes));
+                         ::testing::Values(64, 100, 4096, 65536, 300'000, largest_page_bytes));
 
 TEST_P(free_blocks_of_a_heap, is_what_an_empty_heap_hands_out) {
     const std::uint64_t bytes = GetParam();
