@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A user's program: a kernel on the emulated device whose threads allocate, write, check and free.
+// A user's program: a kernel on the emulated device whose threads allocate, write, check and free, in a heap of its own
+// memory and in one in memory of a resource.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory_resource>
 #include <orchard/device.cuh>
 #include <orchard/heap.hpp>
+#include <orchard/neighbours/memory_resource.hpp>
 #include <string>
 
 namespace {
@@ -34,6 +38,34 @@ int fail(const std::string& what) {
     return 1;
 }
 
+/// Ordinary memory, as a resource.
+struct pmr_source {
+    std::pmr::memory_resource* from;
+
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) const {
+        return from->allocate(bytes, alignment);
+    }
+    void deallocate(void* memory, std::size_t bytes, std::size_t alignment) const {
+        from->deallocate(memory, bytes, alignment);
+    }
+};
+
+/// Runs the kernel in a heap; returns what went wrong, or an empty text.
+std::string use(orchard::heap& heap) {
+    orchard::simt::device_word<std::uint32_t> passed{0};
+    const orchard::simt::launch_result result =
+        orchard::simt::launch(heap.executor(), {4, 64}, allocate_write_free{heap.ref(), &passed});
+    if (!result.ok) {
+        return result.error;
+    }
+    const std::uint32_t count = passed.load<orchard::simt::order::relaxed>();
+    const absl::Status valid = heap.validate();
+    if (!valid.ok()) {
+        return valid.ToString();
+    }
+    return count == 256 ? "" : std::to_string(count) + " of 256 threads passed";
+}
+
 }  // namespace
 
 int main() {
@@ -44,16 +76,14 @@ int main() {
     if (!heap.ok()) {
         return fail(heap.status().ToString());
     }
-    orchard::simt::device_word<std::uint32_t> passed{0};
-    const orchard::simt::launch_result result =
-        orchard::simt::launch(heap->executor(), {4, 64}, allocate_write_free{heap->ref(), &passed});
-    if (!result.ok) {
-        return fail(result.error);
+    const auto supplied = orchard::create_in_resource(pmr_source{std::pmr::new_delete_resource()}, 64u << 20, options);
+    if (!supplied.ok()) {
+        return fail(supplied.status().ToString());
     }
-    const std::uint32_t count = passed.load<orchard::simt::order::relaxed>();
-    const absl::Status valid = heap->validate();
-    if (!valid.ok()) {
-        return fail(valid.ToString());
+    for (orchard::heap* const each : {&*heap, &**supplied}) {
+        if (const std::string wrong = use(*each); !wrong.empty()) {
+            return fail(wrong);
+        }
     }
-    return count == 256 ? 0 : fail(std::to_string(count) + " of 256 threads passed");
+    return 0;
 }
