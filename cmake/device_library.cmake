@@ -78,6 +78,7 @@ if(ORCHARD_HAS_CUDA)
         target_link_options(orchard_launch_hooks INTERFACE "$<HOST_LINK:LINKER:--wrap=${launch}>"
                             "$<HOST_LINK:LINKER:--wrap=${launch}_ptsz>")
     endforeach()
+    target_link_options(orchard_launch_hooks INTERFACE "$<HOST_LINK:LINKER:--wrap=cudaDeviceReset>")
 
     add_library(orchard_replace_malloc INTERFACE)
     set_target_properties(orchard_replace_malloc PROPERTIES EXPORT_NAME replace_malloc)

@@ -118,20 +118,23 @@ public:
         absl::Status status;
         ended_ = true;
         for (auto& [gpu, mine] : heaps_) {
-            if (!mine.made) {
-                continue;
-            }
-            // Kernels that wait for memory get null from here on.
-            status.Update(mine.made->close());
-            for (module& m : modules_) {
-                if (std::erase(m.bound, gpu) != 0) {
-                    status.Update(detail::bind_module(nullptr, m.find, gpu));
-                }
-            }
-            mine.made.reset();
+            status.Update(end_one(gpu, mine));
         }
         heaps_.clear();
         return status;
+    }
+
+    void before_reset() {
+        const std::lock_guard hold(mutex_);
+        const int gpu = detail::current_gpu();
+        const auto found = heaps_.find(gpu);
+        if (found != heaps_.end()) {
+            (void)end_one(gpu, found->second);  // the reset takes all away, whatever fails here
+            heaps_.erase(found);
+        }
+        if (gpu >= 0 && gpu < max_gpus) {
+            prepared_[gpu].store(0, std::memory_order_release);
+        }
     }
 
 private:
@@ -145,6 +148,23 @@ private:
     };
 
     default_heaps() = default;
+
+    /// Ends the heap of a GPU, if there is one. Kernels that wait for memory get null from then on, and so do later
+    /// ones.
+    absl::Status end_one(int gpu, entry& mine) {
+        absl::Status status;
+        if (!mine.made) {
+            return status;
+        }
+        status.Update(mine.made->close());
+        for (module& m : modules_) {
+            if (std::erase(m.bound, gpu) != 0) {
+                status.Update(detail::bind_module(nullptr, m.find, gpu));
+            }
+        }
+        mine.made.reset();
+        return status;
+    }
 
     /// Returns the current GPU; the number of the emulated device if the program has chosen that for its default heap.
     int chosen_gpu() const {
@@ -240,6 +260,7 @@ absl::StatusOr<heap*> init_default_heap(const options& values) { return default_
 absl::StatusOr<heap*> existing_default_heap() { return default_heaps::get().existing(); }
 absl::Status end_default_heaps() { return default_heaps::get().end(); }
 
+void detail::before_reset() noexcept { default_heaps::get().before_reset(); }
 void detail::before_launch(void* stream) noexcept { default_heaps::get().before_launch(stream); }
 
 }  // namespace orchard

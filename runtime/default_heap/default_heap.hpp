@@ -57,5 +57,9 @@ namespace detail {
 /// @param stream  the `cudaStream_t` of the launch
 void before_launch(void* stream) noexcept;
 
+/// Ends the default heap of the current GPU, before `cudaDeviceReset` takes its memory away. A later launch makes a new
+/// one.
+void before_reset() noexcept;
+
 }  // namespace detail
 }  // namespace orchard

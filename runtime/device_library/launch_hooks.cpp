@@ -44,4 +44,11 @@ ORCHARD_WRAP_BOTH(__cudaLaunchKernel,
                    cudaStream_t stream),
                   (kernel, grid, block, arguments, shared, stream), stream)
 #endif
+
+// A reset takes the memory of the GPU's default heap away, which its threads read. The next launch makes a heap again.
+extern "C" cudaError_t __real_cudaDeviceReset();
+extern "C" cudaError_t __wrap_cudaDeviceReset() {
+    orchard::detail::before_reset();
+    return __real_cudaDeviceReset();
+}
 // NOLINTEND(bugprone-reserved-identifier)

@@ -237,9 +237,6 @@ class Numba(unittest.TestCase):
         self.assertEqual(self.run_kernel(self.kernel()), THREADS)
         self.assertGreaterEqual(orchard.default_heap().stats()["allocations"], THREADS)
 
-    def test_without_link_time_optimization(self):
-        self.assertEqual(self.run_kernel(self.kernel(lto=False)), THREADS)
-
     def test_use_bind_and_closing(self):
         kernel = self.kernel()
         with orchard.Heap(capacity="1GiB") as one, orchard.Heap(capacity="1GiB") as other:

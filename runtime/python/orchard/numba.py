@@ -27,13 +27,13 @@ try:
 except ImportError:
     from numba import types
 try:
-    from numba.cuda.extending import intrinsic, overload
+    from numba.cuda.extending import intrinsic
 except ImportError:
-    from numba.core.extending import intrinsic, overload
+    from numba.core.extending import intrinsic
 try:
-    from numba.cuda.np.numpy_support import carray
+    from numba.cuda.np.arrayobj import np_cfarray
 except ImportError:
-    from numba.np.numpy_support import carray
+    from numba.np.arrayobj import np_cfarray
 
 from . import _modules
 from ._device_code import device_code
@@ -91,25 +91,20 @@ usable_size = _declare("orchard_usable_size", _size, _size)
 
 
 @intrinsic
-def _to_pointer(typingctx, address):
+def array(typingctx, address, shape, dtype):
+    """Returns, in a kernel, an array of `shape` (a number or a tuple of numbers) and `dtype` over the block at `address`.
+    The array does not own the block. Cost: none.
+
+    Not by `numba.carray`: its code is inlined into the kernel's, and Numba then removes assignments to elements of an
+    array that is made again for each access, although the block keeps them."""
+    dimensions = 1 if isinstance(shape, types.Integer) else len(shape)
+
     def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+        pointer = builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+        made = signature.return_type(types.voidptr, signature.args[1])
+        return np_cfarray(context, builder, made, (pointer, arguments[1]))
 
-    return types.voidptr(types.uint64), generate
-
-
-def array(address, shape, dtype):
-    """Returns, in a kernel, an array of `shape` (a number or a tuple) and `dtype` over the block at `address`. The array
-    does not own the block. Cost: none."""
-    raise Error("orchard.numba.array is for kernels")
-
-
-@overload(array, inline="always")
-def _array(address, shape, dtype):
-    def implementation(address, shape, dtype):
-        return carray(_to_pointer(address), shape, dtype)
-
-    return implementation
+    return types.Array(dtype.dtype, dimensions, "C")(types.uint64, shape, dtype), generate
 
 
 def use(heap):
