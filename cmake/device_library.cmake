@@ -161,8 +161,9 @@ endif()
 add_library(orchard::shared ALIAS orchard_shared)
 list(APPEND orchard_exported orchard_shared)
 
-if(NOT PROJECT_IS_TOP_LEVEL)
+if(NOT ORCHARD_INSTALL)
     # Compiled where a target of the project that adds this one links them.
-    list(REMOVE_ITEM orchard_exported orchard_replace_malloc)
-    set_target_properties(${orchard_exported} PROPERTIES EXCLUDE_FROM_ALL ON)
+    set(compiled ${orchard_exported})
+    list(REMOVE_ITEM compiled orchard_replace_malloc) # an interface
+    set_target_properties(${compiled} PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()

@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/orchard")
 
 if(ORCHARD_PROGRAM AND TARGET orchard)
-    # Optional, so that a build of the target orchard_library alone can be installed.
+    # Optional, so that the libraries can be installed without it.
     install(TARGETS orchard RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
     set(shell_files "${CMAKE_CURRENT_BINARY_DIR}/generated/shell")
     install(FILES "${shell_files}/orchard.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" OPTIONAL)
