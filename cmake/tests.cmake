@@ -285,6 +285,11 @@ else()
     message(STATUS "Orchard: Python 3 was not found: the tests of the scripts are left out")
 endif()
 
+# What the package installs, and the Python package loads.
+set(installed_libraries ${orchard_exported})
+list(REMOVE_ITEM installed_libraries orchard_replace_malloc) # an interface
+add_dependencies(orchard_tests ${installed_libraries})
+
 # A project of its own that knows only the installed package, or has Orchard as a subdirectory.
 if(TARGET orchard)
     set(consumer_flags "")

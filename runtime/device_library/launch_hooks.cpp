@@ -36,7 +36,7 @@ ORCHARD_WRAP_BOTH(cudaLaunchCooperativeKernel,
                    cudaStream_t stream),
                   (function, grid, block, arguments, shared, stream), stream)
 ORCHARD_WRAP_BOTH(cudaLaunchKernelExC, (const cudaLaunchConfig_t* how, const void* function, void** arguments),
-                  (how, function, arguments), how->stream)
+                  (how, function, arguments), how != nullptr ? how->stream : nullptr)
 ORCHARD_WRAP_BOTH(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream), stream)
 #if CUDART_VERSION >= 13000
 ORCHARD_WRAP_BOTH(__cudaLaunchKernel,
