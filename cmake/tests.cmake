@@ -288,6 +288,9 @@ endif()
 # What the package installs, and the Python package loads.
 set(installed_libraries ${orchard_exported})
 list(REMOVE_ITEM installed_libraries orchard_replace_malloc) # an interface
+if(ORCHARD_HAS_CUDA)
+    list(APPEND installed_libraries orchard_device_artifacts)
+endif()
 add_dependencies(orchard_tests ${installed_libraries})
 
 # A project of its own that knows only the installed package, or has Orchard as a subdirectory.

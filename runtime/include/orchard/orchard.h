@@ -114,8 +114,9 @@ ORCHARD_API int orchard_init(const char* options);
  * says why. */
 ORCHARD_API orchard_heap* orchard_default_heap(void);
 
-/* Ends all default heaps. No kernel may use them any more; requests of later kernels return null. The end of the
- * process does the same. Errors: those of the device. */
+/* Ends all default heaps, whose handles are invalid from then on. No kernel may use them any more; requests of later
+ * kernels return null. The end of the process does the same, and so does `cudaDeviceReset` for the GPU's heap in a program
+ * that is linked with orchard::launch_hooks; the next launch then makes a heap again. Errors: those of the device. */
 ORCHARD_API int orchard_shutdown(void);
 
 /* Lets the device code of one module use `heap`; null takes the heap away from it, and its requests return null. For
