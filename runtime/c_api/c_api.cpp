@@ -60,17 +60,22 @@ absl::Status check(const orchard_heap* heap) {
                : absl::InvalidArgumentError("the heap is a null pointer; give one of orchard_heap_create");
 }
 
+/// Runs `call` on the heap; it returns a status.
+template <class Call>
+int on_heap(orchard_heap* heap, Call call) noexcept {
+    return guarded([&] {
+        const absl::Status status = check(heap);
+        return status.ok() ? call(*heap->of) : status;
+    });
+}
+
 /// Runs `call`, which returns a text, and returns the text; null on error.
 template <class Call>
 const char* text_of(orchard_heap* heap, Call call) noexcept {
-    const int failed = guarded([&] {
-        absl::Status status = check(heap);
-        if (status.ok()) {
-            absl::StatusOr<std::string> text = call(*heap->of);
-            status = text.status();
-            last_text = text.ok() ? *std::move(text) : "";
-        }
-        return status;
+    const int failed = on_heap(heap, [&](orchard::heap& of) {
+        absl::StatusOr<std::string> text = call(of);
+        last_text = text.ok() ? *text : "";
+        return text.status();
     });
     return failed == 0 ? last_text.c_str() : nullptr;
 }
@@ -170,8 +175,8 @@ std::string device_json(const heap& of) {
 }  // namespace
 }  // namespace orchard
 
-using orchard::check;
 using orchard::guarded;
+using orchard::on_heap;
 
 const char* orchard_version(void) { return orchard::version_text.data(); }
 const char* orchard_last_error(void) { return orchard::last_error.c_str(); }
@@ -206,24 +211,21 @@ const char* orchard_heap_device(orchard_heap* heap) {
 }
 
 int orchard_heap_trim(orchard_heap* heap) {
-    return guarded([&] { return check(heap).ok() ? heap->of->trim() : check(heap); });
+    return on_heap(heap, [](orchard::heap& of) { return of.trim(); });
 }
 
 int orchard_heap_reserve(orchard_heap* heap, size_t bytes) {
-    return guarded([&] { return check(heap).ok() ? heap->of->reserve(bytes) : check(heap); });
+    return on_heap(heap, [&](orchard::heap& of) { return of.reserve(bytes); });
 }
 
 int orchard_heap_validate(orchard_heap* heap) {
-    return guarded([&] { return check(heap).ok() ? heap->of->validate() : check(heap); });
+    return on_heap(heap, [](orchard::heap& of) { return of.validate(); });
 }
 
 void* orchard_heap_allocate(orchard_heap* heap, size_t bytes) {
     void* block = nullptr;
-    (void)guarded([&] {
-        if (!check(heap).ok()) {
-            return check(heap);
-        }
-        const auto made = heap->of->allocate_on_host(bytes);
+    (void)on_heap(heap, [&](orchard::heap& of) {
+        const auto made = of.allocate_on_host(bytes);
         block = made.ok() ? *made : nullptr;
         return made.status();
     });
@@ -231,7 +233,7 @@ void* orchard_heap_allocate(orchard_heap* heap, size_t bytes) {
 }
 
 int orchard_heap_free(orchard_heap* heap, void* block) {
-    return guarded([&] { return check(heap).ok() ? heap->of->free_on_host(block) : check(heap); });
+    return on_heap(heap, [&](orchard::heap& of) { return of.free_on_host(block); });
 }
 
 int orchard_init(const char* options) {

@@ -23,7 +23,28 @@ struct alignas(16) heap_root {
     std::uint64_t bytes;
     alignas(16) unsigned char ref[sizeof(heap_ref)];
 
-    /// Returns whether a heap has been bound. Cost: a load from constant memory.
+    // The functions of orchard/orchard.h, documented there. Without a heap, requests return null, and frees do nothing.
+    // Cost: that of `heap_ref`, and a load from constant memory.
+    ORCHARD_INLINE void* malloc(std::uint64_t bytes) const { return is_bound() ? heap().malloc(bytes) : nullptr; }
+    ORCHARD_INLINE void free(void* block) const {
+        if (is_bound()) {
+            heap().free(block);
+        }
+    }
+    ORCHARD_INLINE void* calloc(std::uint64_t count, std::uint64_t size) const {
+        return is_bound() ? heap().calloc(count, size) : nullptr;
+    }
+    ORCHARD_INLINE void* realloc(void* block, std::uint64_t bytes) const {
+        return is_bound() ? heap().realloc(block, bytes) : nullptr;
+    }
+    ORCHARD_INLINE void* aligned_alloc(std::uint64_t alignment, std::uint64_t bytes) const {
+        return is_bound() ? heap().aligned_alloc(alignment, bytes) : nullptr;
+    }
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t usable_size(const void* block) const {
+        return is_bound() ? heap().usable_size(block) : 0;
+    }
+
+    /// Returns whether a heap has been bound.
     [[nodiscard]] ORCHARD_INLINE bool is_bound() const { return heap().view().state != nullptr; }
     /// Returns the heap that has been bound.
     [[nodiscard]] ORCHARD_INLINE const heap_ref& heap() const { return *reinterpret_cast<const heap_ref*>(ref); }

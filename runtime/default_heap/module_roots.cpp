@@ -15,6 +15,8 @@
 #include <cuda_runtime_api.h>
 
 #include "device/simt/current_device.hpp"
+#include "uvm/memory/cuda_memory.hpp"
+#include "uvm/memory/cuda_stream.hpp"
 
 namespace orchard {
 namespace {
@@ -22,22 +24,14 @@ namespace {
 /// Returns the error of a CUDA call, with what was tried.
 absl::Status explain(const char* what, cudaError_t error) {
     (void)cudaGetLastError();  // reported here; the program's next query must not return it
-    return absl::InternalError(
-        absl::StrFormat("%s: CUDA: %s: %s", what, cudaGetErrorName(error), cudaGetErrorString(error)));
+    return detail::to_status(error, what);
 }
 
-/// Copies `bytes` bytes between the host and a symbol, on a stream that waits for no other stream. Errors: the
-/// runtime's.
-cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-    cudaStream_t stream = nullptr;
-    if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); error != cudaSuccess) {
-        return error;
-    }
-    cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, stream);
+/// Copies `bytes` bytes between the host and a symbol, and waits for the copy alone. Errors: the runtime's.
+cudaError_t copy(cudaStream_t stream, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, stream);
     const cudaError_t done = cudaStreamSynchronize(stream);
-    error = error == cudaSuccess ? done : error;
-    (void)cudaStreamDestroy(stream);
-    return error;
+    return error == cudaSuccess ? done : error;
 }
 
 }  // namespace
@@ -54,8 +48,14 @@ absl::Status bind_root(const heap* of, void* root, std::size_t bytes) {
         return absl::FailedPreconditionError(
             "the heap is on the emulated device, which kernels of a module cannot use; make it with the device cuda");
     }
+    detail::kept_stream stream;
+    if (absl::Status s = stream.take(); !s.ok()) {
+        (void)cudaGetLastError();
+        return s;
+    }
     std::uint64_t head[2] = {};
-    if (const cudaError_t error = copy(head, root, sizeof(head), cudaMemcpyDeviceToHost); error != cudaSuccess) {
+    if (const cudaError_t error = copy(stream.get(), head, root, sizeof(head), cudaMemcpyDeviceToHost);
+        error != cudaSuccess) {
         return explain("reading orchard_root", error);
     }
     if (head[0] != heap_root::current_abi || head[1] != sizeof(heap_root)) {
@@ -70,7 +70,8 @@ absl::Status bind_root(const heap* of, void* root, std::size_t bytes) {
         std::memcpy(view, &ref, sizeof(ref));
     }
     char* const at = static_cast<char*>(root) + offsetof(heap_root, ref);
-    if (const cudaError_t error = copy(at, view, sizeof(view), cudaMemcpyHostToDevice); error != cudaSuccess) {
+    if (const cudaError_t error = copy(stream.get(), at, view, sizeof(view), cudaMemcpyHostToDevice);
+        error != cudaSuccess) {
         return explain("writing orchard_root", error);
     }
     return absl::OkStatus();

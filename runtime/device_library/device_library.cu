@@ -12,31 +12,19 @@ extern "C" {
 __constant__ orchard::heap_root orchard_root = {orchard::heap_root::current_abi, sizeof(orchard::heap_root), {}};
 }
 
-extern "C" __device__ void* orchard_malloc(size_t bytes) {
-    return orchard_root.is_bound() ? orchard_root.heap().malloc(bytes) : nullptr;
-}
+extern "C" __device__ void* orchard_malloc(size_t bytes) { return orchard_root.malloc(bytes); }
 
-extern "C" __device__ void orchard_free(void* block) {
-    if (orchard_root.is_bound()) {
-        orchard_root.heap().free(block);
-    }
-}
+extern "C" __device__ void orchard_free(void* block) { orchard_root.free(block); }
 
-extern "C" __device__ void* orchard_calloc(size_t count, size_t size) {
-    return orchard_root.is_bound() ? orchard_root.heap().calloc(count, size) : nullptr;
-}
+extern "C" __device__ void* orchard_calloc(size_t count, size_t size) { return orchard_root.calloc(count, size); }
 
-extern "C" __device__ void* orchard_realloc(void* block, size_t bytes) {
-    return orchard_root.is_bound() ? orchard_root.heap().realloc(block, bytes) : nullptr;
-}
+extern "C" __device__ void* orchard_realloc(void* block, size_t bytes) { return orchard_root.realloc(block, bytes); }
 
 extern "C" __device__ void* orchard_aligned_alloc(size_t alignment, size_t bytes) {
-    return orchard_root.is_bound() ? orchard_root.heap().aligned_alloc(alignment, bytes) : nullptr;
+    return orchard_root.aligned_alloc(alignment, bytes);
 }
 
-extern "C" __device__ size_t orchard_usable_size(const void* block) {
-    return orchard_root.is_bound() ? orchard_root.heap().usable_size(block) : 0;
-}
+extern "C" __device__ size_t orchard_usable_size(const void* block) { return orchard_root.usable_size(block); }
 
 // The host's part of this file announces the module. A linker takes it from the archive together with the device's
 // part, whose registration refers to it.

@@ -19,15 +19,9 @@ __constant__ orchard::heap_root orchard_replaced_root = {
     orchard::heap_root::current_abi, sizeof(orchard::heap_root), {}};
 }
 
-extern "C" __device__ void* orchard_replaced_malloc(std::size_t bytes) {
-    return orchard_replaced_root.is_bound() ? orchard_replaced_root.heap().malloc(bytes) : nullptr;
-}
+extern "C" __device__ void* orchard_replaced_malloc(std::size_t bytes) { return orchard_replaced_root.malloc(bytes); }
 
-extern "C" __device__ void orchard_replaced_free(void* block) {
-    if (orchard_replaced_root.is_bound()) {
-        orchard_replaced_root.heap().free(block);
-    }
-}
+extern "C" __device__ void orchard_replaced_free(void* block) { orchard_replaced_root.free(block); }
 
 namespace {
 int find_root(void** root) { return static_cast<int>(cudaGetSymbolAddress(root, orchard_replaced_root)); }

@@ -3,10 +3,6 @@
 
 #include "runtime/heap/with_device.hpp"
 
-// Without the build's definition, this is a build without CUDA.
-#ifndef ORCHARD_HAS_CUDA
-#define ORCHARD_HAS_CUDA 0
-#endif
 #if ORCHARD_HAS_CUDA
 #include "device/simt/current_device.hpp"
 #endif

@@ -49,25 +49,19 @@ const detail::module_registration source_registration{find_source_root};
 }  // namespace orchard::replaced
 
 // Documented in orchard/orchard.h.
-static __device__ inline void* orchard_malloc(std::size_t bytes) {
-    return orchard_source_root.is_bound() ? orchard_source_root.heap().malloc(bytes) : nullptr;
-}
-static __device__ inline void orchard_free(void* block) {
-    if (orchard_source_root.is_bound()) {
-        orchard_source_root.heap().free(block);
-    }
-}
+static __device__ inline void* orchard_malloc(std::size_t bytes) { return orchard_source_root.malloc(bytes); }
+static __device__ inline void orchard_free(void* block) { orchard_source_root.free(block); }
 static __device__ inline void* orchard_calloc(std::size_t count, std::size_t size) {
-    return orchard_source_root.is_bound() ? orchard_source_root.heap().calloc(count, size) : nullptr;
+    return orchard_source_root.calloc(count, size);
 }
 static __device__ inline void* orchard_realloc(void* block, std::size_t bytes) {
-    return orchard_source_root.is_bound() ? orchard_source_root.heap().realloc(block, bytes) : nullptr;
+    return orchard_source_root.realloc(block, bytes);
 }
 static __device__ inline void* orchard_aligned_alloc(std::size_t alignment, std::size_t bytes) {
-    return orchard_source_root.is_bound() ? orchard_source_root.heap().aligned_alloc(alignment, bytes) : nullptr;
+    return orchard_source_root.aligned_alloc(alignment, bytes);
 }
 static __device__ inline std::size_t orchard_usable_size(const void* block) {
-    return orchard_source_root.is_bound() ? orchard_source_root.heap().usable_size(block) : 0;
+    return orchard_source_root.usable_size(block);
 }
 
 /// Returns a block of the default heap in kernels, and of the C library on the host.

@@ -19,7 +19,7 @@ from ._errors import (
 )
 from ._device_code import declarations, device_code, device_code_path, include_path
 from ._heap import Heap, default_heap, init, shutdown
-from ._library import library as _load
+from ._library import load as _load
 
 __all__ = [
     "ArgumentError", "DataLossError", "DeadlineError", "Error", "Heap", "OutOfMemoryError", "PreconditionError",

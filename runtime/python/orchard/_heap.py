@@ -42,7 +42,7 @@ class Heap:
         Raises ArgumentError for an unknown option or a value that is not allowed, PreconditionError if there is no usable
         GPU, OutOfMemoryError. Cost: some 10 ms."""
         self._handle = None
-        library = _library.library()
+        library = _library.load()
         handle = ctypes.c_void_p()
         text = option_text({"device": device, **options})
         _library.check(library.orchard_heap_create(text.encode(), ctypes.byref(handle)))
@@ -60,7 +60,7 @@ class Heap:
         self._roots = {}  # (address, size) of the bound modules' symbols, by the key that forgets them
         self._roots_lock = threading.Lock()
         # Also at the end of the interpreter, when the CUDA runtime, which the heap's threads use, is still there.
-        self._finalizer = weakref.finalize(self, _library.library().orchard_heap_destroy, handle) if owned else None
+        self._finalizer = weakref.finalize(self, _library.load().orchard_heap_destroy, handle) if owned else None
 
     def __enter__(self):
         return self
@@ -98,23 +98,23 @@ class Heap:
         """Returns a dict of all statistics, with the names of runtime/statistics/statistics.def: int values, in the units
         named there; and "classes", a list with a dict for each size class in use. Kernels may run. Raises the device's
         errors."""
-        return self._json(_library.library().orchard_heap_stats)
+        return self._json(_library.load().orchard_heap_stats)
 
     @property
     def device(self):
         """The device, such as "cuda:0" or "emulated"."""
-        found = self._json(_library.library().orchard_heap_device)
+        found = self._json(_library.load().orchard_heap_device)
         return f"cuda:{found['gpu']}" if found["kind"] == "cuda" else found["kind"]
 
     @property
     def device_reason(self):
         """Why this device was taken, in one sentence."""
-        return self._json(_library.library().orchard_heap_device)["reason"]
+        return self._json(_library.load().orchard_heap_device)["reason"]
 
     @property
     def warnings(self):
         """A list of this heap's known problems on this machine, as texts."""
-        return self._json(_library.library().orchard_heap_device)["warnings"]
+        return self._json(_library.load().orchard_heap_device)["warnings"]
 
     def _json(self, function):
         text = function(self._open())
@@ -124,24 +124,24 @@ class Heap:
 
     def trim(self):
         """Releases unused memory to the system. Kernels may run. Raises DeadlineError, and the device's errors."""
-        _library.check(_library.library().orchard_heap_trim(self._open()))
+        _library.check(_library.load().orchard_heap_trim(self._open()))
 
     def reserve(self, size):
         """Commits memory until `size` bytes are committed in total. Kernels may run. Raises OutOfMemoryError,
         DeadlineError."""
-        _library.check(_library.library().orchard_heap_reserve(self._open(), _natural(size, "size")))
+        _library.check(_library.load().orchard_heap_reserve(self._open(), _natural(size, "size")))
 
     def validate(self):
         """Checks all structures of the heap against each other. No kernel may run. Raises Error with the first fault that
         is found; DataLossError if the program wrote beyond a block of a hardened heap."""
-        _library.check(_library.library().orchard_heap_validate(self._open()))
+        _library.check(_library.load().orchard_heap_validate(self._open()))
 
     def allocate(self, size):
         """Returns the address of a block of at least `size` bytes, an int: device memory, aligned to 256 B, for kernels;
         0 for 0 bytes. Device code and the host may free it. Kernels may run. Raises OutOfMemoryError with the library's
         text, whatever the cause. Cost: about 50 us."""
         size = _natural(size, "size")
-        block = _library.library().orchard_heap_allocate(self._open(), size)
+        block = _library.load().orchard_heap_allocate(self._open(), size)
         if block is None and size != 0:
             raise OutOfMemoryError(_library.last_error())
         return block or 0
@@ -149,7 +149,7 @@ class Heap:
     def free(self, address):
         """Frees a block that the host or device code allocated; does nothing for 0. Kernels may run. Raises ArgumentError
         for an address outside the heap. Cost: about 20 us."""
-        _library.check(_library.library().orchard_heap_free(self._open(), _natural(address, "address")))
+        _library.check(_library.load().orchard_heap_free(self._open(), _natural(address, "address")))
 
     def bind(self, address, size):
         """Lets the device code of one module use this heap, until it is bound to another one. No kernel of the module may
@@ -159,7 +159,7 @@ class Heap:
         address, size: of the module's symbol `orchard_root`, as cuModuleGetGlobal and cuLibraryGetGlobal give them.
         Raises ArgumentError for another size, PreconditionError if the module's code is of another version of Orchard, or
         the heap is emulated."""
-        _library.check(_library.library().orchard_heap_bind(
+        _library.check(_library.load().orchard_heap_bind(
             self._open(), _natural(address, "address"), _natural(size, "size")))
 
     def _bind_module(self, key, address, size):
@@ -180,7 +180,7 @@ class Heap:
             roots = list(self._roots.values())
             self._roots.clear()
         for address, size in roots:
-            _library.library().orchard_heap_bind(None, address, size)
+            _library.load().orchard_heap_bind(None, address, size)
 
 
 def _natural(number, name):
@@ -198,13 +198,13 @@ _defaults_lock = threading.Lock()
 def init(**options):
     """Makes the default heap of the current GPU, and returns it. Does nothing else if it exists and no option is given.
     Options: as for `Heap`. Raises the errors of `Heap`; PreconditionError for options if the heap exists."""
-    _library.check(_library.library().orchard_init(option_text(options).encode()))
+    _library.check(_library.load().orchard_init(option_text(options).encode()))
     return default_heap()
 
 
 def default_heap():
     """Returns the default heap of the current GPU. Raises PreconditionError, with the reason, if it was not made."""
-    handle = _library.library().orchard_default_heap()
+    handle = _library.load().orchard_default_heap()
     if handle is None:
         raise error_of(9, _library.last_error())
     with _defaults_lock:
@@ -221,4 +221,4 @@ def shutdown():
             heap._unbind_modules()
             heap._handle = None
         _defaults.clear()
-    _library.check(_library.library().orchard_shutdown())
+    _library.check(_library.load().orchard_shutdown())

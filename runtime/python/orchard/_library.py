@@ -70,7 +70,7 @@ def _declare(library):
     return library
 
 
-def library():
+def load():
     """Returns the loaded library. Raises PreconditionError if it is not found, or one of its own libraries is not.
     Cost: the first call loads it, some milliseconds."""
     global _loaded
@@ -87,7 +87,7 @@ def library():
 
 def last_error():
     """Returns the text of this thread's newest error."""
-    return library().orchard_last_error().decode("utf-8", "replace")
+    return load().orchard_last_error().decode("utf-8", "replace")
 
 
 def check(status):
