@@ -3,8 +3,9 @@
 #
 # What programs link that call orchard/orchard.h, or change nothing at all:
 #
-#   orchard::device           the device functions of orchard/orchard.h, for sources with separable compilation, and the
-#                             host's functions beside them; C++11 and later
+#   orchard::device           what sources with separable compilation call: the device functions of orchard/orchard.h
+#                             (C++11 and later), and the slow paths of `heap_ref` (C++17 and later); orchard::orchard
+#                             brings it along
 #   orchard::launch_hooks     the default heap is made before the first kernel; for sources that include
 #                             orchard/replace_malloc.cuh
 #   orchard::replace_malloc   the same, and `malloc`, `free`, `new` and `delete` of all kernels become Orchard's
@@ -17,22 +18,31 @@ set(device_library_dir "${CMAKE_CURRENT_SOURCE_DIR}/runtime/device_library")
 set(orchard_includes
     "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/runtime/include>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+# The same, and where the headers for kernels find what they include.
+set(orchard_device_includes
+    ${orchard_includes} "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/orchard/detail-root>")
 set(orchard_exported "")
 
 if(ORCHARD_HAS_CUDA)
     # --- the device functions ---
-    add_library(orchard_device STATIC "${device_library_dir}/device_library.cu")
+    add_library(orchard_device STATIC "${device_library_dir}/device_library.cu" "${device_library_dir}/slow_paths.cu")
     set_target_properties(orchard_device PROPERTIES EXPORT_NAME device OUTPUT_NAME orchard_device
                                                     CUDA_SEPARABLE_COMPILATION ON POSITION_INDEPENDENT_CODE ON)
     # PTX of the oldest architecture, too: the device linker compiles it for a program of any other architecture.
     set_target_properties(orchard_device PROPERTIES CUDA_ARCHITECTURES "${ORCHARD_CUDA_ARCHITECTURES};80-virtual")
     orchard_target(orchard_device)
-    # A kernel has the registers of its deepest call. Without a limit they are 75, and nothing is faster.
-    target_compile_options(orchard_device PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=56>")
-    target_include_directories(orchard_device PUBLIC ${orchard_includes} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-    target_compile_definitions(orchard_device PRIVATE ORCHARD_HAS_CUDA=1)
+    # A kernel has the registers of its deepest call. For orchard_malloc and its like, these are 75 without a limit, and
+    # nothing is faster. With 32, a kernel that inlines the hit path of `heap_ref` has no more registers than that path
+    # needs, and is as fast as one that has all in its own source: docs/replace_malloc.md has the figures.
+    set_source_files_properties("${device_library_dir}/device_library.cu" PROPERTIES COMPILE_OPTIONS -maxrregcount=56)
+    set_source_files_properties("${device_library_dir}/slow_paths.cu" PROPERTIES COMPILE_OPTIONS -maxrregcount=32)
+    target_include_directories(orchard_device PUBLIC ${orchard_device_includes})
+    target_compile_definitions(orchard_device PUBLIC $<$<CONFIG:Checked>:ORCHARD_CHECKED=1>
+                               PRIVATE ORCHARD_HAS_CUDA=1)
     # What users compile needs no C++20 and no header of Abseil: only the linker needs the library.
     target_link_libraries(orchard_device INTERFACE "$<LINK_ONLY:orchard_library>")
+    target_link_libraries(orchard_library INTERFACE orchard_device)
 
     # --- the replacement ---
     # The device functions malloc and free stay PTX, which the device linker compiles for the program's architecture, and
@@ -61,13 +71,13 @@ if(ORCHARD_HAS_CUDA)
     target_compile_options(orchard_replace PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-maxrregcount=32>")
     target_include_directories(orchard_replace PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}"
                                                        "${CMAKE_CURRENT_SOURCE_DIR}/runtime/include")
-    target_compile_definitions(orchard_replace PRIVATE ORCHARD_HAS_CUDA=1)
+    target_compile_definitions(orchard_replace PRIVATE ORCHARD_HAS_CUDA=1 ORCHARD_SLOW_PATHS_INLINE=1)
     target_link_libraries(orchard_replace INTERFACE "$<LINK_ONLY:orchard_library>")
 
     add_library(orchard_launch_hooks STATIC "${device_library_dir}/launch_hooks.cpp")
     set_target_properties(orchard_launch_hooks PROPERTIES EXPORT_NAME launch_hooks POSITION_INDEPENDENT_CODE ON)
     orchard_target(orchard_launch_hooks)
-    target_include_directories(orchard_launch_hooks INTERFACE ${orchard_includes})
+    target_include_directories(orchard_launch_hooks INTERFACE ${orchard_device_includes})
     target_link_libraries(orchard_launch_hooks PRIVATE orchard_library)
     # The launches that come to launch_hooks.cpp.
     set(launches cudaLaunchKernel cudaLaunchCooperativeKernel cudaLaunchKernelExC cudaGraphLaunch)
@@ -116,7 +126,7 @@ if(ORCHARD_HAS_CUDA)
         add_custom_command(
             OUTPUT "${artifact}"
             COMMAND "${CMAKE_CUDA_COMPILER}" ${how} -rdc=true -std=c++20 -O3 -DORCHARD_DEVICE_ONLY=1 -DORCHARD_HAS_CUDA=1
-                    "-I${CMAKE_CURRENT_SOURCE_DIR}" "-I${CMAKE_CURRENT_SOURCE_DIR}/runtime/include" -MD
+                    -DORCHARD_SLOW_PATHS_INLINE=1 "-I${CMAKE_CURRENT_SOURCE_DIR}" "-I${CMAKE_CURRENT_SOURCE_DIR}/runtime/include" -MD
                     -MF "${artifact}.d" -MT "${artifact}" "${device_library_dir}/device_library.cu" -o "${artifact}"
             DEPENDS "${device_library_dir}/device_library.cu"
             DEPFILE "${artifact}.d"

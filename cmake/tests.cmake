@@ -322,11 +322,18 @@ if(TARGET orchard)
     endif()
     if(ORCHARD_HAS_CUDA)
         set_tests_properties(package.consumer PROPERTIES FIXTURES_SETUP package)
-        foreach(program consumer unchanged unchanged_source)
+        foreach(program consumer unchanged unchanged_source heap_ref_ON heap_ref_OFF)
             add_test(NAME package.cuda_${program}
                      COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/${program}")
             set_tests_properties(package.cuda_${program} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77 TIMEOUT
                                  ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
         endforeach()
+        foreach(way launch cooperative with_attributes graph library threads manual foreign reset exit)
+            add_test(NAME package.first_kernel_${way}
+                     COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/first_kernel" ${way})
+            set_tests_properties(package.first_kernel_${way} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77
+                                 TIMEOUT ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
+        endforeach()
+        set_tests_properties(package.first_kernel_manual PROPERTIES ENVIRONMENT ORCHARD_INIT=manual)
     endif()
 endif()

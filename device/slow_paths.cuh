@@ -18,9 +18,14 @@
 ///     free_array_of_lane    its free                                           arrays/array_path.cuh
 ///     record_failure, record_invalid_free                                      state/failures.cuh
 ///
-/// In the host build (the emulated device), they are ordinary functions that are compiled once, in
-/// device/slow_paths.cpp: all the code behind them takes longer to compile than most sources that call a heap. A CUDA
-/// source compiles them itself, because ptxas determines a kernel's registers from all functions that it calls.
+/// All the code behind them takes longer to compile than most sources that call a heap: 13 s of nvcc. They are
+/// therefore compiled once where that is possible:
+///
+///     host code (the emulated device)      device/slow_paths.cpp, in the library
+///     GPU code compiled with -rdc=true     runtime/device_library/slow_paths.cu, in orchard::device
+///     GPU code compiled without            in each source: a kernel can call no function of another object
+///
+/// ORCHARD_SLOW_PATHS_INLINE=1 compiles them in the source also with -rdc=true.
 ///
 /// All take the view by reference: kernels pass the copy in memory (`heap_view::self`), so that a call takes one
 /// register for it. The masks that they get have the meaning that the functions in `device` document.
@@ -28,7 +33,11 @@
 #include "device/arrays/lane_place.cuh"
 #include "device/state/heap_state.cuh"
 
-#if ORCHARD_CUDA_SOURCE
+#if !defined(ORCHARD_SLOW_PATHS_INLINE)
+#define ORCHARD_SLOW_PATHS_INLINE (ORCHARD_CUDA_SOURCE && !ORCHARD_CUDA_LINKED)
+#endif
+
+#if ORCHARD_SLOW_PATHS_INLINE
 #include "device/arrays/array_path.cuh"
 #include "device/free_alone.cuh"
 #include "device/guarded_free.cuh"
@@ -39,7 +48,7 @@
 
 namespace orchard::device::slow {
 
-#if ORCHARD_CUDA_SOURCE
+#if ORCHARD_SLOW_PATHS_INLINE
 using device::allocate_large;
 using device::bytes_in_chunk;
 using device::copy_tag;
@@ -55,21 +64,21 @@ using device::release_guarded;
 using device::search_page;
 using device::tag_guarded;
 #else
-void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment);
-void* release_guarded(const heap_view& h, const void* p);
-std::uint64_t guarded_bytes(const heap_view& h, const void* p);
-void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag);
-void copy_tag(const heap_view& h, const void* from, const void* to);
-void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class, std::uint64_t bytes,
-                  std::uint32_t hint_segment);
-void* fail_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
-void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
-void record_invalid_free(const heap_view& h, const void* p);
-void free_other(const heap_view& h, const void* p);
-std::uint64_t bytes_in_chunk(const heap_view& h, const void* p);
-bool extend_block(const heap_view& h, const void* p, std::uint64_t bytes);
-void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish, lane_place& place);
-void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width, std::uint32_t position);
+ORCHARD_FN void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment);
+ORCHARD_FN void* release_guarded(const heap_view& h, const void* p);
+ORCHARD_FN std::uint64_t guarded_bytes(const heap_view& h, const void* p);
+ORCHARD_FN void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag);
+ORCHARD_FN void copy_tag(const heap_view& h, const void* from, const void* to);
+ORCHARD_FN void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
+                             std::uint64_t bytes, std::uint32_t hint_segment);
+ORCHARD_FN void* fail_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
+ORCHARD_FN void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
+ORCHARD_FN void record_invalid_free(const heap_view& h, const void* p);
+ORCHARD_FN void free_other(const heap_view& h, const void* p);
+ORCHARD_FN std::uint64_t bytes_in_chunk(const heap_view& h, const void* p);
+ORCHARD_FN bool extend_block(const heap_view& h, const void* p, std::uint64_t bytes);
+ORCHARD_FN void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish, lane_place& place);
+ORCHARD_FN void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width, std::uint32_t position);
 #endif
 
 }  // namespace orchard::device::slow

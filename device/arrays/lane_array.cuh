@@ -13,7 +13,6 @@
 /// from the chunk's beginning. (Byte 20 of the lane lies in row 1, which begins at 64, in the third tile, at byte 4 of
 /// it.)
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -39,7 +38,7 @@ struct tile_span {
     [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return count; }
     [[nodiscard]] ORCHARD_INLINE T* begin() const { return data; }
     [[nodiscard]] ORCHARD_INLINE T* end() const { return data + count; }
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     ORCHARD_INLINE T& operator[](Index i) const {
         return simt::touched(data[i]);
     }
@@ -90,8 +89,8 @@ public:
         return {const_cast<std::remove_cv_t<T>*>(first), lane_map::linear(), 0, size};
     }
     /// Converts to an array of const elements.
-    template <class U>
-    requires(std::is_same_v<const U, T>) ORCHARD_INLINE lane_array(const lane_array<U>& other)
+    template <class U, device::if_adds_const<U, T> = 0>
+    ORCHARD_INLINE lane_array(const lane_array<U>& other)
         : lane_array(other.chunk(), other.map(), other.position(), other.size()) {}
 
     /// Returns the number of elements.
@@ -106,7 +105,7 @@ public:
     [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const { return position_; }
 
     /// Returns element `i` < `size()`. No memory access: the address is computed.
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     ORCHARD_INLINE T& operator[](Index i) const {
         ORCHARD_ASSERT(static_cast<std::uint64_t>(i) < size_, "orchard: lane_array: an index out of bounds");
         return simt::touched(*address_of(i));
@@ -157,7 +156,7 @@ public:
 private:
     /// Returns the address of element `i`. Both branches compute the same formula with different tiles. The tile of
     /// full rows does not depend on `i`, so that a loop over them has most of the formula computed once.
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE T* address_of(Index i) const {
         if (in_full_rows(i)) {
             return address_in_rows(row_tile_, i);
@@ -170,7 +169,7 @@ private:
     /// This is right in tail rows as well. A tail row with tile `t` begins at a byte of each lane that is a multiple of
     /// `t`, because larger tiles precede it. The rows before it therefore take as much of the chunk as rows with tile
     /// `t` would.
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE T* address_in_rows(tile t, Index i) const {
         constexpr std::uint32_t size = sizeof(T);
         const std::uint64_t first = chunk_ + (std::uint32_t{position_} << log_of(t));
@@ -179,7 +178,7 @@ private:
     }
     /// Returns whether element `i` lies outside the tail rows. For the greatest 32-bit index the result may be false
     /// although the element lies outside; `tile_in_tail` returns the right tile for it, too.
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE bool in_full_rows(Index i) const {
         const std::uint64_t full_bytes = std::uint64_t{pages_} * os_page_bytes & ~(bytes_of(row_tile_) - 1);
         const std::uint64_t full = pages_ == 0 ? ~std::uint64_t{0} : full_bytes / sizeof(T);
@@ -194,7 +193,7 @@ private:
     /// 84 KiB a lane (21 pages, binary 10101) and tiles of 64 KiB: page 3 (00011) differs from 21 in bit 4 first: 16
     /// pages, a full row. Page 17 (10001) differs in bit 2: 4 pages, 16 KiB. Page 20 (10100) differs in bit 0: 1 page,
     /// 4 KiB.
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE tile tile_in_tail(Index i) const {
         // Elements larger than an OS page never lie in tail rows.
         constexpr auto in_page = static_cast<std::uint32_t>(sizeof(T) < os_page_bytes ? os_page_bytes / sizeof(T) : 1);
@@ -235,6 +234,7 @@ public:
         return before;
     }
     friend ORCHARD_INLINE bool operator==(const iterator& a, const iterator& b) { return a.index_ == b.index_; }
+    friend ORCHARD_INLINE bool operator!=(const iterator& a, const iterator& b) { return a.index_ != b.index_; }
 
 private:
     lane_array array_;

@@ -26,8 +26,6 @@
 ///     + 4              10   00        0000      the carry has raised the row
 ///     restored         10   10        0000      0x10a0: element 8, in row 2
 
-#include <compare>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -53,6 +51,14 @@ inline constexpr std::uint32_t lane_width_shift = 61;
 template <class T>
 inline constexpr bool fits_tiles = (sizeof(T) & (sizeof(T) - 1)) == 0 && sizeof(T) <= (std::size_t{1} << 16);
 
+/// Admits a template for integers alone.
+template <class T>
+using if_integer = std::enable_if_t<std::is_integral_v<T>, int>;
+
+/// Admits a conversion from elements of type `From` to `To` if that only adds `const`.
+template <class From, class To>
+using if_adds_const = std::enable_if_t<std::is_same_v<const From, To>, int>;
+
 /// Returns the address `index` elements after `from` in a lane's tiles: adds the size of these elements and, for each
 /// whole tile, the tiles of the other lanes (AlignMalloc's equation (2)). The caller handles a carry out of the tile.
 ///
@@ -63,7 +69,7 @@ inline constexpr bool fits_tiles = (sizeof(T) & (sizeof(T) - 1)) == 0 && sizeof(
 /// 32-bit indices are multiplied as such, which takes one GPU instruction instead of four.
 /// @param in_tile  elements of a tile, minus 1
 /// @param gap  size of an element in bytes, times the number of other lanes
-template <std::uint32_t Size, std::integral Index>
+template <std::uint32_t Size, class Index>
 ORCHARD_INLINE std::uint64_t advance(std::uint64_t from, Index index, std::uint32_t in_tile, std::uint32_t gap) {
     if constexpr (sizeof(Index) > 4) {
         const auto n = static_cast<std::uint64_t>(index);
@@ -109,8 +115,8 @@ public:
     lane_ptr() = default;
     ORCHARD_INLINE constexpr lane_ptr(std::nullptr_t) {}
     /// Converts to a pointer to const.
-    template <class U>
-    requires(std::is_same_v<const U, T>) ORCHARD_INLINE constexpr lane_ptr(lane_ptr<U> other) : bits_{other.bits()} {}
+    template <class U, device::if_adds_const<U, T> = 0>
+    ORCHARD_INLINE constexpr lane_ptr(lane_ptr<U> other) : bits_{other.bits()} {}
 
     /// Returns the pointer to the element at `address`, in a chunk of 2^`log_width` lanes (0 to 5) with tiles of `t`
     /// that begins at a multiple of a row. Returns null for null.
@@ -167,18 +173,18 @@ public:
     ORCHARD_INLINE explicit operator bool() const { return bits_ != 0; }
     ORCHARD_INLINE T& operator*() const { return simt::touched(*address()); }
     ORCHARD_INLINE T* operator->() const { return &simt::touched(*address()); }
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     ORCHARD_INLINE T& operator[](Index n) const {
         // The tag is masked before the addition, so that a loop masks it once.
         return simt::touched(*simt::global_pointer<T>(moved(bits_ & device::lane_address_mask, n)));
     }
 
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     ORCHARD_INLINE lane_ptr& operator+=(Index n) {
         bits_ = moved(bits_, n);
         return *this;
     }
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     ORCHARD_INLINE lane_ptr& operator-=(Index n) {
         // In 64 bits, since an unsigned number and the least negative number have no opposite in their own type.
         bits_ = moved(bits_, -static_cast<std::int64_t>(n));
@@ -205,15 +211,15 @@ public:
         return before;
     }
 
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     friend ORCHARD_INLINE lane_ptr operator+(lane_ptr p, Index n) {
         return p += n;
     }
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     friend ORCHARD_INLINE lane_ptr operator+(Index n, lane_ptr p) {
         return p += n;
     }
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     friend ORCHARD_INLINE lane_ptr operator-(lane_ptr p, Index n) {
         return p -= n;
     }
@@ -221,8 +227,12 @@ public:
         return static_cast<std::ptrdiff_t>(a.lane_offset() - b.lane_offset()) / static_cast<std::ptrdiff_t>(sizeof(T));
     }
     /// Within one array, all bits but those of row and byte are equal, so that comparing all bits is right.
-    friend constexpr bool operator==(const lane_ptr&, const lane_ptr&) = default;
-    friend constexpr std::strong_ordering operator<=>(const lane_ptr&, const lane_ptr&) = default;
+    friend ORCHARD_INLINE constexpr bool operator==(lane_ptr a, lane_ptr b) { return a.bits_ == b.bits_; }
+    friend ORCHARD_INLINE constexpr bool operator!=(lane_ptr a, lane_ptr b) { return a.bits_ != b.bits_; }
+    friend ORCHARD_INLINE constexpr bool operator<(lane_ptr a, lane_ptr b) { return a.bits_ < b.bits_; }
+    friend ORCHARD_INLINE constexpr bool operator>(lane_ptr a, lane_ptr b) { return a.bits_ > b.bits_; }
+    friend ORCHARD_INLINE constexpr bool operator<=(lane_ptr a, lane_ptr b) { return a.bits_ <= b.bits_; }
+    friend ORCHARD_INLINE constexpr bool operator>=(lane_ptr a, lane_ptr b) { return a.bits_ >= b.bits_; }
 
 private:
     [[nodiscard]] ORCHARD_INLINE std::uint32_t log_tile() const {
@@ -239,7 +249,7 @@ private:
     }
     /// Returns `from`, which is `bits_` with or without the tag, moved by n elements, which may be negative. A tag
     /// stays as it is, since an address within the array does not carry into it.
-    template <std::integral Index>
+    template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE std::uint64_t moved(std::uint64_t from, Index n) const {
         static_assert(device::fits_tiles<T>);
         constexpr std::uint32_t size = sizeof(T);

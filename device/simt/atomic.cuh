@@ -18,16 +18,14 @@
 ///                                                                }
 ///
 /// On the host, each access first asks whether its thread runs in a simulation, which then performs it on weak memory.
-/// Otherwise the access is counted and recorded if a lane makes it, and is performed by `std::atomic_ref`.
+/// Otherwise the access is counted and recorded if a lane makes it, and is performed by the compiler's `__atomic`
+/// functions: `std::atomic_ref` is the same in C++20, but sources of kernels may be C++17, and `<atomic>` takes longer
+/// to compile than the rest of what they include.
 
-#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
 #include "device/simt/config.cuh"
-#if ORCHARD_CUDA_SOURCE
-#include <cuda/atomic>
-#endif
 #include "device/simt/emulated/hooks.hpp"
 #include "device/simt/mutation.cuh"
 #include "device/simt/ptx.cuh"
@@ -42,22 +40,14 @@ namespace orchard::simt {
 
 namespace detail {
 
-#if ORCHARD_CUDA_PASS
-/// The scope in the terms of libcu++, for `fence`.
-template <scope S>
-inline constexpr cuda::thread_scope cuda_scope = S == scope::block    ? cuda::thread_scope_block
-                                                 : S == scope::device ? cuda::thread_scope_device
-                                                                      : cuda::thread_scope_system;
-#endif
-
-/// Returns the order in the terms of `std::atomic_ref`.
+/// Returns the order in the terms of the compiler's `__atomic` functions.
 template <order O>
-constexpr std::memory_order host_order() {
+constexpr int host_order() {
     switch (O) {
-        case order::relaxed: return std::memory_order_relaxed;
-        case order::acquire: return std::memory_order_acquire;
-        case order::release: return std::memory_order_release;
-        default: return std::memory_order_acq_rel;
+        case order::relaxed: return __ATOMIC_RELAXED;
+        case order::acquire: return __ATOMIC_ACQUIRE;
+        case order::release: return __ATOMIC_RELEASE;
+        default: return __ATOMIC_ACQ_REL;
     }
 }
 
@@ -97,7 +87,7 @@ public:
             return static_cast<T>(emulated::current_simulation->load(access(O, where)));
         }
         emulated::on_access(emulated::access::load, S, &value_);
-        return ref().load(detail::host_order<O>());
+        return __atomic_load_n(&value_, detail::host_order<O>());
 #endif
     }
     /// As a relaxed load, but on CUDA the L1 cache may answer, with a value that the word had some time ago. Nothing
@@ -121,36 +111,37 @@ public:
             return emulated::current_simulation->store(access(O, where), value);
         }
         emulated::on_access(emulated::access::store, S, &value_);
-        ref().store(value, detail::host_order<O>());
+        __atomic_store_n(&value_, value, detail::host_order<O>());
 #endif
     }
 
-    // The read-modify-writes, by one macro: `name` is the function, `what` its `modification` in a simulation. Each
-    // returns the value before it. Arithmetic is modulo 2^32 or 2^64.
+    // The read-modify-writes, by one macro: `name` is the function, `what` its `modification` in a simulation,
+    // `builtin` the compiler's function on the host. Each returns the value before it. Arithmetic is modulo 2^32 or
+    // 2^64.
     //
     //     fetch_add   fetch_sub   fetch_or   fetch_and   exchange (stores `value` itself)
 #if ORCHARD_CUDA_PASS
-#define ORCHARD_ATOMIC_FETCH(name, what)                                                                               \
+#define ORCHARD_ATOMIC_FETCH(name, what, builtin)                                                                      \
     template <order O>                                                                                                 \
     __device__ __forceinline__ T name(T value, site = site::here()) {                                                  \
         return ptx::name<S, O>(&value_, value);                                                                        \
     }
 #else
-#define ORCHARD_ATOMIC_FETCH(name, what)                                                                               \
+#define ORCHARD_ATOMIC_FETCH(name, what, builtin)                                                                      \
     template <order O>                                                                                                 \
     ORCHARD_INLINE T name(T value, site where = site::here()) {                                                        \
         if (simulated()) {                                                                                             \
             return simulate(emulated::modification::what, O, value, where);                                            \
         }                                                                                                              \
         touch();                                                                                                       \
-        return ref().name(value, detail::host_order<O>());                                                             \
+        return builtin(&value_, value, detail::host_order<O>());                                                       \
     }
 #endif
-    ORCHARD_ATOMIC_FETCH(fetch_add, add)
-    ORCHARD_ATOMIC_FETCH(fetch_sub, subtract)
-    ORCHARD_ATOMIC_FETCH(fetch_or, bit_or)
-    ORCHARD_ATOMIC_FETCH(fetch_and, bit_and)
-    ORCHARD_ATOMIC_FETCH(exchange, exchange)
+    ORCHARD_ATOMIC_FETCH(fetch_add, add, __atomic_fetch_add)
+    ORCHARD_ATOMIC_FETCH(fetch_sub, subtract, __atomic_fetch_sub)
+    ORCHARD_ATOMIC_FETCH(fetch_or, bit_or, __atomic_fetch_or)
+    ORCHARD_ATOMIC_FETCH(fetch_and, bit_and, __atomic_fetch_and)
+    ORCHARD_ATOMIC_FETCH(exchange, exchange, __atomic_exchange_n)
 #undef ORCHARD_ATOMIC_FETCH
 
     /// Sets the word to `value` if the word is less (`raise`) or greater (`lower`). Callers may rely on the order `O`
@@ -192,8 +183,8 @@ public:
             return simulate_compare(O, detail::failure_order<O>, expected, desired, where);
         }
         touch();
-        return ref().compare_exchange_strong(expected, desired, detail::host_order<O>(),
-                                             detail::host_order<detail::failure_order<O>>());
+        return __atomic_compare_exchange_n(&value_, &expected, desired, false, detail::host_order<O>(),
+                                           detail::host_order<detail::failure_order<O>>());
 #endif
     }
 
@@ -220,7 +211,7 @@ public:
         if (simulated()) {
             emulated::current_simulation->wait_while(access(order::acquire, where), old);
         } else {
-            ref().wait(old, std::memory_order_acquire);
+            emulated::wait_while(&value_, old);
         }
 #endif
     }
@@ -230,16 +221,13 @@ public:
         if (simulated()) {
             emulated::current_simulation->notify(&value_);
         } else {
-            ref().notify_all();
+            emulated::notify_all(&value_);
         }
 #endif
     }
 
 private:
 #if !ORCHARD_CUDA_PASS
-    /// Returns the word for an access by the host. `std::atomic_ref` needs a word that is not `const`, also for loads;
-    /// hence the cast.
-    [[nodiscard]] std::atomic_ref<T> ref() const { return std::atomic_ref<T>(const_cast<T&>(value_)); }
     /// Counts a read-modify-write.
     void touch() const { emulated::on_access(emulated::access::read_modify_write, S, &value_); }
     static bool simulated() { return emulated::current_simulation != nullptr; }
@@ -322,13 +310,13 @@ inline constexpr order store_after_fence = ORCHARD_THREAD_SANITIZER != 0 ? order
 template <scope S>
 ORCHARD_INLINE void fence([[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
-    cuda::atomic_thread_fence(cuda::memory_order_acq_rel, detail::cuda_scope<S>);
+    ptx::fence<S>();
 #else
     if (emulated::current_simulation != nullptr) {
         return emulated::current_simulation->fence(S, where);
     }
 #if !ORCHARD_THREAD_SANITIZER
-    std::atomic_thread_fence(std::memory_order_acq_rel);
+    __atomic_thread_fence(__ATOMIC_ACQ_REL);
 #endif
 #endif
 }

@@ -29,6 +29,7 @@
 /// | `ORCHARD_NO_UNROLL`   | before a loop that is not to be, to save registers                         |
 /// | `ORCHARD_CUDA_PASS`   | 1 while code for a CUDA device is generated, else 0                        |
 /// | `ORCHARD_CUDA_SOURCE` | 1 where the compiler understands `<<<>>>`, else 0                          |
+/// | `ORCHARD_CUDA_LINKED` | 1 if its GPU code may call functions of other objects (-rdc=true), else 0  |
 
 #include <cstdint>
 
@@ -49,8 +50,8 @@
 #define ORCHARD_NOINLINE
 #endif
 
-#if __cplusplus < 202002L
-#error "Orchard needs C++20: compile with -std=c++20"
+#if __cplusplus < 201703L
+#error "Orchard's device code needs C++17: compile with -std=c++17 or later"
 #endif
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
@@ -65,6 +66,12 @@
 #define ORCHARD_CUDA_PASS 0
 #define ORCHARD_UNROLL
 #define ORCHARD_NO_UNROLL
+#endif
+
+#if ORCHARD_CUDA_SOURCE && defined(__CUDACC_RDC__)
+#define ORCHARD_CUDA_LINKED 1
+#else
+#define ORCHARD_CUDA_LINKED 0
 #endif
 
 namespace orchard::simt {

@@ -19,7 +19,6 @@
 /// Only `sync` orders memory accesses; no other collective does. A thread that runs no lane acts as a warp of one lane:
 /// it is lane 0, `converge` returns 1, and collectives return at once.
 
-#include <bit>
 #include <cstdint>
 
 #include "device/simt/config.cuh"
@@ -34,14 +33,14 @@ ORCHARD_INLINE int popcount(std::uint32_t x) {
 #if ORCHARD_CUDA_PASS
     return __popc(x);
 #else
-    return std::popcount(x);
+    return __builtin_popcount(x);
 #endif
 }
 ORCHARD_INLINE int popcount(std::uint64_t x) {
 #if ORCHARD_CUDA_PASS
     return __popcll(x);
 #else
-    return std::popcount(x);
+    return __builtin_popcountll(x);
 #endif
 }
 
@@ -50,14 +49,14 @@ ORCHARD_INLINE int lowest_bit(std::uint32_t x) {
 #if ORCHARD_CUDA_PASS
     return __ffs(static_cast<int>(x)) - 1;
 #else
-    return std::countr_zero(x);
+    return __builtin_ctz(x);
 #endif
 }
 ORCHARD_INLINE int lowest_bit(std::uint64_t x) {
 #if ORCHARD_CUDA_PASS
     return __ffsll(static_cast<long long>(x)) - 1;
 #else
-    return std::countr_zero(x);
+    return __builtin_ctzll(x);
 #endif
 }
 
@@ -76,7 +75,7 @@ ORCHARD_INLINE constexpr int highest_bit(std::uint32_t x) {
 #if ORCHARD_CUDA_PASS
     return 31 - __clz(static_cast<int>(x));
 #else
-    return 31 - std::countl_zero(x);
+    return 31 - __builtin_clz(x);
 #endif
 }
 

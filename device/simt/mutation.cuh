@@ -94,10 +94,10 @@ enum class fault : int {
 #if ORCHARD_MUTATIONS && !ORCHARD_CUDA_PASS
 
 /// The fault with which the simulation of this host thread runs.
-inline constinit thread_local fault chosen = fault::none;
+inline __thread fault chosen = fault::none;
 /// Set between `weaken_next` and the access that it names. No other actor runs in between, because the access is
 /// described before its scheduling point.
-inline constinit thread_local bool weaken = false;
+inline __thread bool weaken = false;
 
 /// Returns true if the code has to behave as fault `f` says.
 inline bool is(fault f) { return chosen == f; }

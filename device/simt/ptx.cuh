@@ -193,6 +193,14 @@ __device__ __forceinline__ std::uint64_t compare_exchange_if(bool wanted, std::u
     return old;
 }
 
+/// Orders this thread's accesses before it before those after it (acquire and release) among the threads of the scope.
+template <scope S>
+__device__ __forceinline__ void fence(){
+#define ORCHARD_PTX(o, s) asm volatile("fence." o "." s ";" ::: "memory")
+    ORCHARD_PTX_EACH(S, order::acq_rel, ORCHARD_PTX)
+#undef ORCHARD_PTX
+}
+
 /// Asks for the line at `address` in the L2 cache. Nothing waits for it.
 __device__ __forceinline__ void prefetch(const void* address) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(address)));

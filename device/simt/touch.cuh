@@ -16,12 +16,17 @@
 
 namespace orchard::simt {
 
+namespace detail {
+template <class T, class Record>
+struct has_record : std::false_type {};
+template <class T>
+struct has_record<T, typename T::records_itself> : std::true_type {};
+}  // namespace detail
+
 /// True if accesses to a `T` record themselves, as those to the seam's types do; taking a reference to such an element
 /// then counts as no access. A type whose members have such types declares `using records_itself = void;`.
 template <class T>
-inline constexpr bool records_itself = requires {
-    typename std::remove_cv_t<T>::records_itself;
-};
+inline constexpr bool records_itself = detail::has_record<std::remove_cv_t<T>, void>::value;
 
 /// Records a reference to `element` as an access, and returns it. Cost: one check of a thread-local variable on the
 /// emulated device; none on CUDA.

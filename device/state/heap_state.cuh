@@ -18,7 +18,6 @@
 /// All metadata together takes 0.93 % of the memory that it describes. Bitmaps and records are separate: a late claimer
 /// of a slab (it claims, checks the descriptor, and undoes its claim) then never writes anything but a bitmap.
 
-#include <bit>
 #include <cstdint>
 
 #include "device/host_rpc/client.cuh"
@@ -283,7 +282,7 @@ struct chunk_store {
     /// Returns the number of classes for which a heap of `segments` has slots: those of the doublings up to the longest
     /// chunk that the store may hold. For 32 segments, that is 512 leaves, and 112 classes.
     static constexpr std::uint32_t classes_for(std::uint32_t segments) {
-        const auto doublings = static_cast<std::uint32_t>(std::bit_width(most_leaves(segments)));
+        const auto doublings = static_cast<std::uint32_t>(simt::highest_bit(most_leaves(segments)) + 1);
         return doublings > log_max_leaves ? classes : 16 * (doublings - 3);
     }
 };
@@ -445,7 +444,7 @@ void for_each_array(heap_view& v, Place place) {
     always(v.state, 1);
     always(v.host_frees, 1);
     always(v.slab_table, std::uint64_t{class_count} * v.max_slabs);
-    v.descriptor_mask = std::bit_ceil(v.segments) - 1;
+    v.descriptor_mask = v.segments < 2 ? 0 : (std::uint32_t{2} << simt::highest_bit(v.segments - 1)) - 1;
     always(v.descriptors, std::uint64_t{v.descriptor_mask} + 1);
     always(v.cache, v.cache_words());
     always(v.cache_summary, (v.cache_words() + 63) / 64);

@@ -3,6 +3,7 @@
 
 /// The host's part of orchard/orchard.h, over `heap` and the default heaps. No exception leaves it.
 
+#include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
@@ -208,6 +209,23 @@ const char* orchard_heap_stats(orchard_heap* heap) {
 const char* orchard_heap_device(orchard_heap* heap) {
     return orchard::text_of(heap,
                             [](orchard::heap& of) -> absl::StatusOr<std::string> { return orchard::device_json(of); });
+}
+
+int orchard_heap_ref(orchard_heap* heap, void* ref, size_t bytes) {
+    return on_heap(heap, [&](orchard::heap& of) -> absl::Status {
+        if (ref == nullptr || bytes != sizeof(orchard::heap_ref)) {
+            return absl::InvalidArgumentError(
+                absl::StrFormat("orchard_heap_ref: %d bytes at %p; an orchard::heap_ref of this version (%s) has %d",
+                                bytes, ref, orchard::version_text, sizeof(orchard::heap_ref)));
+        }
+        if (of.device().kind != orchard::simt::device_kind::cuda) {
+            return absl::FailedPreconditionError(
+                "orchard_heap_ref: the heap is on the emulated device; make it with the option device=cuda");
+        }
+        const orchard::heap_ref view = of.ref();
+        std::memcpy(ref, static_cast<const void*>(&view), sizeof(view));
+        return absl::OkStatus();
+    });
 }
 
 int orchard_heap_trim(orchard_heap* heap) {

@@ -14,13 +14,13 @@ namespace orchard {
 /// its code was compiled; the host writes the view of a heap behind that (`bind_root`). All zero is no heap.
 ///
 ///     0      8       16                    16 + sizeof(heap_ref)
-///     | abi  | bytes | the heap_ref        |
+///     | abi  | size  | the heap_ref        |
 struct alignas(16) heap_root {
     /// The version of the layout of `heap_ref` and of all that its functions read. Raised when that changes.
     static constexpr std::uint64_t current_abi = 1;
 
     std::uint64_t abi;
-    std::uint64_t bytes;
+    std::uint64_t root_bytes;
     alignas(16) unsigned char ref[sizeof(heap_ref)];
 
     // The functions of orchard/orchard.h, documented there. Without a heap, requests return null, and frees do nothing.

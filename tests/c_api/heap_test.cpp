@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/heap_ref.cuh"
 #include "runtime/include/orchard/orchard.h"
 #include "runtime/machine/version.hpp"
 
@@ -45,6 +46,15 @@ TEST_F(c_heap, the_device_is_described) {
     EXPECT_EQ(device["gpu"], -1);
     EXPECT_FALSE(device["reason"].get<std::string>().empty());
     EXPECT_TRUE(device["warnings"].is_array());
+}
+
+TEST_F(c_heap, a_heap_of_the_host_has_no_view_for_kernels) {
+    unsigned char view[1024];
+    EXPECT_EQ(orchard_heap_ref(heap_, view, 1), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(orchard_last_error()).find("1 bytes"), std::string::npos) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_ref(heap_, nullptr, sizeof(orchard::heap_ref)), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_ref(nullptr, view, sizeof(orchard::heap_ref)), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_ref(heap_, view, sizeof(orchard::heap_ref)), ORCHARD_FAILED_PRECONDITION);
 }
 
 TEST_F(c_heap, memory_is_reserved_and_trimmed) {

@@ -38,7 +38,10 @@ ORCHARD_FN constexpr segment_index operator+(segment_index i, std::uint32_t n) {
 struct segment_run {
     segment_index first = no_segment;
     std::uint32_t count = 0;
-    friend constexpr bool operator==(const segment_run&, const segment_run&) = default;
+    friend ORCHARD_FN constexpr bool operator==(const segment_run& a, const segment_run& b) {
+        return a.first == b.first && a.count == b.count;
+    }
+    friend ORCHARD_FN constexpr bool operator!=(const segment_run& a, const segment_run& b) { return !(a == b); }
 };
 
 /// Returns the number of segments needed for `n` bytes: 0 for 0, 1 for 1 and for 2 MiB, 2 for one byte more. Rounded up

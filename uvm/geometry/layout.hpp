@@ -104,14 +104,20 @@ ORCHARD_FN constexpr std::uint64_t translate(std::uint64_t user_address, std::ui
 struct lane_byte {
     std::uint32_t position;  ///< position of the lane
     std::uint64_t offset;    ///< offset in the lane's bytes
-    friend constexpr bool operator==(const lane_byte&, const lane_byte&) = default;
+    friend ORCHARD_FN constexpr bool operator==(const lane_byte& a, const lane_byte& b) {
+        return a.position == b.position && a.offset == b.offset;
+    }
+    friend ORCHARD_FN constexpr bool operator!=(const lane_byte& a, const lane_byte& b) { return !(a == b); }
 };
 
 /// Bytes and alignment of a warp chunk.
 struct chunk_size {
     std::uint64_t bytes;
     std::uint64_t alignment;
-    friend constexpr bool operator==(const chunk_size&, const chunk_size&) = default;
+    friend ORCHARD_FN constexpr bool operator==(const chunk_size& a, const chunk_size& b) {
+        return a.bytes == b.bytes && a.alignment == b.alignment;
+    }
+    friend ORCHARD_FN constexpr bool operator!=(const chunk_size& a, const chunk_size& b) { return !(a == b); }
 };
 
 /// The least alignment of a lane's block, in bytes.
@@ -204,7 +210,10 @@ struct lane_map {
     /// size.
     [[nodiscard]] ORCHARD_FN constexpr bool pointable() const { return pages == 0 && (width & (width - 1)) == 0; }
 
-    friend constexpr bool operator==(const lane_map&, const lane_map&) = default;
+    friend ORCHARD_FN constexpr bool operator==(const lane_map& a, const lane_map& b) {
+        return a.pages == b.pages && a.row_tile == b.row_tile && a.width == b.width;
+    }
+    friend ORCHARD_FN constexpr bool operator!=(const lane_map& a, const lane_map& b) { return !(a == b); }
 };
 
 static_assert(sizeof(lane_map) == 8 && std::is_trivially_copyable_v<lane_map>);

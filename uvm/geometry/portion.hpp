@@ -34,7 +34,10 @@ struct portion {
     segment_index block = no_segment;
     leaf_index first{0};
     leaf_count leaves{0};
-    friend constexpr bool operator==(const portion&, const portion&) = default;
+    friend ORCHARD_FN constexpr bool operator==(const portion& a, const portion& b) {
+        return a.block == b.block && a.first == b.first && a.leaves == b.leaves;
+    }
+    friend ORCHARD_FN constexpr bool operator!=(const portion& a, const portion& b) { return !(a == b); }
 };
 
 /// How portions share a VA block.

@@ -9,6 +9,7 @@
 #include "device/simt/emulated/hooks.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -17,10 +18,9 @@
 
 namespace orchard::simt::emulated {
 
-// `constinit`: each access reads the variable directly, without the check whether this thread has initialized it.
-constinit thread_local lane* current_lane = nullptr;
-constinit thread_local costs* current_costs = nullptr;
-constinit thread_local simulation_hooks* current_simulation = nullptr;
+__thread lane* current_lane = nullptr;
+__thread costs* current_costs = nullptr;
+__thread simulation_hooks* current_simulation = nullptr;
 
 namespace {
 
@@ -121,5 +121,18 @@ void pause(std::uint32_t nanoseconds, site where) {
         std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(nanoseconds, longest_sleep_ns)));
     }
 }
+
+namespace {
+// `std::atomic_ref` needs a word that is not `const`.
+template <class T>
+std::atomic_ref<T> ref(const T* word) {
+    return std::atomic_ref<T>(const_cast<T&>(*word));
+}
+}  // namespace
+
+void wait_while(const std::uint32_t* word, std::uint32_t old) { ref(word).wait(old, std::memory_order_acquire); }
+void wait_while(const std::uint64_t* word, std::uint64_t old) { ref(word).wait(old, std::memory_order_acquire); }
+void notify_all(const std::uint32_t* word) { ref(word).notify_all(); }
+void notify_all(const std::uint64_t* word) { ref(word).notify_all(); }
 
 }  // namespace orchard::simt::emulated

@@ -9,7 +9,7 @@
 ///                                             current_lane?        block_runner::meet    block_runner.hpp
 ///                                             neither              the thread's own bit
 ///     atomic::load ----> current_simulation?  simulation::load
-///                        otherwise            on_access, then std::atomic_ref
+///                        otherwise            on_access, then the compiler's __atomic functions
 ///
 /// Thread-local pointers tell a call in which of these worlds its thread is. A host thread runs one lane or actor at a
 /// time, so that they need no lock.
@@ -100,14 +100,17 @@ protected:
     ~simulation_hooks() = default;
 };
 
+// The thread-local variables are `__thread`, which C++17 has too: each access reads the variable directly, without the
+// check whether this thread has initialized it.
+
 /// The simulation that runs on this host thread; null on all other threads.
-extern constinit thread_local simulation_hooks* current_simulation;
+extern __thread simulation_hooks* current_simulation;
 
 /// The lane that runs on this host thread; null if the thread runs no lane.
-extern constinit thread_local lane* current_lane;
+extern __thread lane* current_lane;
 
 /// The counters of the block of `current_lane`; null if `current_lane` is null.
-extern constinit thread_local costs* current_costs;
+extern __thread costs* current_costs;
 
 // The functions of lane.cuh on the host.
 
@@ -131,10 +134,16 @@ std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where);
 /// thread yields the processor, or sleeps up to 1 ms if the hint is long enough.
 void pause(std::uint32_t nanoseconds, site where);
 
+/// Waits until the word is not `old`, and acquires; wakes all threads that wait so for the word. Host threads only.
+void wait_while(const std::uint32_t* word, std::uint32_t old);
+void wait_while(const std::uint64_t* word, std::uint64_t old);
+void notify_all(const std::uint32_t* word);
+void notify_all(const std::uint64_t* word);
+
 class access_recorder;  // recorder.hpp
 
 /// The recorder of the launch that this host thread works on; null if nothing is recorded.
-extern constinit thread_local access_recorder* current_recorder;
+extern __thread access_recorder* current_recorder;
 
 /// Records an access of the current lane, if it lies in the recorded range. There must be a recorder.
 void record(const volatile void* word, access kind);

@@ -11,7 +11,7 @@
 
 namespace orchard::simt::emulated {
 
-constinit thread_local access_recorder* current_recorder = nullptr;
+__thread access_recorder* current_recorder = nullptr;
 
 void record(const volatile void* word, access kind) {
     const lane* const l = current_lane;

@@ -84,6 +84,11 @@ ORCHARD_API const char* orchard_heap_stats(orchard_heap* heap);
  * this heap's known problems on this machine. Valid as the text of `orchard_heap_stats`. */
 ORCHARD_API const char* orchard_heap_device(orchard_heap* heap);
 
+/* Copies the device's view of a heap into `ref`, an object of type orchard::heap_ref (orchard/device.cuh, C++17), which
+ * kernels take by value. Errors: INVALID_ARGUMENT if `bytes` is not sizeof(orchard::heap_ref) of this version;
+ * FAILED_PRECONDITION if the heap is no heap of a GPU. */
+ORCHARD_API int orchard_heap_ref(orchard_heap* heap, void* ref, size_t bytes);
+
 /* Releases unused memory to the system. Kernels may run. Errors: DEADLINE_EXCEEDED; those of the device. */
 ORCHARD_API int orchard_heap_trim(orchard_heap* heap);
 
