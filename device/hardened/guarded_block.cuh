@@ -20,6 +20,7 @@
 
 #include "device/hardened/block_fault_record.cuh"
 #include "device/hardened/quarantine.cuh"
+#include "device/simt/random.hpp"
 
 namespace orchard::device {
 
@@ -69,13 +70,9 @@ struct guarded_call {
 };
 
 /// Returns the mark of an allocated block: 64 bits of a hash, so that other values are no mark in practice. It depends
-/// on the block's place in the heap, and not on the heap's address, so that simulated runs can be repeated. Source: the
-/// finalizer of SplitMix64, a public-domain bit mixer.
+/// on the block's place in the heap, and not on the heap's address, so that simulated runs can be repeated.
 ORCHARD_INLINE std::uint64_t mark_of(const guarded_call& c, std::uint64_t bytes, std::uint64_t owner) {
-    std::uint64_t x = static_cast<std::uint64_t>(c.at - c.h.base) + bytes * 0x9e3779b97f4a7c15u + owner;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    return simt::mix64(static_cast<std::uint64_t>(c.at - c.h.base) + bytes * simt::splitmix_step + owner);
 }
 
 /// Returns a word of eight such bytes.

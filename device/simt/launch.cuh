@@ -27,6 +27,7 @@
 #include <cuda_runtime_api.h>
 
 #include "device/simt/current_device.hpp"
+#include "device/simt/event_pair.hpp"
 #endif
 
 namespace orchard::simt {
@@ -118,46 +119,6 @@ inline launch_result to_result(cudaError_t error) {
     return result;
 }
 
-/// Two events around a launch; none if no time is wanted. The constructor records the first, `launched` the second. A
-/// pair whose events could not be made measures nothing: its time is 0.
-class event_pair {
-public:
-    event_pair(bool wanted, cudaStream_t stream) : stream_{stream} {
-        if (wanted && cudaEventCreate(&begin_) == cudaSuccess && cudaEventCreate(&end_) == cudaSuccess) {
-            cudaEventRecord(begin_, stream_);
-        }
-    }
-    event_pair(const event_pair&) = delete;
-    event_pair& operator=(const event_pair&) = delete;
-    ~event_pair() {
-        if (begin_ != nullptr) {
-            cudaEventDestroy(begin_);
-        }
-        if (end_ != nullptr) {
-            cudaEventDestroy(end_);
-        }
-    }
-    /// Call this after the launch, before the wait for the stream.
-    void launched() {
-        if (end_ != nullptr) {
-            cudaEventRecord(end_, stream_);
-        }
-    }
-    /// Returns the time between the events. The second one must have completed: call this after the wait.
-    [[nodiscard]] double microseconds() const {
-        float ms = 0;
-        if (end_ != nullptr) {
-            cudaEventElapsedTime(&ms, begin_, end_);
-        }
-        return static_cast<double>(ms) * 1e3;
-    }
-
-private:
-    cudaStream_t stream_;
-    cudaEvent_t begin_ = nullptr;
-    cudaEvent_t end_ = nullptr;
-};
-
 /// Launches the kernel on the executor's stream, and waits for this stream alone. Returns the driver's error if there
 /// is one.
 template <class Kernel>
@@ -167,7 +128,9 @@ launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kerne
     if (here.error() != cudaSuccess) {
         return to_result(here.error());
     }
-    event_pair events(on.timed, stream);
+    // A pair whose events could not be made measures nothing.
+    event_pair events(on.timed);
+    events.begin(stream);
     void* arguments[] = {const_cast<void*>(static_cast<const void*>(&kernel))};  // the driver copies it, and only reads
     // Returns errors of this launch alone, such as a wrong shape. `<<<>>>` would leave them to `cudaGetLastError`,
     // which also returns what an earlier call of this thread has left; the kernel would then run, and nothing wait for
@@ -177,7 +140,7 @@ launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kerne
     if (launched != cudaSuccess) {
         (void)cudaGetLastError();  // the error is reported here and must not be reported again by the next call
     }
-    events.launched();
+    events.end(stream);
     launch_result result = to_result(launched == cudaSuccess ? cudaStreamSynchronize(stream) : launched);
     result.microseconds = result.ok ? events.microseconds() : 0;
     return result;

@@ -15,7 +15,7 @@
 #include <bit>
 #include <utility>
 
-#include "examples/graph/random.hpp"
+#include "device/simt/random.hpp"
 
 namespace orchard::examples {
 
@@ -84,7 +84,7 @@ std::vector<edge> shuffled(const std::vector<edge>& edges, std::uint64_t seed) {
     // Fisher-Yates: each order is equally likely, as far as the random numbers go.
     for (std::size_t i = result.size(); i > 1; --i) {
         // Random numbers have 64 bits, so the modulo's bias is below 2^-24 for any list that fits a machine.
-        std::swap(result[i - 1], result[random_bits(seed, 0, i) % i]);
+        std::swap(result[i - 1], result[simt::random_bits(seed, 0, i) % i]);
     }
     return result;
 }

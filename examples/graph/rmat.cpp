@@ -21,8 +21,8 @@
 #include <absl/status/status.h>
 #include <absl/strings/str_format.h>
 
+#include "device/simt/random.hpp"
 #include "examples/graph/host_memory.hpp"
-#include "examples/graph/random.hpp"
 
 namespace orchard::examples {
 
@@ -50,10 +50,10 @@ ends descend(ends at, std::uint32_t random) {
 
 /// Returns entry number `index`: `scale` choices of a quadrant, two from each hash.
 ends entry(const rmat_options& options, std::uint64_t index) {
-    const std::uint64_t stream = mix(mix(options.seed) ^ index);
+    const std::uint64_t stream = simt::mix64(simt::mix64(options.seed) ^ index);
     ends at;
     for (int level = 0; level < options.scale; level += 2) {
-        const std::uint64_t bits = mix(stream + static_cast<std::uint64_t>(level));
+        const std::uint64_t bits = simt::mix64(stream + static_cast<std::uint64_t>(level));
         at = descend(at, static_cast<std::uint32_t>(bits >> 32));
         if (level + 1 < options.scale) {
             at = descend(at, static_cast<std::uint32_t>(bits));
@@ -67,7 +67,7 @@ std::vector<std::uint32_t> random_names(std::uint32_t vertices, std::uint64_t se
     std::vector<std::uint32_t> names(vertices);
     std::iota(names.begin(), names.end(), 0u);
     for (std::uint32_t i = vertices; i > 1; --i) {
-        std::swap(names[i - 1], names[below(random_bits(seed, 1, i), i)]);
+        std::swap(names[i - 1], names[simt::below32(simt::random_bits(seed, 1, i), i)]);
     }
     return names;
 }

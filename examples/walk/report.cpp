@@ -13,11 +13,13 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/cli/json_output.hpp"
 #include "runtime/options/byte_size.hpp"
+#include "runtime/text/text_table.hpp"
 
 namespace orchard::examples {
 
@@ -51,40 +53,36 @@ std::string input_text(const walk_description& w, const walk_result& r) {
 
 /// Returns the table of phases. Reading the graph and creating the heap have no kernels and no rate.
 std::string phases_text(const walk_description& w, const walk_result& r) {
-    std::string text = absl::StrFormat("%-18s %10s %10s %14s  %s\n", "phase", "seconds", "kernels", "items", "rate");
+    std::vector<std::vector<std::string>> lines{{"phase", "seconds", "kernels", "items", "rate"}};
     for (const auto& [name, seconds] :
          {std::pair{"read the graph", w.read_seconds}, std::pair{"create the heap", w.heap_seconds}}) {
-        absl::StrAppendFormat(&text, "%-18s %10.3f\n", name, seconds);
+        lines.push_back({name, absl::StrFormat("%.3f", seconds)});
     }
     for (const phase& p : r.phases) {
-        absl::StrAppendFormat(&text, "%-18s %10.3f %10.3f %14u  %s%s/s\n", p.name, p.seconds, p.kernel_seconds, p.items,
-                              scaled(p.rate()), p.unit);
+        lines.push_back({p.name, absl::StrFormat("%.3f", p.seconds), absl::StrFormat("%.3f", p.kernel_seconds),
+                         absl::StrCat(p.items), absl::StrFormat("%s%s/s", scaled(p.rate()), p.unit)});
     }
-    return text + "\n";
+    return detail::in_columns(lines, "lrrrl") + "\n";
 }
 
 /// Returns the heap's counters, as of the end of the run: everything was freed.
 std::string heap_text(const walk_result& r) {
     const statistics& s = r.at_end;
-    const std::pair<const char*, std::string> lines[] = {
-        {"allocations", absl::StrFormat("%u, of %s", s.allocations, format_bytes(s.allocated_bytes))},
-        {"frees", absl::StrFormat("%u", s.frees)},
-        {"groups", absl::StrFormat("%u, %u of several lanes", s.groups, s.multi_lane_groups)},
-        {"reallocs", absl::StrFormat("%u, %u moved", s.reallocs, s.reallocs_moved)},
-        {"large requests", absl::StrFormat("%u", s.chunk_allocations)},
-        {"slabs", absl::StrFormat("%u published, %u given back", s.slabs_published, s.slabs_retired)},
-        {"host_requests", absl::StrFormat("%u (%u refills, %u returns)", s.host_requests, s.refills, s.returns)},
+    const std::vector<std::vector<std::string>> lines = {
+        {"  allocations", absl::StrFormat("%u, of %s", s.allocations, format_bytes(s.allocated_bytes))},
+        {"  frees", absl::StrFormat("%u", s.frees)},
+        {"  groups", absl::StrFormat("%u, %u of several lanes", s.groups, s.multi_lane_groups)},
+        {"  reallocs", absl::StrFormat("%u, %u moved", s.reallocs, s.reallocs_moved)},
+        {"  large requests", absl::StrFormat("%u", s.chunk_allocations)},
+        {"  slabs", absl::StrFormat("%u published, %u given back", s.slabs_published, s.slabs_retired)},
+        {"  host_requests", absl::StrFormat("%u (%u refills, %u returns)", s.host_requests, s.refills, s.returns)},
         // Segments as bytes.
-        {"granted at peak", format_bytes(s.peak_segments_granted * (2 * mib))},
+        {"  granted at peak", format_bytes(s.peak_segments_granted * (2 * mib))},
         {"committed",
          absl::StrFormat("%s, at peak %s", format_bytes(s.committed_bytes), format_bytes(s.peak_committed_bytes))},
-        {"metadata", format_bytes(s.metadata_bytes)},
+        {"  metadata", format_bytes(s.metadata_bytes)},
     };
-    std::string text = "heap\n";
-    for (const auto& [name, value] : lines) {
-        absl::StrAppendFormat(&text, "  %-16s %s\n", name, value);
-    }
-    return text + "\n";
+    return absl::StrCat("heap\n", detail::in_columns(lines, "l"), "\n");
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
         return h.status();
     }
     what.heap_seconds = creating.seconds();
-    progress bar(!a.quiet);
+    command_line::progress bar(!a.quiet);
     return run_walk(*h, *graph, a.walk, bar);
 }
 

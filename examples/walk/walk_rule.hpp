@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "device/simt/config.cuh"
-#include "examples/graph/random.hpp"
+#include "device/simt/random.hpp"
 
 namespace orchard::examples {
 
@@ -31,17 +31,17 @@ struct walk_rule {
 
     /// Returns the vertex at which `walker` starts.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t start(std::uint64_t walker) const {
-        return below(bits(walker, 0), vertices);
+        return simt::below32(bits(walker, 0), vertices);
     }
     /// Returns the index, below `degree`, of the neighbour for step number `step` (from 1) of `walker`; `degree` is not
     /// 0.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t neighbour(std::uint64_t walker, std::uint32_t step,
                                                                std::uint32_t degree) const {
-        return below(bits(walker, step), degree);
+        return simt::below32(bits(walker, step), degree);
     }
     /// Returns the vertex at which `walker` restarts in its step number `step`.
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t restart(std::uint64_t walker, std::uint32_t step) const {
-        return below(bits(walker, step), vertices);
+        return simt::below32(bits(walker, step), vertices);
     }
 
 private:
@@ -50,7 +50,7 @@ private:
 
     /// Returns the random bits of a walker's step. Each walker has a stream of its own, with one number for each step.
     [[nodiscard]] ORCHARD_FN constexpr std::uint64_t bits(std::uint64_t walker, std::uint32_t step) const {
-        return random_bits(seed, first_stream + walker, step);
+        return simt::random_bits(seed, first_stream + walker, step);
     }
 };
 

@@ -87,8 +87,8 @@ absl::Status keep(T& value, absl::StatusOr<T> made) {
 }
 
 /// Inserts the edges in random order, and walks. The number of visits is read back as the walk's number of items.
-absl::Status insert_and_walk(runner& device, const edge_list& graph, const walk_options& options, progress& bar,
-                             walk_result& result) {
+absl::Status insert_and_walk(runner& device, const edge_list& graph, const walk_options& options,
+                             command_line::progress& bar, walk_result& result) {
     absl::Status s = in_phase(result, "insert", "insertions",
                               [&](phase& p) { return device.insert(shuffled(graph.edges, options.seed), p, bar); });
     if (!s.ok()) {
@@ -107,7 +107,7 @@ absl::Status insert_and_walk(runner& device, const edge_list& graph, const walk_
 
 /// Checks the adjacency, and then the walks. The second check needs the first one's copies: the input, sorted, tells
 /// whether a step is an edge; the device's own lists, in their order, give the same walk on the host.
-absl::Status check_all(runner& device, const edge_list& graph, progress& bar, walk_result& result) {
+absl::Status check_all(runner& device, const edge_list& graph, command_line::progress& bar, walk_result& result) {
     host_graph input;
     host_graph copied;
     absl::Status s = in_phase(result, "check adjacency", "neighbours", [&](phase& p) {
@@ -171,7 +171,8 @@ absl::Status free_and_check(runner& device, heap& h, walk_result& result) {
 }  // namespace
 
 /// A graph without edges is an error of the caller: no walk would show anything.
-absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk_options& options, progress& bar) {
+absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk_options& options,
+                                     command_line::progress& bar) {
     if (graph.edges.empty()) {
         return absl::InvalidArgumentError(
             absl::StrFormat("the graph of %u vertices has no edges to walk along; give one that has", graph.vertices));

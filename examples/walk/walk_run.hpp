@@ -12,9 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "examples/graph/edge_list.hpp"
-#include "examples/walk/progress.hpp"
 #include "examples/walk/walk_options.hpp"
 #include "examples/walk/walk_result.hpp"
+#include "runtime/cli/progress.hpp"
 #include "runtime/heap/heap.hpp"
 
 namespace orchard::examples {
@@ -26,6 +26,7 @@ namespace orchard::examples {
 /// for a graph without edges; `ResourceExhausted` if host, device or heap run out of memory (with the heap's report of
 /// its first failure); `DeadlineExceeded` if threads wait for each other too long; `Internal` with the device's own
 /// text.
-absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk_options& options, progress& bar);
+absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk_options& options,
+                                     command_line::progress& bar);
 
 }  // namespace orchard::examples

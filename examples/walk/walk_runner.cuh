@@ -30,10 +30,10 @@
 #include "examples/graph/host_graph.hpp"
 #include "examples/walk/gather_kernels.cuh"
 #include "examples/walk/insert_kernel.cuh"
-#include "examples/walk/progress.hpp"
 #include "examples/walk/walk_kernel.cuh"
 #include "examples/walk/walk_options.hpp"
 #include "examples/walk/walk_result.hpp"
+#include "runtime/cli/progress.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "uvm/geometry/geometry.hpp"
 
@@ -65,7 +65,7 @@ public:
     }
 
     /// Inserts `edges`, both directions, in batches. Adds the kernels' time and two items for each edge to `measured`.
-    absl::Status insert(std::span<const edge> edges, phase& measured, progress& bar) {
+    absl::Status insert(std::span<const edge> edges, phase& measured, command_line::progress& bar) {
         const std::uint64_t batch = std::min<std::uint64_t>(options_.batch_of(edges.size()), edges.size());
         // One batch at a time is copied to the device, so that a graph need not fit there as a list of edges as well.
         device_array<edge> staged;
@@ -91,7 +91,7 @@ public:
     }
 
     /// Runs all walkers, in slices so that the bar moves.
-    absl::Status walk(phase& measured, progress& bar) {
+    absl::Status walk(phase& measured, command_line::progress& bar) {
         // Walkers of a launch.
         constexpr std::uint64_t slice = 1ull << 20;
         bar.begin("walking", options_.walkers);
@@ -151,7 +151,8 @@ public:
 
     /// Passes all walks to `look`, slice after slice: each slice is gathered in logs and copied, then its logs are
     /// freed.
-    absl::Status for_each_slice(const std::function<void(const walk_slice&)>& look, phase& measured, progress& bar);
+    absl::Status for_each_slice(const std::function<void(const walk_slice&)>& look, phase& measured,
+                                command_line::progress& bar);
 
     /// Frees all lists by kernels. Frees both kinds even if an earlier trouble is returned as the error: the trouble
     /// word keeps it, and every launch reports it.
@@ -271,7 +272,7 @@ struct log_shape {
 /// error the logs of that slice stay in the heap; the run ends there.
 template <class Heap>
 absl::Status walk_runner<Heap>::for_each_slice(const std::function<void(const walk_slice&)>& look, phase& measured,
-                                               progress& bar) {
+                                               command_line::progress& bar) {
     const log_shape shape = log_shape::of(options_);
     const std::uint64_t slice = shape.per_log * shape.logs;
     const std::uint64_t log_entries = shape.per_log * shape.stride;

@@ -60,27 +60,9 @@ inline absl::Status cuda_status(cudaError_t error, const char* call) {
 class launcher {
 public:
     /// @param on  the device; its stream is not used on CUDA: kernels go to the default stream
-    explicit launcher(const simt::executor& on) : on_{on} {
-        on_.timed = true;
-#if ORCHARD_CUDA_SOURCE
-        if (is_cuda()) {
-            // An error here is returned by the first launch.
-            status_.Update(cuda_status(cudaEventCreate(&begin_), "cudaEventCreate"));
-            status_.Update(cuda_status(cudaEventCreate(&end_), "cudaEventCreate"));
-        }
-#endif
-    }
+    explicit launcher(const simt::executor& on) : on_{on} { on_.timed = true; }
     launcher(const launcher&) = delete;
     launcher& operator=(const launcher&) = delete;
-    ~launcher() {
-#if ORCHARD_CUDA_SOURCE
-        for (const cudaEvent_t event : {begin_, end_}) {
-            if (event != nullptr) {
-                cudaEventDestroy(event);
-            }
-        }
-#endif
-    }
 
     [[nodiscard]] bool is_cuda() const { return on_.kind == simt::device_kind::cuda; }
 
@@ -130,25 +112,22 @@ private:
     absl::StatusOr<launch_times> run_plain(const Work& work, simt::grid shape) {
         const stopwatch watch;
         // Events are recorded on the default stream, directly before and behind the kernel.
-        status_.Update(cuda_status(cudaEventRecord(begin_), "cudaEventRecord"));
+        events_.begin();
         plain_kernel<<<shape.blocks, shape.threads_per_block>>>(work);
         status_.Update(cuda_status(cudaGetLastError(), "a launch"));
-        status_.Update(cuda_status(cudaEventRecord(end_), "cudaEventRecord"));
-        status_.Update(cuda_status(cudaEventSynchronize(end_), "cudaEventSynchronize"));
+        events_.end();
+        events_.wait();
         const double wall_us = watch.ms() * 1000;
-        float ms = 0;
-        // Elapsed time is asked for only if all went well; otherwise the events may be unset.
-        if (status_.ok()) {
-            status_.Update(cuda_status(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime"));
-        }
-        return status_.ok() ? absl::StatusOr<launch_times>(launch_times{1000 * static_cast<double>(ms), wall_us})
-                            : status_;
+        const double kernel_us = events_.microseconds();
+        status_.Update(cuda_status(events_.error(), "the events around a launch"));
+        return status_.ok() ? absl::StatusOr<launch_times>(launch_times{kernel_us, wall_us}) : status_;
     }
 
-    cudaEvent_t begin_ = nullptr;  ///< before the launch
-    cudaEvent_t end_ = nullptr;    ///< after it
 #endif
     simt::executor on_;
+#if ORCHARD_CUDA_SOURCE
+    simt::event_pair events_{is_cuda()};
+#endif
     absl::Status status_;
 };
 

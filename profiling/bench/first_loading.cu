@@ -111,19 +111,12 @@ public:
     loading_run() {
         note(cudaStreamCreateWithFlags(&first_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
         note(cudaStreamCreateWithFlags(&other_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-        note(cudaEventCreate(&begin_), "cudaEventCreate");
-        note(cudaEventCreate(&end_), "cudaEventCreate");
         note(cudaHostAlloc(&pinned_, sizeof(signals), cudaHostAllocMapped), "cudaHostAlloc");
     }
     loading_run(const loading_run&) = delete;
     loading_run& operator=(const loading_run&) = delete;
     ~loading_run() {
         cudaFreeHost(pinned_);
-        for (const cudaEvent_t event : {begin_, end_}) {
-            if (event != nullptr) {
-                cudaEventDestroy(event);
-            }
-        }
         for (const cudaStream_t stream : {first_, other_}) {
             if (stream != nullptr) {
                 cudaStreamDestroy(stream);
@@ -182,10 +175,10 @@ private:
                      signals& host, ordered_json& row) {
         const simt::grid shape = simt::grid_for(c.threads);
         const stopwatch watch;
-        note(cudaEventRecord(begin_, first_), "cudaEventRecord");
+        events_.begin(first_);
         plain_kernel<<<shape.blocks, shape.threads_per_block, 0, first_>>>(work);
         note(cudaGetLastError(), "the first launch");
-        note(cudaEventRecord(end_, first_), "cudaEventRecord");
+        events_.end(first_);
         const double began_ms = watch.ms();
         // Read before the second launch. If all were answered already, the loading was not beside any request.
         const bool before = host.answered.load<order::acquire>() != 0;
@@ -199,11 +192,8 @@ private:
         host.released.store<order::release>(1);
         note(cudaStreamSynchronize(first_), "cudaStreamSynchronize");
         note(cudaStreamSynchronize(other_), "cudaStreamSynchronize");
-        float ms = 0;
-        if (status_.ok()) {
-            note(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime");
-        }
-        row["kernel_ms"] = ms;
+        row["kernel_ms"] = events_.microseconds() / 1000;
+        note(events_.error(), "the events around the first launch");
     }
     /// Returns true if all threads had their result within a minute. Makes no CUDA call.
     static bool wait_for_results(const signals& host, const stopwatch& watch) {
@@ -218,8 +208,7 @@ private:
 
     cudaStream_t first_ = nullptr;
     cudaStream_t other_ = nullptr;
-    cudaEvent_t begin_ = nullptr;
-    cudaEvent_t end_ = nullptr;
+    simt::event_pair events_;
     void* pinned_ = nullptr;  ///< host memory that the GPU can access: the `signals`
     absl::Status status_;
 };

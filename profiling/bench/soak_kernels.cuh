@@ -18,20 +18,12 @@
 
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
+#include "device/simt/random.hpp"
 
 namespace orchard::bench::soak {
 
 using simt::order;
 using word64 = simt::device_word<std::uint64_t>;
-
-/// Maps 64-bit words to 64-bit words one to one; the output looks random. Source: the finalizer of SplitMix64, a
-/// public-domain generator.
-ORCHARD_INLINE std::uint64_t mix(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
 
 /// The distribution of sizes. Most are 16 B to 8 KiB, and each doubling is equally frequent.
 struct size_mix {
@@ -40,7 +32,7 @@ struct size_mix {
 };
 
 /// Returns the hash that determines all properties of a block.
-ORCHARD_INLINE std::uint64_t hash_of(std::uint64_t id) { return mix(~id); }
+ORCHARD_INLINE std::uint64_t hash_of(std::uint64_t id) { return simt::mix64(~id); }
 
 /// Returns the bytes of the block with this hash: a multiple of 8 from 16 on.
 ORCHARD_INLINE std::uint64_t bytes_of(std::uint64_t hash, const size_mix& sizes) {
@@ -157,7 +149,7 @@ struct run_kernel {
                 break;
             }
             const std::uint64_t id = thread << 32 | ((first_sequence + round) & 0xffffffffu);
-            const std::uint64_t random = mix(id);
+            const std::uint64_t random = simt::mix64(id);
             word64& slot = t.slots[thread * t.slots_each + (random & (t.slots_each - 1))];
             // Relaxed: no other thread has this slot; launches are ordered.
             std::uint64_t held = slot.load<order::relaxed>();

@@ -41,7 +41,7 @@ def _overview(groups):
         newest = versions[-1]
         rows.append([f"[{newest['title']}](#{anchor(newest['title'])})", _version(newest), _where(newest),
                      _score(newest)])
-    return _table(["Result", "Version", "Measured on", "Targets"], [False] * 4, rows)
+    return as_table(["Result", "Version", "Measured on", "Targets"], [False] * 4, rows)
 
 
 def _score(result):
@@ -58,7 +58,7 @@ def _section(versions, shown):
         parts.append(f"![{result['title']}](../../docs/pictures/{result['picture']})\n")
     if result["targets"]:
         lines = [[t["what"], *judge(result, t)] for t in result["targets"]]
-        parts.append(_table(["Target", "Required", "Measured", "Outcome"], [False] * 4, lines))
+        parts.append(as_table(["Target", "Required", "Measured", "Outcome"], [False] * 4, lines))
     for field, heading in (("expected", "Expected"), ("happened", "What happened"), ("notes", "Notes")):
         if result[field]:
             parts.append(f"**{heading}.** {result[field]}\n")
@@ -88,7 +88,7 @@ def _rows_table(result):
 
 def _plain_table(columns, rows):
     lines = [[cell(column, row.get(column["key"])) for column in columns] for row in rows]
-    return _table([_heading(c) for c in columns], [_is_right(rows, c) for c in columns], lines)
+    return as_table([_heading(c) for c in columns], [_is_right(rows, c) for c in columns], lines)
 
 
 def _split_tables(result, rows):
@@ -118,7 +118,7 @@ def _pivot_table(result):
     unit = f" ({value['unit']})" if value["unit"] else ""
     table = [[cell(c, key) for c, key in zip(left, keys)] + [cell(value, line.get(head)) for head in heads]
              for keys, line in lines.items()]
-    return _table([_heading(c) for c in left] + [cell(across_column, head) + unit for head in heads],
+    return as_table([_heading(c) for c in left] + [cell(across_column, head) + unit for head in heads],
                   [_is_right(result["rows"], c) for c in left] + [True] * len(heads), table)
 
 
@@ -137,7 +137,7 @@ def _history(versions):
     lines = [[cell(c, row.get(c["key"])) for c in axis_columns] + [_version(result), _code(result["commit"])] +
              [cell(c, row.get(c["key"])) for c in measured] for _, _, result, row in entries]
     all_rows = [row for result in versions for row in result["rows"]]
-    return _table([_heading(c) for c in axis_columns] + ["Version", "Commit"] + [_heading(c) for c in measured],
+    return as_table([_heading(c) for c in axis_columns] + ["Version", "Commit"] + [_heading(c) for c in measured],
                   [_is_right(all_rows, c) for c in axis_columns] + [False] * 2 +
                   [_is_right(all_rows, c) for c in measured], lines)
 
@@ -238,7 +238,10 @@ def _escape(text):
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _table(headings, right, lines):
+def as_table(headings, right, lines):
+    """A table in Markdown, as text. `right`: for each column, whether it is aligned to the right, as numbers are; the last
+    value holds for further columns, too. `lines`: lists of cells, which are texts without "|"."""
+    right = [*right, *right[-1:] * (len(headings) - len(right))]
     head = "| " + " | ".join(headings) + " |"
     rule = "|" + "|".join("---:" if r else "---" for r in right) + "|"
     return "\n".join([head, rule] + ["| " + " | ".join(line) + " |" for line in lines]) + "\n"

@@ -5,6 +5,8 @@
 Rows are those of paper_figures.py: what was run (pattern, way, ...) and its counts. Ways are named there.
 """
 
+import markdown
+
 STEP_S = 600e-9  # of a step that hits, in the model (docs/uvm_model.md)
 PAGE = 4096
 PLATFORMS = {"titan_v": "Titan V", "h200": "H200"}
@@ -36,9 +38,7 @@ def size_text(number):
 
 def table(heads, lines):
     """Markdown; columns from the second on are numbers."""
-    rule = "|---|" + "---:|" * (len(heads) - 1)
-    body = "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    return "| " + " | ".join(heads) + f" |\n{rule}\n{body}"
+    return markdown.as_table(heads, [False, True], lines)
 
 
 def ms(row):

@@ -195,14 +195,11 @@ def table(calls, locks):
         body.append([call, *(longest_text(line.get(case)) for case in cases), verdict_text(line), memory, work])
     widths = [False, *([True] * len(cases)), False, False, False]
     origins = [origin(call_about, "Requests"), origin(lock_about, "Virtual-memory calls")]
-    return "\n".join([GENERATED, "", *(text for text in origins if text), _markdown_table(head, widths, body)])
+    return "\n".join([GENERATED, "", *(text for text in origins if text), escaped_table(head, widths, body)])
 
 
-def _markdown_table(head, right, lines):
-    rule = "|" + "|".join("---:" if each else "---" for each in right) + "|"
-    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-    made = ["| " + " | ".join(line) + " |" for line in [head, *escaped]]
-    return "\n".join([made[0], rule, *made[1:]]) + "\n"
+def escaped_table(head, right, lines):
+    return markdown.as_table(head, right, [[cell.replace("|", "\\|") for cell in line] for line in lines])
 
 
 def replaced(page, text, path):

@@ -23,6 +23,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import markdown
+
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = ROOT / "profiling" / "registers" / "probe.cu"
 
@@ -110,16 +112,17 @@ def disassembled_registers(listing):
 
 def tables(kernels, every_function=False):
     """Markdown: the kernels, and their functions: all, or those with a stack frame or spills."""
-    lines = ["| kernel | for | registers | stack (B) | spill stores (B) | spill loads (B) |",
-             "|---|---|---:|---:|---:|---:|"]
-    lines += [f"| {k.name} | {k.architecture} | {k.registers} | {k.stack} | {k.stores} | {k.loads} |" for k in kernels]
-    rows = [f"| {k.name} | {f.name} | {f.registers or '-'} | {f.stack} | {f.stores} | {f.loads} |"
+    numbers = [False, False, True]
+    text = markdown.as_table(["kernel", "for", "registers", "stack (B)", "spill stores (B)", "spill loads (B)"], numbers,
+                             [[k.name, k.architecture, *map(str, (k.registers, k.stack, k.stores, k.loads))]
+                              for k in kernels])
+    rows = [[k.name, f.name, str(f.registers or "-"), *map(str, (f.stack, f.stores, f.loads))]
             for k in kernels for f in sorted(k.functions, key=lambda f: -(f.registers or 0))
             if every_function or f.stack or f.stores or f.loads]
     if rows:
-        lines += ["", "| kernel | function | highest register + 1 | stack (B) | spill stores (B) | spill loads (B) |",
-                  "|---|---|---:|---:|---:|---:|", *rows]
-    return "\n".join(lines)
+        text += "\n" + markdown.as_table(["kernel", "function", "highest register + 1", "stack (B)", "spill stores (B)",
+                                          "spill loads (B)"], numbers, rows)
+    return text.removesuffix("\n")
 
 
 def calls_of(name):

@@ -18,6 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import markdown
+
 BACKINGS = ("fixed", "elastic", "managed")
 LAYOUTS = ("linear", "interleaved:64K", "interleaved:4K")
 
@@ -52,8 +54,7 @@ def row_of(backing, layout, result):
 def table_of(rows, phases):
     """Rows of text as a table in Markdown."""
     head = ["backing", "layout", *(f"{name} (s)" for name in phases), "committed (MiB)", "nulls"]
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown.as_table(head, [False, False, True], rows).removesuffix("\n")
 
 
 def main(arguments):

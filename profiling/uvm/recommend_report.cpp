@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "profiling/uvm/recommend.hpp"
-#include "profiling/uvm/text_table.hpp"
+#include "runtime/text/text_table.hpp"
 #include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::uvm_study {
@@ -147,9 +147,7 @@ std::string to_table(const std::vector<verdict>& verdicts) {
         }
         lines.back().push_back(times(padded));
     }
-    // The number of the first columns, which are text and aligned to the left.
-    constexpr std::size_t words = 6;
-    return in_columns(lines, words);
+    return detail::in_columns(lines, "llllllr");
 }
 
 nlohmann::ordered_json json_of(const grid& g, const std::vector<verdict>& verdicts) {

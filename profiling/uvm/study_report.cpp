@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "profiling/uvm/text_table.hpp"
+#include "runtime/text/text_table.hpp"
 
 namespace orchard::uvm_study {
 namespace {
@@ -77,8 +77,7 @@ std::string to_table(const std::vector<outcome>& cells) {
     for (const outcome& o : cells) {
         lines.push_back(line_of(o));
     }
-    constexpr std::size_t names = 4;  // the first columns are text
-    return in_columns(lines, names);
+    return detail::in_columns(lines, "llllr");
 }
 
 std::vector<outcome> fastest(const std::vector<outcome>& cells) {

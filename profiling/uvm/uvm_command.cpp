@@ -4,7 +4,6 @@
 /// `orchard uvm`: predicts the UVM driver's work for a kernel's accesses by the model, on any machine. Two modes: a
 /// study of what is named on the command line, or with --recommend a grid of its own.
 
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <checkout.hpp>
 #include <filesystem>
@@ -21,6 +20,7 @@
 #include "profiling/uvm/study_report.hpp"
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/json_output.hpp"
+#include "runtime/cli/progress.hpp"
 #include "runtime/cli/run_program.hpp"
 #include "runtime/options/byte_size.hpp"
 #include "uvm/model/patterns.hpp"
@@ -177,37 +177,19 @@ absl::Status plot(const std::string& folder, command_line::child_output to) {
                                                                    data, "; try: ", command_line::as_shell_line(draw)));
 }
 
-/// Shows the progress on standard error, if that is a terminal; the destructor clears the line, so that the table
-/// follows it.
-class shown_progress {
-public:
-    explicit shown_progress(bool quiet) : shows_{!quiet && isatty(STDERR_FILENO) != 0} {}
-    shown_progress(const shown_progress&) = delete;
-    shown_progress& operator=(const shown_progress&) = delete;
-    ~shown_progress() {
-        if (shows_) {
-            absl::FPrintF(stderr, "\r%s\r", std::string(24, ' '));
-        }
-    }
-    void operator()(std::size_t done, std::size_t all) const {
-        if (shows_) {
-            absl::FPrintF(stderr, "\r%d of %d", done, all);
-        }
-    }
-
-private:
-    bool shows_;
-};
+/// Returns what shows the progress of a run on `line`.
+progress shown_on(command_line::progress& line) {
+    return [&line](std::size_t done, std::size_t all) { line.show(absl::StrFormat("%d of %d", done, all)); };
+}
 
 /// Run the grid or the study; the progress has ended when they return.
 absl::StatusOr<std::vector<verdict>> run_grid(const arguments& a, const grid& g) {
-    const shown_progress shown(a.quiet);
-    // By reference, because the object cannot be copied.
-    return recommend(g, std::cref(shown));
+    command_line::progress line(!a.quiet);
+    return recommend(g, shown_on(line));
 }
 absl::StatusOr<std::vector<outcome>> run_study(const arguments& a) {
-    const shown_progress shown(a.quiet);
-    return run(a.what, std::cref(shown));
+    command_line::progress line(!a.quiet);
+    return run(a.what, shown_on(line));
 }
 
 /// Runs the grid, prints the table or the header, and writes JSON if asked for.

@@ -13,6 +13,7 @@
 #include "runtime/cli/json_output.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/options/options.hpp"
+#include "runtime/text/text_table.hpp"
 
 namespace orchard::command_line {
 namespace {
@@ -60,9 +61,11 @@ absl::Status print(const options_arguments& a) {
     if (!values.ok()) {
         return values.status();
     }
+    std::vector<std::vector<std::string>> lines;
     for (const option_info& o : option_table(*values)) {
-        out->text() << absl::StrFormat("%-20s %-12s %s (%s)\n", o.flag, o.value, o.help, o.allowed);
+        lines.push_back({o.flag, o.value, absl::StrFormat("%s (%s)", o.help, o.allowed)});
     }
+    out->text() << detail::in_columns(lines, "l");
     return out->wanted() ? out->commit(device_of(*values), {{"options", rows_of(*values)}}) : absl::OkStatus();
 }
 

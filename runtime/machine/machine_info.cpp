@@ -32,6 +32,8 @@
 // Types and attributes alone: no function of libcuda is called by its name, and none is linked.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+
+#include "device/simt/current_device.hpp"
 #endif
 
 // The build defines it: the least of the architectures that it compiles for.
@@ -175,20 +177,17 @@ void describe_cuda(machine_info& machine) {
     }
 }
 
-/// Sets the free memory of each GPU. Makes each GPU current in turn, and at the end the one that was current before.
+/// Sets the free memory of each GPU, which is asked of the current GPU, within its context.
 void ask_free_memory(machine_info& machine) {
     for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
         gpu_info& gpu = machine.gpus[i];
         std::size_t free_bytes = 0;
         std::size_t total_bytes = 0;
-        // Free memory is asked of the current GPU, within its context.
-        if (ok(gpu, "cudaSetDevice", cudaSetDevice(static_cast<int>(i))) &&
+        const simt::current_device here(static_cast<int>(i));
+        if (ok(gpu, "cudaSetDevice", here.error()) &&
             ok(gpu, "cudaMemGetInfo", cudaMemGetInfo(&free_bytes, &total_bytes))) {
             gpu.memory_free_bytes = free_bytes;
         }
-    }
-    if (!machine.gpus.empty()) {
-        (void)cudaSetDevice(machine.current_gpu);
     }
 }
 

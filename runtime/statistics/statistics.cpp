@@ -21,6 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "runtime/options/byte_size.hpp"
+#include "runtime/text/text_table.hpp"
 
 namespace orchard {
 namespace {
@@ -50,36 +51,22 @@ std::string value_of(const statistic_info& info, std::uint64_t value) {
     return absl::StrCat(value);
 }
 
-/// Returns the width of a column: room for its name, and for a page's bytes or for counts of billions. It does not
-/// depend on the values, so that the line of names and all rows have the same columns.
-int class_column_width(const class_statistic_info& info) {
-    constexpr std::size_t counts = 12;
-    return static_cast<int>(info.unit == "bytes" ? info.name.size() : std::max(counts, info.name.size()));
-}
-/// Returns the text behind a column: a line break behind the last one. `info` is an element of `class_table`, known by
-/// its address.
-const char* end_of(const class_statistic_info& info) { return &info == &class_table.back() ? "\n" : "  "; }
-
 /// Returns the classes in use, one line each, under a line of names; empty if there are none.
 std::string class_lines(const statistics& values) {
-    std::string rows;
+    std::vector<std::vector<std::string>> lines(1);
+    for (const class_statistic_info& info : class_table) {
+        lines.front().emplace_back(info.name);
+    }
     for (const class_statistics& one : values.classes) {
-        if (!one.in_use()) {
-            continue;
-        }
-        for (const class_statistic_info& info : class_table) {
-            absl::StrAppendFormat(&rows, "%*d%s", class_column_width(info), one.*info.field, end_of(info));
+        if (one.in_use()) {
+            std::vector<std::string>& line = lines.emplace_back();
+            for (const class_statistic_info& info : class_table) {
+                line.push_back(absl::StrCat(one.*info.field));
+            }
         }
     }
     // No line of names without a line of numbers.
-    if (rows.empty()) {
-        return rows;
-    }
-    std::string names;
-    for (const class_statistic_info& info : class_table) {
-        absl::StrAppendFormat(&names, "%*s%s", class_column_width(info), view(info.name), end_of(info));
-    }
-    return absl::StrCat("\n", names, rows);
+    return lines.size() == 1 ? "" : absl::StrCat("\n", detail::in_columns(lines, "r"));
 }
 
 }  // namespace
@@ -87,23 +74,14 @@ std::string class_lines(const statistics& values) {
 std::span<const statistic_info> statistic_table() { return table; }
 std::span<const class_statistic_info> class_statistic_table() { return class_table; }
 
-/// Names and units are aligned to the left, values to the right, so that digits of the same weight stand under each
-/// other. Only the columns of the first table depend on the values.
+/// Values are aligned to the right, so that digits of the same weight stand under each other.
 std::string to_text(const statistics& values) {
-    // First the widest name and value, then the lines.
-    std::size_t name_width = 0;
-    std::size_t value_width = 0;
+    std::vector<std::vector<std::string>> lines;
     for (const statistic_info& info : table) {
-        name_width = std::max(name_width, info.name.size());
-        value_width = std::max(value_width, value_of(info, values.*info.field).size());
+        lines.push_back({std::string(info.name), std::string(value_of(info, values.*info.field)),
+                         std::string(info.unit), std::string(info.help)});
     }
-    std::string text;
-    for (const statistic_info& info : table) {
-        absl::StrAppendFormat(&text, "%-*s  %*s  %-8s  %s\n", static_cast<int>(name_width), view(info.name),
-                              static_cast<int>(value_width), value_of(info, values.*info.field), view(info.unit),
-                              view(info.help));
-    }
-    return text + class_lines(values);
+    return detail::in_columns(lines, "lrll") + class_lines(values);
 }
 
 /// Numbers are plain integers, bytes too. `version` comes first, so that a reader can check it before all else.

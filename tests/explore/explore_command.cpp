@@ -4,7 +4,6 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <memory>
 
 #include "runtime/cli/output_file.hpp"
+#include "runtime/cli/progress.hpp"
 #include "runtime/options/nearest.hpp"
 #include "tests/explore/crash_note.hpp"
 #include "tests/explore/report.hpp"
@@ -26,26 +26,6 @@ namespace {
 
 constexpr std::uint64_t default_seeds = 1000;
 constexpr std::uint64_t default_max_runs = 1'000'000;
-
-/// One line on standard error that is overwritten, if that is a terminal; otherwise nothing.
-class status_line {
-public:
-    ~status_line() {
-        if (shown_) {
-            std::cerr << "\r\033[K" << std::flush;
-        }
-    }
-    void show(const std::string& text) {
-        if (watched_) {
-            shown_ = true;
-            std::cerr << "\r\033[K" << text << std::flush;
-        }
-    }
-
-private:
-    const bool watched_ = ::isatty(STDERR_FILENO) == 1;
-    bool shown_ = false;
-};
 
 /// Opens the file of `--trace`, if one is named, before the work begins.
 absl::StatusOr<std::optional<command_line::output_file>> open_trace(const explore_arguments& a) {
@@ -111,12 +91,12 @@ absl::StatusOr<int> explore_seeds(const plan& p, const explore_arguments& a) {
         return out.status();
     }
     const auto begin = std::chrono::steady_clock::now();
-    status_line line;
+    command_line::progress line;
     const std::vector<tally> all = run_plan(p, [&line](const progress& so_far) {
         line.show(absl::StrFormat("%d runs in %.0f s, %d violations", so_far.runs, so_far.seconds, so_far.violations));
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    line.show("");
+    line.clear();
     out->text() << text_of(p, all, seconds);
     const auto device = command_line::device_json("simulated", "the exploring scheduler runs lanes and services");
     if (const absl::Status written = out->commit(device, json_of(p, all, seconds)); !written.ok()) {
@@ -151,11 +131,11 @@ absl::StatusOr<int> explore_one_seed(const plan& p, const explore_arguments& a) 
     if (v.ok() || !a.shrink) {
         return v.ok() ? 0 : 1;
     }
-    status_line line;
+    command_line::progress line;
     shrink_effort effort;
     effort.threads = p.threads;
     const auto small = shrink(what, seed, how, effort, [&line](const std::string& now) { line.show(now); });
-    line.show("");
+    line.clear();
     if (!small) {
         return absl::InternalError("a second run of the seed shows no violation; please report this");
     }
@@ -169,12 +149,12 @@ absl::StatusOr<int> explore_exhaustively(const plan& p, const explore_arguments&
     if (!trace.ok()) {
         return trace.status();
     }
-    status_line line;
+    command_line::progress line;
     int code = 0;
     for (const sized_scenario& what : p.scenarios) {
         const exhaustive_result r = search_exhaustively(what, *a.exhaustive, a.max_runs.value_or(default_max_runs),
                                                         [&line](const std::string& now) { line.show(now); });
-        line.show("");
+        line.clear();
         std::cout << text_of(what, *a.exhaustive, r);
         if (!r.violation.empty()) {
             code = 1;

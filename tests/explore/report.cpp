@@ -11,6 +11,8 @@
 
 #include <algorithm>
 
+#include "runtime/text/text_table.hpp"
+
 namespace orchard::explore {
 
 namespace ex = simt::explore;
@@ -123,31 +125,33 @@ std::string replay_command(const sized_scenario& what, std::uint64_t seed, ex::s
 }
 
 std::string list_of(const std::vector<scenario>& scenarios) {
-    std::string text;
+    std::vector<std::vector<std::string>> lines;
     for (const scenario& s : scenarios) {
-        absl::StrAppendFormat(&text, "%-24s %-16s %s\n", s.name, text_of(s.size), s.help);
+        lines.push_back({s.name, text_of(s.size), s.help});
     }
-    return text;
+    return orchard::detail::in_columns(lines, "l");
 }
 
 std::string text_of(const plan& p, const std::vector<tally>& all, double seconds) {
-    std::string text = absl::StrFormat("%-24s %9s %22s %9s %9s %7s  %s\n", "scenario", "runs", "points least/med/most",
-                                       "distinct", "us/run", "failed", "digest");
+    std::vector<std::vector<std::string>> lines{
+        {"scenario", "runs", "points least/med/most", "distinct", "us/run", "failed", "digest"}};
     std::string found;
     std::uint64_t runs = 0;
     std::uint64_t violations = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const tally& t = all[i];
-        absl::StrAppendFormat(&text, "%-24s %9d %22s %8.2f%% %9.0f %7d  %016x\n", p.scenarios[i].what->name, t.runs(),
-                              absl::StrCat(t.least_points(), "/", t.median_points(), "/", t.most_points()),
-                              percent(t.distinct(), t.runs()), per(t.seconds() * 1e6, static_cast<double>(t.runs())),
-                              t.violations(), t.digest());
+        lines.push_back({p.scenarios[i].what->name, absl::StrCat(t.runs()),
+                         absl::StrCat(t.least_points(), "/", t.median_points(), "/", t.most_points()),
+                         absl::StrFormat("%.2f%%", percent(t.distinct(), t.runs())),
+                         absl::StrFormat("%.0f", per(t.seconds() * 1e6, static_cast<double>(t.runs()))),
+                         absl::StrCat(t.violations()), absl::StrFormat("%016x", t.digest())});
         found += findings_of(p.scenarios[i], t);
         runs += t.runs();
         violations += t.violations();
     }
-    absl::StrAppendFormat(&text, "%-24s %9d %22s %9s %9s %7d  %016x\n", "all", runs, "", "", "", violations,
-                          digest_of(all));
+    lines.push_back(
+        {"all", absl::StrCat(runs), "", "", "", absl::StrCat(violations), absl::StrFormat("%016x", digest_of(all))});
+    std::string text = orchard::detail::in_columns(lines, "lr");
     absl::StrAppendFormat(&text, "%d runs in %.1f s, %.0f a second\n", runs, seconds,
                           per(static_cast<double>(runs), seconds));
     return text + found;

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "examples/graph/random.hpp"
+#include "device/simt/random.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -37,7 +37,8 @@ TEST(edge_list, radix_and_comparison_sort_agree) {
     std::vector<edge> edges;
     const std::uint32_t vertices = 70001;
     for (std::uint64_t i = 0; i < 100000; ++i) {
-        edges.push_back(edge::between(below(random_bits(1, 0, i), vertices), below(random_bits(1, 1, i), vertices)));
+        edges.push_back(edge::between(simt::below32(simt::random_bits(1, 0, i), vertices),
+                                      simt::below32(simt::random_bits(1, 1, i), vertices)));
     }
     std::vector<edge> expected = edges;
     std::sort(expected.begin(), expected.end());

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "uvm/model/random.hpp"
+#include "device/simt/random.hpp"
 
 namespace orchard::uvm_model {
 
@@ -27,14 +27,16 @@ constexpr std::uint64_t of_ends = 2;
 
 /// Returns a number r < `n` with a probability proportional to (r + 1)^(-2/3): n times the cube of a uniform number.
 /// Each `below` multiplies two numbers in [0, 1), given as fractions of 2^64.
-std::uint64_t skewed(std::uint64_t bits, std::uint64_t n) { return below(below(below(bits, bits), bits), n); }
+std::uint64_t skewed(std::uint64_t bits, std::uint64_t n) {
+    return simt::below64(simt::below64(simt::below64(bits, bits), bits), n);
+}
 
 /// Returns the vertex of each rank: a random permutation (Fisher-Yates).
 std::vector<std::uint32_t> shuffled(std::uint64_t n, std::uint64_t seed) {
     std::vector<std::uint32_t> order(n);
     std::iota(order.begin(), order.end(), 0u);
     for (std::uint64_t i = n - 1; i > 0; --i) {
-        std::swap(order[i], order[below(random_bits(seed, of_order, i), i + 1)]);
+        std::swap(order[i], order[simt::below64(simt::random_bits(seed, of_order, i), i + 1)]);
     }
     return order;
 }
@@ -75,8 +77,8 @@ absl::StatusOr<csr> power_law(std::uint64_t vertices, std::uint64_t edges, std::
     const std::vector<std::uint32_t> order = shuffled(vertices, seed);
     // Returns the two ends of edge i. A vertex that was drawn for both is replaced by the next rank at one end.
     const auto ends_of = [&](std::uint64_t i) {
-        const std::uint64_t from = skewed(random_bits(seed, of_ends, 2 * i), vertices);
-        const std::uint64_t to = skewed(random_bits(seed, of_ends, 2 * i + 1), vertices);
+        const std::uint64_t from = skewed(simt::random_bits(seed, of_ends, 2 * i), vertices);
+        const std::uint64_t to = skewed(simt::random_bits(seed, of_ends, 2 * i + 1), vertices);
         return std::pair{order[from], order[to != from ? to : (to + 1) % vertices]};
     };
     // Edges are drawn twice instead of being stored: once for the lengths of the lists, once to fill them.

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "uvm/model/random.hpp"
+#include "device/simt/random.hpp"
 
 namespace orchard::uvm_model {
 
@@ -93,7 +93,7 @@ template <bool OneForAll>
 struct random_rule {
     static constexpr bool one_for_all = OneForAll;
     std::uint64_t operator()(const shape& s, std::uint64_t of, std::uint64_t index) const {
-        return below(random_bits(s.seed, of, index), s.elements);
+        return simt::below64(simt::random_bits(s.seed, of, index), s.elements);
     }
 };
 
@@ -142,10 +142,11 @@ public:
         }
         const std::uint64_t first = std::uint64_t{warp} * max_lanes;
         const std::uint32_t width = shape_.width(first);
-        const std::uint64_t fastest = below(random_bits(shape_.seed, of_paces, warp), width);
+        const std::uint64_t fastest = simt::below64(simt::random_bits(shape_.seed, of_paces, warp), width);
         std::size_t count = 0;
         for (std::uint32_t l = 0; l < width; ++l) {
-            const std::uint64_t drawn = 1 + below(random_bits(shape_.seed, of_paces + 1, first + l), steps_of_pace);
+            const std::uint64_t drawn =
+                1 + simt::below64(simt::random_bits(shape_.seed, of_paces + 1, first + l), steps_of_pace);
             const std::uint64_t pace = l == fastest ? steps_of_pace : drawn;
             const std::uint64_t filled = index * pace / steps_of_pace;
             // The step fills element number `filled`. The pace is at most 256, so that the number grows by at most 1.
@@ -212,7 +213,7 @@ private:
     [[nodiscard]] std::uint64_t degree(std::uint64_t v) const { return graph_->begin[v + 1] - graph_->begin[v]; }
     /// Returns a random vertex that has edges: the next one from a random vertex on.
     [[nodiscard]] std::uint64_t any_vertex(std::uint64_t thread, std::uint64_t index) const {
-        std::uint64_t v = below(random_bits(shape_.seed, of_starts + thread, index), graph_->vertices());
+        std::uint64_t v = simt::below64(simt::random_bits(shape_.seed, of_starts + thread, index), graph_->vertices());
         while (degree(v) == 0) {
             v = v + 1 == graph_->vertices() ? 0 : v + 1;
         }
@@ -221,7 +222,7 @@ private:
     /// Returns the edge that `thread`, now at vertex `v`, reads in step `index`: a random one of the vertex's list.
     [[nodiscard]] std::uint64_t edge_of(std::uint64_t v, std::uint64_t thread, std::uint64_t index) const {
         const std::uint64_t from = degree(v) != 0 ? v : any_vertex(thread, index);
-        return graph_->begin[from] + below(random_bits(shape_.seed, thread, index), degree(from));
+        return graph_->begin[from] + simt::below64(simt::random_bits(shape_.seed, thread, index), degree(from));
     }
 
     shape shape_;

@@ -15,6 +15,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "device/simt/random.hpp"
+
 namespace orchard::simt::explore {
 
 namespace {
@@ -170,13 +172,7 @@ private:
 
 }  // namespace
 
-std::uint64_t random_sequence::next() {
-    state_ += 0x9e3779b97f4a7c15u;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
+std::uint64_t random_sequence::next() { return mix64(std::exchange(state_, state_ + splitmix_step)); }
 
 const char* name_of(strategy s) { return s == strategy::uniform ? "uniform" : "priority"; }
 

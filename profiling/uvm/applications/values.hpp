@@ -7,16 +7,16 @@
 
 #include <cstdint>
 
+#include "device/simt/random.hpp"
 #include "profiling/uvm/applications/session.hpp"
 #include "uvm/model/graph.hpp"
-#include "uvm/model/random.hpp"
 
 namespace orchard::applications {
 
 /// Returns number `i` of `stream`, from 0 to `bound` - 1. Whole numbers are used everywhere, so that results do not
 /// depend on the order of sums.
 inline std::int64_t value(const parameters& p, std::uint64_t stream, std::uint64_t i, std::uint64_t bound) {
-    return static_cast<std::int64_t>(uvm_model::below(uvm_model::random_bits(p.seed, stream, i), bound));
+    return static_cast<std::int64_t>(simt::below64(simt::random_bits(p.seed, stream, i), bound));
 }
 /// Returns such a number from -8 to 8.
 inline std::int64_t signed_value(const parameters& p, std::uint64_t stream, std::uint64_t i) {

@@ -3,32 +3,36 @@
 
 /// Two passes: the widths of the columns, then the text.
 
-#include "profiling/uvm/text_table.hpp"
+#include "runtime/text/text_table.hpp"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 
-namespace orchard::uvm_study {
+namespace orchard::detail {
 
-std::string in_columns(const std::vector<std::vector<std::string>>& lines, std::size_t words) {
-    std::vector<std::size_t> widths(lines.front().size());
+std::string in_columns(const std::vector<std::vector<std::string>>& lines, std::string_view alignment) {
+    std::vector<std::size_t> widths;
     for (const auto& line : lines) {
+        widths.resize(std::max(widths.size(), line.size()));
         for (std::size_t i = 0; i < line.size(); ++i) {
             widths[i] = std::max(widths[i], line[i].size());
         }
     }
     std::string text;
     for (const auto& line : lines) {
+        std::string padded;
         for (std::size_t i = 0; i < line.size(); ++i) {
+            const bool at_left = alignment[std::min(i, alignment.size() - 1)] == 'l';
             const int width = static_cast<int>(widths[i]);
             // A negative width aligns to the left.
-            absl::StrAppend(&text, i == 0 ? "" : "  ", absl::StrFormat("%*s", i < words ? -width : width, line[i]));
+            absl::StrAppend(&padded, i == 0 ? "" : "  ", absl::StrFormat("%*s", at_left ? -width : width, line[i]));
         }
-        text += '\n';
+        absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(padded), "\n");
     }
     return text;
 }
 
-}  // namespace orchard::uvm_study
+}  // namespace orchard::detail
