@@ -328,7 +328,7 @@ if(TARGET orchard)
             set_tests_properties(package.cuda_${program} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77 TIMEOUT
                                  ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
         endforeach()
-        foreach(way launch cooperative with_attributes graph library threads manual foreign reset exit)
+        foreach(way launch cooperative with_attributes graph beside_capture library threads manual foreign reset exit)
             add_test(NAME package.first_kernel_${way}
                      COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/first_kernel" ${way})
             set_tests_properties(package.first_kernel_${way} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77

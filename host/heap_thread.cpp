@@ -36,11 +36,16 @@ void forget_list() {
     list_mutex.unlock();
 }
 
-/// A fork waits until no thread is in the list's code. Registered before `main`: in a function, a fork in the middle of
-/// the registration would leave the forked process to wait for the thread that was registering.
-[[maybe_unused]] const int fork_handlers = pthread_atfork(lock_list, unlock_list, forget_list);
+/// A fork waits until no thread is in the list's code. Registered before `main`: later, a fork in the middle of the
+/// registration would leave the forked process to wait for the thread that was registering.
+[[maybe_unused]] const int fork_handlers = heap_thread::register_fork_handlers();
 
 }  // namespace
+
+int heap_thread::register_fork_handlers() {
+    static const int result = pthread_atfork(lock_list, unlock_list, forget_list);
+    return result;
+}
 
 /// The lock is held until the thread is in the list: an exit in between would miss the thread. Room in the list is
 /// reserved before the thread exists, so that nothing can fail afterwards and leave a thread that no list knows.

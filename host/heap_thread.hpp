@@ -35,6 +35,11 @@ public:
     /// Asks the thread to end, and waits until it has.
     void stop();
 
+    /// Registers the handlers by which a fork waits for this class's list, before `main`; does nothing the second time.
+    /// An object whose lock is taken before the list's registers its own handlers afterwards: a fork runs the newest
+    /// first. Returns 0, or an error number.
+    static int register_fork_handlers();
+
 private:
     /// Ends the threads of all heaps; registered with `std::atexit`.
     static void stop_all();

@@ -29,9 +29,11 @@
 /// | `ORCHARD_NO_UNROLL`   | before a loop that is not to be, to save registers                         |
 /// | `ORCHARD_CUDA_PASS`   | 1 while code for a CUDA device is generated, else 0                        |
 /// | `ORCHARD_CUDA_SOURCE` | 1 where the compiler understands `<<<>>>`, else 0                          |
-/// | `ORCHARD_CUDA_LINKED` | 1 if its GPU code may call functions of other objects (-rdc=true), else 0  |
+/// | `ORCHARD_SEPARABLE`   | 1 if its GPU code may call functions of other objects (-rdc=true), else 0  |
 
 #include <cstdint>
+
+#include "device/simt/separable.cuh"
 
 #if defined(__CUDACC__)
 #define ORCHARD_CUDA_SOURCE 1
@@ -66,12 +68,6 @@
 #define ORCHARD_CUDA_PASS 0
 #define ORCHARD_UNROLL
 #define ORCHARD_NO_UNROLL
-#endif
-
-#if ORCHARD_CUDA_SOURCE && defined(__CUDACC_RDC__)
-#define ORCHARD_CUDA_LINKED 1
-#else
-#define ORCHARD_CUDA_LINKED 0
 #endif
 
 namespace orchard::simt {

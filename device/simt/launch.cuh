@@ -183,9 +183,12 @@ launch_result preload(const executor& on) {
     if (on.kind == device_kind::cuda) {
         const current_device here(on.device);
         cudaFuncAttributes attributes{};
-        return detail::to_result(here.error() != cudaSuccess
-                                     ? here.error()
-                                     : cudaFuncGetAttributes(&attributes, detail::entry_of<Kernel>()));
+        const cudaError_t error =
+            here.error() != cudaSuccess ? here.error() : cudaFuncGetAttributes(&attributes, detail::entry_of<Kernel>());
+        if (error != cudaSuccess) {
+            (void)cudaGetLastError();  // the error is reported here and must not be reported again by the next call
+        }
+        return detail::to_result(error);
     }
 #endif
     (void)on;

@@ -28,18 +28,38 @@
 struct orchard_heap {
     orchard::heap* of = nullptr;
     std::unique_ptr<orchard::heap> owned;
+    std::mutex mutex{};  ///< most functions of `heap` are for one thread at a time
 };
 
 namespace orchard {
 namespace {
 
-thread_local std::string last_error;
-thread_local std::string last_text;
+/// The texts that the calling thread was given last.
+struct texts {
+    std::string error;
+    std::string text;
+};
+
+/// Owns the texts of its thread. A pointer has no destructor: the program may call from handlers of its exit, which run
+/// after the main thread's objects are destroyed. The texts are then made anew.
+thread_local texts* own_texts = nullptr;
+struct texts_owner {
+    ~texts_owner() { delete std::exchange(own_texts, nullptr); }
+};
+thread_local texts_owner owner;
+
+texts& of_this_thread() {
+    if (own_texts == nullptr) {
+        (void)&owner;  // it is constructed where it is first used
+        own_texts = new texts;
+    }
+    return *own_texts;
+}
 
 /// Keeps the message of a status for `orchard_last_error`, and returns its code, which is that of Abseil.
 int report(const absl::Status& status) {
     if (!status.ok()) {
-        last_error = std::string(status.message());
+        of_this_thread().error = std::string(status.message());
     }
     return static_cast<int>(status.code());
 }
@@ -49,8 +69,12 @@ template <class Call>
 int guarded(Call call) noexcept {
     try {
         return report(call());
+    } catch (const std::bad_alloc&) {
+        return static_cast<int>(absl::StatusCode::kResourceExhausted);  // without a text, which needs memory
     } catch (const std::exception& error) {
         return report(absl::InternalError(error.what()));
+    } catch (...) {
+        return report(absl::InternalError("an exception of an unknown type"));
     }
 }
 
@@ -58,15 +82,25 @@ int guarded(Call call) noexcept {
 absl::Status check(const orchard_heap* heap) {
     return heap != nullptr && heap->of != nullptr
                ? absl::OkStatus()
-               : absl::InvalidArgumentError("the heap is a null pointer; give one of orchard_heap_create");
+               : absl::InvalidArgumentError(
+                     "there is no heap: the handle is a null pointer, or that of a default heap that has ended");
 }
 
-/// Runs `call` on the heap; it returns a status.
+/// Runs `call` on the heap, beside other calls; it returns a status.
 template <class Call>
-int on_heap(orchard_heap* heap, Call call) noexcept {
+int beside_others(orchard_heap* heap, Call call) noexcept {
     return guarded([&] {
         const absl::Status status = check(heap);
         return status.ok() ? call(*heap->of) : status;
+    });
+}
+
+/// The same, one call at a time.
+template <class Call>
+int on_heap(orchard_heap* heap, Call call) noexcept {
+    return beside_others(heap, [&](orchard::heap& of) {
+        const std::lock_guard hold(heap->mutex);
+        return call(of);
     });
 }
 
@@ -75,10 +109,10 @@ template <class Call>
 const char* text_of(orchard_heap* heap, Call call) noexcept {
     const int failed = on_heap(heap, [&](orchard::heap& of) {
         absl::StatusOr<std::string> text = call(of);
-        last_text = text.ok() ? *text : "";
+        of_this_thread().text = text.ok() ? *text : "";
         return text.status();
     });
-    return failed == 0 ? last_text.c_str() : nullptr;
+    return failed == 0 ? of_this_thread().text.c_str() : nullptr;
 }
 
 /// Returns the options of the environment, changed by `text`, with the device `cuda` unless one is named. Errors: those
@@ -132,18 +166,39 @@ int make_handle(const char* caller, const char* text, orchard_heap** handle, Cre
     });
 }
 
-/// Returns the handle of a default heap, always the same one. Handles are kept until the end of the process, since the
-/// program may hold them that long.
-orchard_heap* handle_of(heap* of) {
-    static std::mutex mutex;
-    static auto* const handles = new std::map<heap*, std::unique_ptr<orchard_heap>>;
-    const std::lock_guard hold(mutex);
-    auto& handle = (*handles)[of];
-    if (handle == nullptr) {
-        handle = std::make_unique<orchard_heap>();
-        handle->of = of;
+/// The handles of the default heaps. They are kept until the end of the process, since the program may hold them that
+/// long: a handle of a heap that has ended has no heap.
+struct default_handles {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<orchard_heap>> all;
+
+    static default_handles& get() {
+        static auto* const handles = new default_handles;
+        return *handles;
     }
-    return handle.get();
+};
+
+/// Returns the handle of a default heap, always the same one.
+orchard_heap* handle_of(heap* of) {
+    default_handles& handles = default_handles::get();
+    const std::lock_guard hold(handles.mutex);
+    for (const auto& handle : handles.all) {
+        if (handle->of == of) {
+            return handle.get();
+        }
+    }
+    handles.all.push_back(std::make_unique<orchard_heap>());
+    handles.all.back()->of = of;
+    return handles.all.back().get();
+}
+
+/// Takes the heaps, which have ended, from all handles.
+void forget_default_heaps() {
+    default_handles& handles = default_handles::get();
+    const std::lock_guard hold(handles.mutex);
+    for (const auto& handle : handles.all) {
+        handle->of = nullptr;
+    }
 }
 
 bool is_empty(const char* text) { return text == nullptr || *text == '\0'; }
@@ -176,11 +231,12 @@ std::string device_json(const heap& of) {
 }  // namespace
 }  // namespace orchard
 
+using orchard::beside_others;
 using orchard::guarded;
 using orchard::on_heap;
 
 const char* orchard_version(void) { return orchard::version_text.data(); }
-const char* orchard_last_error(void) { return orchard::last_error.c_str(); }
+const char* orchard_last_error(void) { return orchard::of_this_thread().error.c_str(); }
 
 int orchard_heap_create(const char* options, orchard_heap** heap) {
     return orchard::make_handle("orchard_heap_create", options, heap,
@@ -212,7 +268,7 @@ const char* orchard_heap_device(orchard_heap* heap) {
 }
 
 int orchard_heap_ref(orchard_heap* heap, void* ref, size_t bytes) {
-    return on_heap(heap, [&](orchard::heap& of) -> absl::Status {
+    return beside_others(heap, [&](orchard::heap& of) -> absl::Status {
         if (ref == nullptr || bytes != sizeof(orchard::heap_ref)) {
             return absl::InvalidArgumentError(
                 absl::StrFormat("orchard_heap_ref: %d bytes at %p; an orchard::heap_ref of this version (%s) has %d",
@@ -242,7 +298,7 @@ int orchard_heap_validate(orchard_heap* heap) {
 
 void* orchard_heap_allocate(orchard_heap* heap, size_t bytes) {
     void* block = nullptr;
-    (void)on_heap(heap, [&](orchard::heap& of) {
+    (void)beside_others(heap, [&](orchard::heap& of) {
         const auto made = of.allocate_on_host(bytes);
         block = made.ok() ? *made : nullptr;
         return made.status();
@@ -251,13 +307,13 @@ void* orchard_heap_allocate(orchard_heap* heap, size_t bytes) {
 }
 
 int orchard_heap_free(orchard_heap* heap, void* block) {
-    return on_heap(heap, [&](orchard::heap& of) { return of.free_on_host(block); });
+    return beside_others(heap, [&](orchard::heap& of) { return of.free_on_host(block); });
 }
 
 int orchard_init(const char* options) {
     return guarded([&]() -> absl::Status {
-        if (orchard::is_empty(options) && orchard::existing_default_heap().ok()) {
-            return orchard::default_heap().status();  // binds modules that have come since
+        if (orchard::is_empty(options)) {
+            return orchard::retry_default_heap().status();  // binds modules that have come since
         }
         const auto values = orchard::parse(options);
         return values.ok() ? orchard::init_default_heap(*values).status() : values.status();
@@ -275,7 +331,11 @@ orchard_heap* orchard_default_heap(void) {
 }
 
 int orchard_shutdown(void) {
-    return guarded([] { return orchard::end_default_heaps(); });
+    return guarded([] {
+        const absl::Status ended = orchard::end_default_heaps();
+        orchard::forget_default_heaps();
+        return ended;
+    });
 }
 
 int orchard_heap_bind(orchard_heap* heap, void* root, size_t bytes) {

@@ -6,6 +6,8 @@
 
 #include "runtime/default_heap/default_heap.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -18,7 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
+#include "host/heap_thread.hpp"
 #include "runtime/default_heap/module_roots.hpp"
 
 namespace orchard {
@@ -31,6 +35,23 @@ constexpr int max_gpus = 64;
 
 /// Set while this thread makes a default heap: the library's own launches come to `before_launch`, too.
 thread_local bool is_making = false;
+
+// Held by all functions of `default_heaps`. Usable before and after the static objects of this file.
+constinit std::mutex heaps_mutex;
+/// Set in a process that was forked: the heaps are those of its parent.
+constinit bool is_forked = false;
+
+// The handlers of a fork; host/heap_thread.cpp describes the same for its list. A thread that makes a heap holds this
+// mutex when it takes that list's, so that a fork takes this one first: its handler is registered later, and runs
+// earlier.
+void lock_heaps() { heaps_mutex.lock(); }
+void unlock_heaps() { heaps_mutex.unlock(); }
+void unlock_in_child() {
+    is_forked = true;
+    heaps_mutex.unlock();
+}
+[[maybe_unused]] const int fork_handlers =
+    heap_thread::register_fork_handlers() + pthread_atfork(lock_heaps, unlock_heaps, unlock_in_child);
 
 /// Returns whether the program makes its default heap itself. Errors: InvalidArgument for any other value than "auto"
 /// and "manual".
@@ -52,18 +73,18 @@ public:
     }
 
     void add(orchard_find_root find) {
-        const std::lock_guard hold(mutex_);
+        const std::lock_guard hold(heaps_mutex);
         modules_.push_back({find, {}});
         generation_.fetch_add(1, std::memory_order_release);
     }
 
     void remove(orchard_find_root find) {
-        const std::lock_guard hold(mutex_);
+        const std::lock_guard hold(heaps_mutex);
         std::erase_if(modules_, [&](const module& m) { return m.find == find; });
     }
 
     absl::StatusOr<heap*> existing() {
-        const std::lock_guard hold(mutex_);
+        const std::lock_guard hold(heaps_mutex);
         const auto found = heaps_.find(chosen_gpu());
         if (found != heaps_.end() && found->second.made) {
             return &*found->second.made;
@@ -81,9 +102,12 @@ public:
     }
 
     /// Returns the heap of the current GPU; makes it with `values` if there is none. Without `values`, with those of
-    /// the environment, and not if that failed before.
-    absl::StatusOr<heap*> obtain(const options* values) {
-        const std::lock_guard hold(mutex_);
+    /// the environment, and not if that failed before, unless `again` is set.
+    absl::StatusOr<heap*> obtain(const options* values, bool again) {
+        const std::lock_guard hold(heaps_mutex);
+        if (again) {
+            heaps_[chosen_gpu()].failure = absl::OkStatus();
+        }
         return obtain_locked(values);
     }
 
@@ -100,7 +124,7 @@ public:
         if (detail::is_captured(stream)) {
             return;
         }
-        const std::lock_guard hold(mutex_);
+        const std::lock_guard hold(heaps_mutex);
         const auto manual = is_manual();
         entry& mine = heaps_[chosen_gpu()];
         if (!manual.ok()) {
@@ -114,8 +138,11 @@ public:
     }
 
     absl::Status end() {
-        const std::lock_guard hold(mutex_);
+        const std::lock_guard hold(heaps_mutex);
         absl::Status status;
+        if (is_forked) {
+            return status;  // the heaps' memory and modules are the parent's
+        }
         ended_ = true;
         for (auto& [gpu, mine] : heaps_) {
             status.Update(end_one(gpu, mine));
@@ -125,7 +152,7 @@ public:
     }
 
     void before_reset() {
-        const std::lock_guard hold(mutex_);
+        const std::lock_guard hold(heaps_mutex);
         const int gpu = detail::current_gpu();
         const auto found = heaps_.find(gpu);
         if (found != heaps_.end()) {
@@ -174,9 +201,8 @@ private:
 
     absl::StatusOr<heap*> obtain_locked(const options* values) {
         is_making = true;
-        const auto result = obtain_or_fail(values);
-        is_making = false;
-        return result;
+        const absl::Cleanup done = [] { is_making = false; };
+        return obtain_or_fail(values);
     }
 
     absl::StatusOr<heap*> obtain_or_fail(const options* values) {
@@ -203,8 +229,8 @@ private:
         return &*mine.made;
     }
 
-    /// Makes the heap. At the end of the process it ends before the CUDA runtime does, since the runtime, which is in
-    /// use by then, registered its own end earlier.
+    /// Makes the heap. At the end of the process its threads end, as those of every heap do (heap_thread::stop_all),
+    /// and the memory is left to the driver: a kernel may still use it.
     static absl::Status make(entry& mine, const options* values) {
         options chosen;
         if (values == nullptr) {
@@ -222,9 +248,6 @@ private:
             return made.status();
         }
         mine.made.emplace(*std::move(made));
-        get().ended_ = false;
-        static const int registered = std::atexit([] { (void)get().end(); });
-        (void)registered;
         return absl::OkStatus();
     }
 
@@ -245,18 +268,18 @@ private:
         return status;
     }
 
-    std::mutex mutex_;
     std::map<int, entry> heaps_;                                 ///< by GPU
     std::vector<module> modules_;                                ///< in the order in which they announced themselves
-    bool ended_ = false;                                         ///< `end` was called, and no heap was made since
+    bool ended_ = false;                                         ///< `end` was called: launches make no heaps any more
     std::atomic<std::uint64_t> generation_{1};                   ///< raised with each module
     std::array<std::atomic<std::uint64_t>, max_gpus> prepared_;  ///< by GPU: the generation that is prepared
 };
 
 }  // namespace
 
-absl::StatusOr<heap*> default_heap() { return default_heaps::get().obtain(nullptr); }
-absl::StatusOr<heap*> init_default_heap(const options& values) { return default_heaps::get().obtain(&values); }
+absl::StatusOr<heap*> default_heap() { return default_heaps::get().obtain(nullptr, false); }
+absl::StatusOr<heap*> retry_default_heap() { return default_heaps::get().obtain(nullptr, true); }
+absl::StatusOr<heap*> init_default_heap(const options& values) { return default_heaps::get().obtain(&values, true); }
 absl::StatusOr<heap*> existing_default_heap() { return default_heaps::get().existing(); }
 absl::Status end_default_heaps() { return default_heaps::get().end(); }
 

@@ -22,11 +22,14 @@ namespace orchard {
 
 /// Returns the default heap of the calling thread's current GPU; makes it if there is none yet, with the options of the
 /// environment (`options::from_environment`) and the device `cuda`. It lives until `end_default_heaps` or the end of
-/// the process.
+/// the process, where its threads end, and its memory is left to the driver.
 ///
 /// Errors: those of `from_environment` and `heap::create`; those of `bind_root`. A failure is returned again by later
 /// calls until `init_default_heap` succeeds. Cost: some 10 ms for the first call on each GPU.
 absl::StatusOr<heap*> default_heap();
+
+/// The same, but tries again if an earlier call failed.
+absl::StatusOr<heap*> retry_default_heap();
 
 /// Makes the default heap of the calling thread's current GPU with the options `values`, whose `device` may be
 /// `emulated`: the heap then is that of the emulated device, stands for those of all GPUs, and no module is bound to

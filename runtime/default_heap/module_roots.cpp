@@ -21,12 +21,6 @@
 namespace orchard {
 namespace {
 
-/// Returns the error of a CUDA call, with what was tried.
-absl::Status explain(const char* what, cudaError_t error) {
-    (void)cudaGetLastError();  // reported here; the program's next query must not return it
-    return detail::to_status(error, what);
-}
-
 /// Copies `bytes` bytes between the host and a symbol, and waits for the copy alone. Errors: the runtime's.
 cudaError_t copy(cudaStream_t stream, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
     const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, stream);
@@ -48,15 +42,21 @@ absl::Status bind_root(const heap* of, void* root, std::size_t bytes) {
         return absl::FailedPreconditionError(
             "the heap is on the emulated device, which kernels of a module cannot use; make it with the device cuda");
     }
+    // Kernels of another GPU would fault in the heap's memory. The symbol is one of the current GPU.
+    if (const int gpu = detail::current_gpu(); of != nullptr && of->device().gpu != gpu) {
+        return absl::FailedPreconditionError(absl::StrFormat(
+            "the heap is on GPU %d, and the current GPU is %d; make the heap's GPU current where the module is loaded "
+            "and bound",
+            of->device().gpu, gpu));
+    }
     detail::kept_stream stream;
     if (absl::Status s = stream.take(); !s.ok()) {
-        (void)cudaGetLastError();
         return s;
     }
     std::uint64_t head[2] = {};
     if (const cudaError_t error = copy(stream.get(), head, root, sizeof(head), cudaMemcpyDeviceToHost);
         error != cudaSuccess) {
-        return explain("reading orchard_root", error);
+        return detail::to_status(error, "reading orchard_root");
     }
     if (head[0] != heap_root::current_abi || head[1] != sizeof(heap_root)) {
         return absl::FailedPreconditionError(absl::StrFormat(
@@ -72,7 +72,7 @@ absl::Status bind_root(const heap* of, void* root, std::size_t bytes) {
     char* const at = static_cast<char*>(root) + offsetof(heap_root, ref);
     if (const cudaError_t error = copy(stream.get(), at, view, sizeof(view), cudaMemcpyHostToDevice);
         error != cudaSuccess) {
-        return explain("writing orchard_root", error);
+        return detail::to_status(error, "writing orchard_root");
     }
     return absl::OkStatus();
 }
@@ -81,7 +81,11 @@ namespace detail {
 
 int current_gpu() noexcept {
     int gpu = -1;
-    return cudaGetDevice(&gpu) == cudaSuccess ? gpu : -1;
+    if (cudaGetDevice(&gpu) == cudaSuccess) {
+        return gpu;
+    }
+    (void)cudaGetLastError();  // otherwise the program's next query would return this error
+    return -1;
 }
 
 /// A query that fails may concern the default stream beside the capture of another one: nothing may be made then
@@ -99,11 +103,11 @@ bool is_captured(void* stream) noexcept {
 absl::Status bind_module(const heap* of, orchard_find_root find, int gpu) {
     const simt::current_device here(gpu);
     if (here.error() != cudaSuccess) {
-        return explain("making the GPU of the default heap current", here.error());
+        return detail::to_status(here.error(), "making the GPU of the default heap current");
     }
     void* root = nullptr;
     if (const int error = find(&root); error != cudaSuccess) {
-        return explain("finding orchard_root in a module of the program", static_cast<cudaError_t>(error));
+        return detail::to_status(static_cast<cudaError_t>(error), "finding orchard_root in a module of the program");
     }
     return bind_root(of, root, sizeof(heap_root));
 }

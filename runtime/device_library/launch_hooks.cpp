@@ -16,6 +16,11 @@
 
 using orchard::detail::before_launch;
 
+namespace {
+/// Returns the stream that null stands for where each thread has a default stream of its own.
+cudaStream_t of_thread(cudaStream_t stream) { return stream == nullptr ? cudaStreamPerThread : stream; }
+}  // namespace
+
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker defines these names.
 #define ORCHARD_WRAP(name, parameters, arguments, stream)                                                              \
     extern "C" cudaError_t __real_##name parameters;                                                                   \
@@ -25,7 +30,7 @@ using orchard::detail::before_launch;
     }
 #define ORCHARD_WRAP_BOTH(name, parameters, arguments, stream)                                                         \
     ORCHARD_WRAP(name, parameters, arguments, stream)                                                                  \
-    ORCHARD_WRAP(name##_ptsz, parameters, arguments, stream)
+    ORCHARD_WRAP(name##_ptsz, parameters, arguments, of_thread(stream))
 
 ORCHARD_WRAP_BOTH(cudaLaunchKernel,
                   (const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,

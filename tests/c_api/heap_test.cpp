@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -62,6 +63,22 @@ TEST_F(c_heap, memory_is_reserved_and_trimmed) {
     EXPECT_GE(json::parse(orchard_heap_stats(heap_))["committed_bytes"], 16 << 20);
     EXPECT_EQ(orchard_heap_trim(heap_), ORCHARD_OK) << orchard_last_error();
     EXPECT_EQ(orchard_heap_reserve(heap_, std::size_t{1} << 40), ORCHARD_RESOURCE_EXHAUSTED);
+}
+
+TEST_F(c_heap, calls_of_several_threads_wait_for_each_other) {
+    std::atomic<int> failed{0};
+    std::vector<std::thread> threads;
+    for (const auto call : {orchard_heap_trim, orchard_heap_validate}) {
+        threads.emplace_back([&, call] {
+            for (int i = 0; i < 20; ++i) {
+                failed += call(heap_) == ORCHARD_OK ? 0 : 1;
+            }
+        });
+    }
+    for (std::thread& t : threads) {
+        t.join();
+    }
+    EXPECT_EQ(failed, 0);
 }
 
 TEST_F(c_heap, null_is_freed_and_no_bytes_are_null_without_an_error) {

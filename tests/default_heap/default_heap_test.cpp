@@ -6,6 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -94,6 +99,90 @@ TEST_F(default_heap_test, a_launch_makes_none_where_there_is_no_gpu) {
     }
     orchard::detail::before_launch(nullptr);
     EXPECT_EQ(orchard_default_heap(), nullptr);
+}
+
+TEST_F(default_heap_test, is_made_once_by_threads_that_ask_together) {
+    ::setenv("ORCHARD_DEVICE", "emulated", 1);
+    ::setenv("ORCHARD_CAPACITY", "64MiB", 1);
+    for (int round = 0; round < 20; ++round) {
+        std::vector<std::thread> threads;
+        std::atomic<int> failed{0};
+        for (int i = 0; i < 4; ++i) {
+            threads.emplace_back([&failed] { failed += orchard_init(nullptr) == ORCHARD_OK ? 0 : 1; });
+        }
+        for (std::thread& t : threads) {
+            t.join();
+        }
+        EXPECT_EQ(failed, 0);
+        EXPECT_EQ(orchard_shutdown(), ORCHARD_OK);
+    }
+    ::unsetenv("ORCHARD_DEVICE");
+    ::unsetenv("ORCHARD_CAPACITY");
+}
+
+TEST_F(default_heap_test, leaves_a_handle_without_a_heap_when_it_ends) {
+    ASSERT_EQ(orchard_init(emulated), ORCHARD_OK) << orchard_last_error();
+    orchard_heap* const heap = orchard_default_heap();
+    ASSERT_EQ(orchard_shutdown(), ORCHARD_OK);
+    EXPECT_EQ(orchard_heap_trim(heap), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_stats(heap), nullptr);
+}
+
+// The exit of a forked process takes the lock of the default heaps, which another thread of the parent may have held.
+TEST_F(default_heap_test, a_forked_process_exits_while_another_thread_makes_heaps) {
+    std::atomic<bool> stop{false};
+    std::thread other([&stop] {
+        while (!stop) {
+            (void)orchard_init(emulated);
+            (void)orchard_shutdown();
+        }
+    });
+    for (int i = 0; i < 20; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            (void)orchard_default_heap();
+            std::exit(0);
+        }
+        int status = -1;
+        // A process that hangs makes the test run into its time limit.
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+    stop = true;
+    other.join();
+}
+
+using default_heap_exit = default_heap_test;
+
+TEST_F(default_heap_exit, statistics_can_be_asked_for_by_a_handler_of_the_exit) {
+    const auto run = [] {
+        if (orchard_init(emulated) != ORCHARD_OK || orchard_heap_stats(orchard_default_heap()) == nullptr) {
+            std::exit(1);
+        }
+        std::atexit([] {
+            if (orchard_heap_stats(orchard_default_heap()) == nullptr) {
+                std::_Exit(2);
+            }
+        });
+        std::exit(0);
+    };
+    EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(default_heap_exit, a_report_of_a_failure_may_end_the_process) {
+    const auto run = [] {
+        if (orchard_init(emulated) != ORCHARD_OK) {
+            std::exit(1);
+        }
+        orchard::heap* const heap = *orchard::default_heap();
+        (void)heap->on_failure([](const orchard::failure&) { std::exit(3); });
+        orchard_heap* const handle = orchard_default_heap();
+        while (orchard_heap_allocate(handle, std::size_t{1} << 24) != nullptr) {
+        }
+        // The report comes on another thread, which ends the process.
+        std::this_thread::sleep_for(std::chrono::seconds(30));
+    };
+    EXPECT_EXIT(run(), ::testing::ExitedWithCode(3), "");
 }
 
 }  // namespace

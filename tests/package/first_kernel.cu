@@ -33,6 +33,13 @@ __global__ void allocate(unsigned* right) {
     }
 }
 
+/// The same with 1 MiB for each thread.
+__global__ void allocate_much(unsigned* right) {
+    void* const p = malloc(1 << 20);
+    atomicAdd(right, p != nullptr ? 1u : 0u);
+    free(p);
+}
+
 __global__ void allocate_after_barrier(unsigned* right) {
     cooperative_groups::this_grid().sync();
     auto* const p = new unsigned(1);
@@ -115,7 +122,32 @@ bool graph() {
     return counts(right);
 }
 
-/// A shared library with kernels and a heap of its own, loaded after this program's heap was made.
+/// A launch on one stream makes the heap, and the heap grows, while another stream is captured in the mode in which CUDA
+/// forbids most calls of all threads. The capture goes on.
+bool beside_capture() {
+    unsigned* const right = counter();
+    unsigned* const captured_right = counter();
+    cudaStream_t captured_stream = nullptr;
+    cudaStream_t other = nullptr;
+    cudaGraph_t captured = nullptr;
+    cudaGraphExec_t launched = nullptr;
+    cudaStreamCreate(&captured_stream);
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaStreamBeginCapture(captured_stream, cudaStreamCaptureModeGlobal);
+    allocate<<<blocks, threads, 0, captured_stream>>>(captured_right);
+    allocate<<<blocks, threads, 0, other>>>(right);
+    allocate_much<<<64, threads, 0, other>>>(right);
+    const cudaError_t ended = cudaStreamEndCapture(captured_stream, &captured);
+    if (ended != cudaSuccess) {
+        std::fprintf(stderr, "the capture: %s\n", cudaGetErrorString(ended));
+        return false;
+    }
+    cudaGraphInstantiate(&launched, captured, 0);
+    cudaGraphLaunch(launched, captured_stream);
+    return counts(right, all + 64 * threads) && counts(captured_right);
+}
+
+/// A shared library with kernels and a heap of its own. The program is linked with it; `dlopen` returns it.
 bool library() {
     if (!launch()) {
         return false;
@@ -213,6 +245,7 @@ constexpr way ways[] = {{"launch", launch},
                         {"cooperative", cooperative},
                         {"with_attributes", with_attributes},
                         {"graph", graph},
+                        {"beside_capture", beside_capture},
                         {"library", library},
                         {"threads", many_threads},
                         {"manual", manual},

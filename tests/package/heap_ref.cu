@@ -7,6 +7,8 @@
 
 #include <orchard/orchard.h>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <orchard/device.cuh>
 
 static_assert(__cplusplus < 202002L, "this source is to be compiled as C++17");
@@ -68,6 +70,24 @@ __global__ void objects(orchard::heap_ref heap, unsigned* right) {
     atomicAdd(right, ok ? 1u : 0u);
 }
 
+/// Gives a block of CUDA's own heap to `heap`, which counts the call and leaves the block alone.
+__global__ void foreign(orchard::heap_ref heap, unsigned* right) {
+    auto* const p = static_cast<unsigned*>(malloc(64));
+    if (p != nullptr) {
+        *p = threadIdx.x;
+        heap.free(p);
+        atomicAdd(right, *p == threadIdx.x && !heap.owns(p) ? 1u : 0u);
+        free(p);
+    }
+}
+
+/// Returns how many frees the heap has counted as invalid.
+long invalid_frees(orchard_heap* heap) {
+    const char* const statistics = orchard_heap_stats(heap);
+    const char* const found = statistics == nullptr ? nullptr : std::strstr(statistics, "\"invalid_frees\"");
+    return found == nullptr ? -1 : std::atol(std::strchr(found, ':') + 1);
+}
+
 /// Prints the library's last error, and returns the exit code of a failure.
 int failed() {
     std::fprintf(stderr, "heap_ref: %s\n", orchard_last_error());
@@ -96,12 +116,14 @@ int main() {
     cudaMemset(right, 0, sizeof(*right));
     blocks<<<threads / 256, 256>>>(ref, right);
     objects<<<threads / 256, 256>>>(ref, right);
+    foreign<<<1, 256>>>(ref, right);
     unsigned found = 0;
     cudaMemcpy(&found, right, sizeof(found), cudaMemcpyDeviceToHost);
     const cudaError_t error = cudaDeviceSynchronize();
-    if (error != cudaSuccess || found != 2 * threads) {
-        std::fprintf(stderr, "heap_ref: %u of %u threads are right, %s\n", found, 2 * threads,
-                     cudaGetErrorString(error));
+    constexpr unsigned expected = 2 * threads + 256;
+    if (error != cudaSuccess || found != expected || invalid_frees(heap) != 256) {
+        std::fprintf(stderr, "heap_ref: %u of %u threads are right, %ld of 256 frees are invalid, %s\n", found,
+                     expected, invalid_frees(heap), cudaGetErrorString(error));
         return 1;
     }
     if (orchard_heap_validate(heap) != 0) {

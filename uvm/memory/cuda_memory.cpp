@@ -34,6 +34,7 @@ absl::Status to_status(cudaError_t error, const char* call) {
     if (error == cudaSuccess) {
         return absl::OkStatus();
     }
+    (void)cudaGetLastError();  // the error is reported here, and must not be reported again by the program's next query
     return absl::InternalError(
         absl::StrFormat("CUDA: %s: %s: %s", call, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
@@ -65,7 +66,9 @@ absl::Status cuda_memory::initialize(absl::Duration patience) {
     // If the deadline passes, the thread may take the streams later. They are members of this object, which the
     // destructor keeps until the thread has ended.
     return calls_->run("creating the streams of a heap", [this] {
-        auto s = to_status(cudaSetDevice(device_), "cudaSetDevice");  // for all later calls of this thread
+        // Both for all later calls of this thread.
+        simt::exchange_capture_mode(cudaStreamCaptureModeRelaxed);
+        auto s = to_status(cudaSetDevice(device_), "cudaSetDevice");
         if (s.ok()) {
             s = stream_.take();
         }

@@ -14,7 +14,8 @@
  *     puts(orchard_heap_stats(orchard_default_heap()));   }
  *
  * Functions that return `int` return ORCHARD_OK or another orchard_status. Functions that return a pointer return null
- * on error. `orchard_last_error` then says why. All functions may be called from any thread. */
+ * on error. `orchard_last_error` then says why. All functions may be called from any thread. A call that works on a heap waits
+ * for another one on the same handle, except `orchard_heap_allocate`, `orchard_heap_free` and `orchard_heap_ref`. */
 
 #if !defined(__CUDACC_RTC__) /* NVRTC takes no functions of the host, and knows size_t without a header */
 #include <stddef.h>
@@ -32,7 +33,7 @@ extern "C" {
 /* The results of functions. The numbers do not change. */
 typedef enum orchard_status {
     ORCHARD_OK = 0,
-    ORCHARD_INVALID_ARGUMENT = 3,     /* a value that is none, or no option */
+    ORCHARD_INVALID_ARGUMENT = 3,     /* not a valid value, or not a name=value pair */
     ORCHARD_DEADLINE_EXCEEDED = 4,    /* a kernel or the system did not answer in time */
     ORCHARD_NOT_FOUND = 5,            /* an option of that name does not exist */
     ORCHARD_RESOURCE_EXHAUSTED = 8,   /* memory is short */
@@ -139,7 +140,8 @@ ORCHARD_API int orchard_heap_bind(orchard_heap* heap, void* root, size_t bytes);
 
 /* --- device functions --- */
 
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+/* orchard/replace_malloc.cuh, where there is no separable compilation, has its own. */
+#if (defined(__CUDACC__) || defined(__CUDACC_RTC__)) && !defined(ORCHARD_SOURCE_HAS_DEVICE_FUNCTIONS)
 extern "C" {
 
 /* Returns a block of `bytes` bytes, aligned to 16 B at least, or null. `orchard_malloc(0)` returns null. Any thread may

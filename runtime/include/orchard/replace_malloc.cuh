@@ -17,7 +17,7 @@
 /// `malloc` and `free` become macros with an argument, since the compiler takes calls of these names in kernels as the
 /// built-in functions, whatever the source defines. Members of these names (`pool.free(p)`) in what follows do not
 /// compile; include their headers before. The names `calloc` and `realloc` do not exist in kernels of CUDA; call
-/// `orchard_calloc` and `orchard_realloc`. Needs C++20 and some ten seconds of compile time for each source: the code
+/// `orchard_calloc` and `orchard_realloc`. Needs C++17 and some eight seconds of compile time for each source: the code
 /// of the heap is compiled into it.
 
 #include <cstddef>
@@ -31,6 +31,10 @@
 #include <orchard/orchard.h>
 
 #else
+
+// The device functions of orchard.h are those below: there is no other object that could have them.
+#define ORCHARD_SOURCE_HAS_DEVICE_FUNCTIONS 1
+#include <orchard/orchard.h>
 
 #include "runtime/default_heap/heap_root.cuh"
 #include "runtime/default_heap/module_registration.cuh"

@@ -58,7 +58,7 @@ class Heap:
     def _adopt(self, handle, owned):
         self._handle = handle
         self._roots = {}  # (address, size) of the bound modules' symbols, by the key that forgets them
-        self._roots_lock = threading.Lock()
+        self._roots_lock = threading.RLock()  # as `_lock` of _modules.py
         # Also at the end of the interpreter, when the CUDA runtime, which the heap's threads use, is still there.
         self._finalizer = weakref.finalize(self, _library.load().orchard_heap_destroy, handle) if owned else None
 
@@ -174,8 +174,8 @@ class Heap:
             return self._roots.pop(key, None) is not None
 
     def _unbind_modules(self):
-        """Takes the heap away from all modules that `_bind_module` gave it. Errors are ignored: there is nothing that
-        the caller, who ends the heap, could do."""
+        """Takes the heap away from all modules that `_bind_module` gave it. Errors are ignored: the heap ends, whatever
+        fails here."""
         with self._roots_lock:
             roots = list(self._roots.values())
             self._roots.clear()

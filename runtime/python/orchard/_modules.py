@@ -12,7 +12,8 @@ from ._errors import ArgumentError, Error, PreconditionError
 _SYMBOL = b"orchard_root"
 _CUDA_ERROR_NOT_FOUND = 500
 
-_lock = threading.Lock()
+# Reentrant: while a thread holds it, the garbage collector may end a module, which calls `forget`.
+_lock = threading.RLock()
 _driver = None
 _owners = {}  # (heap, object that keeps the module loaded or None) of each bound module, by (handle, address)
 
@@ -59,7 +60,7 @@ def find_root(handle, is_library):
 def is_bound(handle):
     """Returns True if a module was bound, and `forget` was not called for it since."""
     with _lock:
-        return any(key[0] == handle for key in _owners)
+        return any(key[0] == handle for key in list(_owners))
 
 
 def bind(heap, handle, is_library, module=None):
@@ -90,7 +91,7 @@ def bind(heap, handle, is_library, module=None):
 def forget(handle):
     """Notes that a module is being unloaded: its symbol is not written any more."""
     with _lock:
-        keys = [key for key in _owners if key[0] == handle]
+        keys = [key for key in list(_owners) if key[0] == handle]
         heaps = [(_owners.pop(key)[0], key) for key in keys]
     for heap, key in heaps:
         heap._forget_module(key)

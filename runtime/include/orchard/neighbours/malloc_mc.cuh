@@ -47,8 +47,8 @@ namespace detail {
 class heap_table {
 public:
     static heap_table& all() {
-        static heap_table table;
-        return table;
+        static auto* const table = new heap_table;  // never destroyed: pools may be static objects
+        return *table;
     }
 
     /// Enters a heap, whose memory is reported as `bytes` bytes at `pool`.
