@@ -143,6 +143,28 @@ if(ORCHARD_HAS_CUDA)
     endif()
 endif()
 
+# Links archives of this project, each before those that it needs, into a shared library. Their names are hidden in it.
+function(orchard_link_into_shared name) # <archive>...
+    target_link_options(${name} PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:--as-needed")
+    get_property(shared_abseil GLOBAL PROPERTY orchard_replaced_libraries)
+    if(NOT shared_abseil)
+        target_link_libraries(${name} PRIVATE ${ARGN})
+        return()
+    endif()
+    # Debian's archives of Abseil are not position independent, and the targets stand for these archives here.
+    target_compile_features(${name} PRIVATE cxx_std_20)
+    target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_compile_definitions(${name} PRIVATE ORCHARD_HAS_CUDA=$<BOOL:${ORCHARD_HAS_CUDA}>)
+    add_dependencies(${name} ${ARGN})
+    foreach(archive IN LISTS ARGN)
+        set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "$<TARGET_FILE:${archive}>")
+        target_link_libraries(${name} PRIVATE "$<TARGET_FILE:${archive}>")
+    endforeach()
+    target_link_libraries(
+        ${name} PRIVATE ${shared_abseil} Boost::context Threads::Threads
+                        $<$<BOOL:${ORCHARD_HAS_CUDA}>:CUDA::cudart_static>)
+endfunction()
+
 # --- for C, and for other languages ---
 # Of the library's names only those of orchard/orchard.h are visible.
 add_library(orchard_shared SHARED runtime/c_api/c_api.cpp)
@@ -152,22 +174,8 @@ set_target_properties(orchard_shared PROPERTIES EXPORT_NAME shared OUTPUT_NAME o
 orchard_target(orchard_shared)
 target_compile_definitions(orchard_shared PRIVATE ORCHARD_SHARED_BUILD=1)
 target_include_directories(orchard_shared PUBLIC ${orchard_includes})
-target_link_options(orchard_shared PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:-z,defs" "LINKER:--as-needed")
-get_property(shared_abseil GLOBAL PROPERTY orchard_replaced_libraries)
-if(shared_abseil)
-    # Debian's archives of Abseil are not position independent, and the targets stand for these archives here.
-    target_compile_features(orchard_shared PRIVATE cxx_std_20)
-    target_include_directories(orchard_shared PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-    target_compile_definitions(orchard_shared PRIVATE ORCHARD_HAS_CUDA=$<BOOL:${ORCHARD_HAS_CUDA}>)
-    add_dependencies(orchard_shared orchard_library)
-    set_property(TARGET orchard_shared APPEND PROPERTY LINK_DEPENDS "$<TARGET_FILE:orchard_library>")
-    target_link_libraries(
-        orchard_shared
-        PRIVATE "$<TARGET_FILE:orchard_library>" ${shared_abseil} Boost::context Threads::Threads
-                $<$<BOOL:${ORCHARD_HAS_CUDA}>:CUDA::cudart_static>)
-else()
-    target_link_libraries(orchard_shared PRIVATE orchard_library)
-endif()
+target_link_options(orchard_shared PRIVATE "LINKER:-z,defs")
+orchard_link_into_shared(orchard_shared orchard_library)
 add_library(orchard::shared ALIAS orchard_shared)
 list(APPEND orchard_exported orchard_shared)
 

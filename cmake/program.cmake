@@ -30,13 +30,6 @@ target_link_libraries(orchard_cli PUBLIC orchard_library CLI11::CLI11 nlohmann_j
 orchard_precompile(orchard_cli <absl/status/statusor.h> <absl/strings/str_format.h>)
 orchard_unite(orchard_cli)
 
-# --- the model of the UVM driver: needs nothing of the allocator but its geometry ---
-add_library(orchard_uvm_model STATIC ${uvm_model_sources})
-orchard_target(orchard_uvm_model)
-target_link_libraries(orchard_uvm_model PUBLIC orchard_library)
-orchard_precompile(orchard_uvm_model <absl/status/statusor.h> <absl/strings/str_format.h>)
-orchard_unite(orchard_uvm_model)
-
 # --- the program ---
 # An object library: a subcommand registers itself in a static object, which a linker would drop from an archive.
 orchard_sources(command_sources examples profiling)

@@ -5,6 +5,7 @@
 #
 #   orchard/lib/liborchard.so, and with CUDA orchard_device.ptx, .ltoir and .fatbin beside it
 #   orchard/include/orchard/orchard.h
+#   orchard/_uvm.*.so: cmake/uvm_python.cmake
 #
 # Included only where scikit-build-core builds (SKBUILD).
 
@@ -12,8 +13,9 @@
 set_property(TARGET orchard_shared PROPERTY VERSION)
 set_property(TARGET orchard_shared PROPERTY SOVERSION)
 
-add_custom_target(orchard_python DEPENDS orchard_shared)
+add_custom_target(orchard_python DEPENDS orchard_shared orchard_uvm_python)
 install(TARGETS orchard_shared LIBRARY DESTINATION orchard/lib COMPONENT python)
+install(TARGETS orchard_uvm_python LIBRARY DESTINATION orchard COMPONENT python)
 install(FILES runtime/include/orchard/orchard.h DESTINATION orchard/include/orchard COMPONENT python)
 if(ORCHARD_HAS_CUDA)
     add_dependencies(orchard_python orchard_device_artifacts)

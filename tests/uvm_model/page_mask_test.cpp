@@ -50,6 +50,13 @@ TEST(page_mask, counts_runs_and_big_pages_of_random_sets) {
             big += any ? 1 : 0;
         }
         ASSERT_EQ(mask.runs(), runs);
+        page_mask again;
+        mask.each_run([&](page_range run) {
+            again.add(run);
+            --runs;
+        });
+        ASSERT_EQ(again, mask);
+        ASSERT_EQ(runs, 0u);
         ASSERT_EQ(big_pages_of(mask), big);
         const auto first = static_cast<std::uint32_t>(random() % pages_per_segment);
         const auto end = first + static_cast<std::uint32_t>(random() % (pages_per_segment - first));

@@ -4,8 +4,6 @@
 /// The calls that move or discard memory without a fault: `cudaMemPrefetchAsync`, `cudaMemDiscardBatchAsync`, and
 /// writes that came before the kernel. All of them work through the range block by block, and 64 pages at a time.
 
-#include <bit>
-
 #include "uvm/model/managed_space.hpp"
 #include "uvm/model/managed_space_each.hpp"
 
@@ -34,13 +32,13 @@ void managed_space::prefetch_to_gpu(std::uint32_t index, const page_mask& pages,
     va_block& block = blocks_[index];
     page_states* states = states_of(block);
     page_mask moved;
-    std::uint32_t came = 0;
+    page_mask populated;
     for (std::uint32_t w = 0; w < words_per_segment; ++w) {
         page_states& s = states[w];
         const std::uint64_t in = pages.words[w];
         const std::uint64_t coming = in & ~s.gpu;
         moved.words[w] = coming & s.cpu & ~s.discarded;
-        came += static_cast<std::uint32_t>(std::popcount(coming));
+        populated.words[w] = coming & ~moved.words[w];
         // With read-mostly the CPU keeps its copy of pages whose data moved.
         s.cpu &= ~(coming & ~(block.advised.read_mostly ? moved.words[w] : 0));
         s.gpu |= coming;
@@ -49,12 +47,14 @@ void managed_space::prefetch_to_gpu(std::uint32_t index, const page_mask& pages,
         s.writable |= in & ~s.cpu;
         s.writable &= ~(in & s.cpu);
     }
-    arrive(block, came);
+    arrive(block, moved.count() + populated.count());
+    note(block, moved, movement::requested);
+    note(block, populated, movement::populated);
     done.pages_in += moved.count();
     done.copies_in += moved.runs();
     counts_.explicit_pages += moved.count();
     counts_.copies_in += moved.runs();
-    counts_.populated_pages += came - moved.count();
+    counts_.populated_pages += populated.count();
 }
 
 /// Moves `pages` to the CPU; with read-mostly it copies them, and they stay on the GPU as well. Pages that were never
@@ -78,6 +78,7 @@ void managed_space::prefetch_to_cpu(std::uint32_t index, const page_mask& pages,
         counts_.written_back_pages += copied.count();
         counts_.copies_out += copied.runs();
         counts_.copied_out_pages += copied.count();
+        note(block, copied, movement::copied_out);
     } else {
         remove(index, pages, done);
         for (std::uint32_t w = 0; w < words_per_segment; ++w) {
@@ -132,6 +133,7 @@ absl::StatusOr<work> managed_space::populate(byte_range range, processor at) {
         }
         if (at == processor::gpu) {
             arrive(block, fresh.count());
+            note(block, fresh, movement::populated);
             counts_.populated_pages += fresh.count();
         } else {
             map_remote(block, fresh);

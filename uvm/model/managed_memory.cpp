@@ -102,12 +102,16 @@ void managed_space::evict(chunk_index chunk, work& done) {
     ++counts_.evictions;
     // A copy, because `remove` changes the contents when an owner has no page left.
     const chunk_content content = contents_[number_of(chunk)];
+    const std::size_t moves = log_ != nullptr ? log_->moves.size() : 0;
     if (content.block != no_index) {
         remove(content.block, page_mask(blocks_[content.block].pages), done);
-        return;
     }
     for (const chunk_content::part& part : content.parts) {
         remove(part.block, page_mask(pages_of_region(blocks_[part.block], part.region)), done);
+    }
+    if (log_ != nullptr) {
+        const va_block& first = blocks_[content.block != no_index ? content.block : content.parts.front().block];
+        log_->add_eviction(first_page(first.segment) + first.pages.first, number_of(chunk), moves);
     }
 }
 
@@ -123,12 +127,12 @@ void managed_space::remove(std::uint32_t index, const page_mask& pages, work& do
     count_use(block, pages);
     page_states* states = states_of(block);
     page_mask moved;
-    std::uint32_t left = 0;  // pages that leave, moved or not
+    page_mask dropped;
     for (std::uint32_t w = 0; w < words_per_segment; ++w) {
         page_states& s = states[w];
         const std::uint64_t here = s.gpu & pages.words[w];
         moved.words[w] = here & ~s.cpu & ~s.discarded;
-        left += static_cast<std::uint32_t>(std::popcount(here));
+        dropped.words[w] = here & ~moved.words[w];
         s.discarded &= ~(here & ~s.cpu);  // no processor has it any more: as if it had never been written
         s.cpu |= moved.words[w];
         s.gpu &= ~here;
@@ -140,8 +144,10 @@ void managed_space::remove(std::uint32_t index, const page_mask& pages, work& do
     done.copies_out += moved.runs();
     counts_.written_back_pages += moved.count();
     counts_.copies_out += moved.runs();
-    counts_.dropped_pages += left - moved.count();
-    leave(block, left);
+    counts_.dropped_pages += dropped.count();
+    note(block, moved, movement::written_back);
+    note(block, dropped, movement::dropped);
+    leave(block, moved.count() + dropped.count());
     release_empty(index);
 }
 

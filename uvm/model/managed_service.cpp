@@ -118,6 +118,7 @@ void managed_space::map_host_memory(std::uint32_t index, const block_faults& fau
     }
     if (!copies.empty()) {
         counts_.dropped_pages += copies.count();
+        note(block, copies, movement::dropped);
         leave(block, copies.count());
         release_empty(index);
     }
@@ -136,6 +137,7 @@ void managed_space::bring(std::uint32_t index, const block_faults& faults, const
     page_states* states = states_of(block);
     page_mask demanded;    // moved because they faulted
     page_mask additional;  // moved because of the prefetcher
+    page_mask populated;   // came without data
     std::uint32_t came = 0;
     for (std::uint32_t w = 0; w < words_per_segment; ++w) {
         page_states& s = states[w];
@@ -145,6 +147,7 @@ void managed_space::bring(std::uint32_t index, const block_faults& faults, const
         const std::uint64_t moving = coming & s.cpu & ~s.discarded;
         demanded.words[w] = moving & ~prefetched.words[w];
         additional.words[w] = moving & prefetched.words[w];
+        populated.words[w] = coming & ~moving;
         came += static_cast<std::uint32_t>(std::popcount(coming));
         const std::uint64_t copied = block.advised.read_mostly ? moving & ~written : 0;
         s.cpu &= ~((coming | written) & ~copied);
@@ -169,6 +172,16 @@ void managed_space::bring(std::uint32_t index, const block_faults& faults, const
     counts_.prefetched_pages += additional.count();
     counts_.populated_pages += came - demanded.count() - additional.count();
     counts_.copies_in += copies;
+    note(block, demanded, movement::demand);
+    note(block, additional, movement::prefetched);
+    note(block, populated, movement::populated);
+}
+
+/// Adds moved pages of a block to the log, if there is one.
+void managed_space::note(const va_block& block, const page_mask& pages, movement what) {
+    if (log_ != nullptr) {
+        log_->add(first_page(block.segment), pages, what);
+    }
 }
 
 }  // namespace orchard::uvm_model

@@ -24,6 +24,7 @@
 #include <absl/status/statusor.h>
 
 #include "uvm/model/chunk_list.hpp"
+#include "uvm/model/event_log.hpp"
 #include "uvm/model/page_mask.hpp"
 #include "uvm/model/result.hpp"
 #include "uvm/model/va_block.hpp"
@@ -116,6 +117,9 @@ public:
     void close(result& r);
     /// Returns the counts; the caller maintains steps, accesses, batches and time.
     [[nodiscard]] result& counts() { return counts_; }
+    /// Adds moves and evictions to `log` from now on, not stamped yet; null ends that. `log` must outlive the object or
+    /// the next call. Cost: one comparison for each service without a log; a few ns for each event with one.
+    void record(event_log* log) { log_ = log; }
 
     /// Checks every page's state, every block's memory and every chunk against each other. Errors: `Internal` names the
     /// first fault. Cost: O(space).
@@ -153,6 +157,7 @@ private:
     [[nodiscard]] block_faults remote_of(const va_block& block, const block_faults& open) const;
     void map_host_memory(std::uint32_t index, const block_faults& faults);
     void bring(std::uint32_t index, const block_faults& faults, const page_mask& prefetched, work& done);
+    void note(const va_block& block, const page_mask& pages, movement what);
     [[nodiscard]] page_mask prefetch_for(const va_block& block, const page_mask& faulted) const;
 
     // managed_memory.cpp
@@ -188,6 +193,7 @@ private:
     std::uint64_t active_ = 0;                     ///< blocks with a page on the GPU
     std::uint64_t peak_active_ = 0;                ///< the most of them at any time
     result counts_;                                ///< since the last `close`
+    event_log* log_ = nullptr;                     ///< where events go; null: nowhere
 };
 
 }  // namespace orchard::uvm_model

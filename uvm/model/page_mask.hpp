@@ -98,6 +98,22 @@ public:
         }
     }
 
+    /// Calls `f(range)` for each run of consecutive pages, ascending. Cost: a step for each page and each run.
+    template <class F>
+    constexpr void each_run(F&& f) const {
+        page_range run;
+        each_while([&](std::uint32_t page) {
+            if (page != run.end && run.size() != 0) {
+                f(run);
+            }
+            run = {page != run.end || run.size() == 0 ? page : run.first, page + 1};
+            return true;
+        });
+        if (run.size() != 0) {
+            f(run);
+        }
+    }
+
     /// Returns the set without the pages of `other`.
     [[nodiscard]] constexpr page_mask without(const page_mask& other) const {
         page_mask result = *this;

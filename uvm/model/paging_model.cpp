@@ -67,6 +67,7 @@ double paging_model::cost_of(const work& w) const {
 /// batch.
 absl::Status paging_model::prefetch(byte_range range, processor to) {
     const absl::StatusOr<work> done = space_->prefetch(range, to);
+    stamp();
     if (done.ok()) {
         const std::uint64_t blocks = segments_for(range.offset % segment_bytes + range.bytes);
         extra_ns_ += cost_of(*done) + machine_.block_ns * static_cast<double>(blocks);
@@ -76,10 +77,37 @@ absl::Status paging_model::prefetch(byte_range range, processor to) {
 
 absl::Status paging_model::populate(byte_range range, processor at) {
     const absl::StatusOr<work> done = space_->populate(range, at);
+    stamp();
     if (done.ok()) {
         extra_ns_ += cost_of(*done);
     }
     return done.status();
+}
+
+void paging_model::record(event_log* log) {
+    log_ = log;
+    space_->record(log);
+}
+
+/// Gives the events of a service or a call, which has ended now, their time.
+void paging_model::stamp() {
+    if (log_ != nullptr) {
+        log_->stamp(now_);
+    }
+}
+
+/// Adds the batch, which has ended now, and its faults to the log, if there is one.
+/// @param services  VA blocks serviced in it
+void paging_model::note_batch(nanoseconds begin, std::uint64_t services, std::uint64_t flushed) {
+    if (log_ == nullptr) {
+        return;
+    }
+    const auto batch = static_cast<std::uint32_t>(log_->batches.size());
+    for (const fault& f : batch_.faults) {
+        log_->faults.push_back({f.arrival, f.page, batch, f.write});
+    }
+    log_->batches.push_back({begin, now_, static_cast<std::uint32_t>(batch_.faults.size()), batch_.duplicates,
+                             static_cast<std::uint32_t>(services), static_cast<std::uint32_t>(flushed)});
 }
 
 /// A kernel begins at the driver's clock, with an empty fault buffer, and ends when its last warp ends. The driver's
@@ -141,13 +169,17 @@ absl::Status paging_model::serve_batch(gpu_warps& warps) {
     result& counts = space_->counts();
     ++counts.batches;
     counts.raw_faults += batch_.faults.size();
+    const nanoseconds begin = now_;
+    const std::uint64_t services = counts.block_services;
     if (absl::Status status = serve_blocks(warps); !status.ok()) {
         return status;
     }
     // Whole numbers, so that the comparison is exact: more than `update_put_percent` of the entries were duplicates.
     const bool update_put =
         batch_.duplicates * std::uint64_t{100} > batch_.faults.size() * std::uint64_t{machine_.update_put_percent};
-    counts.flushed_faults += buffer_.flush(now_, update_put);
+    const std::uint64_t flushed = buffer_.flush(now_, update_put);
+    counts.flushed_faults += flushed;
+    note_batch(begin, counts.block_services - services, flushed);
     warps.replay(now_);
     awake_ = true;
     return absl::OkStatus();
@@ -179,6 +211,7 @@ absl::Status paging_model::serve_blocks(gpu_warps& warps) {
         const nanoseconds taken = whole(cost);
         cost -= static_cast<double>(taken);
         now_ += taken;
+        stamp();
         if (absl::Status status = warps.advance(now_); !status.ok()) {
             return status;
         }
