@@ -274,7 +274,11 @@ if(Python3_FOUND)
         if(folder STREQUAL "python" AND ORCHARD_SANITIZE)
             continue() # an interpreter without the sanitizer's runtime does not load a library that needs it
         endif()
-        add_test(NAME ${folder}.${name} COMMAND Python3::Interpreter -B "${script}")
+        set(interpreter Python3::Interpreter)
+        if(folder STREQUAL "python" AND TARGET orchard_uvm_python)
+            set(interpreter Python::Interpreter) # that of its module
+        endif()
+        add_test(NAME ${folder}.${name} COMMAND ${interpreter} -B "${script}")
         set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT ${ORCHARD_TEST_TIMEOUT_S})
         if(folder STREQUAL "python") # the Python package, over the library of this build
             set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
@@ -290,6 +294,9 @@ set(installed_libraries ${orchard_exported})
 list(REMOVE_ITEM installed_libraries orchard_replace_malloc) # an interface
 if(ORCHARD_HAS_CUDA)
     list(APPEND installed_libraries orchard_device_artifacts)
+endif()
+if(TARGET orchard_uvm_python)
+    list(APPEND installed_libraries orchard_uvm_python)
 endif()
 add_dependencies(orchard_tests ${installed_libraries})
 

@@ -26,6 +26,7 @@ TOOLS = {
         : >"$CALLS.installed" ;; esac""",
     "id": 'echo "$USER_ID"',
     "sudo": '[ "$SUDO" = yes ] || exit 1\n[ "$1" != -n ] || shift\n' + RECORD + '"$@"',
+    "python3": RECORD + 'case $2 in venv) mkdir -p "$4/bin"; cp "$0" "$4/bin/python3" ;; esac; [ -z "$PYTHON_FAILS" ]',
     "ninja": "true",
     "nproc": "echo 2",
     "cmake": RECORD + """case $1 in
@@ -49,7 +50,8 @@ class Launcher(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.tree = Path(folder.name).resolve() / "tree"
         (self.tree / "cmake").mkdir(parents=True)
-        for name in ["orchard", "CMakePresets.json", "cmake/packages.txt"]:
+        (self.tree / "tests/python").mkdir(parents=True)
+        for name in ["orchard", "CMakePresets.json", "cmake/packages.txt", "tests/python/requirements.txt"]:
             shutil.copy(ROOT / name, self.tree / name)
         self.tools = self.tree.parent / "tools"
         self.tools.mkdir()
@@ -207,6 +209,21 @@ class Launcher(unittest.TestCase):
             "cmake --preset asan -DX=1", f"cmake --build {build} --parallel 2 --target orchard_tests",
             f"ctest --test-dir {build} --output-on-failure --no-tests=error --parallel 2 -R or_tree -LE slow"])
         self.assertEqual(done.returncode, 5, "the exit code is ctest's")
+
+    def test_tests_of_the_python_package(self):
+        wanted = f"-r {self.tree / 'tests/python/requirements.txt'}"
+        done = self.start("test", PYTHON_FAILS="1")
+        self.assertIn("the tests of orchard.uvm are left out", done.stderr)
+        self.assertEqual(done.returncode, 5)
+        done = self.start("test")
+        self.assertEqual(done.calls[0], f"python3 -m venv --clear {self.tree / 'build/python'}")
+        self.assertTrue(done.calls[1].startswith("python3 -m pip install ") and done.calls[1].endswith(wanted))
+        self.assertEqual(done.calls[2], "cmake --preset release", "it may find more now")
+        self.assertNotIn("python3", " ".join(self.start("test").calls))
+        with (self.tree / "tests/python/requirements.txt").open("a") as file:
+            file.write("more\n")
+        self.assertNotIn("python3", " ".join(self.start("test", ORCHARD_NO_PACKAGES="1").calls))
+        self.assertIn("python3", " ".join(self.start("test").calls))
 
     def test_cases_are_counted(self):
         log = """[ RUN      ] heaps.one
