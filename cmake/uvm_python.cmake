@@ -18,7 +18,7 @@ if(SKBUILD)
 else()
     set(needed QUIET)
 endif()
-# The part of the stable interface is there from CMake 3.26 on; scikit-build-core names it where it is of use.
+# scikit-build-core names the component of the stable interface where the wheel is to have that.
 find_package(Python 3.9 ${needed} COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
 if(Python_FOUND)
     execute_process(

@@ -7,6 +7,7 @@ Skips itself where there is no NumPy, or the module was not built."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -154,7 +155,14 @@ class AgainstTheProgram(unittest.TestCase):
                 self.assert_same(row, model.run(accesses).counts)
 
 
-class Example(unittest.TestCase):
+class Documented(unittest.TestCase):
+    def test_the_first_lines_of_its_section(self):
+        page = (support.ROOT / "docs/python.md").read_text(encoding="utf-8")
+        program = re.search(r"## The model of the UVM driver\n\n```python\n(.*?)```", page, re.DOTALL)[1]
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=support.environment())
+        self.assertEqual(done.stderr, "")
+        self.assertRegex(done.stdout, r"^192 24 0\.019\d+\n\[\(")
+
     def test_it_prints_its_study(self):
         done = subprocess.run([sys.executable, "-B", support.ROOT / "examples/python/uvm_study.py"], capture_output=True,
                               text=True, env=support.environment())
