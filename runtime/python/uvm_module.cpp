@@ -187,7 +187,7 @@ accesses accesses_from(std::function<absl::StatusOr<std::unique_ptr<access_sourc
     return {std::move(open), bytes, warps};
 }
 
-accesses accesses_of_arrays(cube<std::int64_t> values, std::optional<cube<std::uint8_t>> kinds, int kind,
+accesses accesses_of_arrays(const cube<std::int64_t>& values, const std::optional<cube<std::uint8_t>>& kinds, int kind,
                             std::uint64_t unit, std::uint64_t base) {
     const array_view view{values.data(),
                           kinds ? kinds->data() : nullptr,

@@ -346,7 +346,7 @@ class Errors(unittest.TestCase):
             program = "try: import orchard.uvm\nexcept ImportError as e: print(e)\nimport orchard"
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                                   env=support.environment(ORCHARD_LIBRARY=f"{folder}/liborchard.so"))
-        self.assertRegex(done.stdout, "no module _uvm for Python .*; install the package")
+        self.assertRegex(done.stdout, "there is no module _uvm for Python .*; install the package")
         self.assertEqual(done.stderr, "")
 
 

@@ -30,16 +30,18 @@ except ImportError as error:
 
 
 def _load_module():
-    """Returns the extension module: that beside ORCHARD_LIBRARY, if the variable is set, or the one in this package.
-    Raises ImportError if there is none."""
+    """Returns the extension module: that beside ORCHARD_LIBRARY, if the variable is set and there is one, or that in this
+    package. Raises ImportError if there is none."""
     chosen = os.environ.get("ORCHARD_LIBRARY")
-    folder = Path(chosen).parent if chosen else Path(__file__).resolve().parent
+    folders = [str(Path(chosen).parent)] if chosen else []
+    folders.append(str(Path(__file__).resolve().parent))
     name = f"{__package__}._uvm"
-    spec = importlib.machinery.PathFinder.find_spec(name, [str(folder)])
+    spec = importlib.machinery.PathFinder.find_spec(name, folders)
     if spec is None:
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         raise ImportError(
-            f"orchard.uvm: {folder} has no module _uvm for Python {sys.version_info[0]}.{sys.version_info[1]}; install "
-            "the package with the pip of this Python, or build the target orchard_uvm_python with it (docs/python.md)")
+            f"orchard.uvm: there is no module _uvm for Python {version} in {' or '.join(folders)}; install the package with "
+            "the pip of this Python, or build the target orchard_uvm_python with it (docs/python.md)")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules[name] = module
