@@ -7,7 +7,7 @@
 #   orchard/include/orchard/orchard.h
 #   orchard/_uvm.*.so: cmake/uvm_python.cmake
 #
-# Included only where scikit-build-core builds (SKBUILD).
+# Included only where scikit-build-core builds this project (SKBUILD).
 
 # A wheel has no symbolic links: one file, without a version in its name.
 set_property(TARGET orchard_shared PROPERTY VERSION)

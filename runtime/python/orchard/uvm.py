@@ -317,7 +317,7 @@ class Run:
     def resident_pages(self):
         """Returns (times, pages): two int64 arrays of shape (n,), the times in ns at which the number of pages on the GPU
         changed, and the numbers from then on. The first row is the state before the calls and the run. Raises
-        ArgumentError if the run was not recorded. Cost: some 10 ns for each migration."""
+        ArgumentError if the run was not recorded. Cost: some 60 ns for each migration."""
         moved = self._recorded()
         change = _GAIN[moved["kind"]] * moved["pages"]
         end = int(numpy.count_nonzero(self.page_states & GPU))
@@ -330,7 +330,7 @@ class Run:
     def residency(self, times_ns):
         """Returns which pages were on the GPU: bool of shape (len(times_ns), pages), with the migrations until each time
         done. times_ns: whole numbers, ascending, of the model's clock. Raises ArgumentError for other times, and if the run
-        was not recorded. Cost: a byte and some ns for each element, some 10 ns for each migration."""
+        was not recorded. Cost: a byte and some ns for each element, some 40 ns for each migration."""
         moved = self._recorded()
         times = numpy.atleast_1d(numpy.asarray(times_ns))
         if times.ndim != 1 or times.dtype.kind not in "iu" or (times[1:] < times[:-1]).any():
@@ -441,7 +441,7 @@ class Model:
         Raises ArgumentError if an access lies outside the memory, and the errors of `accesses`; Error if a step needs more
         memory than the GPU has; PreconditionError if another thread uses the model. After an error or an interruption the
         model can be used, and pages are where the driver had brought them.
-        Cost: 5 to 30 ns for each access; for a batch of faults about 10 us for each VA block. With `record`, 24 or 32 bytes
+        Cost: 15 us; 5 to 30 ns for each access; for a batch of faults 2 to 10 us for each VA block. With `record`, 24 or 32 bytes
         for each event, and a byte for each page."""
         if not isinstance(what, Accesses):
             what = accesses(what, kinds, unit=unit, base=base)
