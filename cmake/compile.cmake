@@ -69,6 +69,12 @@ function(orchard_unite name)
     endforeach()
 endfunction()
 
+# A program and a library that both link Orchard have a copy each, with heaps of its own. Without this, the functions of
+# one would be called by the other, whose CUDA runtime does not know its kernels.
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
 if(ORCHARD_SANITIZE)
     # Everywhere: an object without would hide what the others do.
     add_compile_options(-fsanitize=${ORCHARD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

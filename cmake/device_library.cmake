@@ -22,6 +22,10 @@ set(orchard_includes
 set(orchard_device_includes
     ${orchard_includes} "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/orchard/detail-root>")
+# Device code of Orchard may be in a program and in a shared library that the program is linked with. The names that
+# nvcc and the device linker make for it are the same in both, and the library would use the program's objects.
+set(orchard_own_names
+    "$<HOST_LINK:$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:LINKER:-Bsymbolic-functions>>")
 set(orchard_exported "")
 
 if(ORCHARD_HAS_CUDA)
@@ -29,8 +33,13 @@ if(ORCHARD_HAS_CUDA)
     add_library(orchard_device STATIC "${device_library_dir}/device_library.cu" "${device_library_dir}/slow_paths.cu")
     set_target_properties(orchard_device PROPERTIES EXPORT_NAME device OUTPUT_NAME orchard_device
                                                     CUDA_SEPARABLE_COMPILATION ON POSITION_INDEPENDENT_CODE ON)
-    # PTX of the oldest architecture, too: the device linker compiles it for a program of any other architecture.
-    set_target_properties(orchard_device PROPERTIES CUDA_ARCHITECTURES "${ORCHARD_CUDA_ARCHITECTURES};80-virtual")
+    # PTX of the oldest architecture, too: the device linker compiles it for a program of any other architecture. Words in
+    # place of numbers (native, all) stand alone.
+    set(device_architectures "${ORCHARD_CUDA_ARCHITECTURES}")
+    if(device_architectures MATCHES "^[0-9]")
+        list(APPEND device_architectures 80-virtual)
+    endif()
+    set_target_properties(orchard_device PROPERTIES CUDA_ARCHITECTURES "${device_architectures}")
     orchard_target(orchard_device)
     # A kernel has the registers of its deepest call. For orchard_malloc and its like, these are 75 without a limit, and
     # nothing is faster. With 32, a kernel that inlines the hit path of `heap_ref` has no more registers than that path
@@ -41,6 +50,7 @@ if(ORCHARD_HAS_CUDA)
     target_compile_definitions(orchard_device PUBLIC $<$<CONFIG:Checked>:ORCHARD_CHECKED=1>
                                PRIVATE ORCHARD_HAS_CUDA=1)
     # What users compile needs no C++20 and no header of Abseil: only the linker needs the library.
+    target_link_options(orchard_device INTERFACE "${orchard_own_names}")
     target_link_libraries(orchard_device INTERFACE "$<LINK_ONLY:orchard_library>")
     target_link_libraries(orchard_library INTERFACE orchard_device)
 
@@ -52,7 +62,7 @@ if(ORCHARD_HAS_CUDA)
     set(glue "${CMAKE_CURRENT_BINARY_DIR}/replace_malloc.o")
     add_custom_command(
         OUTPUT "${glue}"
-        COMMAND "${CMAKE_CUDA_COMPILER}" -gencode arch=compute_80,code=compute_80 -Xcompiler -fPIC -dc
+        COMMAND "${CMAKE_CUDA_COMPILER}" -gencode arch=compute_80,code=compute_80 -Xcompiler -fPIC,-fvisibility=hidden -dc
                 "${device_library_dir}/replace_malloc.ptx" -o replace_malloc.o
         DEPENDS "${device_library_dir}/replace_malloc.ptx"
         # A relative name: nvcc makes names of it, which programs contain.
@@ -88,7 +98,8 @@ if(ORCHARD_HAS_CUDA)
         target_link_options(orchard_launch_hooks INTERFACE "$<HOST_LINK:LINKER:--wrap=${launch}>"
                             "$<HOST_LINK:LINKER:--wrap=${launch}_ptsz>")
     endforeach()
-    target_link_options(orchard_launch_hooks INTERFACE "$<HOST_LINK:LINKER:--wrap=cudaDeviceReset>")
+    target_link_options(orchard_launch_hooks INTERFACE "$<HOST_LINK:LINKER:--wrap=cudaDeviceReset>"
+                        "${orchard_own_names}")
 
     add_library(orchard_replace_malloc INTERFACE)
     set_target_properties(orchard_replace_malloc PROPERTIES EXPORT_NAME replace_malloc)
@@ -151,7 +162,12 @@ function(orchard_link_into_shared name) # <archive>...
         target_link_libraries(${name} PRIVATE ${ARGN})
         return()
     endif()
-    # Debian's archives of Abseil are not position independent, and the targets stand for these archives here.
+    # Debian's archives of Abseil are not position independent, and the targets stand for these archives here. Its shared
+    # libraries use the system's C++ library. So does this one, then: with a second one in it, memory would be allocated by
+    # the `operator new` of one and freed by the other.
+    get_target_property(options ${name} LINK_OPTIONS)
+    list(REMOVE_ITEM options -static-libstdc++ -static-libgcc)
+    set_target_properties(${name} PROPERTIES LINK_OPTIONS "${options}")
     target_compile_features(${name} PRIVATE cxx_std_20)
     target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     target_compile_definitions(${name} PRIVATE ORCHARD_HAS_CUDA=$<BOOL:${ORCHARD_HAS_CUDA}>)
@@ -169,8 +185,7 @@ endfunction()
 # Of the library's names only those of orchard/orchard.h are visible.
 add_library(orchard_shared SHARED runtime/c_api/c_api.cpp)
 set_target_properties(orchard_shared PROPERTIES EXPORT_NAME shared OUTPUT_NAME orchard VERSION "${PROJECT_VERSION}"
-                                                SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
-                                                CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+                                                SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 orchard_target(orchard_shared)
 target_compile_definitions(orchard_shared PRIVATE ORCHARD_SHARED_BUILD=1)
 target_include_directories(orchard_shared PUBLIC ${orchard_includes})

@@ -312,7 +312,9 @@ if(TARGET orchard)
             "${CMAKE_COMMAND}" "-DBINARY_DIR=${CMAKE_CURRENT_BINARY_DIR}"
             "-DCONSUMER_DIR=${CMAKE_CURRENT_SOURCE_DIR}/tests/package" "-DGENERATOR=${CMAKE_GENERATOR}"
             "-DCXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCXX_FLAGS=${consumer_flags}"
-            "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" "-DCUDA_ARCHITECTURES=${ORCHARD_CUDA_ARCHITECTURES}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/check.cmake")
+            "-DCUDA_COMPILER=${CMAKE_CUDA_COMPILER}" "-DCUDA_ARCHITECTURES=${ORCHARD_CUDA_ARCHITECTURES}"
+            "-DCUDA_FLAGS=${CMAKE_CUDA_FLAGS} ${CMAKE_CUDA_FLAGS_RELEASE}" -P
+            "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/check.cmake")
     set_tests_properties(package.consumer PROPERTIES TIMEOUT ${ORCHARD_SLOW_TEST_TIMEOUT_S} LABELS slow)
     find_program(ORCHARD_SHLIBDEPS dpkg-shlibdeps)
     find_program(ORCHARD_FILE file)

@@ -154,6 +154,12 @@ TEST_F(default_heap_test, a_forked_process_exits_while_another_thread_makes_heap
 
 using default_heap_exit = default_heap_test;
 
+/// Asks for more memory than the heap has.
+struct too_large {
+    orchard::heap_ref heap;
+    void operator()(orchard::simt::thread_position) const { heap.free(heap.malloc(1 << 30)); }
+};
+
 TEST_F(default_heap_exit, statistics_can_be_asked_for_by_a_handler_of_the_exit) {
     const auto run = [] {
         if (orchard_init(emulated) != ORCHARD_OK || orchard_heap_stats(orchard_default_heap()) == nullptr) {
@@ -176,9 +182,7 @@ TEST_F(default_heap_exit, a_report_of_a_failure_may_end_the_process) {
         }
         orchard::heap* const heap = *orchard::default_heap();
         (void)heap->on_failure([](const orchard::failure&) { std::exit(3); });
-        orchard_heap* const handle = orchard_default_heap();
-        while (orchard_heap_allocate(handle, std::size_t{1} << 24) != nullptr) {
-        }
+        (void)orchard::simt::launch(heap->executor(), {1, 1}, too_large{heap->ref()});
         // The report comes on another thread, which ends the process.
         std::this_thread::sleep_for(std::chrono::seconds(30));
     };

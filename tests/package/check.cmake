@@ -42,6 +42,9 @@ if(CUDA_COMPILER)
         set(way "${CMAKE_MATCH_1}")
         set(most_registers "${CMAKE_MATCH_2}")
         set(most_stack "${CMAKE_MATCH_3}")
+        if(CUDA_FLAGS MATCHES "Ofast-compile|Xptxas=-O")
+            set(most_stack 2048) # the library was compiled with little optimization
+        endif()
         execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build-cuda" --target probe_${way}
                         RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
         string(REGEX MATCH "used ([0-9]+) registers, (used [0-9]+ barriers, )?([0-9]+) stack" used "${output}")

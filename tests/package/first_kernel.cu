@@ -122,8 +122,8 @@ bool graph() {
     return counts(right);
 }
 
-/// A launch on one stream makes the heap, and the heap grows, while another stream is captured in the mode in which CUDA
-/// forbids most calls of all threads. The capture goes on.
+/// A launch on one stream makes the heap, and the heap grows, while another stream is captured in the mode in which
+/// CUDA forbids most calls of all threads. The capture goes on.
 bool beside_capture() {
     unsigned* const right = counter();
     unsigned* const captured_right = counter();
