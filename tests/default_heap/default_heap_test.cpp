@@ -152,7 +152,14 @@ TEST_F(default_heap_test, a_forked_process_exits_while_another_thread_makes_heap
     other.join();
 }
 
-using default_heap_exit = default_heap_test;
+class default_heap_exit : public default_heap_test {
+protected:
+    void SetUp() override {
+        default_heap_test::SetUp();
+        // In a process of its own, which is not forked from this one: heaps start threads.
+        ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+    }
+};
 
 /// Asks for more memory than the heap has.
 struct too_large {
