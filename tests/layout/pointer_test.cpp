@@ -132,7 +132,10 @@ void expect_moves(const model<T>& m, std::int64_t from, std::int64_t to) {
     }
     ASSERT_EQ(expected - p, n);
     ASSERT_EQ(p - expected, -n);
-    ASSERT_EQ(p <=> expected, from <=> to);
+    ASSERT_EQ(p < expected, from < to);
+    ASSERT_EQ(p > expected, from > to);
+    ASSERT_EQ(p <= expected, from <= to);
+    ASSERT_EQ(p >= expected, from >= to);
     ASSERT_EQ(p == expected, from == to);
 }
 

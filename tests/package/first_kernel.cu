@@ -69,8 +69,8 @@ unsigned* counter() {
 /// Waits for the current GPU, and returns whether the counter is `expected` and no call failed.
 bool counts(const unsigned* right, unsigned expected = all) {
     unsigned found = 0;
-    cudaMemcpy(&found, right, sizeof(found), cudaMemcpyDeviceToHost);
     const cudaError_t error = cudaDeviceSynchronize();
+    cudaMemcpy(&found, right, sizeof(found), cudaMemcpyDeviceToHost);
     const cudaError_t last = cudaGetLastError();
     if (found == expected && error == cudaSuccess && last == cudaSuccess) {
         return true;

@@ -68,7 +68,7 @@ protected:
     }
 
     counted_heap::counters counters_;
-    progress bar_{false};
+    command_line::progress bar_{false};
     std::uint64_t visits_ = 0;
 };
 

@@ -30,7 +30,7 @@ heap make_heap(std::uint64_t capacity) {
 
 walk_result run(const edge_list& graph, const walk_options& walk, std::uint64_t capacity = 256 * mib) {
     heap h = make_heap(capacity);
-    progress bar(false);
+    command_line::progress bar(false);
     absl::StatusOr<walk_result> result = run_walk(h, graph, walk, bar);
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() ? *std::move(result) : walk_result{};
@@ -82,7 +82,7 @@ TEST(walk_run, real_graph) {
 
 TEST(walk_run, a_heap_too_small_ends_the_run_with_its_own_words) {
     heap h = make_heap(4 * mib);
-    progress bar(false);
+    command_line::progress bar(false);
     const absl::StatusOr<edge_list> graph = generate_rmat({16, 16, 1});
     ASSERT_TRUE(graph.ok());
     const absl::Status status = run_walk(h, *graph, {}, bar).status();
@@ -97,7 +97,7 @@ TEST(walk_run, a_heap_too_small_ends_the_run_with_its_own_words) {
 
 TEST(walk_run, a_graph_without_edges_is_refused) {
     heap h = make_heap(64 * mib);
-    progress bar(false);
+    command_line::progress bar(false);
     const absl::Status status = run_walk(h, make_edge_list(5, {}), {}, bar).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(absl::StrContains(status.message(), "5 vertices has no edges")) << status;
