@@ -36,8 +36,9 @@ orchard_sources(command_sources examples profiling)
 set(bench_sources ${command_sources})
 list(FILTER bench_sources INCLUDE REGEX "_bench\\.(cpp|cu)$")
 list(FILTER command_sources EXCLUDE REGEX "_bench\\.(cpp|cu)$")
-# Part of no program: profiling/report/registers.py compiles the one, a reader of docs/programs.md the other.
-list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks)/")
+# Part of no program: profiling/report/registers.py compiles the first, a reader of docs/programs.md the second; the third
+# is a project of its own.
+list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks|minimal)/")
 # Programs of their own, which know nothing of Orchard: below.
 set(unchanged_sources ${command_sources})
 list(FILTER unchanged_sources INCLUDE REGEX "/examples/unchanged/")
