@@ -32,7 +32,7 @@ void unlock_list() { list_mutex.unlock(); }
 
 /// In a forked process: forgets the parent's threads, which are not here.
 void forget_list() {
-    list = nullptr;
+    delete std::exchange(list, nullptr);
     list_mutex.unlock();
 }
 
