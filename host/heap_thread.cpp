@@ -22,7 +22,7 @@ namespace {
 // All threads of heaps in this process. Neither object needs a constructor or a destructor to run: heaps may exist
 // before and after the static objects of this file would.
 constinit std::mutex list_mutex;
-constinit std::vector<heap_thread*>* list = nullptr;  // made for the first thread, never destroyed
+constinit std::vector<heap_thread*>* list = nullptr;  // made for the first thread; destroyed in a forked process alone
 
 // The handlers of a fork: `prepare` in the parent, then `parent` in the parent and `child` in the child. The child has
 // a copy of the mutex as it was at the fork. It is held by the thread that forked, which is the only thread of the
