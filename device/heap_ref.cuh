@@ -38,8 +38,8 @@ namespace orchard {
 ///
 /// A heap with the option `hardened` goes through device/hardened instead.
 ///
-/// The functions of namespace `slow` are compiled once for the host build, in slow_paths.cpp. docs/walkthrough.md lists
-/// all steps of each call.
+/// The functions of namespace `slow` are compiled once where that is possible (slow_paths.cuh). docs/walkthrough.md
+/// lists all steps of each call.
 class heap_ref {
 public:
     heap_ref() = default;

@@ -18,7 +18,7 @@
 ///     free_array_of_lane    its free                                           arrays/array_path.cuh
 ///     record_failure, record_invalid_free                                      state/failures.cuh
 ///
-/// All the code behind them takes longer to compile than most sources that call a heap: 13 s of nvcc. They are
+/// All the code behind them takes longer to compile than most sources that call a heap: 3 s of nvcc. They are
 /// therefore compiled once where that is possible:
 ///
 ///     host code (the emulated device)      device/slow_paths.cpp, in the library
