@@ -4,45 +4,16 @@
 // CUDA's malloc and free in kernels. Linked with orchard::replace_malloc, the same source uses Orchard.
 #include <harness.hpp>
 
-__global__ void allocate_blocks(unsigned** blocks, counters* counts, unsigned n, unsigned bytes) {
-    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) {
-        return;
-    }
-    auto* block = static_cast<unsigned*>(malloc(bytes));
-    if (block != nullptr) {
-        *block = i;
-    } else {
-        atomicAdd(&counts->nulls, 1u);
-    }
-    blocks[i] = block;
-}
-
-__global__ void release_blocks(unsigned** blocks, counters* counts, unsigned n) {
-    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n || blocks[i] == nullptr) {
-        return;
-    }
-    if (*blocks[i] != i) {
-        atomicAdd(&counts->wrong, 1u);
-    }
-    free(blocks[i]);
-}
+struct cuda_heap {
+    __device__ void* malloc(std::size_t bytes) const { return ::malloc(bytes); }
+    __device__ void free(void* block) const { ::free(block); }
+};
 
 int main(int argc, char** argv) {
-    const auto setup = [](const arguments& args) {
+    return run<cuda_heap>(argc, argv, [](const arguments& args, cuda_heap&) {
         if (args.limit != 0) {
             CHECK(cudaDeviceSetLimit(cudaLimitMallocHeapSize, args.limit));
         }
         return true;
-    };
-    const int code = run(
-        PROGRAM, argc, argv, setup,
-        [&](unsigned grid, unsigned threads, unsigned** blocks, counters* counts, unsigned n, unsigned bytes) {
-            allocate_blocks<<<grid, threads>>>(blocks, counts, n, bytes);
-        },
-        [&](unsigned grid, unsigned threads, unsigned** blocks, counters* counts, unsigned n) {
-            release_blocks<<<grid, threads>>>(blocks, counts, n);
-        });
-    return code;
+    });
 }

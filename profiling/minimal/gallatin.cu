@@ -8,44 +8,15 @@
 
 using allocator = gallatin::allocators::Gallatin<16ull * 1024 * 1024, 16ull, 4096ull>;
 
-__global__ void allocate_blocks(allocator* heap, unsigned** blocks, counters* counts, unsigned n, unsigned bytes) {
-    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) {
-        return;
-    }
-    auto* block = static_cast<unsigned*>(heap->malloc(bytes));
-    if (block != nullptr) {
-        *block = i;
-    } else {
-        atomicAdd(&counts->nulls, 1u);
-    }
-    blocks[i] = block;
-}
-
-__global__ void release_blocks(allocator* heap, unsigned** blocks, counters* counts, unsigned n) {
-    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n || blocks[i] == nullptr) {
-        return;
-    }
-    if (*blocks[i] != i) {
-        atomicAdd(&counts->wrong, 1u);
-    }
-    heap->free(blocks[i]);
-}
+struct gallatin_heap {
+    allocator* of;
+    __device__ void* malloc(std::size_t bytes) const { return of->malloc(bytes); }
+    __device__ void free(void* block) const { of->free(block); }
+};
 
 int main(int argc, char** argv) {
-    allocator* heap = nullptr;
-    const auto setup = [&](const arguments& args) {
-        heap = allocator::generate_on_device(args.pool, 42, false);
+    return run<gallatin_heap>(argc, argv, [](const arguments& args, gallatin_heap& heap) {
+        heap.of = allocator::generate_on_device(args.pool, 42, false);
         return cudaGetLastError() == cudaSuccess;
-    };
-    const int code = run(
-        PROGRAM, argc, argv, setup,
-        [&](unsigned grid, unsigned threads, unsigned** blocks, counters* counts, unsigned n, unsigned bytes) {
-            allocate_blocks<<<grid, threads>>>(heap, blocks, counts, n, bytes);
-        },
-        [&](unsigned grid, unsigned threads, unsigned** blocks, counters* counts, unsigned n) {
-            release_blocks<<<grid, threads>>>(heap, blocks, counts, n);
-        });
-    return code;
+    });
 }

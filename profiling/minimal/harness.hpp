@@ -3,7 +3,7 @@
 #pragma once
 
 /// What all programs of this folder have in common: arguments, repetitions, times, checks, memory, one line of results.
-/// The programs differ in two kernels of a few lines, and in `setup`. They are written as a user would write them.
+/// The programs differ in the allocator that the two kernels get, and in its set-up.
 
 #include <cuda_runtime.h>
 
@@ -35,6 +35,34 @@ struct counters {
         }                                                                                                              \
     } while (false)
 
+/// The kernels of all programs, over an allocator that kernels get by value, with `malloc` and `free`.
+template <class Heap>
+__global__ void allocate_blocks(Heap heap, unsigned** blocks, counters* counts, unsigned n, unsigned bytes) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) {
+        return;
+    }
+    auto* block = static_cast<unsigned*>(heap.malloc(bytes));
+    if (block != nullptr) {
+        *block = i;
+    } else {
+        atomicAdd(&counts->nulls, 1u);
+    }
+    blocks[i] = block;
+}
+
+template <class Heap>
+__global__ void release_blocks(Heap heap, unsigned** blocks, counters* counts, unsigned n) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n || blocks[i] == nullptr) {
+        return;
+    }
+    if (*blocks[i] != i) {
+        atomicAdd(&counts->wrong, 1u);
+    }
+    heap.free(blocks[i]);
+}
+
 inline double milliseconds() {
     using namespace std::chrono;
     return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
@@ -47,10 +75,11 @@ inline double used_mib(size_t free_before) {
     return (static_cast<double>(free_before) - static_cast<double>(free_now)) / (1 << 20);
 }
 
-/// Runs the program. `setup(arguments)` makes the allocator, and returns false if it could not.
-/// `allocate(blocks, threads, arrays...)` and `release(...)` launch the kernels.
-template <class Setup, class Allocate, class Release>
-int run(const char* name, int argc, char** argv, Setup setup, Allocate allocate, Release release) {
+/// Runs the program. `setup(arguments, heap)` makes the allocator that the kernels get, and returns false if it could
+/// not.
+template <class Heap, class Setup>
+int run(int argc, char** argv, Setup setup) {
+    Heap heap{};
     const double start = milliseconds();  // as good as the start of main: nothing is before it
     double before_main = -1;
     if (const char* exec = std::getenv("START_US")) {  // table.py: the time of day just before the program
@@ -97,7 +126,7 @@ int run(const char* name, int argc, char** argv, Setup setup, Allocate allocate,
     CHECK(cudaMemGetInfo(&free_before, &total));
 
     const double before_setup = milliseconds();
-    if (!setup(args)) {
+    if (!setup(args, heap)) {
         return 1;
     }
     const double after_setup = milliseconds();
@@ -114,7 +143,7 @@ int run(const char* name, int argc, char** argv, Setup setup, Allocate allocate,
     for (unsigned repetition = 1; repetition <= args.repetitions; ++repetition) {
         const double launched = milliseconds();
         CHECK(cudaEventRecord(events[0]));
-        allocate(grid, threads, blocks, counts, args.n, args.bytes);
+        allocate_blocks<<<grid, threads>>>(heap, blocks, counts, args.n, args.bytes);
         CHECK(cudaGetLastError());
         CHECK(cudaEventRecord(events[1]));
         if (repetition == 1) {
@@ -137,7 +166,7 @@ int run(const char* name, int argc, char** argv, Setup setup, Allocate allocate,
             peak = used > peak ? used : peak;
         }
         CHECK(cudaEventRecord(events[1]));
-        release(grid, threads, blocks, counts, args.n);
+        release_blocks<<<grid, threads>>>(heap, blocks, counts, args.n);
         CHECK(cudaGetLastError());
         CHECK(cudaEventRecord(events[2]));
         CHECK(cudaDeviceSynchronize());
@@ -151,8 +180,8 @@ int run(const char* name, int argc, char** argv, Setup setup, Allocate allocate,
     counters result{};
     CHECK(cudaMemcpy(&result, counts, sizeof(result), cudaMemcpyDeviceToHost));
     std::printf(
-        "name=%s n=%u bytes=%u before_main_ms=%.1f start_up_ms=%.1f context_ms=%.1f setup_ms=%.2f first_ms=%.2f", name,
-        args.n, args.bytes, before_main, start_up, context - start, after_setup - before_setup, first_host);
+        "name=%s n=%u bytes=%u before_main_ms=%.1f start_up_ms=%.1f context_ms=%.1f setup_ms=%.2f first_ms=%.2f",
+        PROGRAM, args.n, args.bytes, before_main, start_up, context - start, after_setup - before_setup, first_host);
     for (int c = 0; c < 4; ++c) {
         std::printf(" allocate_%u_ms=%.4f release_%u_ms=%.4f", shown[c], allocate_ms[c], shown[c], release_ms[c]);
     }
