@@ -102,13 +102,17 @@ public:
     }
 
     /// Returns the heap of the current GPU; makes it with `values` if there is none. Without `values`, with those of
-    /// the environment, and not if that failed before, unless `again` is set.
-    absl::StatusOr<heap*> obtain(const options* values, bool again) {
+    /// the environment, and not if that failed before.
+    absl::StatusOr<heap*> obtain(const options* values) {
         const std::lock_guard hold(heaps_mutex);
-        if (again) {
-            heaps_[chosen_gpu()].failure = absl::OkStatus();
-        }
         return obtain_locked(values);
+    }
+
+    /// As `obtain` without values, also if that failed before.
+    absl::StatusOr<heap*> retry() {
+        const std::lock_guard hold(heaps_mutex);
+        heaps_[chosen_gpu()].failure = absl::OkStatus();
+        return obtain_locked(nullptr);
     }
 
     void before_launch(void* stream) {
@@ -277,9 +281,9 @@ private:
 
 }  // namespace
 
-absl::StatusOr<heap*> default_heap() { return default_heaps::get().obtain(nullptr, false); }
-absl::StatusOr<heap*> retry_default_heap() { return default_heaps::get().obtain(nullptr, true); }
-absl::StatusOr<heap*> init_default_heap(const options& values) { return default_heaps::get().obtain(&values, true); }
+absl::StatusOr<heap*> default_heap() { return default_heaps::get().obtain(nullptr); }
+absl::StatusOr<heap*> retry_default_heap() { return default_heaps::get().retry(); }
+absl::StatusOr<heap*> init_default_heap(const options& values) { return default_heaps::get().obtain(&values); }
 absl::StatusOr<heap*> existing_default_heap() { return default_heaps::get().existing(); }
 absl::Status end_default_heaps() { return default_heaps::get().end(); }
 
