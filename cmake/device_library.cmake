@@ -137,8 +137,8 @@ if(ORCHARD_HAS_CUDA)
         add_custom_command(
             OUTPUT "${artifact}"
             COMMAND "${CMAKE_CUDA_COMPILER}" ${how} -rdc=true -std=c++20 -O3 -DORCHARD_DEVICE_ONLY=1 -DORCHARD_HAS_CUDA=1
-                    -DORCHARD_SLOW_PATHS_INLINE=1 "-I${CMAKE_CURRENT_SOURCE_DIR}" "-I${CMAKE_CURRENT_SOURCE_DIR}/runtime/include" -MD
-                    -MF "${artifact}.d" -MT "${artifact}" "${device_library_dir}/device_library.cu" -o "${artifact}"
+                    -DORCHARD_SLOW_PATHS_INLINE=1 "-I${CMAKE_CURRENT_SOURCE_DIR}"
+                    "-I${CMAKE_CURRENT_SOURCE_DIR}/runtime/include" -MD -MF "${artifact}.d" -MT "${artifact}" "${device_library_dir}/device_library.cu" -o "${artifact}"
             DEPENDS "${device_library_dir}/device_library.cu"
             DEPFILE "${artifact}.d"
             COMMENT "Building orchard_device.${kind}"

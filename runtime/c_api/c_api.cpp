@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <exception>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>

@@ -216,7 +216,6 @@ accesses accesses_of_trace(const std::string& path) {
     return accesses_from([loaded]() -> absl::StatusOr<std::unique_ptr<access_source>> { return loaded.source(); });
 }
 
-/// @param tile  bytes; 0: linear
 accesses accesses_of_pattern(const std::string& name, const thread_memory& memory, std::uint64_t count,
                              std::uint64_t seed, std::uint64_t stride) {
     const pattern which = value_of(pattern_named(name));

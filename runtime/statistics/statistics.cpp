@@ -13,7 +13,6 @@
 
 #include "runtime/statistics/statistics.hpp"
 
-#include <algorithm>
 #include <array>
 #include <vector>
 

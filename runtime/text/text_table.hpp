@@ -15,8 +15,7 @@ namespace orchard::detail {
 /// and with no blank.
 /// @param lines  a line may have fewer cells than others
 /// @param alignment  a letter for each column: `l` for words, which begin at the left, `r` for numbers, which end at
-/// the
-///     right. The last letter holds for all further columns, too
+/// the right. The last letter holds for all further columns, too
 std::string in_columns(const std::vector<std::vector<std::string>>& lines, std::string_view alignment);
 
 }  // namespace orchard::detail

@@ -10,7 +10,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstring>
 #include <string>
 
 #include "runtime/default_heap/heap_root.cuh"

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What happened in a run of the paging model, event by event, for those who ask for more than counts.
+/// The events of a run of the paging model, one by one; `result` has their counts alone.
 ///
 ///     batch     | fetch ............ block 1 .......... block 2 ............ replay |
 ///     faults      one for each entry that the batch fetched

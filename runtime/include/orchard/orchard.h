@@ -14,8 +14,8 @@
  *     puts(orchard_heap_stats(orchard_default_heap()));   }
  *
  * Functions that return `int` return ORCHARD_OK or another orchard_status. Functions that return a pointer return null
- * on error. `orchard_last_error` then says why. All functions may be called from any thread. A call that works on a heap waits
- * for another one on the same handle, except `orchard_heap_allocate`, `orchard_heap_free` and `orchard_heap_ref`. */
+ * on error. `orchard_last_error` then says why. All functions may be called from any thread. A call that works on a heap
+ * waits for another one on the same handle, except `orchard_heap_allocate`, `orchard_heap_free` and `orchard_heap_ref`. */
 
 #if !defined(__CUDACC_RTC__) /* NVRTC takes no functions of the host, and knows size_t without a header */
 #include <stddef.h>
