@@ -17,6 +17,9 @@
 /// segments, {segment, portion_at + leaf} for a portion, where `portion_at` is 224. The portion at leaf 5 of segment 70
 /// is {70, 229}.
 
+#include <new>
+#include <type_traits>
+
 #include "device/host_rpc/post.cuh"
 #include "device/segments/search.cuh"
 #include "device/state/slab.cuh"
@@ -258,6 +261,23 @@ inline ORCHARD_FN void hand_back(cache_upkeep& d) {
     }
 }
 
+/// The memory of a search of the segment cache that a group makes between its calls to the host. In separable device
+/// code (-rdc=true), that is the memory of the group's turn as poller, whose fields are set anew when a turn begins. A
+/// kernel's stack is as large as the deepest chain of frames, and is 160 B smaller for it. Where the slow paths are
+/// compiled with the kernel, the search has a frame of its own: in the turn's memory, `malloc` takes 56 registers
+/// instead of 48 (nvcc 13.0, sm_90).
+struct search_memory {
+    static constexpr bool is_shared = ORCHARD_SEPARABLE != 0;
+    alignas(cache_search) unsigned char own[is_shared ? 1 : sizeof(cache_search)];
+
+    /// Begins a search, and returns its state. Each lane calls it for itself.
+    ORCHARD_INLINE cache_search& begin(cache_upkeep& d, std::uint32_t k, std::uint32_t tail) {
+        static_assert(sizeof(cache_search) <= sizeof(poller_turn) && alignof(cache_search) <= alignof(poller_turn));
+        static_assert(std::is_trivially_destructible_v<cache_search> && std::is_trivially_destructible_v<poller_turn>);
+        return *new (is_shared ? static_cast<void*>(&d.turn) : own) cache_search(d.h, d.mask, k, tail);
+    }
+};
+
 /// Returns true if the segment cache had what `d` wants: it is then in `d.run` and `d.leaf`. Sets `d.level`. All lanes
 /// of the group call it, converged. Cost: that of `search_cache`.
 ///
@@ -268,7 +288,8 @@ inline ORCHARD_FN void hand_back(cache_upkeep& d) {
 inline ORCHARD_NOINLINE bool take_cached(segment_request& d) {
     d.why = failure_reason::none;
     d.leaf = leaf_index{0};
-    cache_search s(d.h, d.mask, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0);
+    search_memory memory;
+    cache_search& s = memory.begin(d, d.k != 0 ? d.k : 1, d.k != 0 ? d.leaves : 0);
     const bool found = search_cache(s, d.k != 0 ? 0 : d.leaves);
     d.level = s.level - (found ? d.k : 0);
     if (!found) {
@@ -294,7 +315,13 @@ inline ORCHARD_NOINLINE bool take_surplus(cache_upkeep& d) {
         return false;
     }
     --d.returns;
-    return cache_take(d.h, d.mask, 0, &d.run);
+    search_memory memory;
+    cache_search& s = memory.begin(d, 0, 0);
+    if (!search_cache(s, 0)) {
+        return false;
+    }
+    d.run = s.found;
+    return true;
 }
 
 /// Returns up to `most` runs of segments to the host, until at most `keep` segments are left in the segment cache. All
@@ -347,7 +374,8 @@ inline ORCHARD_NOINLINE bool take_surplus_portion(cache_upkeep& d) {
     if (d.drained == 0) {
         return false;
     }
-    cache_search s(d.h, d.mask, 1, 0);
+    search_memory memory;
+    cache_search& s = memory.begin(d, 1, 0);
     if (!search_cache(s, d.drained)) {
         return false;  // another group took the last portion of this length in between: this group returns no more
     }

@@ -37,7 +37,7 @@ if(CUDA_COMPILER)
     run("build of CUDA programs" "${CMAKE_COMMAND}" --build "${work}/build-cuda")
     # Callers of the replaced malloc expect that registers from R32 on keep their values (replaced_functions.cu). A kernel that
     # inlines both hit paths of `heap_ref` needs 45.
-    foreach(limit replaced:32:1376 heap_ref:48:1296)
+    foreach(limit replaced:32:1216 heap_ref:48:1136)
         string(REGEX MATCH "(.*):(.*):(.*)" ignored "${limit}")
         set(way "${CMAKE_MATCH_1}")
         set(most_registers "${CMAKE_MATCH_2}")

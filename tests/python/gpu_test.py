@@ -297,7 +297,7 @@ class Numba(unittest.TestCase):
 @unittest.skipIf(NO_GPU, NO_GPU)
 class Examples(unittest.TestCase):
     MODULES = {"numba_lists": "numba.cuda.np.arrayobj", "numba_arrays": "numba.cuda.memory_management.nrt",
-               "cupy_lists": "cupy", "cuda_core_lists": "cuda.core"}
+               "cupy_lists": "cupy", "cuda_core_lists": "cuda.core", "uvm_study": "orchard.uvm"}
 
     def test_examples_run(self):
         paths = sorted((support.ROOT / "examples/python").glob("*.py"))
