@@ -364,6 +364,19 @@ absl::Status heap::impl::write_closing(device::heap_state* state) {
     return memory_->write(state->closing, flags, sizeof(flags));
 }
 
+/// Returns zero-filled memory for the mailbox's host part, of the kind that the option names.
+absl::StatusOr<void*> heap::impl::allocate_mailbox(std::size_t bytes) {
+    if (values.mailbox_memory == mailbox_memory_option::pinned) {
+        return memory_->allocate_host_visible(bytes);
+    }
+    auto made = make_managed_mailbox(executor.kind, bytes);
+    if (!made.ok()) {
+        return made.status();
+    }
+    mailbox_memory_ = *std::move(made);
+    return mailbox_memory_.at;
+}
+
 /// Everything that a thread of the heap reads exists, and the view is in device memory, before the first thread starts.
 /// Only then may a kernel use the heap.
 absl::Status heap::impl::start_service() {
@@ -386,7 +399,7 @@ absl::Status heap::impl::start_service() {
         growth_->fence_extents();
     }
     const auto patience_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
-    auto host = memory_->allocate_host_visible(mailbox::host_part::bytes(shape));
+    auto host = allocate_mailbox(mailbox::host_part::bytes(shape));
     auto device = memory_->allocate_metadata(mailbox::device_part::bytes(shape));
     if (!host.ok() || !device.ok()) {
         return host.ok() ? device.status() : host.status();

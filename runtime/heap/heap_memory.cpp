@@ -17,7 +17,10 @@
 #include "runtime/heap/heap_memory.hpp"
 
 #include <algorithm>
+#include <cstring>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "device/state/heap_state.cuh"
 
 namespace orchard {
@@ -69,8 +72,12 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed(options& values, std::uniq
 absl::StatusOr<std::unique_ptr<backing>> make_cuda_managed(options& values) {
     auto driver = make_cuda_driver();
     auto managed = make_cuda_managed_memory();
-    if (!driver.ok() || !managed.ok()) {
-        return managed.ok() ? driver.status() : managed.status();
+    if (!managed.ok()) {
+        const absl::Status& why = managed.status();
+        return absl::Status(why.code(), absl::StrCat(why.message(), "; use the backing elastic or fixed"));
+    }
+    if (!driver.ok()) {
+        return driver.status();
     }
     return make_managed(values, *std::move(driver), *std::move(managed));
 }
@@ -157,6 +164,31 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& 
         values.host_budget = 0;
     }
     return made;
+}
+
+/// The host writes the pages first, so that they lie there from the start. The advice comes before: the driver maps
+/// them for the GPU as they appear, so that no access of a kernel faults.
+absl::StatusOr<host_resident_memory> make_managed_mailbox(simt::device_kind kind, std::size_t bytes) {
+    const auto failed = [](const absl::Status& why) {
+        return absl::Status(why.code(), absl::StrFormat("mailbox_memory managed: %s; use mailbox_memory pinned",
+                                                        why.message()));
+    };
+    auto memory = kind == simt::device_kind::cuda
+                      ? make_cuda_managed_memory()
+                      : absl::StatusOr<std::unique_ptr<managed_memory>>(make_emulated_managed_memory());
+    if (!memory.ok()) {
+        return failed(memory.status());
+    }
+    const std::size_t whole = (bytes + segment_bytes - 1) / segment_bytes * segment_bytes;
+    const auto at = (*memory)->allocate(whole);
+    if (!at.ok()) {
+        return failed(at.status());
+    }
+    if (auto s = (*memory)->advise(*at, whole, managed_advice::cpu_resident); !s.ok()) {
+        return failed(s);
+    }
+    std::memset(*at, 0, whole);
+    return host_resident_memory{*std::move(memory), *at};
 }
 
 /// The smaller of the budgets and the addresses. Only an elastic heap has a host budget.

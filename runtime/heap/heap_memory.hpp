@@ -13,6 +13,7 @@
 #include "device/simt/launch.cuh"
 #include "runtime/options/options.hpp"
 #include "uvm/memory/backing.hpp"
+#include "uvm/memory/managed_memory.hpp"
 
 namespace orchard {
 
@@ -49,6 +50,18 @@ struct supplied_memory {
 /// `make_fixed_backing`; the device's own.
 absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& memory, options& values,
                                                          simt::device_kind kind);
+
+/// Managed memory that stays on the host and is mapped by the GPU; freed with this object.
+struct host_resident_memory {
+    std::unique_ptr<managed_memory> owner;
+    void* at = nullptr;
+};
+/// Returns `bytes` zero-filled bytes of such memory for the mailbox, in VA blocks of their own. Errors:
+/// FailedPrecondition if the GPU has no managed memory that the host can use at the same time; the driver's own; each
+/// with the remedy. On a GPU, the call may wait for running kernels, and the end of the memory waits for them.
+///
+/// Source: AlignMalloc, section VI.A: preferred location the CPU, accessed by the GPU.
+absl::StatusOr<host_resident_memory> make_managed_mailbox(simt::device_kind kind, std::size_t bytes);
 
 /// The largest number of segments that a heap may ever have committed at once, limited by its budgets or by its
 /// addresses. The slab tables are as long, since no more segments can be slabs.

@@ -61,7 +61,7 @@ struct choice_kind {
     }
 };
 // The names are those of the kinds in options.def.
-constexpr choice_kind device, memory, advice, portions, order, guards, fill, pattern;
+constexpr choice_kind device, memory, mailbox, advice, portions, order, guards, fill, pattern;
 
 // In the order of options.def, which is the order of the struct. `option_fields` and `find_option` are views of it.
 const std::array fields = {
@@ -82,6 +82,7 @@ struct choices {
 // One function for each enumeration; the argument only selects it.
 choices choices_of(device_option) { return {"a device", {"auto", "cuda", "emulated"}}; }
 choices choices_of(backing_option) { return {"a backing", {"auto", "elastic", "fixed", "managed"}}; }
+choices choices_of(mailbox_memory_option) { return {"mailbox memory", {"pinned", "managed"}}; }
 choices choices_of(managed_advice) { return {"advice", {"first_touch_gpu", "cpu_resident", "none"}}; }
 choices choices_of(portion_policy) { return {"a policy for portions", {"packed", "padded"}}; }
 choices choices_of(lane_order) { return {"an order of lanes", {"ascending", "prefetch_first"}}; }

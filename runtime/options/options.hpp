@@ -30,10 +30,14 @@ enum class device_option : int { automatic, cuda, emulated };
 /// The requested source of memory. In text: `auto`, `elastic`, `fixed`, `managed`.
 enum class backing_option : int { automatic, elastic, fixed, managed };
 
+/// The kind of host memory in which the mailbox lies. In text: `pinned`, `managed`.
+enum class mailbox_memory_option : int { pinned, managed };
+
 // The type of a field of each kind in options.def.
 namespace detail::option_type {
 using device = device_option;
 using memory = backing_option;
+using mailbox = mailbox_memory_option;
 using advice = managed_advice;
 using bytes = std::uint64_t;
 using count = int;

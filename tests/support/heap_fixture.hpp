@@ -45,6 +45,7 @@ struct heap_case {
     device::page_policy policy = device::page_policy::default_walk;
     backing_option backing = backing_option::automatic;
     lies_in where = lies_in::its_own;
+    mailbox_memory_option mailbox_memory = mailbox_memory_option::pinned;
 
     /// Returns true if blocks are runs of units of 16 B that are found at random; such blocks do not fill a heap.
     [[nodiscard]] bool runs() const { return policy == device::page_policy::rw_malloc; }
@@ -55,6 +56,7 @@ struct heap_case {
         o.mailbox_slots = mailbox_slots;
         o.capacity = capacity;
         o.backing = backing;
+        o.mailbox_memory = mailbox_memory;
         o.range = 4 * capacity;  // of an elastic heap; smaller than the default, so that checks after each test read
                                  // less
         o.emulated_workers = 2;
@@ -147,7 +149,8 @@ protected:
         }
         constexpr std::uint64_t much = std::uint64_t{8} << 30;
         if (GetParam().device == device_option::cuda &&
-            (GetParam().backing == backing_option::managed || GetParam().values().capacity > much)) {
+            (GetParam().backing == backing_option::managed ||
+             GetParam().mailbox_memory == mailbox_memory_option::managed || GetParam().values().capacity > much)) {
             alone_.emplace("gpu-memory");
         }
 #if ORCHARD_TEST_POLICIES

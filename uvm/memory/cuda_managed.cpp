@@ -51,7 +51,7 @@ public:
             }
             if (has == 0) {
                 return absl::FailedPreconditionError(
-                    absl::StrFormat("GPU %d %s; use the backing elastic or fixed", device_, what));
+                    absl::StrFormat("GPU %d %s", device_, what));
             }
         }
         return stream_.take();
