@@ -17,6 +17,14 @@ if(ORCHARD_PROGRAM AND TARGET orchard)
 endif()
 install(TARGETS orchard_library ${orchard_exported} EXPORT orchardTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+# All that is built of what is installed: before `cmake --install` or cpack, where the tests are not wanted.
+add_custom_target(orchard_installed)
+add_dependencies(orchard_installed orchard_library ${orchard_exported})
+foreach(optional orchard orchard_device_artifacts)
+    if(TARGET ${optional})
+        add_dependencies(orchard_installed ${optional})
+    endif()
+endforeach()
 install(DIRECTORY runtime/include/orchard DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 # The folders as they stand in the repository, so that includes written from its root resolve.
 install(

@@ -40,6 +40,7 @@ absl::Status layouts(const arguments& a) {
     if (!out.ok() || !device.ok()) {
         return out.ok() ? device.status() : out.status();
     }
+    out->text() << absl::StrFormat("device   %s (%s)\n", name_of(device->kind), device->reason);
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const example& e : examples) {
         const absl::StatusOr<statistics> counted = e.run(a.values);

@@ -27,7 +27,8 @@
 struct orchard_heap {
     orchard::heap* of = nullptr;
     std::unique_ptr<orchard::heap> owned;
-    std::mutex mutex{};  ///< most functions of `heap` are for one thread at a time
+    std::mutex mutex{};          ///< most functions of `heap` are for one thread at a time
+    std::vector<void*> roots{};  ///< the symbols of modules that were bound to a heap of the caller's
 };
 
 namespace orchard {
@@ -223,6 +224,11 @@ std::string device_json(const heap& of) {
     for (const std::string& line : of.warnings()) {
         warnings.push_back(json_string(line));
     }
+    std::vector<std::string> foreign;
+    (void)options::from_environment(&foreign);  // its errors were those of the heap's creation
+    for (const std::string& line : foreign) {
+        warnings.push_back(json_string(line));
+    }
     return absl::StrFormat(R"({"kind": "%s", "gpu": %d, "reason": %s, "warnings": [%s]})", name_of(of.device().kind),
                            of.device().gpu, json_string(of.device().reason), absl::StrJoin(warnings, ", "));
 }
@@ -250,6 +256,10 @@ int orchard_heap_create_in(void* memory, size_t bytes, const char* options, orch
 
 void orchard_heap_destroy(orchard_heap* heap) {
     if (heap != nullptr && heap->owned != nullptr) {
+        // Otherwise later kernels of these modules would use the heap's memory.
+        for (void* const root : heap->roots) {
+            orchard::unbind_root(*heap->of, root);
+        }
         delete heap;
     }
 }
@@ -338,5 +348,12 @@ int orchard_shutdown(void) {
 }
 
 int orchard_heap_bind(orchard_heap* heap, void* root, size_t bytes) {
-    return guarded([&] { return orchard::bind_root(heap != nullptr ? heap->of : nullptr, root, bytes); });
+    return guarded([&] {
+        const absl::Status status = orchard::bind_root(heap != nullptr ? heap->of : nullptr, root, bytes);
+        if (status.ok() && heap != nullptr && heap->owned != nullptr) {
+            const std::lock_guard hold(heap->mutex);
+            heap->roots.push_back(root);
+        }
+        return status;
+    });
 }

@@ -6,11 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "runtime/cli/built_in_commands.hpp"
 #include "runtime/cli/json_output.hpp"
 #include "runtime/cli/machine_json.hpp"
 #include "runtime/machine/machine_info.hpp"
+#include "runtime/options/options.hpp"
 
 namespace orchard::command_line {
 namespace {
@@ -21,6 +24,9 @@ absl::Status report(const json_option& json) {
     if (!out.ok()) {
         return out.status();
     }
+    std::vector<std::string> foreign;
+    (void)options::from_environment(&foreign);  // the report does not depend on the options
+    warn(foreign);
     const machine_info machine = describe_machine();
     out->text() << to_text(machine);
     return out->commit(automatic_device_json(machine), json_of(machine));

@@ -51,6 +51,11 @@ absl::Status end_default_heaps();
 /// compiled for another layout, or the heap is not on a GPU; Internal with the runtime's text. Cost: three copies.
 absl::Status bind_root(const heap* of, void* root, std::size_t bytes);
 
+/// Takes the heap away from the module whose symbol `orchard_root` was bound to it at `root`, if the module is still
+/// loaded and still bound to this heap; otherwise changes nothing. It reports no error: there is nothing that the caller
+/// could do. No kernel of the module may run. Cost: three copies.
+void unbind_root(const heap& of, void* root) noexcept;
+
 namespace detail {
 
 /// Prepares the launch of a kernel: makes the default heap of the current GPU, and binds the modules that are not bound

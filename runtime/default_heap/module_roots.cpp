@@ -77,6 +77,23 @@ absl::Status bind_root(const heap* of, void* root, std::size_t bytes) {
     return absl::OkStatus();
 }
 
+/// The module may be unloaded, and its memory may be another object's: only a symbol with this heap's view is written.
+void unbind_root(const heap& of, void* root) noexcept {
+    const simt::current_device here(of.device().gpu);
+    cudaPointerAttributes found{};
+    heap_root now{};
+    detail::kept_stream stream;
+    if (here.error() == cudaSuccess && cudaPointerGetAttributes(&found, root) == cudaSuccess &&
+        found.type == cudaMemoryTypeDevice && stream.take().ok() &&
+        copy(stream.get(), &now, root, sizeof(now), cudaMemcpyDeviceToHost) == cudaSuccess) {
+        const heap_ref ref = of.ref();
+        if (now.abi == heap_root::current_abi && std::memcmp(&now.ref, &ref, sizeof(ref)) == 0) {
+            (void)bind_root(nullptr, root, sizeof(heap_root));
+        }
+    }
+    (void)cudaGetLastError();  // otherwise the program's next query would return an error of a call above
+}
+
 namespace detail {
 
 int current_gpu() noexcept {
@@ -123,6 +140,8 @@ absl::Status bind_root(const heap*, void*, std::size_t) {
     return absl::FailedPreconditionError(
         "this build of Orchard has no CUDA, and no module to bind; build it with ORCHARD_CUDA=ON");
 }
+
+void unbind_root(const heap&, void*) noexcept {}
 
 namespace detail {
 

@@ -30,11 +30,12 @@ namespace {
 // A variable that begins so should be an option or one of the ignored ones.
 constexpr std::string_view prefix = "ORCHARD_";
 
-// Variables for build systems, for the launcher, and for the default heap (ORCHARD_INIT); they are no options of a
-// heap.
-constexpr std::array<std::string_view, 6> ignored_variables = {"ORCHARD_HAS_CUDA",    "ORCHARD_SOURCE_DIR",
+// Variables for build systems, for the launcher, for the default heap (ORCHARD_INIT), and for the Python package
+// (ORCHARD_LIBRARY); they are no options of a heap.
+constexpr std::array<std::string_view, 7> ignored_variables = {"ORCHARD_HAS_CUDA",    "ORCHARD_SOURCE_DIR",
                                                                "ORCHARD_CHECKED",     "ORCHARD_CUDA_ARCHITECTURES",
-                                                               "ORCHARD_NO_PACKAGES", "ORCHARD_INIT"};
+                                                               "ORCHARD_NO_PACKAGES", "ORCHARD_INIT",
+                                                               "ORCHARD_LIBRARY"};
 
 /// Returns the message about a name that is no option, with `spelling` of the nearest option, if any is near.
 /// @param label  the name as the user wrote it
@@ -177,7 +178,7 @@ std::string options_markdown() {
         "\n"
         "A variable that starts with `ORCHARD_` and names no option has no effect. `orchard` warns of it; other\n"
         "programs get the message from `options::from_environment(&foreign)`. No message is about those that build\n"
-        "systems, the launcher and the default heap use:\n";
+        "systems, the launcher, the default heap and the Python package use:\n";
     for (const std::string_view name : ignored_variables) {
         absl::StrAppendFormat(&text, "%s`%s`", name == ignored_variables.front() ? "" : ", ", std::string(name));
     }

@@ -88,9 +88,10 @@ absl::Status set(options& values, std::string_view name, std::string_view text);
 /// Errors: InvalidArgument and OutOfRange as `set`, naming the variable.
 /// @param foreign  if not null, gets a message about each other variable that starts with `ORCHARD_`, with that of the
 ///     nearest option, if any is near: the variable may be misspelt, or another program's. Messages are appended, also
-///     those before an error. None is about the variables that build systems, the launcher and the default heap use:
+///     those before an error. None is about the variables that build systems, the launcher, the default heap and
+///     the Python package use:
 ///     `ORCHARD_HAS_CUDA`, `ORCHARD_SOURCE_DIR`, `ORCHARD_CHECKED`, `ORCHARD_CUDA_ARCHITECTURES`,
-///     `ORCHARD_NO_PACKAGES`, `ORCHARD_INIT`.
+///     `ORCHARD_NO_PACKAGES`, `ORCHARD_INIT`, `ORCHARD_LIBRARY`.
 absl::Status apply_environment(options& values, std::vector<std::string>* foreign = nullptr);
 
 /// One line of the table of options, as text.

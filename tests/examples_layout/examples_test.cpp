@@ -82,7 +82,7 @@ TEST(layouts_command, runs_all_examples) {
     const std::string out = ::testing::internal::GetCapturedStdout();
     EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
     EXPECT_EQ(code, 0);
-    EXPECT_THAT(out, MatchesRegex("passed  per_thread_arrays .*\npassed  lane_stack .*\n"
+    EXPECT_THAT(out, MatchesRegex("device   emulated .*\npassed  per_thread_arrays .*\npassed  lane_stack .*\n"
                                   "passed  hand_over .*\npassed  row_matrix .*\n"));
 }
 

@@ -72,8 +72,9 @@ ORCHARD_API int orchard_heap_create(const char* options, orchard_heap** heap);
  * options: "backing", "capacity" and "range" are ignored. */
 ORCHARD_API int orchard_heap_create_in(void* memory, size_t bytes, const char* options, orchard_heap** heap);
 
-/* Ends a heap and releases its memory; does nothing for null. No kernel may use it any more. A default heap is not
- * ended: use `orchard_shutdown`. */
+/* Ends a heap and releases its memory; does nothing for null. No kernel may use it any more. Requests of later kernels
+ * of a module that it was bound to (`orchard_heap_bind`) return null. A default heap is not ended: use
+ * `orchard_shutdown`. */
 ORCHARD_API void orchard_heap_destroy(orchard_heap* heap);
 
 /* Returns the statistics of a heap as a JSON object, whose fields are those of runtime/statistics/statistics.def. Valid
@@ -82,7 +83,7 @@ ORCHARD_API void orchard_heap_destroy(orchard_heap* heap);
 ORCHARD_API const char* orchard_heap_stats(orchard_heap* heap);
 
 /* Returns a JSON object with "kind" ("cuda" or "emulated"), "gpu" (its number) and "reason", and an array "warnings" of
- * this heap's known problems on this machine. Valid as the text of `orchard_heap_stats`. */
+ * this heap's known problems on this machine, and of the variables ORCHARD_* that name no option. Valid as the text of `orchard_heap_stats`. */
 ORCHARD_API const char* orchard_heap_device(orchard_heap* heap);
 
 /* Copies the device's view of a heap into `ref`, an object of type orchard::heap_ref (orchard/device.cuh, C++17), which
@@ -110,8 +111,8 @@ ORCHARD_API int orchard_heap_free(orchard_heap* heap, void* block);
 
 /* --- the default heap: one for each GPU, which the device functions below use --- */
 
-/* Makes the default heap of the calling thread's current GPU, and lets the device code of all modules of this program
- * use it. Does nothing if the heap is there already and `options` is null or "". In a program that is linked with
+/* Makes the default heap of the calling thread's current GPU, unless it is there already and `options` is null or "", and
+ * lets the device code of all modules of this program use it, also of those that were loaded since. In a program that is linked with
  * orchard::replace_malloc, the first launch of a kernel does this by itself, unless the variable ORCHARD_INIT is
  * "manual". Errors: those of `orchard_heap_create`; FAILED_PRECONDITION for options if the heap is there already. */
 ORCHARD_API int orchard_init(const char* options);
