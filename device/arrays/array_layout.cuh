@@ -2,9 +2,10 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Interleaved arrays: the lanes of a group get their arrays in one warp chunk. Lanes of similar size share a
-/// *sub-array*, in which their tiles alternate. Sub-arrays are adjacent, in the order of decreasing alignment, so that
-/// there are no gaps between them:
+/// Interleaved arrays: the lanes of a group get their arrays in one warp chunk. With tiles above 4 KiB, all lanes share
+/// one *sub-array*, in which their tiles alternate (ragged_layout.cuh). With smaller tiles, the lanes of similar size
+/// share one, so that `lane_ptr` can point into it. Sub-arrays are adjacent, in the order of decreasing alignment, so
+/// that there are no gaps between them:
 ///
 ///     7 lanes, three sizes     | 4 lanes      | 2 lanes  | 1 |
 ///
@@ -12,12 +13,14 @@
 ///
 ///     allocate_lanes
 ///       place_lanes
+///         place_large_tiles tiles above 4 KiB (ragged_layout.cuh); otherwise:
 ///         group_by_size     lanes of similar size; their greatest and least size
-///         choose_map        tile and width of the sub-array
+///         choose_width      width of the sub-array
 ///         place_arrays      order and offsets of the sub-arrays, length of the chunk
 ///         choose_shape      segments and tail (large/chunk_path.cuh)
 ///       get_memory          the chunk (large/chunk_path.cuh)
 ///       describe            its record
+///       write_row_table     the rows of lanes of different lengths, with tiles above 4 KiB
 ///
 /// Example: four lanes want 40 KB, one 9 KB and two 8.5 KB, with tiles of 4 B. In tiles, the sizes are 10,240, 2,304
 /// and 2,176, and round up to the steps 10,240, 2,560 and 2,560. The four lanes form a sub-array of width 4. The other
@@ -26,35 +29,9 @@
 ///
 /// The layouts are AlignMalloc's (Zhang et al., TPDS 2025, section V.A); the grouping by size is Orchard's.
 
-#include "device/arrays/lane_place.cuh"
-#include "device/large/chunk_free.cuh"
-#include "uvm/geometry/layout.hpp"
+#include "device/arrays/ragged_layout.cuh"
 
 namespace orchard::device {
-
-/// The state of one lane in its group's request for interleaved arrays. `offset` is that of its sub-array. Similar
-/// lanes (`alike`) agree in `most` and `least`; the lanes of one sub-array also agree in `map`, `first` and `offset`.
-struct lanes_request : chunk_request {
-    std::uint32_t log_turn;       ///< log2 of the tile
-    std::uint32_t log_unit;       ///< log2 of the unit of sizes: the tile, or an OS page if remainders get tail rows
-    lane_map map{};               ///< the map of this lane's sub-array
-    std::uint32_t position = 0;   ///< the lane's number in it; `order_of_lanes` maps it to a position in the rows
-    std::uint32_t rank = 0;       ///< the lane's number in the chunk, in the order of the arrays
-    std::uint64_t after = 0;      ///< `offset` of the lane of the next rank, or `total` for the last rank
-    lane_mask alike = 0;          ///< lanes of similar size
-    std::uint64_t most = 0;       ///< the greatest size of these, in units,
-    std::uint64_t least = 0;      ///< and the least
-    std::uint32_t first = 0;      ///< the rank among these lanes at which this lane's sub-array begins
-    std::uint32_t log_align = 0;  ///< log2 of the sub-array's alignment
-    bool in_tail_rows = false;    ///< the sub-array has tail rows, so that its size may be no multiple of its alignment
-};
-
-/// Returns log2 of `x`, which is not 0, rounded down.
-ORCHARD_INLINE std::uint32_t log_of_units(std::uint64_t x) {
-    const auto high = static_cast<std::uint32_t>(x >> 32);
-    return static_cast<std::uint32_t>(high != 0 ? 32 + simt::highest_bit(high)
-                                                : simt::highest_bit(static_cast<std::uint32_t>(x)));
-}
 
 /// Returns `units` > 0 rounded up to a step. There are 2^`log_steps` steps in each doubling; numbers up to twice that
 /// are exact. Two sizes with the same result thus differ by less than 1 in 2^`log_steps`. No memory access.
@@ -80,52 +57,26 @@ inline ORCHARD_NOINLINE std::uint64_t greatest(lane_mask mask, std::uint64_t x) 
 }
 
 /// Finds the lanes of similar size: sets `r.alike`, `r.most` and `r.least`. All lanes of a converged group call it.
-/// Cost: a match, four reductions.
-///
-/// With four steps to a doubling, the memory reserved is less than 25 % more than the request. With tail rows there are
-/// eight steps, since their sub-arrays may have gaps before them.
+/// Cost: a match, four reductions. With four steps to a doubling, the memory reserved is less than 25 % more than the
+/// request.
 inline ORCHARD_NOINLINE void group_by_size(lanes_request& r) {
     const std::uint64_t units = (r.bytes + (std::uint64_t{1} << r.log_unit) - 1) >> r.log_unit;
-    r.alike = simt::match(r.mask, size_step(units, r.log_unit < r.log_turn ? 3 : 2));
+    r.alike = simt::match(r.mask, size_step(units, 2));
     r.most = greatest(r.alike, units);
     // The least value is the complement of the greatest complement.
     r.least = ~greatest(r.alike, ~units);
 }
 
-/// Returns log2 of the tile for lanes of `r.most` OS pages that ask for a tile above 4 KiB: at most the size of a
-/// lane's array. If there are several sub-arrays, also at most a sixteenth of a sub-array with tail rows, as a gap of
-/// up to a tile may lie before it. Sets `r.in_tail_rows`. No memory access.
-///
-/// Example: 8 lanes of 84 KiB (21 pages) ask for tiles of 64 KiB. Alone they get them, with a rest of 5 pages in tail
-/// rows. Beside lanes of another size, a sixteenth of their 168 pages is 10 pages, so that the tile is 8 pages, 32 KiB.
-inline ORCHARD_NOINLINE std::uint32_t choose_large_tile(lanes_request& r) {
-    const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
-    // The last tile of a lane would not be full. A lane alone needs no tail rows: it has nothing to alternate with.
-    const auto has_rest = [&](std::uint32_t log) {
-        return lanes > 1 && (r.most & ((std::uint64_t{1} << (log - r.log_unit)) - 1)) != 0;
-    };
-    const auto at_most = [&](std::uint32_t log, std::uint64_t units) {
-        const std::uint32_t other = r.log_unit + log_of_units(units | 1);
-        return log < other ? log : other;
-    };
-    std::uint32_t log = at_most(r.log_turn, r.most);
-    if (has_rest(log) && r.alike != r.mask) {
-        log = at_most(log, r.most * lanes / 16);
-    }
-    r.in_tail_rows = has_rest(log);
-    return log;
-}
-
 /// Divides lanes of one size into sub-arrays whose widths are powers of two, according to the binary digits of their
 /// number, because `lane_ptr` needs such widths. If rounding the number up to a power of two takes at most a quarter
-/// more than the request, they get one sub-array of that width instead. Sets `r.first` and `r.map`. No memory access.
+/// more than the request, they get one sub-array of that width instead. Sets `r.map`, `r.first`, `r.position` and
+/// `r.log_align`. All lanes of the group call it, after `group_by_size`. No memory access.
 ///
 ///     21 lanes     ranks 0-15 | 16-19 | 20        widths 16, 4, 1
 ///     7 lanes      ranks 0-6                      width 8, one position stays empty, if 8 * most <= 1.25 * 7 * least
 ///
-/// @param log  log2 of the tile
 /// @param max_row  the most bytes of a row
-inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, std::uint32_t max_row) {
+inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t max_row) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
     const auto rank = static_cast<std::uint32_t>(simt::rank_in(r.alike));
     std::uint32_t width = 1;
@@ -135,7 +86,7 @@ inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, s
     // A power of two is one sub-array, or several if its rows would exceed `max_row`. Otherwise each binary digit is
     // one.
     const std::uint32_t whole = width * r.most * 4 <= lanes * r.least * 5 ? width : lanes;
-    while (width > 1 && (width > whole || width << log > max_row)) {
+    while (width > 1 && (width > whole || width << r.log_turn > max_row)) {
         width /= 2;
     }
     // `end` is the rank behind the sub-arrays of the present width. A lane beyond it goes on to the next smaller binary
@@ -149,23 +100,8 @@ inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t log, s
         end += whole & width;
     }
     // A sub-array of one lane has nothing to alternate with. Its map still differs from that of a linear array.
-    r.map = lane_map::rows(width == 1 ? smallest_tile : static_cast<tile>(log), width);
-}
-
-/// Chooses the layout of this lane's sub-array, and the lane's number in it: sets `r.map`, `r.first`, `r.position` and
-/// `r.log_align`. All lanes of the group call it, after `group_by_size`. No memory access.
-inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t max_row) {
-    r.in_tail_rows = false;
-    const std::uint32_t log = r.log_unit < r.log_turn ? choose_large_tile(r) : r.log_turn;
-    if (r.in_tail_rows) {
-        const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.alike));
-        // One sub-array of any width, since tail rows exclude `lane_ptr` in any case.
-        r.map = lane_map::with_tail_rows(static_cast<tile>(log), lanes, r.most << r.log_unit);
-        r.first = 0;
-    } else {
-        choose_width(r, log, max_row);
-    }
-    r.position = static_cast<std::uint32_t>(simt::rank_in(r.alike)) - r.first;
+    r.map = lane_map::rows(width == 1 ? smallest_tile : static_cast<tile>(r.log_turn), width);
+    r.position = rank - r.first;
     const std::uint64_t alignment = r.map.size(0).alignment;
     r.log_align = log_of_units(alignment > r.alignment ? alignment : r.alignment);
 }
@@ -173,11 +109,10 @@ inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t max_row)
 /// Places the sub-arrays one after the other, and ranks the lanes in that order: sets `r.offset`, `r.rank`, `r.after`
 /// and `r.total`. All lanes of a converged group call it. Cost: a reduction, a ballot and a shuffle for each sub-array.
 ///
-/// Without tail rows, sizes are multiples of alignments, and these are powers of two: with decreasing alignments there
-/// is no gap. Sub-arrays with tail rows follow after these.
+/// Sizes are multiples of alignments, and these are powers of two: with decreasing alignments there is no gap.
 ///
-///     key   16             15      10 9       5 4          0
-///           | no tail rows | log_align | leader | 31 - first |     the greatest key is placed next
+///     key   15      10 9       5 4          0
+///           | log_align | leader | 31 - first |     the greatest key is placed next; `log_align` is not 0
 ///
 /// Example: lanes 0 to 2 want about 9 KB, lanes 3 to 6 want 40 KB, with tiles of 4 B. All sub-arrays are aligned to 16
 /// B, so that the greater leader (3) comes first, then the smaller `first`. In units of 256 B:
@@ -188,8 +123,8 @@ inline ORCHARD_NOINLINE void choose_map(lanes_request& r, std::uint32_t max_row)
 ///     after       0 0 0 640        | 640 712         | 748            |
 inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
     // A sort key: not 0, and different for each sub-array. Of one size, the widest sub-array comes first.
-    std::uint32_t key = (r.in_tail_rows ? 0u : 1u << 16) | r.log_align << 10 |
-                        static_cast<std::uint32_t>(simt::leader_of(r.alike)) << 5 | (31 - r.first);
+    std::uint32_t key =
+        r.log_align << 10 | static_cast<std::uint32_t>(simt::leader_of(r.alike)) << 5 | (31 - r.first);
     const std::uint64_t units = simt::mutation::is(fault::array_room) ? r.least : r.most;
     const std::uint64_t own = (r.map.size(units << r.log_unit).bytes + chunk_block_alignment - 1) >> chunk_unit_shift;
     std::uint32_t placed = 0;
@@ -222,29 +157,39 @@ inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
     }
 }
 
-/// Chooses where each lane's array lies, and the size of the chunk. Returns false if the chunk would be too large. All
-/// lanes of a converged group call it. No memory access beyond the lane's own.
+/// Places the arrays of a group with tiles of at most 4 KiB, or of elements above that. All lanes of a converged group
+/// call it. No memory access.
 ///
 /// A chunk smaller than a segment may begin at any leaf. If rows longer than 64 KiB need more alignment, the chunk
 /// takes a whole segment, provided that this is at most a quarter more than the request. Otherwise the sub-arrays are
 /// made narrower, so that no row exceeds 64 KiB. (32 lanes of 16 KiB with tiles of 4 KiB have rows of 128 KiB; a
 /// segment would be four times the request, and they get two sub-arrays of 16 lanes.)
-inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
-    // Checked before the sizes are added, so that the sums cannot overflow.
-    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.max_slabs || r.bytes > max_chunk_bytes) != 0) {
-        return false;
-    }
+inline ORCHARD_NOINLINE void place_small_tiles(lanes_request& r) {
     group_by_size(r);
-    choose_map(r, segment_bytes);
+    choose_width(r, segment_bytes);
     place_arrays(r);
     const lane_mask beyond = simt::ballot(r.mask, std::uint64_t{1} << r.log_align > big_page_bytes);
     if (beyond != 0 && r.total < segment_bytes >> chunk_unit_shift) {
         // In 32 bits: the chunk is under 2 MiB, and so is each lane's array.
         const std::uint32_t asked = simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes));
         if (std::uint64_t{asked} * 5 < segment_bytes * 4) {
-            choose_map(r, big_page_bytes);
+            choose_width(r, big_page_bytes);
             place_arrays(r);
         }
+    }
+}
+
+/// Chooses where each lane's array lies, and the size of the chunk. Returns false if the chunk would be too large. All
+/// lanes of a converged group call it. No memory access beyond the lane's own.
+inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
+    // Checked before the sizes are added, so that the sums cannot overflow.
+    if (simt::ballot(r.mask, segments_for(r.bytes) > r.h.max_slabs || r.bytes > max_chunk_bytes) != 0) {
+        return false;
+    }
+    if (r.log_unit < r.log_turn) {
+        place_large_tiles(r);
+    } else {
+        place_small_tiles(r);
     }
     choose_shape(r, simt::ballot(r.mask, std::uint64_t{1} << r.log_align > big_page_bytes) != 0);
     return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
@@ -263,7 +208,12 @@ inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
         r.why = place_lanes(r) ? get_memory_of_lanes(r) : failure_reason::too_large;
         if (r.why == failure_reason::none) {
-            return describe(r, {r.rank, r.after, interleaved_flag});
+            mark_first_segment(r);
+            describe(r, {r.rank, r.after, interleaved_flag});
+            if (r.map.ragged != 0) {
+                write_row_table(r);
+            }
+            return;
         }
     } while (split_group(r));
 }

@@ -39,7 +39,6 @@ inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choi
 /// that the host has freed turn up.
 inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes, const lane_wish& wish,
                                          lane_place& place) {
-    const lane_mask here = simt::converge();
     // The tile: as asked for, but no smaller than an element. A heap that chooses for itself takes one element, 4 B at
     // least.
     const std::uint32_t log_element = log_of_units(wish.element);
@@ -47,9 +46,15 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
         wish.how.which == layout::choice::interleaved ? log_of(wish.how.turn) : log_of(smallest_tile);
     const std::uint32_t log_turn = log_asked > log_element ? log_asked : log_element;
     constexpr std::uint32_t log_page = log_of(tile::k4);
-    // Sizes count in OS pages if the rest beyond whole tiles goes into tail rows. An element of more than an OS page
-    // would then lie in two rows, so that sizes count in whole tiles.
+    // Sizes count in OS pages if tiles are above 4 KiB, since the rest beyond whole tiles lies in smaller ones. An element
+    // of more than an OS page would then lie in two rows, so that sizes count in whole tiles.
     const std::uint32_t log_unit = log_turn > log_page && log_element <= log_page ? log_page : log_turn;
+    // Less than an OS page is no part of rows of pages: a small block holds it in less memory.
+    place.linear = log_unit < log_turn && bytes < os_page_bytes;
+    if (place.linear) {
+        return;
+    }
+    const lane_mask here = simt::converge();
     // Two matches, as a lane may ask another heap: first the lanes of this heap, then those of them with the same
     // layout.
     const std::uint32_t kind = static_cast<std::uint32_t>(wish.how.which) << 16 | log_turn << 8 | log_unit;
@@ -65,7 +70,9 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
         if (r.block == nullptr) {
             count_large_failure(r);
         }
-        place.chunk = r.block;
+        // The record's sub-array begins at the table, the array at the common rows behind that (`free_array_of`).
+        const bool has_table = r.block != nullptr && r.map.ragged != 0;
+        place.chunk = has_table ? static_cast<char*>(r.block) + os_page_bytes : r.block;
         place.map = r.map;
         place.position = position_of(h.order_of_lanes, r.map.width, r.position);
     }

@@ -24,6 +24,7 @@
 #include "device/simt/config.cuh"
 #include "device/simt/touch.cuh"
 #include "uvm/geometry/layout.hpp"
+#include "uvm/geometry/ragged_rows.hpp"
 
 namespace orchard {
 
@@ -45,8 +46,9 @@ struct tile_span {
 };
 
 /// The array of one lane of a warp chunk: a view, trivially copyable, which any lane of any warp may use. It supports
-/// any number of lanes from 1 to 32, any tile, tail rows, and (with one lane) linear arrays. 24 bytes; no function
-/// reads memory.
+/// any number of lanes from 1 to 32, any tile, tail rows, lanes that differ in length, and (with one lane) linear arrays.
+/// 24 bytes. Functions read memory only if the lanes differ in length, and then for elements behind the rows that all
+/// lanes fill (uvm/geometry/ragged_rows.hpp).
 ///
 /// The chunk lies in memory that all threads share, as for `lane_ptr`.
 ///
@@ -73,14 +75,15 @@ public:
           pages_{map.pages},
           row_tile_{map.row_tile},
           width_{map.width},
-          position_{static_cast<std::uint8_t>(position)} {
+          position_{static_cast<std::uint8_t>(position)},
+          ragged_{map.ragged} {
         static_assert(device::fits_tiles<T>,
                       "sizeof(T) must be a power of two, so that no element lies in two tiles: "
                       "pad it, with alignas");
         ORCHARD_ASSERT(position < width_, "orchard: lane_array: a position beyond the chunk's lanes");
-        ORCHARD_ASSERT(width_ == 1 || sizeof(T) <= bytes_of(pages_ == 0 ? row_tile_ : tile::k4),
+        ORCHARD_ASSERT(width_ == 1 || sizeof(T) <= bytes_of(pages_ == 0 && ragged_ == 0 ? row_tile_ : tile::k4),
                        "orchard: lane_array: an element is larger than a tile");
-        ORCHARD_ASSERT(pages_ == 0 || size <= std::uint64_t{pages_} * os_page_bytes / sizeof(T),
+        ORCHARD_ASSERT(pages_ == 0 || ragged_ != 0 || size <= std::uint64_t{pages_} * os_page_bytes / sizeof(T),
                        "orchard: lane_array: more elements than the chunk has room for");
     }
     /// Returns an array of the `size` contiguous elements from `first` on. Plain `malloc` memory can thus be passed to
@@ -100,7 +103,7 @@ public:
     /// Returns where the chunk begins; for an array from a heap, where the lane's sub-array begins.
     [[nodiscard]] ORCHARD_INLINE void* chunk() const { return reinterpret_cast<void*>(chunk_); }
     /// Returns the tile, the width and the tail rows of the chunk.
-    [[nodiscard]] ORCHARD_INLINE lane_map map() const { return {pages_, row_tile_, width_}; }
+    [[nodiscard]] ORCHARD_INLINE lane_map map() const { return {pages_, row_tile_, width_, ragged_}; }
     /// Returns the lane's position in the rows of the chunk.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const { return position_; }
 
@@ -137,7 +140,8 @@ public:
         if (width_ == 1) {
             return {address_of(index), left, index};
         }
-        const std::uint64_t in_tile = bytes_of(in_full_rows(index) ? row_tile_ : tile_in_tail(index)) / sizeof(T);
+        const tile t = in_full_rows(index) ? row_tile_ : ragged_ == 0 ? tile_in_tail(index) : tile_in_rows(index);
+        const std::uint64_t in_tile = bytes_of(t) / sizeof(T);
         const std::uint64_t to_end = in_tile - (index & (in_tile - 1));
         return {address_of(index), to_end < left ? to_end : left, index};
     }
@@ -161,7 +165,38 @@ private:
         if (in_full_rows(i)) {
             return address_in_rows(row_tile_, i);
         }
-        return address_in_rows(tile_in_tail(i), i);
+        if (ragged_ == 0) {
+            return address_in_rows(tile_in_tail(i), i);
+        }
+        return address_behind_common_rows(i);
+    }
+    /// Returns the rows of a chunk whose lanes differ in length.
+    [[nodiscard]] ORCHARD_INLINE ragged_rows rows() const {
+        return {log_of(row_tile_) - log_of(tile::k4), std::uint32_t{ragged_} - 1, pages_};
+    }
+    [[nodiscard]] ORCHARD_INLINE const row_table& table() const {
+        return *simt::global_pointer<const row_table>(chunk_ - os_page_bytes);
+    }
+    /// Returns the OS page of element `i`, counted from the end of the common rows.
+    template <class Index, device::if_integer<Index> = 0>
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t page_behind_common_rows(Index i) const {
+        constexpr auto in_page = static_cast<std::uint32_t>(sizeof(T) < os_page_bytes ? os_page_bytes / sizeof(T) : 1);
+        return static_cast<std::uint32_t>(static_cast<std::make_unsigned_t<Index>>(i) / in_page) - pages_;
+    }
+    /// Returns the address of an element behind the common rows. Reads one to three words of the chunk's table. Not
+    /// inlined with the rest of a loop's arithmetic: most elements lie in the common rows.
+    template <class Index, device::if_integer<Index> = 0>
+    [[nodiscard]] ORCHARD_INLINE T* address_behind_common_rows(Index i) const {
+        const std::int64_t page = rows().place_of(table(), position_, page_behind_common_rows(i));
+        const std::uint64_t in_page = static_cast<std::uint64_t>(i) * sizeof(T) & (os_page_bytes - 1);
+        return simt::global_pointer<T>(chunk_ + static_cast<std::uint64_t>(page * static_cast<std::int64_t>(os_page_bytes)) +
+                                       in_page);
+    }
+    /// Returns the tile of an element behind the common rows.
+    template <class Index, device::if_integer<Index> = 0>
+    [[nodiscard]] ORCHARD_INLINE tile tile_in_rows(Index i) const {
+        const std::uint32_t log = rows().log_tile_of(table(), position_, page_behind_common_rows(i));
+        return static_cast<tile>(log_of(tile::k4) + log);
     }
     /// Returns where element `i` would be if all rows had tile `t`. In a loop, the compiler computes what depends on
     /// `t` only once.
@@ -181,7 +216,7 @@ private:
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE bool in_full_rows(Index i) const {
         const std::uint64_t full_bytes = std::uint64_t{pages_} * os_page_bytes & ~(bytes_of(row_tile_) - 1);
-        const std::uint64_t full = pages_ == 0 ? ~std::uint64_t{0} : full_bytes / sizeof(T);
+        const std::uint64_t full = (pages_ | ragged_) == 0 ? ~std::uint64_t{0} : full_bytes / sizeof(T);
         if constexpr (sizeof(Index) > 4) {
             return static_cast<std::uint64_t>(i) < full;
         } else {
@@ -202,10 +237,11 @@ private:
 
     std::uint64_t chunk_ = 0;
     std::uint64_t size_ = 0;
-    std::uint32_t pages_ = 0;  // this and the next two: the fields of the `lane_map`, without its padding
+    std::uint32_t pages_ = 0;  // this, the next two and the last: the fields of the `lane_map`, without its padding
     tile row_tile_ = largest_tile;
     std::uint8_t width_ = 1;
     std::uint8_t position_ = 0;
+    std::uint8_t ragged_ = 0;
 };
 
 /// Visits the elements in order. A forward iterator: `++` adds 1 to an index, and `*` computes the address anew.

@@ -171,19 +171,25 @@ protected:
     std::uint64_t chunk_bytes(const std::vector<lane_array<T>>& arrays) {
         std::uint64_t first = ~std::uint64_t{0};
         for (const lane_array<T>& a : arrays) {
-            first = a.empty() ? first : std::min(first, as_number(a.chunk()));
+            // The record's sub-array of lanes of different lengths begins at the table.
+            const std::uint64_t table = a.map().ragged != 0 ? os_page_bytes : 0;
+            first = a.empty() ? first : std::min(first, as_number(a.chunk()) - table);
         }
         const heap_peer peer(h());
         const device::heap_view& view = peer.view();
-        const std::uint64_t leaf = (first - as_number(view.base)) / big_page_bytes;
         const std::uint64_t d = peer.descriptor(peer.segment_of(first));
-        if (device::descriptor::kind(d) == device::segment_kind::chunk) {
-            const device::chunk_record& record = view.records[device::descriptor::extent(d)];
-            return peer.read(&record.segments) * segment_bytes + peer.read(&record.leaves) * big_page_bytes;
+        device::chunk_id chunk = device::chunk_of_segments(device::descriptor::extent(d));
+        if (device::descriptor::kind(d) != device::segment_kind::chunk) {
+            EXPECT_EQ(device::descriptor::kind(d), device::segment_kind::portions);
+            chunk = device::chunk_id{peer.read(&view.leaf_owners[(first - as_number(view.base)) / big_page_bytes])};
         }
-        EXPECT_EQ(device::descriptor::kind(d), device::segment_kind::portions);
-        const auto shape = static_cast<std::uint32_t>(peer.read(&view.portion_records[leaf].shape));
-        return std::uint64_t{device::portion_record::leaves_of(shape)} * big_page_bytes;
+        if (device::is_portion(chunk)) {
+            const auto shape =
+                static_cast<std::uint32_t>(peer.read(&view.portion_records[device::first_leaf(chunk)].shape));
+            return std::uint64_t{device::portion_record::leaves_of(shape)} * big_page_bytes;
+        }
+        const device::chunk_record& record = view.records[device::first_segment(chunk)];
+        return peer.read(&record.segments) * segment_bytes + peer.read(&record.leaves) * big_page_bytes;
     }
     std::uint64_t invalid_frees() { return settled_stats().invalid_frees; }
 };

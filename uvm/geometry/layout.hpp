@@ -134,11 +134,15 @@ inline constexpr std::uint64_t lane_alignment = 16;
 ///     u =  3 = 0b00011    differs first in bit 4    a tile of 64 KiB
 ///     u = 17 = 0b10001    differs first in bit 2    a tile of 16 KiB
 ///     u = 20 = 0b10100    differs first in bit 0    a tile of 4 KiB
+///
+/// If the lanes differ in length, the map is that of the common rows alone, and `pages` are a lane's pages in them; a
+/// table in the chunk has the place of all others (uvm/geometry/ragged_rows.hpp).
 struct lane_map {
     std::uint32_t pages = 0;       ///< OS pages of a lane if the last rows are tail rows; 0: all rows have the same
                                    ///< tile
     tile row_tile = largest_tile;  ///< tile of all rows except tail rows
     std::uint8_t width = 1;        ///< number of lanes, 1 to 32; need not be a power of two
+    std::uint8_t ragged = 0;       ///< 0: the lanes have the same length; else 1 + `ragged_rows::log_step`
 
     /// Returns the map of one lane, whose bytes are contiguous.
     static ORCHARD_FN constexpr lane_map linear() { return {}; }
@@ -147,7 +151,7 @@ struct lane_map {
     /// lane's size.
     static ORCHARD_FN constexpr lane_map rows(tile t, std::uint32_t width) {
         ORCHARD_ASSERT(width >= 1 && width <= max_lanes, "orchard: a warp chunk has 1 to 32 lanes");
-        return {0, t, static_cast<std::uint8_t>(width)};
+        return {0, t, static_cast<std::uint8_t>(width), 0};
     }
 
     /// Returns the map of `width` lanes of 1 to 2^43 bytes, with tail rows for the rest of each that is smaller than a
@@ -208,10 +212,12 @@ struct lane_map {
 
     /// Returns true if the lane's position is a field of the address: W is a power of two and all rows have one tile
     /// size.
-    [[nodiscard]] ORCHARD_FN constexpr bool pointable() const { return pages == 0 && (width & (width - 1)) == 0; }
+    [[nodiscard]] ORCHARD_FN constexpr bool pointable() const {
+        return pages == 0 && ragged == 0 && (width & (width - 1)) == 0;
+    }
 
     friend ORCHARD_FN constexpr bool operator==(const lane_map& a, const lane_map& b) {
-        return a.pages == b.pages && a.row_tile == b.row_tile && a.width == b.width;
+        return a.pages == b.pages && a.row_tile == b.row_tile && a.width == b.width && a.ragged == b.ragged;
     }
     friend ORCHARD_FN constexpr bool operator!=(const lane_map& a, const lane_map& b) { return !(a == b); }
 };
