@@ -44,6 +44,11 @@ std::vector<thread_memory> memories() {
             }
         }
     }
+    for (const std::uint64_t threads : {1, 33, 200}) {
+        for (const std::uint64_t bytes : {std::uint64_t{100}, 512 + 0 * kib, 513 + 0 * kib, 20 * kib, 100 * kib + 12}) {
+            all.push_back({.threads = threads, .bytes_per_thread = bytes, .by = uvm_model::placed_by::sync_malloc});
+        }
+    }
     return all;
 }
 
@@ -128,6 +133,28 @@ TEST(Placement, LanesLieAsTheLayoutSays) {
     EXPECT_EQ(placed(m).address(33, 16), 128 * kib + 3 * 16u);
 }
 
+// First fit over pages, thread after thread: neither warps nor VA blocks leave a gap.
+TEST(Placement, SyncMallocGivesEachThreadPagesOfItsOwn) {
+    thread_memory m{.threads = 1024, .bytes_per_thread = 5 * kib, .by = uvm_model::placed_by::sync_malloc};
+    EXPECT_EQ(placed(m).address(1, 5), 8 * kib + 5);
+    EXPECT_EQ(placed(m).address(32, 0), 32 * 8 * kib);
+    EXPECT_EQ(placed(m).bytes(), 8 * mib);
+    m.bytes_per_thread = 68 * kib;  // 2 MiB and a rest: thread 30 lies across the border of a VA block
+    EXPECT_EQ(placed(m).address(30, 0), 30 * 68 * kib);
+    EXPECT_EQ(placed(m).address(30, 8 * kib), 2 * mib);
+    EXPECT_EQ(placed(m).chunk(1), 32 * 68 * kib) << "the service begins a VA block with each warp";
+    EXPECT_EQ(placed(m).bytes(), 68 * mib);
+    // Slabs up to 512 B.
+    m.bytes_per_thread = 512;
+    EXPECT_EQ(placed(m).address(3, 0), 3 * 512u);
+    m.bytes_per_thread = 513;
+    EXPECT_EQ(placed(m).address(3, 0), 3 * 4 * kib);
+    m.bytes_per_thread = 100;
+    EXPECT_EQ(placed(m).address(3, 0), 3 * 128u);
+    m.bytes_per_thread = 4;
+    EXPECT_EQ(placed(m).address(3, 0), 3 * 16u);
+}
+
 TEST(Placement, WhatCannotBeIsRefused) {
     const auto refused = [](const thread_memory& m, const std::string& text) {
         const auto p = placement::create(m);
@@ -143,6 +170,7 @@ TEST(Placement, WhatCannotBeIsRefused) {
     refused({.element_bytes = 0}, "elements of 0 bytes");
     refused({.bytes_per_thread = 2, .element_bytes = 4}, "elements of 4 bytes");
     refused({.how = layout::automatic()}, "layout auto");
+    refused({.how = layout::interleaved(tile::k4), .by = uvm_model::placed_by::sync_malloc}, "choose linear");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "uvm/model/placement.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "absl/strings/str_format.h"
 #include "uvm/geometry/geometry.hpp"
@@ -43,11 +44,26 @@ absl::Status check(const thread_memory& m) {
     if (m.how.which == layout::choice::automatic) {
         return absl::InvalidArgumentError("the layout auto says nothing here: choose linear, or a tile");
     }
+    if (m.by == placed_by::sync_malloc && m.how.which != layout::choice::linear) {
+        return absl::InvalidArgumentError("sync_malloc gives each thread its bytes in one piece: choose linear");
+    }
     return absl::OkStatus();
 }
 
 /// Returns the least multiple of `to` that is at least `n`.
 constexpr std::uint64_t rounded_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+/// The largest request that SyncMalloc serves from slabs, in bytes.
+constexpr std::uint64_t largest_slab_request = 512;
+
+/// Returns the distance from lane to lane in one piece of memory, for lanes of `bytes` each.
+constexpr std::uint64_t lane_distance(placed_by by, std::uint64_t bytes) {
+    if (by == placed_by::service) {
+        return rounded_up(bytes, lane_alignment);
+    }
+    return bytes > largest_slab_request ? rounded_up(bytes, os_page_bytes)
+                                        : std::max<std::uint64_t>(lane_alignment, std::bit_ceil(bytes));
+}
 
 }  // namespace
 
@@ -60,7 +76,7 @@ absl::StatusOr<placement> placement::create(const thread_memory& of) {
     p.warps_ = static_cast<std::uint32_t>((of.threads + max_lanes - 1) / max_lanes);
     p.last_width_ = static_cast<std::uint32_t>(of.threads - (p.warps_ - std::uint64_t{1}) * max_lanes);
     if (p.linear()) {
-        p.lane_bytes_ = rounded_up(of.bytes_per_thread, lane_alignment);
+        p.lane_bytes_ = lane_distance(of.by, of.bytes_per_thread);
         p.chunk_bytes_ = p.lane_bytes_ * max_lanes;
     } else {
         // As in the heap: a tile holds an element, and rests lie in tail rows if elements are not larger than an OS
@@ -88,8 +104,13 @@ absl::StatusOr<placement> placement::create(const thread_memory& of) {
 ///                         padded    a portion of 8 leaves and as much padding: 2 chunks in a VA block
 ///
 /// A chunk shares a VA block if it is a portion alone: shorter than a segment, and of a length that the policy allows.
-/// All others begin a VA block, and the rest of their last one stays unused.
+/// All others begin a VA block, and the rest of their last one stays unused. With `sync_malloc` nothing stays unused.
 void placement::place_chunks() {
+    if (memory_.by == placed_by::sync_malloc) {
+        group_bytes_ = chunk_bytes_;  // the lanes of all warps, one after another
+        bytes_ = rounded_up(warps_ * chunk_bytes_, segment_bytes);
+        return;
+    }
     const std::uint64_t whole = chunk_bytes_ / segment_bytes;
     const leaf_count own = portion_leaves(memory_.portions, leaves_for(chunk_bytes_ % segment_bytes));
     if (whole == 0 && to_underlying(own) != 0) {

@@ -19,6 +19,12 @@
 
 namespace orchard::uvm_model {
 
+/// Who places the threads' memory.
+enum class placed_by : std::uint8_t {
+    service,      ///< a heap's service: one chunk for the arrays of a warp
+    sync_malloc,  ///< our reading of SyncMalloc: a piece for each thread's request
+};
+
 /// The memory of a kernel's threads.
 struct thread_memory {
     std::uint64_t threads = 1024;               ///< 32 of them are a warp; the last warp may have fewer
@@ -27,6 +33,7 @@ struct thread_memory {
     layout how = layout::linear();             ///< `linear` or `interleaved`
     lane_order order = lane_order::ascending;  ///< positions of the lanes; only for `interleaved`
     portion_policy portions = portion_policy::packed;  ///< how chunks under 2 MiB share VA blocks
+    placed_by by = placed_by::service;                 ///< `sync_malloc`: only for `linear`; `portions` has no meaning
 };
 
 /// A byte of a thread's memory.
@@ -44,11 +51,20 @@ struct thread_byte {
 /// Chunks lie where the service places them in an empty heap, warp after warp: whole VA blocks first, the rest as a
 /// portion at the beginning of the next block. Chunks under 2 MiB therefore share VA blocks: `packed` side by side in
 /// leaves of 64 KiB, `padded` in twice the next power of two of leaves. Each larger chunk begins a block of its own.
+///
+/// `sync_malloc` knows no warps: a thread's bytes take the first free pages of 4 KiB, thread after thread, so that they
+/// lie one after another from the beginning of the space, across the borders of VA blocks. Up to 512 B they take a slot
+/// of a slab, whose bytes are the next power of two, at least 16. Our reading of AlignMalloc (TPDS 2025, section
+/// VII-B), which says of SyncMalloc (J. Zhang et al., ICPP 2024): first fit over the pages of a bitmap, and slabs up to
+/// 512 B. That the requests come in the order of the threads is ours.
+///
+///     3 threads of 5 KiB      service        | t0 | t1 | t2 |            5 KiB apart
+///                             sync_malloc    | t0 ... | t1 ... | t2 ...  8 KiB apart
 class placement {
 public:
     /// Returns the placement of `of`. Errors: InvalidArgument with the number, for 0 or more than 2^27 threads, 0 or
     /// more than 2^43 bytes each, chunks of more than 2^53 bytes in all, an element size that is no power of two up to
-    /// 64 KiB or exceeds a thread's bytes, and the layout `automatic`.
+    /// 64 KiB or exceeds a thread's bytes, the layout `automatic`, and `sync_malloc` with a layout other than `linear`.
     static absl::StatusOr<placement> create(const thread_memory& of);
 
     [[nodiscard]] const thread_memory& memory() const { return memory_; }
