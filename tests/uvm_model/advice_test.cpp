@@ -17,8 +17,7 @@ using testing::model_of;
 using testing::on_cpu;
 using testing::on_gpu;
 using testing::pages;
-
-constexpr page_range whole{0, pages_per_segment};
+using testing::whole;
 
 /// One warp reads or writes the first pages of a model of one segment, lane l page l, so often.
 result touch(paging_model& model, access_kind kind, std::uint64_t times = 1) {

@@ -17,8 +17,7 @@ using testing::mib;
 using testing::on_cpu;
 using testing::on_gpu;
 using testing::pages;
-
-constexpr page_range whole{0, pages_per_segment};
+using testing::whole;
 
 void expect_valid(const managed_space& space) { EXPECT_TRUE(space.validate().ok()) << space.validate(); }
 

@@ -17,8 +17,7 @@ namespace {
 using testing::big_pages;
 using testing::first_pages;
 using testing::pages;
-
-constexpr page_range whole{0, pages_per_segment};
+using testing::whole;
 
 /// Leaves that are wholly in `mask`.
 std::uint32_t leaves_of(const page_mask& mask) {

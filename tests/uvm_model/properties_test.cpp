@@ -162,6 +162,42 @@ TEST_P(properties, the_same_again_gives_the_same) {
     }
 }
 
+// The stand-ins keep what holds for the driver: pages that came less pages that left are resident, every access is made
+// once, bytes are those of pages and of remote accesses, and the same again gives the same.
+TEST_P(properties, hold_for_every_policy) {
+    for (const paging_policy_entry& policy : paging_policies()) {
+        for (std::uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 12; ++seed) {
+            std::vector<result> results[2];
+            for (std::vector<result>& of : results) {
+                std::mt19937_64 random(seed);
+                const std::uint64_t chunks = 1 + random() % 14;
+                // Short epochs, so that the policies change their minds often.
+                paging_model model =
+                    model_of(space_bytes, chunks, "titan_v throttle_batches=2 throttle_percent=0 adapt_services=1",
+                             policy.which);
+                std::int64_t resident = 0;
+                for (int round = 0; round < 3; ++round) {
+                    ASSERT_NO_FATAL_FAILURE(random_call(model, random, seed % 3 == 0)) << policy.name << seed;
+                    listed_source source = random_source(random);
+                    const result r = testing::run(model, source);
+                    ASSERT_TRUE(model.validate().ok()) << policy.name << seed << ": " << model.validate();
+                    ASSERT_LE(r.chunks_used, chunks) << policy.name << seed;
+                    resident += change_of(r);
+                    ASSERT_EQ(static_cast<std::int64_t>(r.resident_pages), resident) << policy.name << seed;
+                    ASSERT_EQ(r.steps, source.total_steps()) << policy.name << seed;
+                    ASSERT_EQ(r.accesses, source.total_accesses()) << policy.name << seed;
+                    ASSERT_LE(r.remote_accesses, r.accesses) << policy.name << seed;
+                    ASSERT_EQ(r.remote_bytes, r.remote_accesses * model.machine().remote_access_bytes);
+                    ASSERT_LE(r.stale_faults, r.distinct_faults) << policy.name << seed;
+                    ASSERT_LE(r.brought_used_pages, r.brought_pages) << policy.name << seed;
+                    of.push_back(r);
+                }
+            }
+            ASSERT_EQ(results[0], results[1]) << policy.name << seed;
+        }
+    }
+}
+
 TEST_P(properties, more_memory_never_evicts_more) {
     // Not a law of list-ordered eviction with a prefetcher, but true for room for all compared with less room.
     for (std::uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 20; ++seed) {

@@ -41,6 +41,23 @@ public:
         std::copy(accesses.begin(), accesses.end(), out.begin());
         return accesses.size();
     }
+    /// Return the steps and the accesses of all warps. A step without accesses would be the end of its warp.
+    [[nodiscard]] std::uint64_t total_steps() const {
+        std::uint64_t n = 0;
+        for (const steps& warp : warps_) {
+            n += warp.size();
+        }
+        return n;
+    }
+    [[nodiscard]] std::uint64_t total_accesses() const {
+        std::uint64_t n = 0;
+        for (const steps& warp : warps_) {
+            for (const std::vector<access>& step : warp) {
+                n += step.size();
+            }
+        }
+        return n;
+    }
 
 private:
     std::uint64_t bytes_;
@@ -89,6 +106,9 @@ inline listed_source one_lane(std::uint64_t bytes, const std::vector<std::uint64
     return {bytes, {steps}};
 }
 
+/// All pages of a segment.
+inline constexpr page_range whole{0, uvm_model::pages_per_segment};
+
 /// Pages of the big pages (64 KiB) `leaves` of a segment.
 inline page_mask big_pages(std::initializer_list<std::uint32_t> leaves) {
     page_mask mask;
@@ -127,13 +147,17 @@ inline page_mask on_cpu(const uvm_model::managed_space& space, std::uint32_t seg
 
 /// Returns a model with the Titan V's constants; `capacity` chunks of 2 MiB if given.
 inline uvm_model::paging_model model_of(std::uint64_t bytes, std::optional<std::uint64_t> chunks = std::nullopt,
-                                        std::string_view machine = "titan_v") {
+                                        std::string_view machine = "titan_v",
+                                        uvm_model::paging_policy policy = uvm_model::paging_policy::driver) {
     std::optional<std::uint64_t> capacity;
     if (chunks) {
         capacity = *chunks * segment_bytes;
     }
-    absl::StatusOr<uvm_model::paging_model> model = uvm_model::paging_model::create(
-        {.bytes = bytes, .capacity = capacity, .machine = uvm_model::parse_calibration(machine).value()});
+    absl::StatusOr<uvm_model::paging_model> model =
+        uvm_model::paging_model::create({.bytes = bytes,
+                                         .capacity = capacity,
+                                         .machine = uvm_model::parse_calibration(machine).value(),
+                                         .policy = policy});
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
 }

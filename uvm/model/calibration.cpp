@@ -52,6 +52,19 @@ constexpr constant table[] = {
     {"sms", &c::sms, 1, 65536, "streaming multiprocessors"},
     {"sm_warps", &c::sm_warps, 1, 4096, "warps resident on an SM at once"},
     {"block_warps", &c::block_warps, 1, 32, "warps of a thread block, which share an SM"},
+    {"throttle_batches", &c::throttle_batches, 1, 1e6,
+     "throttling_fetch: batches after which SMs are throttled or freed"},
+    {"throttle_percent", &c::throttle_percent, 0, 100,
+     "throttling_fetch: services that bring an evicted VA block back, of all, above which SMs are throttled"},
+    {"compression", &c::compression, 1, 1000, "throttling_fetch: bytes of pages for a byte that a copy moves"},
+    {"adapt_services", &c::adapt_services, 1, 1e6,
+     "early_adaptor: services of VA blocks, for each chunk of GPU memory, after which thresholds change"},
+    {"adapt_percent", &c::adapt_percent, 0, 100,
+     "early_adaptor: prefetch threshold of a VA block that faults more than the average"},
+    {"monitor_ns", &c::monitor_ns, 0, max_ns, "early_adaptor: each VA block that a batch services, for its history"},
+    {"act_threshold", &c::act_threshold, 1, 1e4,
+     "dynamic_act: accesses to 64 KiB of host memory that bring them, as GPU memory becomes full"},
+    {"act_penalty", &c::act_penalty, 1, 1e5, "dynamic_act: factor of that number once GPU memory is full"},
 };
 
 /// docs/uvm.md section 2: costs read off published plots, 56 faults a micro-TLB. 80 SMs, two to a micro-TLB.

@@ -16,8 +16,9 @@
 
 namespace orchard::uvm_model {
 
-/// The times of the driver and the GPU, in nanoseconds, and the GPU's sizes. The table in calibration.cpp, which
-/// `constants()` returns, describes each member and gives its range; docs/uvm_model.md says where the values come from.
+/// The times of the driver and the GPU, in nanoseconds, the GPU's sizes, and the parameters of policies. The table in
+/// calibration.cpp, which `constants()` returns, describes each member and gives its range; docs/uvm_model.md says
+/// where the values come from.
 ///
 /// A calibration that was only default-constructed is no machine: sizes and rates must be at least 1, so that `check`
 /// rejects it.
@@ -46,6 +47,15 @@ struct calibration {
     std::uint32_t sms = 0;
     std::uint32_t sm_warps = 0;
     std::uint32_t block_warps = 0;
+    // the stand-ins for published policies (paging_policy.hpp); the same for all machines, and not used by the driver
+    std::uint32_t throttle_batches = 16;
+    std::uint32_t throttle_percent = 25;
+    double compression = 1.5;
+    std::uint32_t adapt_services = 2;
+    std::uint32_t adapt_percent = 25;
+    double monitor_ns = 2'000;
+    std::uint32_t act_threshold = 8;
+    std::uint32_t act_penalty = 8;
 
     friend bool operator==(const calibration&, const calibration&) = default;
 };

@@ -12,6 +12,7 @@
 #include "uvm/model/gpu_warps.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -41,14 +42,16 @@ std::uint32_t try_access(page_states& s, std::uint64_t bit, bool write) {
 /// of them at a time: with 8 warps a block, 132 SMs and 256 warps, slots 0 to 7 are on SM 0 and slots 248 to 255 on SM
 /// 31.
 gpu_warps::gpu_warps(const calibration& machine, managed_space& space, fault_buffer& buffer, access_source& source,
-                     nanoseconds start)
+                     access_counters* counters, nanoseconds start)
     : machine_{machine},
       space_{space},
       buffer_{buffer},
       source_{source},
+      counters_{counters},
       pages_{space.bytes() >> page_shift},
       step_ns_{whole(machine.step_ns)},
       utlbs_(machine.utlbs),
+      allowed_{machine.sms},
       end_{start},
       link_start_{static_cast<double>(start)} {
     const std::uint64_t room = std::uint64_t{machine.sms} * machine.sm_warps;
@@ -56,7 +59,7 @@ gpu_warps::gpu_warps(const calibration& machine, managed_space& space, fault_buf
     missing_.resize(count);
     for (std::uint32_t i = 0; i < count; ++i) {
         const std::uint32_t sm = i / machine.block_warps % machine.sms;
-        slots_.push_back({.warp = i, .utlb = sm % machine.utlbs, .ready = start});
+        slots_.push_back({.warp = i, .sm = sm, .utlb = sm % machine.utlbs, .ready = start});
         running_.push_back(i);
     }
     next_warp_ = count;
@@ -65,9 +68,25 @@ gpu_warps::gpu_warps(const calibration& machine, managed_space& space, fault_buf
 nanoseconds gpu_warps::next_ready() const {
     nanoseconds first = never;
     for (const std::uint32_t i : running_) {
-        first = std::min(first, slots_[i].ready);
+        first = held(slots_[i]) ? first : std::min(first, slots_[i].ready);
     }
     return first;
+}
+
+/// Slots are dealt to SMs in order, so that the last SM with warps is the last of the first round.
+std::uint32_t gpu_warps::sms() const {
+    const std::uint64_t blocks = (slots_.size() + machine_.block_warps - 1) / machine_.block_warps;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(machine_.sms, blocks));
+}
+
+void gpu_warps::allow(std::uint32_t sms, nanoseconds now) {
+    for (const std::uint32_t i : running_) {
+        slot& s = slots_[i];
+        if (held(s) && s.sm < sms) {
+            s.ready = std::max(s.ready, now);
+        }
+    }
+    allowed_ = sms;
 }
 
 /// Keeps the slots that go on in `running_`; `run` has put the others into `waiting_`, or left them empty.
@@ -75,7 +94,7 @@ absl::Status gpu_warps::advance(nanoseconds until) {
     absl::Status status;
     std::size_t kept = 0;
     for (const std::uint32_t index : running_) {
-        if (run(index, until, status)) {
+        if (held(slots_[index]) || run(index, until, status)) {
             running_[kept++] = index;
         }
         if (!status.ok()) {
@@ -109,6 +128,8 @@ bool gpu_warps::run(std::uint32_t index, nanoseconds until, absl::Status& status
             return false;
         }
         if (s.missing != 0) {
+            // Without counters the accesses to host memory of such a step are not counted.
+            s.remote = counters_ != nullptr ? remote : 0;
             send_faults(s, missing_[index], s.ready);
             waiting_.push_back(index);
             return false;
@@ -119,8 +140,8 @@ bool gpu_warps::run(std::uint32_t index, nanoseconds until, absl::Status& status
 }
 
 /// Tries the accesses of a step. Puts distinct missing pages into `missing`, counted by `s.missing`, and returns the
-/// number of accesses that reached host memory. `run` uses the result only if no page is missing. Cost: consecutive
-/// lanes on one page are looked up once, as in a coalesced access.
+/// number of accesses that reached host memory. Cost: consecutive lanes on one page are looked up once, as in a
+/// coalesced access; counters count each lane.
 std::uint32_t gpu_warps::attempt(slot& s, needs& missing, std::size_t lanes, absl::Status& status) {
     std::uint32_t remote = 0;
     std::uint64_t last_page = ~std::uint64_t{0};  // page of the previous access, and its result
@@ -148,6 +169,9 @@ std::uint32_t gpu_warps::attempt(slot& s, needs& missing, std::size_t lanes, abs
             last_write = write;
         }
         if (last != 1) [[unlikely]] {
+            if (last == 2 && counters_ != nullptr && counters_->count(page)) {
+                last = 0;
+            }
             if (last == 2) {
                 ++remote;
             } else {
@@ -219,7 +243,7 @@ void gpu_warps::replay(nanoseconds now) {
         slot& s = slots_[index];
         needs& missing = missing_[index];
         std::uint32_t left = 0;
-        std::uint32_t remote = 0;
+        std::uint32_t remote = std::exchange(s.remote, 0);
         for (std::uint32_t i = 0; i < s.missing; ++i) {
             const need n = missing[i];
             const std::uint32_t outcome = try_access(space_.states(n.page >> word_shift), bit_of(n.page), n.write);

@@ -22,6 +22,7 @@
 #include <absl/status/status.h>
 
 #include "uvm/model/access.hpp"
+#include "uvm/model/access_counters.hpp"
 #include "uvm/model/calibration.hpp"
 #include "uvm/model/fault_buffer.hpp"
 #include "uvm/model/managed_space.hpp"
@@ -37,16 +38,21 @@ namespace orchard::uvm_model {
 /// A step whose accesses all succeed takes `step_ns`. Otherwise each distinct missing page becomes one raw fault, in
 /// the order of the lanes, as long as the micro-TLB has room for it; further faults wait unseen. The warp continues
 /// when a replay finds all its pages accessible; pages that are still missing fault again.
+///
+/// An SM that may not run (`allow`) begins no step. Its warps that wait for pages go on to the end of their step: the
+/// replay is the memory's.
 class gpu_warps {
 public:
     /// Assigns the first warps to slots; they begin at `start`. All arguments must outlive the object. `space` is
     /// changed: an access that succeeds marks its page as used.
+    /// @param counters  they count each access to host memory; null: none
     gpu_warps(const calibration& machine, managed_space& space, fault_buffer& buffer, access_source& source,
-              nanoseconds start);
+              access_counters* counters, nanoseconds start);
 
     /// Returns true if any warp has not ended.
     [[nodiscard]] bool alive() const { return !running_.empty() || !waiting_.empty(); }
-    /// Returns the time when the first of the running warps continues; `never` if all wait. Cost: O(slots).
+    /// Returns the time when the first of the running warps continues; `never` if all wait, or are on SMs that may not
+    /// run. Cost: O(slots).
     [[nodiscard]] nanoseconds next_ready() const;
     /// Returns the time when the last of the ended warps ended.
     [[nodiscard]] nanoseconds end() const { return end_; }
@@ -60,6 +66,11 @@ public:
     /// in the order in which the model saw them begin to wait, as far as their micro-TLBs have room.
     void replay(nanoseconds now);
 
+    /// Returns the number of SMs that have warps.
+    [[nodiscard]] std::uint32_t sms() const;
+    /// Lets the first `sms` SMs run from `now` on, and no others. Initially all may.
+    void allow(std::uint32_t sms, nanoseconds now);
+
     /// Returns the number of completed steps so far.
     [[nodiscard]] std::uint64_t steps() const { return steps_; }
     /// Adds the counts of accesses, hits, steps and remote accesses to `r`. Called once, at the end of a run.
@@ -69,10 +80,12 @@ private:
     /// Room for one resident warp, and the state of the warp that is in it.
     struct slot {
         std::uint32_t warp;         ///< number of the warp in the source
-        std::uint32_t utlb;         ///< the micro-TLB of the slot's SM
+        std::uint32_t sm;           ///< the slot's SM
+        std::uint32_t utlb;         ///< the micro-TLB of that SM
         std::uint64_t step = 0;     ///< the step that the warp executes or waits in
         nanoseconds ready;          ///< the warp's clock: when its next step begins
         std::uint32_t missing = 0;  ///< pages of this step that it misses; not 0: it waits
+        std::uint32_t remote = 0;   ///< accesses to host memory of the step in which it waits
     };
     /// A micro-TLB: it limits the number of faults of its SMs that are outstanding at the same time.
     struct utlb {
@@ -88,6 +101,7 @@ private:
     using needs = std::array<need, max_lanes>;
 
     // Each of these is described at its definition.
+    [[nodiscard]] bool held(const slot& s) const { return s.sm >= allowed_; }
     [[nodiscard]] bool run(std::uint32_t index, nanoseconds until, absl::Status& status);
     std::uint32_t attempt(slot& s, needs& missing, std::size_t lanes, absl::Status& status);
     static void add_missing(slot& s, needs& missing, std::uint64_t page, bool write);
@@ -96,11 +110,12 @@ private:
     [[nodiscard]] bool next_warp(slot& s);
 
     const calibration& machine_;
-    managed_space& space_;   ///< states of the pages, for hits and misses
-    fault_buffer& buffer_;   ///< receives the faults
-    access_source& source_;  ///< the accesses of all warps
-    std::uint64_t pages_;    ///< OS pages of the space
-    nanoseconds step_ns_;    ///< `calibration::step_ns`, rounded
+    managed_space& space_;       ///< states of the pages, for hits and misses
+    fault_buffer& buffer_;       ///< receives the faults
+    access_source& source_;      ///< the accesses of all warps
+    access_counters* counters_;  ///< null: accesses to host memory are not counted one by one
+    std::uint64_t pages_;        ///< OS pages of the space
+    nanoseconds step_ns_;        ///< `calibration::step_ns`, rounded
 
     std::vector<slot> slots_;
     std::vector<needs> missing_;             ///< indexed by slot
@@ -109,6 +124,7 @@ private:
     std::vector<utlb> utlbs_;                ///< indexed by `slot::utlb`
     std::array<access, max_lanes> lanes_{};  ///< accesses of the step being executed
     std::uint32_t next_warp_ = 0;            ///< the next warp without a slot
+    std::uint32_t allowed_;                  ///< SMs from this one on begin no step
     nanoseconds end_ = 0;                    ///< when the last of the ended warps ended
 
     // The link to host memory, which all warps share: from `link_start_` on it is busy for `link_busy_`.

@@ -42,6 +42,7 @@ void managed_space::provide(std::uint32_t index, const page_mask& pages, work& d
         const chunk_index chunk = take_chunk(done);
         contents_[number_of(chunk)] = {index, {}};
         blocks_[index].chunk = chunk;
+        done.returns += blocks_[index].evictions != 0 ? 1 : 0;
         return;
     }
     // If memory is very short, a region's chunk may be evicted for the next region's. Repeats until all regions have a
@@ -78,6 +79,7 @@ void managed_space::provide_region(std::uint32_t index, std::uint32_t region, wo
     }
     contents_[number_of(chunk)].parts.push_back({index, region});
     parts_[blocks_[index].parts][region] = chunk;
+    done.returns += blocks_[index].evictions != 0 ? 1 : 0;
 }
 
 /// Returns a free chunk; evicts the oldest one if all are in use. `contents_` grows with the chunks that were ever
@@ -104,9 +106,11 @@ void managed_space::evict(chunk_index chunk, work& done) {
     const chunk_content content = contents_[number_of(chunk)];
     const std::size_t moves = log_ != nullptr ? log_->moves.size() : 0;
     if (content.block != no_index) {
+        ++blocks_[content.block].evictions;
         remove(content.block, page_mask(blocks_[content.block].pages), done);
     }
     for (const chunk_content::part& part : content.parts) {
+        ++blocks_[part.block].evictions;
         remove(part.block, page_mask(pages_of_region(blocks_[part.block], part.region)), done);
     }
     if (log_ != nullptr) {

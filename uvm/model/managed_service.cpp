@@ -19,7 +19,7 @@
 
 namespace orchard::uvm_model {
 
-work managed_space::service(std::uint32_t index, const block_faults& faults) {
+work managed_space::service(std::uint32_t index, const block_faults& faults, std::uint32_t threshold) {
     const va_block& block = blocks_[index];
     const block_faults open = open_of(block, faults);
     const std::uint32_t pages = open.all().count();
@@ -39,7 +39,7 @@ work managed_space::service(std::uint32_t index, const block_faults& faults) {
         map_host_memory(index, there);
     }
     if (!here.all().empty()) {
-        bring(index, here, one_place ? prefetch_for(block, here.all()) : page_mask{}, done);
+        bring(index, here, one_place ? prefetch_for(block, here.all(), threshold) : page_mask{}, done);
     }
     return done;
 }
@@ -82,7 +82,7 @@ block_faults managed_space::remote_of(const va_block& block, const block_faults&
 }
 
 /// Returns the pages that come in addition to those that faulted, all of which go to the GPU.
-page_mask managed_space::prefetch_for(const va_block& block, const page_mask& faulted) const {
+page_mask managed_space::prefetch_for(const va_block& block, const page_mask& faulted, std::uint32_t threshold) const {
     if (block.advised.preferred == policy::place::cpu) {
         return {};  // P2: a preferred location elsewhere, `uvm_va_block.c: uvm_va_block_get_prefetch_hint`
     }
@@ -92,7 +92,7 @@ page_mask managed_space::prefetch_for(const va_block& block, const page_mask& fa
         // P1, `uvm_perf_prefetch.c: uvm_perf_prefetch_prenotify_fault_migrations`
         return page_mask(block.pages).without(faulted);
     }
-    return prefetch_mask(block.pages, gpu, faulted);
+    return prefetch_mask(block.pages, gpu, faulted, threshold);
 }
 
 /// Maps pages on the host for the GPU. Pages that no processor has are placed there. Pages are mapped for reads and

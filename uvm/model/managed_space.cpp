@@ -30,12 +30,14 @@ work& work::operator+=(const work& other) {
     copies_in += other.copies_in;
     copies_out += other.copies_out;
     evictions += other.evictions;
+    returns += other.returns;
     return *this;
 }
 
 /// One complete block for each segment. All pages are nowhere at first, so that all words of states are 0.
-managed_space::managed_space(std::uint64_t bytes, std::uint64_t chunks)
+managed_space::managed_space(std::uint64_t bytes, std::uint64_t chunks, host_access host)
     : bytes_{bytes},
+      host_{host},
       states_(segments_for(bytes) * words_per_segment),
       touched_(segments_for(bytes) * words_per_segment),
       blocks_(segments_for(bytes)),
@@ -206,10 +208,10 @@ void managed_space::set_policy(std::uint32_t index, policy p) {
     map_remote(block, page_mask(block.pages));
 }
 
-/// Maps the pages of `pages` that only the CPU has for the GPU, if the block is accessed by it: no fault is needed
-/// then.
+/// Maps the pages of `pages` that only the CPU has for the GPU, if the block is accessed by it, or if all host memory
+/// is mapped: no fault is needed then.
 void managed_space::map_remote(const va_block& block, const page_mask& pages) {
-    if (!block.advised.accessed_by) {
+    if (!block.advised.accessed_by && host_ == host_access::faults) {
         return;
     }
     page_states* states = states_of(block);
@@ -220,6 +222,18 @@ void managed_space::map_remote(const va_block& block, const page_mask& pages) {
         s.readable |= remote;
         s.writable |= remote;
     }
+}
+
+void managed_space::unmap_host_region(std::uint64_t page) {
+    const va_block& block = blocks_[block_of(page)];
+    const auto first = static_cast<std::uint32_t>(page % pages_per_segment / pages_per_big_page * pages_per_big_page);
+    // A big page lies in one word of states.
+    const std::uint32_t w = first / 64;
+    page_states& s = states_of(block)[w];
+    const std::uint64_t host = page_mask::bits_in({first, first + pages_per_big_page}, w) &
+                               page_mask::bits_in(block.pages, w) & s.cpu & ~s.gpu;
+    s.readable &= ~host;
+    s.writable &= ~host;
 }
 
 /// Called at the end of each run. Pages that stay on the GPU are counted as brought by this run; in the next run they

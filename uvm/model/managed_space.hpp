@@ -26,6 +26,7 @@
 #include "uvm/model/chunk_list.hpp"
 #include "uvm/model/event_log.hpp"
 #include "uvm/model/page_mask.hpp"
+#include "uvm/model/prefetch_tree.hpp"
 #include "uvm/model/result.hpp"
 #include "uvm/model/va_block.hpp"
 
@@ -39,6 +40,7 @@ struct work {
     std::uint32_t copies_in = 0;   ///< runs of consecutive pages, whether they faulted or were prefetched
     std::uint32_t copies_out = 0;  ///< runs of consecutive pages
     std::uint32_t evictions = 0;   ///< 2 MiB chunks
+    std::uint32_t returns = 0;     ///< chunks, or regions, given to a block that had lost one by an eviction
 
     /// Adds the work of another service or call.
     work& operator+=(const work& other);
@@ -56,19 +58,26 @@ struct block_faults {
     }
 };
 
+/// What the GPU's accesses to pages on the host do.
+enum class host_access : std::uint8_t {
+    faults,  ///< they fault, but for pages that advice maps
+    remote,  ///< they reach host memory: pages that only the CPU has are mapped for the GPU at once
+};
+
 /// A managed space that begins at a multiple of 2 MiB, and the memory of one GPU.
 ///
 /// Initially no page is on the GPU or the CPU. Every function with a range takes whole OS pages inside the space;
-/// otherwise it returns `InvalidArgument` and changes nothing. 608 bytes for each segment (24 GB: 7.5 MB).
+/// otherwise it returns `InvalidArgument` and changes nothing. 612 bytes for each segment (24 GB: 7.5 MB).
 class managed_space {
 public:
     /// @param bytes  size of the space: whole OS pages, above 0
     /// @param chunks  2 MiB chunks of GPU memory; at least 1
-    managed_space(std::uint64_t bytes, std::uint64_t chunks);
+    managed_space(std::uint64_t bytes, std::uint64_t chunks, host_access host = host_access::faults);
 
-    /// Return the bytes of the space, and the number of chunks that the GPU's memory has.
+    /// Return the bytes of the space, the number of chunks that the GPU's memory has, and of those in use.
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     [[nodiscard]] std::uint64_t capacity_chunks() const { return chunks_.capacity(); }
+    [[nodiscard]] std::uint64_t used_chunks() const { return chunks_.used(); }
 
     /// Returns the states of the 64 pages with numbers [64 `word`, 64 `word` + 64), against which accesses are checked.
     [[nodiscard]] page_states& states(std::uint64_t word) { return states_[word]; }
@@ -89,10 +98,12 @@ public:
     [[nodiscard]] page_mask mask(std::uint32_t segment, std::uint64_t page_states::*kind) const;
 
     /// Services the faults of a batch in one VA block: rules P1 to P5, F3, E1 to E3 and section 4 of docs/uvm.md. Pages
-    /// in `faults` belong to the block. Faults that require no work any more are counted as stale. Source:
+    /// in `faults` belong to the block. Faults that require no work any more are counted as stale.
+    /// @param threshold  of the prefetcher, as for `prefetch_mask`
+    /// Source:
     /// `uvm_gpu_replayable_faults.c: service_fault_batch_block`, `uvm_va_block.c: uvm_va_block_service_locked`,
     /// `uvm_va_block_select_residency`, `uvm_va_block_make_resident`.
-    work service(std::uint32_t block, const block_faults& faults);
+    work service(std::uint32_t block, const block_faults& faults, std::uint32_t threshold = prefetch_threshold);
 
     /// Models `cudaMemAdvise`. If a border of the range lies inside a VA block, it truncates the block, unless the
     /// advice changes nothing there. Pages keep their locations. `accessed_by` makes pages on the CPU accessible at
@@ -111,6 +122,10 @@ public:
     /// Models writes by `at` to the range: pages without a location are placed at `at`, all other pages stay. Returns
     /// the work, which consists only of evictions.
     absl::StatusOr<work> populate(byte_range range, processor at);
+
+    /// Unmaps the pages on the host in the big page of page `page`, as far as they belong to its VA block: the GPU's
+    /// next access to them faults, and brings them.
+    void unmap_host_region(std::uint64_t page);
 
     /// Counts the pages that are on the GPU now as brought, and as used or unused, and sets the counts that belong to
     /// the end.
@@ -158,7 +173,8 @@ private:
     void map_host_memory(std::uint32_t index, const block_faults& faults);
     void bring(std::uint32_t index, const block_faults& faults, const page_mask& prefetched, work& done);
     void note(const va_block& block, const page_mask& pages, movement what);
-    [[nodiscard]] page_mask prefetch_for(const va_block& block, const page_mask& faulted) const;
+    [[nodiscard]] page_mask prefetch_for(const va_block& block, const page_mask& faulted,
+                                         std::uint32_t threshold) const;
 
     // managed_memory.cpp
     void provide(std::uint32_t block, const page_mask& pages, work& done);
@@ -183,6 +199,7 @@ private:
     [[nodiscard]] absl::Status validate_chunks() const;
 
     std::uint64_t bytes_;                          ///< size of the space
+    host_access host_;                             ///< whether pages on the host are mapped at once
     std::vector<page_states> states_;              ///< 8 a segment
     std::vector<std::uint64_t> touched_;           ///< as a word of `states_`: pages already counted as accessed
     std::vector<va_block> blocks_;                 ///< block i < segments is the first of segment i

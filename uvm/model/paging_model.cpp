@@ -51,16 +51,25 @@ absl::StatusOr<paging_model> paging_model::create(const configuration& c) {
     return paging_model(c, c.capacity ? std::min(*c.capacity / segment_bytes, unlimited_chunks) : unlimited_chunks);
 }
 
-paging_model::paging_model(const configuration& c, std::uint64_t chunks)
-    : machine_{c.machine}, space_{std::make_unique<managed_space>(c.bytes, chunks)} {}
+paging_model::paging_model(const configuration& c, std::uint64_t chunks) : machine_{c.machine}, policy_{c.policy} {
+    const bool counts = policy_ == paging_policy::dynamic_act;
+    space_ = std::make_unique<managed_space>(c.bytes, chunks, counts ? host_access::remote : host_access::faults);
+    if (counts) {
+        counters_ = std::make_unique<access_counters>(machine_, *space_);
+    }
+    if (policy_ == paging_policy::early_adaptor) {
+        history_.emplace(machine_, chunks);
+    }
+}
 
 /// Returns the time of a piece of work, in ns: pages, copies, evictions and bytes. The fixed costs of a batch and of a
-/// VA block are not part of it.
+/// VA block are not part of it. ThrottlingFetch compresses what it copies, in both directions.
 double paging_model::cost_of(const work& w) const {
+    const double compression = policy_ == paging_policy::throttling_fetch ? machine_.compression : 1.0;
     return machine_.page_ns * w.pages + machine_.copy_ns * (w.copies_in + w.copies_out) +
            machine_.eviction_ns * w.evictions +
-           1e9 * static_cast<double>(w.pages_in * os_page_bytes) / machine_.in_bytes_per_s +
-           1e9 * static_cast<double>(w.pages_out * os_page_bytes) / machine_.out_bytes_per_s;
+           1e9 * static_cast<double>(w.pages_in * os_page_bytes) / (machine_.in_bytes_per_s * compression) +
+           1e9 * static_cast<double>(w.pages_out * os_page_bytes) / (machine_.out_bytes_per_s * compression);
 }
 
 /// The time is that of the copies and evictions, and `block_ns` for each segment that the range touches; there is no
@@ -121,7 +130,10 @@ absl::StatusOr<result> paging_model::run(access_source& source) {
     const nanoseconds start = now_;
     buffer_ = {};
     awake_ = false;
-    gpu_warps warps(machine_, *space_, buffer_, source, start);
+    gpu_warps warps(machine_, *space_, buffer_, source, counters_.get(), start);
+    if (policy_ == paging_policy::throttling_fetch) {
+        throttle_.emplace(machine_, std::max(1u, warps.sms()));
+    }
     std::uint64_t steps = 0;
     std::uint64_t idle_passes = 0;
     while (warps.alive()) {
@@ -130,6 +142,10 @@ absl::StatusOr<result> paging_model::run(access_source& source) {
         // be empty: after each replay the first waiting warp of a micro-TLB sends a fault.
         if (buffer_.empty()) {
             awake_ = false;
+            // The SMs that may run have no warp left: the others go on.
+            if (throttle_ && warps.next_ready() == never) {
+                warps.allow(throttle_->release(), std::max(now_, warps.end()));
+            }
             status = warps.advance(std::max(now_, warps.next_ready()) + idle_slice);
         } else {
             status = serve_batch(warps);
@@ -181,6 +197,12 @@ absl::Status paging_model::serve_batch(gpu_warps& warps) {
     counts.flushed_faults += flushed;
     note_batch(begin, counts.block_services - services, flushed);
     warps.replay(now_);
+    if (history_) {
+        history_->end_batch();
+    }
+    if (throttle_) {
+        warps.allow(throttle_->end_batch(), now_);
+    }
     awake_ = true;
     return absl::OkStatus();
 }
@@ -205,7 +227,16 @@ absl::Status paging_model::serve_blocks(gpu_warps& warps) {
                 in_block.read.add(page);
             }
         }
-        cost += machine_.block_ns + cost_of(space_->service(index, in_block));
+        const work done =
+            space_->service(index, in_block, history_ ? history_->threshold_of(index) : prefetch_threshold);
+        cost += machine_.block_ns + cost_of(done);
+        if (history_) {
+            cost += machine_.monitor_ns;
+            history_->note(index, in_block.all().count());
+        }
+        if (throttle_) {
+            throttle_->note(done.returns != 0);
+        }
         // Pages are accessible once their block has been served: warps that run meanwhile do not see them earlier.
         // The rest, less than a nanosecond, is carried on to the next block, so that rounding does not add up.
         const nanoseconds taken = whole(cost);

@@ -12,7 +12,11 @@
 ///                                +--replay---------------------------------------+
 ///
 /// Two kinds of clocks run: one for each resident warp, and the driver's. The driver's clock decides how far warps may
-/// run; warps never change memory, so that they need no order among themselves between two services.
+/// run; warps never change memory, so that they need no order among themselves between two services. (With access
+/// counters they do: a warp unmaps what it brings. Warps then have the order of their slots.)
+///
+/// A policy other than the driver's (paging_policy.hpp) changes one thing each: which SMs run and how fast copies are
+/// (`sm_throttle`), the threshold of the prefetcher (`fault_history`), or which accesses fault (`access_counters`).
 
 #include <cstdint>
 #include <memory>
@@ -22,11 +26,15 @@
 #include <absl/status/statusor.h>
 
 #include "uvm/model/access.hpp"
+#include "uvm/model/access_counters.hpp"
 #include "uvm/model/calibration.hpp"
 #include "uvm/model/event_log.hpp"
 #include "uvm/model/fault_buffer.hpp"
+#include "uvm/model/fault_history.hpp"
 #include "uvm/model/managed_space.hpp"
+#include "uvm/model/paging_policy.hpp"
 #include "uvm/model/result.hpp"
+#include "uvm/model/sm_throttle.hpp"
 
 namespace orchard::uvm_model {
 
@@ -36,6 +44,7 @@ struct configuration {
     /// Bytes of GPU memory: whole 2 MiB chunks, at least one; empty: unlimited.
     std::optional<std::uint64_t> capacity = std::nullopt;
     calibration machine = {};  ///< `calibration_of`, `parse_calibration`
+    paging_policy policy = paging_policy::driver;
 };
 
 /// Managed memory, one GPU and the driver between them.
@@ -78,8 +87,9 @@ public:
     [[nodiscard]] const managed_space& space() const { return *space_; }
     /// As `managed_space::validate`.
     [[nodiscard]] absl::Status validate() const { return space_->validate(); }
-    /// Returns the constants with which the model was created.
+    /// Return the constants and the policy with which the model was created.
     [[nodiscard]] const calibration& machine() const { return machine_; }
+    [[nodiscard]] paging_policy policy() const { return policy_; }
 
     /// The number of batches without progress after which `run` gives up. Without a limit, a step that needs more
     /// chunks than the GPU has would be serviced for ever: each service evicts the pages that the one before has
@@ -96,14 +106,18 @@ private:
     void note_batch(nanoseconds begin, std::uint64_t services, std::uint64_t flushed);
     void stamp();
 
-    calibration machine_;                   ///< the constants
-    std::unique_ptr<managed_space> space_;  ///< the state of the memory; it stays from run to run
-    fault_buffer buffer_;                   ///< empty between runs
-    fault_batch batch_;                     ///< the batch in service; a member, so that its memory is reused
-    nanoseconds now_ = 0;                   ///< the driver's clock
-    event_log* log_ = nullptr;              ///< where events go; null: nowhere
-    double extra_ns_ = 0;                   ///< time of calls since the last run
-    bool awake_ = false;                    ///< the driver has just replayed and checks again before it sleeps
+    calibration machine_;  ///< the constants
+    paging_policy policy_;
+    std::unique_ptr<managed_space> space_;       ///< the state of the memory; it stays from run to run
+    fault_buffer buffer_;                        ///< empty between runs
+    fault_batch batch_;                          ///< the batch in service; a member, so that its memory is reused
+    nanoseconds now_ = 0;                        ///< the driver's clock
+    std::unique_ptr<access_counters> counters_;  ///< of dynamic_act; else null
+    std::optional<fault_history> history_;       ///< of early_adaptor
+    std::optional<sm_throttle> throttle_;        ///< of throttling_fetch, made for each run
+    event_log* log_ = nullptr;                   ///< where events go; null: nowhere
+    double extra_ns_ = 0;                        ///< time of calls since the last run
+    bool awake_ = false;                         ///< the driver has just replayed and checks again before it sleeps
 };
 
 }  // namespace orchard::uvm_model

@@ -78,6 +78,8 @@ struct va_block {
     chunk_index chunk = no_chunk;    ///< a complete block's memory
     std::uint32_t parts = no_index;  ///< a truncated block's memory: index of its regions' chunks
     std::uint32_t next = no_index;   ///< the block after it in its segment
+    /// Evictions of memory of the block; a truncated one counts each of its regions.
+    std::uint32_t evictions = 0;
 
     /// Returns whether the block is a whole segment. Only a complete block gets a 2 MiB chunk of its own.
     [[nodiscard]] bool complete() const { return pages.size() == pages_per_segment; }
