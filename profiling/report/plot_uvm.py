@@ -6,7 +6,7 @@
     orchard uvm --pattern same-index --pattern random --layout linear --layout interleaved:4KiB --json uvm.json
     profiling/report/plot_uvm.py uvm.json --output-dir pictures
 
-One picture for each pattern: a group of bars for each layout and placement, a bar for each capacity. Needs matplotlib
+One picture for each pattern: a group of bars for each layout, placement and policy, a bar for each capacity. Needs matplotlib
 (package python3-matplotlib). The same version of it writes the same bytes again.
 
 Exit codes: 0 done; 1 matplotlib is not installed; 2 the file cannot be used (one line on standard error).
@@ -76,24 +76,33 @@ def file_name(source):
     return re.sub(r"[^A-Za-z0-9_-]+", "-", source).strip("-") or "trace"
 
 
+def group_of(row):
+    return row["layout"], row["placement"], row.get("policy", "driver")  # files from before there were policies
+
+
+def name_of(group, groups):
+    """A group's name below its bars: its layout, and of placement and policy what is not the same for all groups."""
+    varied = [part for i, part in enumerate(group) if i == 0 or len({other[i] for other in groups}) > 1]
+    return "\n".join(varied)
+
+
 def bars_of(rows, key, unit):
     """(groups, capacities, {capacity: heights, one for each group}) of one panel."""
-    groups = list(dict.fromkeys((row["layout"], row["placement"]) for row in rows))
+    groups = list(dict.fromkeys(group_of(row) for row in rows))
     capacities = list(dict.fromkeys(row["capacity"] for row in rows))
-    found = {(row["layout"], row["placement"], row["capacity"]): row[key] / unit for row in rows}
+    found = {(*group_of(row), row["capacity"]): row[key] / unit for row in rows}
     return groups, capacities, {c: [found.get((*g, c), 0) for g in groups] for c in capacities}
 
 
 def draw(pyplot, source, rows):
     figure, panels = pyplot.subplots(1, len(PANELS), figsize=(3.2 * len(PANELS), 2.8))
-    placements = {row["placement"] for row in rows}
     for axes, (key, title, unit) in zip(panels, PANELS):
         groups, capacities, heights = bars_of(rows, key, unit)
         width = 0.8 / len(capacities)
         for i, capacity in enumerate(capacities):
             at = [g + (i - (len(capacities) - 1) / 2) * width for g in range(len(groups))]
             axes.bar(at, heights[capacity], width, label=capacity)
-        names = [layout if len(placements) == 1 else f"{layout}\n{placement}" for layout, placement in groups]
+        names = [name_of(group, groups) for group in groups]
         axes.set_xticks(range(len(groups)), names, rotation=30, ha="right")
         axes.set_title(title)
     panels[0].legend(title="capacity")

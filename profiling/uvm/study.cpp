@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -47,7 +48,7 @@ absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, con
     if (is_pattern(name)) {
         // The memory of all threads, in the arrangement of this cell; accesses are computed from it on demand.
         uvm_model::pattern_parameters p;
-        p.memory = {s.threads, s.bytes_per_thread, s.element_bytes, a.how, a.order, placed};
+        p.memory = {s.threads, s.bytes_per_thread, s.element_bytes, a.how, a.order, placed, a.by};
         p.accesses_per_thread = s.accesses;
         p.seed = s.seed;
         p.stride = s.stride;
@@ -88,6 +89,7 @@ absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, con
     p.how = a.how;
     p.order = a.order;
     p.portions = placed;
+    p.by = a.by;
     p.seed = s.seed;
     const auto recorded = application->run(p);
     if (!recorded.ok()) {
@@ -123,7 +125,8 @@ std::uint64_t bytes_of(const capacity& c, std::uint64_t in_use) {
 }
 
 /// Runs one cell; the caller sets the outcome's names.
-absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capacity& c) {
+absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capacity& c,
+                                 uvm_model::paging_policy policy) {
     auto source = what.open();
     if (!source.ok()) {
         return source.status();
@@ -131,11 +134,13 @@ absl::StatusOr<outcome> run_cell(const study& s, const replay& what, const capac
     outcome o;
     o.bytes = what.bytes;
     o.memory = text_of(c);
+    o.policy = uvm_model::name_of(policy);
     o.capacity = bytes_of(c, what.bytes);
     // The space may be larger than the threads' memory: placements leave gaps. Capacities count the latter.
     const std::uint64_t space = (*source)->bytes();
     // A new model for each cell: no page is left from the one before.
-    auto model = paging_model::create({space, o.capacity != 0 ? std::optional(o.capacity) : std::nullopt, s.machine});
+    auto model =
+        paging_model::create({space, o.capacity != 0 ? std::optional(o.capacity) : std::nullopt, s.machine, policy});
     if (!model.ok()) {
         return model.status();
     }
@@ -161,20 +166,22 @@ class running_study {
 public:
     running_study(const study& s, const progress& tell) : study_{s}, tell_{tell}, graph_{s.graph} {
         // The number of cells, for progress. Traces have no layouts and placements.
-        const std::size_t placed = s.patterns.size() * s.layouts.size() * s.placements.size();
-        all_ = (placed + s.traces.size()) * s.capacities.size();
+        std::size_t placed = 0;
+        for (const arrangement& a : s.layouts) {
+            placed += placements_of(a).size();
+        }
+        all_ = (s.patterns.size() * placed + s.traces.size()) * s.capacities.size() * s.policies.size();
     }
 
     /// Run all cells of patterns and applications, and of traces; the first error ends it.
     absl::Status run_patterns() {
         for (const std::string& name : study_.patterns) {
             for (const arrangement& a : study_.layouts) {
-                for (const portion_policy placed : study_.placements) {
+                for (const portion_policy placed : placements_of(a)) {
                     // Opened once for all capacities: an application runs only once for them.
                     const auto what = open_pattern(study_, name, a, placed, graph_);
                     absl::Status s = what.status();
-                    s.Update(s.ok() ? run_capacities(*what, name, text_of(a),
-                                                     placed == portion_policy::packed ? "packed" : "padded")
+                    s.Update(s.ok() ? run_capacities(*what, name, text_of(a), text_of_placement(a, placed))
                                     : absl::OkStatus());
                     if (!s.ok()) {
                         return s;
@@ -202,21 +209,36 @@ public:
     std::vector<outcome> take() { return std::move(done_); }
 
 private:
-    /// Runs one source of accesses at each capacity, and names the cells.
+    /// Returns the placements with which an arrangement is run: SyncMalloc's has no portions.
+    [[nodiscard]] std::span<const portion_policy> placements_of(const arrangement& a) const {
+        const std::span<const portion_policy> all = study_.placements;
+        return a.by == uvm_model::placed_by::service ? all : all.first(1);
+    }
+    /// Returns the name of the placement of a cell.
+    static const char* text_of_placement(const arrangement& a, portion_policy placed) {
+        if (a.by == uvm_model::placed_by::sync_malloc) {
+            return "first_fit";
+        }
+        return placed == portion_policy::packed ? "packed" : "padded";
+    }
+
+    /// Runs one source of accesses at each capacity and with each policy, and names the cells.
     absl::Status run_capacities(const replay& what, const std::string& source, const std::string& how,
                                 const std::string& placed) {
         for (const capacity& c : study_.capacities) {
-            if (tell_) {
-                tell_(done_.size(), all_);
+            for (const uvm_model::paging_policy policy : study_.policies) {
+                if (tell_) {
+                    tell_(done_.size(), all_);
+                }
+                auto o = run_cell(study_, what, c, policy);
+                if (!o.ok()) {
+                    return o.status();
+                }
+                o->source = source;
+                o->how = how;
+                o->placement = placed;
+                done_.push_back(*std::move(o));
             }
-            auto o = run_cell(study_, what, c);
-            if (!o.ok()) {
-                return o.status();
-            }
-            o->source = source;
-            o->how = how;
-            o->placement = placed;
-            done_.push_back(*std::move(o));
         }
         return absl::OkStatus();
     }

@@ -2,11 +2,13 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A study with the model of the driver's paging: patterns, applications and traces, each with every layout, placement
-/// and capacity. `orchard uvm` prints it. No kernel runs on a GPU; times are the model's (docs/uvm_model.md).
+/// A study with the model of the driver's paging: patterns, applications and traces, each with every layout, placement,
+/// capacity and policy. `orchard uvm` prints it. No kernel runs on a GPU; times are the model's (docs/uvm_model.md).
 ///
-///     (patterns and applications) x layouts x placements x capacities
-///     traces                                          x capacities       a trace has its layout recorded in it
+///     (patterns and applications) x layouts x placements x capacities x policies
+///     traces                                             x capacities x policies    a trace has its layout recorded
+///
+/// The layout sync_malloc has one placement, its own.
 
 #include <cstdint>
 #include <functional>
@@ -23,6 +25,8 @@
 #include "uvm/geometry/portion.hpp"
 #include "uvm/model/calibration.hpp"
 #include "uvm/model/graph.hpp"
+#include "uvm/model/paging_policy.hpp"
+#include "uvm/model/placement.hpp"
 #include "uvm/model/result.hpp"
 
 namespace orchard::uvm_study {
@@ -31,11 +35,13 @@ namespace orchard::uvm_study {
 struct arrangement {
     layout how = layout::linear();
     lane_order order = lane_order::ascending;
+    uvm_model::placed_by by = uvm_model::placed_by::service;
     friend bool operator==(const arrangement&, const arrangement&) = default;
 };
 
-/// Returns the arrangement for "linear", "interleaved:64K", "interleaved:4KiB:prefetch_first"; the tile is written as
-/// for `parse_bytes` or as in options. Errors: InvalidArgument that quotes the text and lists the allowed forms.
+/// Returns the arrangement for "linear", "sync_malloc", "interleaved:64K", "interleaved:4KiB:prefetch_first"; the tile
+/// is written as for `parse_bytes` or as in options. Errors: InvalidArgument that quotes the text and lists the allowed
+/// forms.
 absl::StatusOr<arrangement> parse_arrangement(std::string_view text);
 /// Returns the text that `parse_arrangement` reads.
 std::string text_of(const arrangement& a);
@@ -64,6 +70,7 @@ struct study {
     std::vector<arrangement> layouts{arrangement{}};
     std::vector<portion_policy> placements{portion_policy::packed};
     std::vector<capacity> capacities{capacity{}};
+    std::vector<uvm_model::paging_policy> policies{uvm_model::paging_policy::driver};
     std::uint64_t threads = 1024;                ///< of patterns and applications; 32 are a warp
     std::uint64_t bytes_per_thread = 256 << 10;  ///< of patterns
     std::uint64_t accesses = 100;                ///< of each thread
@@ -81,8 +88,9 @@ struct study {
 struct outcome {
     std::string source;          ///< the pattern's name, or the trace's file
     std::string how;             ///< the layout; "recorded" for a trace
-    std::string placement;       ///< the placement; "recorded" for a trace
+    std::string placement;       ///< the placement; "first_fit" for sync_malloc, "recorded" for a trace
     std::string memory;          ///< the capacity as it was typed
+    std::string policy;          ///< the policy's name
     std::uint64_t bytes = 0;     ///< memory of the threads; for a trace: of its space
     std::uint64_t capacity = 0;  ///< bytes of GPU memory; 0: unlimited
     uvm_model::result counts;    ///< what the model counted

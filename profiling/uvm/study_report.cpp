@@ -26,6 +26,7 @@ std::vector<std::string> line_of(const outcome& o) {
             o.how,
             o.placement,
             o.memory,
+            o.policy,
             absl::StrFormat("%.2f", r.seconds * 1e3),
             absl::StrFormat("%d", r.raw_faults),
             absl::StrFormat("%d", r.batches),
@@ -45,6 +46,7 @@ ordered_json row_of(const outcome& o) {
             {"layout", o.how},
             {"placement", o.placement},
             {"capacity", o.memory},
+            {"policy", o.policy},
             {"capacity_bytes", o.capacity},
             {"bytes", o.bytes},
             {"seconds", r.seconds},
@@ -71,21 +73,22 @@ ordered_json row_of(const outcome& o) {
 }  // namespace
 
 std::string to_table(const std::vector<outcome>& cells) {
-    std::vector<std::vector<std::string>> lines{{"pattern", "layout", "placement", "capacity", "ms", "faults",
+    std::vector<std::vector<std::string>> lines{{"pattern", "layout", "placement", "capacity", "policy", "ms", "faults",
                                                  "batches", "services", "MB in", "MB out", "useful 4K", "useful 64K",
                                                  "blocks", "evictions"}};
     for (const outcome& o : cells) {
         lines.push_back(line_of(o));
     }
-    return detail::in_columns(lines, "llllr");
+    return detail::in_columns(lines, "lllllr");
 }
 
 std::vector<outcome> fastest(const std::vector<outcome>& cells) {
     std::vector<outcome> best;
     for (const outcome& o : cells) {
-        // The fastest cell so far of this pattern and capacity; of equal times, the first one stays.
-        const auto same =
-            std::ranges::find_if(best, [&](const outcome& b) { return b.source == o.source && b.memory == o.memory; });
+        // The fastest cell so far of this pattern, capacity and policy; of equal times, the first one stays.
+        const auto same = std::ranges::find_if(best, [&](const outcome& b) {
+            return b.source == o.source && b.memory == o.memory && b.policy == o.policy;
+        });
         if (same == best.end()) {
             best.push_back(o);
         } else if (o.counts.seconds < same->counts.seconds) {

@@ -18,7 +18,7 @@ namespace orchard::uvm_study {
 /// VA blocks with memory on the GPU at a time; evicted chunks.
 std::string to_table(const std::vector<outcome>& cells);
 
-/// Returns, for each pattern and capacity, the first cell with the least modelled time, in order.
+/// Returns, for each pattern, capacity and policy, the first cell with the least modelled time, in order.
 std::vector<outcome> fastest(const std::vector<outcome>& cells);
 
 /// Returns the members of the JSON document: all counts, the study's parameters and the machine's constants.

@@ -18,6 +18,9 @@
 namespace orchard::uvm_study {
 namespace {
 
+/// The layout that is not one of Orchard's own.
+constexpr const char* sync_malloc = "sync_malloc";
+
 /// Convert between the two types of views, which are different types in some builds of Abseil.
 absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view view(absl::string_view text) { return {text.data(), text.size()}; }
@@ -33,9 +36,12 @@ absl::Status refused(std::string_view text, const char* what, const char* allowe
 absl::StatusOr<arrangement> parse_arrangement(std::string_view text) {
     constexpr const char* allowed =
         "linear, or interleaved:TILE or interleaved:TILE:ORDER, with a tile from 4 B to 64KiB that is a power of two, "
-        "and the order ascending or prefetch_first";
+        "and the order ascending or prefetch_first; or sync_malloc";
     if (text == "linear") {
         return arrangement{};
+    }
+    if (text == sync_malloc) {
+        return arrangement{.by = uvm_model::placed_by::sync_malloc};
     }
     // "interleaved", the tile, and perhaps the order.
     const std::vector<absl::string_view> parts = absl::StrSplit(view(text), ':');
@@ -62,6 +68,9 @@ absl::StatusOr<arrangement> parse_arrangement(std::string_view text) {
 }
 
 std::string text_of(const arrangement& a) {
+    if (a.by == uvm_model::placed_by::sync_malloc) {
+        return sync_malloc;
+    }
     const std::string text = orchard::text_of(a.how);
     return a.order == lane_order::ascending ? text : absl::StrCat(text, ":", orchard::text_of(a.order));
 }

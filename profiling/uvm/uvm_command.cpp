@@ -23,6 +23,7 @@
 #include "runtime/cli/progress.hpp"
 #include "runtime/cli/run_program.hpp"
 #include "runtime/options/byte_size.hpp"
+#include "uvm/model/paging_policy.hpp"
 #include "uvm/model/patterns.hpp"
 
 namespace orchard::uvm_study {
@@ -35,6 +36,7 @@ struct arguments {
     std::vector<std::string> layouts;
     std::vector<std::string> placements;
     std::vector<std::string> capacities;
+    std::vector<std::string> policies;
     std::string bytes_per_thread = "256KiB";
     std::string stride = "64KiB";
     std::string machine = "h200";
@@ -123,6 +125,7 @@ absl::Status complete(arguments& a) {
     status.Update(parse_each(a.layouts, "--layout", parse_arrangement, a.what.layouts));
     status.Update(parse_each(a.placements, "--placement", parse_placement, a.what.placements));
     status.Update(parse_each(a.capacities, "--capacity", parse_capacity, a.what.capacities));
+    status.Update(parse_each(a.policies, "--policy", uvm_model::paging_policy_named, a.what.policies));
     const auto bytes = parse_bytes(a.bytes_per_thread);
     const auto stride = parse_bytes(a.stride);
     const auto machine = uvm_model::parse_calibration(a.machine);
@@ -259,6 +262,15 @@ std::string pattern_help() {
     return help;
 }
 
+/// Returns the help of --policy: all names with one line each.
+std::string policy_help() {
+    std::string help = "What the driver does; may be repeated (docs/uvm_model.md):";
+    for (const auto& p : uvm_model::paging_policies()) {
+        absl::StrAppend(&help, "\n", std::string(p.name), ": ", std::string(p.help));
+    }
+    return help;
+}
+
 /// Declares the flags of --recommend, and lists those that it does not go with. They must have been declared before.
 void declare_recommend(CLI::App& app, arguments& a) {
     app.add_flag("--recommend", a.recommends,
@@ -267,8 +279,8 @@ void declare_recommend(CLI::App& app, arguments& a) {
     app.add_flag("--header", a.header, "Print that as runtime/heap/recommended_layouts.hpp");
     // All flags that choose what a study runs, or how it is shown.
     for (const char* other :
-         {"--pattern", "--trace", "--layout", "--placement", "--capacity", "--threads", "--bytes-per-thread",
-          "--accesses", "--element", "--stride", "--scale", "--best", "--plot"}) {
+         {"--pattern", "--trace", "--layout", "--placement", "--capacity", "--policy", "--threads",
+          "--bytes-per-thread", "--accesses", "--element", "--stride", "--scale", "--best", "--plot"}) {
         a.of_study.push_back(app.get_option(other));
     }
 }
@@ -279,13 +291,14 @@ void declare(CLI::App& app, arguments& a) {
     app.add_option("--trace", a.what.traces, "A recorded trace; may be repeated (docs/uvm_traces.md)")
         ->type_name("FILE");
     app.add_option("--layout", a.layouts,
-                   "linear or interleaved:TILE[:ORDER], such as interleaved:4KiB; may be repeated")
+                   "linear, sync_malloc, or interleaved:TILE[:ORDER] such as interleaved:4KiB; may be repeated")
         ->type_name("LAYOUT");
     app.add_option("--placement", a.placements, "packed or padded: how the warps' memory lies; may be repeated")
         ->type_name("PLACEMENT");
     app.add_option("--capacity", a.capacities,
                    "GPU memory: a share of what the threads have (50%), bytes (4GiB) or unlimited; may be repeated")
         ->type_name("CAPACITY");
+    app.add_option("--policy", a.policies, policy_help())->type_name("POLICY");
     app.add_option("--threads", a.what.threads, "Threads, 32 a warp")->capture_default_str();
     app.add_option("--bytes-per-thread", a.bytes_per_thread, "Memory of each thread, of a pattern")
         ->capture_default_str();
@@ -302,7 +315,7 @@ void declare(CLI::App& app, arguments& a) {
     app.add_option("--advice", a.advice,
                    "What the driver is told of the memory: none, prefer_gpu, prefer_cpu or read_mostly")
         ->capture_default_str();
-    app.add_flag("--best", a.best, "Print the fastest layout and placement of each pattern and capacity alone");
+    app.add_flag("--best", a.best, "Print the fastest layout and placement of each pattern, capacity and policy alone");
     command_line::add_json(app, a.json, "Write all counts");
     app.add_option("--plot", a.plot, "Draw pictures into this folder (needs python3-matplotlib)")->type_name("DIR");
     app.add_flag("--quiet", a.quiet, "Print no table and no progress");

@@ -44,9 +44,15 @@ class PlotUvm(unittest.TestCase):
     def test_bars_stand_for_capacities_in_groups_of_layouts(self):
         rows = [row(), row(capacity="unlimited", bytes_in=2e6), row(layout="interleaved:4K", bytes_in=1e6)]
         groups, capacities, heights = plot_uvm.bars_of(rows, "bytes_in", 1e6)
-        self.assertEqual(groups, [("linear", "packed"), ("interleaved:4K", "packed")])
+        self.assertEqual(groups, [("linear", "packed", "driver"), ("interleaved:4K", "packed", "driver")])
         self.assertEqual(capacities, ["50%", "unlimited"])
         self.assertEqual(heights, {"50%": [4, 1], "unlimited": [2, 0]})
+
+    def test_groups_are_named_by_what_is_not_the_same(self):
+        groups, _, heights = plot_uvm.bars_of([row(), row(policy="dynamic_act", bytes_in=1e6)], "bytes_in", 1e6)
+        self.assertEqual([plot_uvm.name_of(group, groups) for group in groups], ["linear\ndriver", "linear\ndynamic_act"])
+        self.assertEqual(plot_uvm.name_of(groups[0], groups[:1]), "linear")
+        self.assertEqual(heights, {"50%": [4, 1]})
 
     @unittest.skipUnless(has_matplotlib(), "matplotlib is not installed")
     def test_draws_a_picture_for_each_pattern(self):

@@ -29,16 +29,17 @@ study small_study() {
 }
 
 TEST(uvm_study, layouts_are_read_as_they_are_written) {
-    for (const char* text :
-         {"linear", "interleaved:4K", "interleaved:64K", "interleaved:16", "interleaved:4K:prefetch_first"}) {
+    for (const char* text : {"linear", "sync_malloc", "interleaved:4K", "interleaved:64K", "interleaved:16",
+                             "interleaved:4K:prefetch_first"}) {
         const auto a = parse_arrangement(text);
         ASSERT_TRUE(a.ok()) << a.status();
         EXPECT_EQ(text_of(*a), text);
     }
     EXPECT_EQ(*parse_arrangement("interleaved:4KiB"), *parse_arrangement("interleaved:4K"));
     EXPECT_EQ(*parse_arrangement("interleaved:4KiB:ascending"), *parse_arrangement("interleaved:4096"));
-    for (const char* text : {"", "linear:4K", "interleaved", "interleaved:", "interleaved:3000", "interleaved:1MiB",
-                             "interleaved:4K:descending", "interleaved:4K:ascending:x", "automatic"}) {
+    for (const char* text :
+         {"", "linear:4K", "interleaved", "interleaved:", "interleaved:3000", "interleaved:1MiB",
+          "interleaved:4K:descending", "interleaved:4K:ascending:x", "automatic", "sync_malloc:4K"}) {
         const auto s = parse_arrangement(text).status();
         EXPECT_TRUE(absl::IsInvalidArgument(s)) << text;
         EXPECT_NE(s.message().find("give linear, or interleaved:TILE"), absl::string_view::npos) << s;
@@ -89,6 +90,58 @@ TEST(uvm_study, is_the_product_of_all_lists) {
     EXPECT_EQ(one->front().counts, cells->back().counts);
 }
 
+TEST(uvm_study, runs_each_policy_and_names_it) {
+    study s = small_study();
+    s.patterns = {"random"};
+    s.capacities = {*parse_capacity("unlimited"), *parse_capacity("25%")};
+    s.policies.clear();
+    for (const auto& p : uvm_model::paging_policies()) {
+        s.policies.push_back(*uvm_model::paging_policy_named(p.name));
+    }
+    const auto cells = run(s);
+    ASSERT_TRUE(cells.ok()) << cells.status();
+    ASSERT_EQ(cells->size(), 8u);
+    const auto count = [&](std::size_t i) { return (*cells)[i].counts; };
+    for (std::size_t i = 0; i < 8; ++i) {
+        EXPECT_EQ((*cells)[i].policy, uvm_model::paging_policies()[i % 4].name);
+        EXPECT_EQ((*cells)[i].memory, i < 4 ? "unlimited" : "25%");
+        EXPECT_EQ(count(i).accesses, s.threads * s.accesses);
+    }
+    // Memory that fits: the same pages move, and remote access never pays. Compression saves time, watching costs it.
+    EXPECT_EQ(count(3), count(0));
+    EXPECT_EQ(count(1).bytes_in(), count(0).bytes_in());
+    EXPECT_LT(count(1).seconds, count(0).seconds);
+    EXPECT_EQ(count(2).bytes_in(), count(0).bytes_in());
+    EXPECT_GT(count(2).seconds, count(0).seconds);
+    // Memory that does not: each does what it is made for.
+    EXPECT_LT(count(5).seconds, count(4).seconds);
+    EXPECT_LT(count(6).prefetched_pages, count(4).prefetched_pages);
+    EXPECT_GT(count(7).remote_accesses, 0u);
+    EXPECT_LT(count(7).evictions, count(4).evictions);
+    EXPECT_EQ(uvm_model::paging_policy_named("none").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// 68 KiB a thread: a warp's chunk is 2 MiB and a rest, which the service gives two VA blocks.
+TEST(uvm_study, sync_malloc_has_a_placement_of_its_own) {
+    study s = small_study();
+    s.patterns = {"sequential", "k-means"};
+    s.bytes_per_thread = 68 << 10;
+    s.element_bytes = 4096;
+    s.accesses = 17;
+    s.layouts = {*parse_arrangement("sync_malloc"), *parse_arrangement("linear")};
+    s.placements = {portion_policy::padded, portion_policy::packed};
+    const auto cells = run(s);
+    ASSERT_TRUE(cells.ok()) << cells.status();
+    ASSERT_EQ(cells->size(), 6u);
+    EXPECT_EQ((*cells)[0].how, "sync_malloc");
+    EXPECT_EQ((*cells)[0].placement, "first_fit");
+    EXPECT_EQ((*cells)[1].placement, "padded");
+    EXPECT_EQ((*cells)[0].counts.touched_blocks, 5u) << "8.5 MiB";
+    EXPECT_EQ((*cells)[2].counts.touched_blocks, 8u);
+    EXPECT_EQ((*cells)[3].source, "k-means");
+    EXPECT_EQ((*cells)[3].counts.accesses, (*cells)[5].counts.accesses);
+}
+
 TEST(uvm_study, shows_what_layout_is_worth) {
     study s = small_study();
     s.bytes_per_thread = 4 << 20;
@@ -102,21 +155,25 @@ TEST(uvm_study, shows_what_layout_is_worth) {
 }
 
 TEST(uvm_study, names_the_fastest_of_each_pattern_and_capacity) {
-    const auto cell = [](const char* source, const char* how, const char* memory, double seconds) {
+    const auto cell = [](const char* source, const char* how, const char* memory, double seconds,
+                         const char* policy = "driver") {
         outcome o;
         o.source = source;
         o.how = how;
         o.memory = memory;
+        o.policy = policy;
         o.counts.seconds = seconds;
         return o;
     };
     const std::vector<outcome> best =
         fastest({cell("a", "linear", "50%", 3), cell("a", "linear", "unlimited", 2), cell("a", "tiles", "50%", 1),
-                 cell("a", "tiles", "unlimited", 2), cell("b", "linear", "50%", 9)});
-    ASSERT_EQ(best.size(), 3u);
+                 cell("a", "tiles", "unlimited", 2), cell("b", "linear", "50%", 9),
+                 cell("b", "linear", "50%", 1, "dynamic_act")});
+    ASSERT_EQ(best.size(), 4u);
     EXPECT_EQ(best[0].how, "tiles");
     EXPECT_EQ(best[1].how, "linear") << "of equals the first";
     EXPECT_EQ(best[2].source, "b");
+    EXPECT_EQ(best[3].policy, "dynamic_act");
 }
 
 TEST(uvm_study, runs_applications_and_traces) {
@@ -162,9 +219,9 @@ TEST(uvm_study, is_reported_in_full) {
     const std::string table = to_table(*cells);
     EXPECT_NE(table.find("same-index  linear"), std::string::npos) << table;
     const std::string json = json_of(s, *cells).dump();
-    for (const char* key :
-         {"\"faults\"", "\"batches\"", "\"bytes_in\"", "\"useful_page_share\"", "\"useful_big_page_share\"",
-          "\"prefetched_used_pages\"", "\"peak_active_blocks\"", "\"evictions\"", "\"seconds\"", "batch_ns"}) {
+    for (const char* key : {"\"policy\":\"driver\"", "\"faults\"", "\"batches\"", "\"bytes_in\"",
+                            "\"useful_page_share\"", "\"useful_big_page_share\"", "\"prefetched_used_pages\"",
+                            "\"peak_active_blocks\"", "\"evictions\"", "\"seconds\"", "batch_ns"}) {
         EXPECT_NE(json.find(key), std::string::npos) << key;
     }
 }

@@ -18,6 +18,7 @@
 #include "uvm/geometry/lane_order.hpp"
 #include "uvm/geometry/layout.hpp"
 #include "uvm/geometry/portion.hpp"
+#include "uvm/model/placement.hpp"
 #include "uvm/model/trace_file.hpp"
 
 namespace orchard::applications {
@@ -36,7 +37,8 @@ struct parameters {
     lane_order order = lane_order::ascending;          ///< positions of the lanes in an interleaved chunk
     portion_policy portions = portion_policy::packed;  ///< how the warps' chunks share VA blocks
     addresses which = addresses::in_order;
-    std::uint64_t seed = 1;  ///< of the initial numbers and graphs
+    uvm_model::placed_by by = uvm_model::placed_by::service;  ///< of addresses `in_order`
+    std::uint64_t seed = 1;                                   ///< of the initial numbers and graphs
 };
 
 /// One application. `run` creates a heap on the emulated device, in which each thread allocates its part of all arrays.

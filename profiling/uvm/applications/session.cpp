@@ -48,7 +48,7 @@ absl::StatusOr<options> options_for(const parameters& p, std::uint64_t bytes) {
 
 /// Returns the memory of the threads as the model describes it; the sizes are those of each array.
 uvm_model::thread_memory memory_of(const parameters& p) {
-    return {.threads = p.threads, .how = p.how, .order = p.order, .portions = p.portions};
+    return {.threads = p.threads, .how = p.how, .order = p.order, .portions = p.portions, .by = p.by};
 }
 
 }  // namespace
