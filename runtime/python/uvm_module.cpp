@@ -230,9 +230,9 @@ accesses accesses_of_pattern(const std::string& name, const thread_memory& memor
     return accesses_from([which, p] { return make_pattern(which, p); });
 }
 
-/// Returns the memory of a pattern's threads. @param tile  bytes; 0: linear
+/// Returns the memory of a pattern's threads. @param tile_bytes  0: linear
 thread_memory memory_of(std::uint64_t threads, std::uint64_t bytes_per_thread, std::uint64_t element_bytes,
-                        std::uint64_t tile_bytes, bool prefetch_first, bool padded) {
+                        std::uint64_t tile_bytes, bool prefetch_first, bool padded, bool sync_malloc) {
     if (tile_bytes != 0 && !is_tile(tile_bytes)) {
         raise(absl::InvalidArgumentError(
             absl::StrFormat("layout: a tile of %u bytes; give a power of two from 4 bytes to 64 KiB", tile_bytes)));
@@ -242,7 +242,8 @@ thread_memory memory_of(std::uint64_t threads, std::uint64_t bytes_per_thread, s
             element_bytes,
             tile_bytes == 0 ? layout::linear() : layout::interleaved(tile_of(tile_bytes)),
             prefetch_first ? lane_order::prefetch_first : lane_order::ascending,
-            padded ? portion_policy::padded : portion_policy::packed};
+            padded ? portion_policy::padded : portion_policy::packed,
+            sync_malloc ? placed_by::sync_malloc : placed_by::service};
 }
 
 /// Accesses that end when the user interrupts the program; in a space of `bytes`.
@@ -339,8 +340,10 @@ T choice(const std::string& name, std::initializer_list<std::pair<std::string_vi
 /// A paging model with the events of its next run.
 class model {
 public:
-    model(std::uint64_t bytes, std::optional<std::uint64_t> capacity, const std::string& machine)
-        : model_{value_of(paging_model::create({bytes, capacity, value_of(parse_calibration(machine))}))} {
+    model(std::uint64_t bytes, std::optional<std::uint64_t> capacity, const std::string& machine,
+          const std::string& policy)
+        : model_{value_of(paging_model::create(
+              {bytes, capacity, value_of(parse_calibration(machine)), value_of(paging_policy_named(policy))}))} {
         model_.record(&log_);
     }
 
@@ -448,14 +451,15 @@ NB_MODULE(_uvm, m) {
     m.def("of_trace", &accesses_of_trace);
     m.def("of_pattern", [](const std::string& name, std::uint64_t threads, std::uint64_t bytes_per_thread,
                            std::uint64_t element, std::uint64_t tile, bool prefetch_first, bool padded,
-                           std::uint64_t count, std::uint64_t seed, std::uint64_t stride) {
-        return accesses_of_pattern(name, memory_of(threads, bytes_per_thread, element, tile, prefetch_first, padded),
-                                   count, seed, stride);
+                           bool sync_malloc, std::uint64_t count, std::uint64_t seed, std::uint64_t stride) {
+        return accesses_of_pattern(
+            name, memory_of(threads, bytes_per_thread, element, tile, prefetch_first, padded, sync_malloc), count, seed,
+            stride);
     });
     m.def("parse_bytes", [](const std::string& text) { return value_of(orchard::parse_bytes(text)); });
 
     nb::class_<model>(m, "Model")
-        .def(nb::init<std::uint64_t, std::optional<std::uint64_t>, const std::string&>())
+        .def(nb::init<std::uint64_t, std::optional<std::uint64_t>, const std::string&, const std::string&>())
         .def("advise", &model::advise)
         .def("prefetch", &model::prefetch)
         .def("populate", &model::populate)

@@ -115,7 +115,7 @@ class KnownCases(unittest.TestCase):
 class AgainstTheProgram(unittest.TestCase):
     NAMES = {"faults": "raw_faults", "useful_page_share": "useful_pages", "useful_big_page_share": "useful_big_pages",
              "prefetched_used_pages": "tree_used_pages"}
-    OTHERS = {"source", "layout", "placement", "capacity", "capacity_bytes", "bytes"}
+    OTHERS = {"source", "layout", "placement", "capacity", "policy", "capacity_bytes", "bytes"}
 
     def setUp(self):
         if not PROGRAM.is_file():
@@ -152,6 +152,17 @@ class AgainstTheProgram(unittest.TestCase):
             model = uvm.Model(accesses.bytes, capacity="4MiB")
             model.populate()
             with self.subTest(name):
+                self.assert_same(row, model.run(accesses).counts)
+
+    def test_policies_and_the_layout_of_sync_malloc(self):
+        accesses = uvm.pattern("random", threads=128, bytes_per_thread="68KiB", accesses=40, layout="sync_malloc")
+        for policy in ("driver", "throttling_fetch", "early_adaptor", "dynamic_act"):
+            row, = self.rows("--pattern", "random", "--threads", "128", "--bytes-per-thread", "68KiB", "--accesses", "40",
+                             "--layout", "sync_malloc", "--capacity", "4MiB", "--policy", policy)
+            model = uvm.Model(accesses.bytes, capacity="4MiB", policy=policy)
+            model.populate()
+            with self.subTest(policy):
+                self.assertEqual((row["layout"], row["placement"], row["policy"]), ("sync_malloc", "first_fit", policy))
                 self.assert_same(row, model.run(accesses).counts)
 
 
@@ -301,6 +312,7 @@ class Errors(unittest.TestCase):
         self.assert_error("same-index", lambda: uvm.pattern("sparse"))
         self.assert_error("layout: 'blocked'", lambda: uvm.pattern("random", layout="blocked"))
         self.assert_error("tile of 12", lambda: uvm.pattern("random", layout="interleaved:12"))
+        self.assert_error("there is no policy 'none'; there are: driver", lambda: uvm.Model("2MiB", policy="none"))
         self.assert_error("placement: 'loose'", lambda: uvm.pattern("random", placement="loose"))
         self.assert_error("threads", lambda: uvm.pattern("random", threads=0))
         self.assert_error("no-such-file", lambda: uvm.trace("/no-such-file"))

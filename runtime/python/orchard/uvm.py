@@ -264,19 +264,20 @@ def pattern(name, *, threads=1024, bytes_per_thread="256KiB", accesses=100, elem
 
     threads: 32 of them are a warp. bytes_per_thread, element, stride: bytes, or texts such as "4MiB".
     accesses: of each thread. layout: "linear", or "interleaved:TILE" or "interleaved:TILE:ORDER", with a tile such as
-    "4KiB" and the order "ascending" or "prefetch_first". placement: "packed" or "padded".
+    "4KiB" and the order "ascending" or "prefetch_first"; or "sync_malloc", each thread's memory in pages of its own
+    (docs/uvm_model.md). placement: "packed" or "padded"; no matter for "sync_malloc".
 
     Raises ArgumentError for a value that is not allowed. Cost: none, since a run computes the accesses; for "graph-walk"
     0.1 us for each edge of its graph."""
     what, _, rest = layout.partition(":")
     tile, _, order = rest.partition(":")
-    if not (layout == "linear" or what == "interleaved" and tile):
-        raise ArgumentError(f"layout: {layout!r}; give 'linear', or 'interleaved:TILE' with a tile such as 4KiB")
+    if not (layout in ("linear", "sync_malloc") or what == "interleaved" and tile):
+        raise ArgumentError(f"layout: {layout!r}; give 'linear', 'interleaved:TILE' with a tile such as 4KiB, or 'sync_malloc'")
     return Accesses(_uvm.of_pattern(
         name, _number(threads, "threads"), _bytes(bytes_per_thread, "bytes_per_thread"), _bytes(element, "element"),
         _bytes(tile, "layout") if tile else 0,
         _choice(order or "ascending", "layout", ("ascending", "prefetch_first")) == "prefetch_first",
-        _choice(placement, "placement", ("packed", "padded")) == "padded",
+        _choice(placement, "placement", ("packed", "padded")) == "padded", layout == "sync_malloc",
         _number(accesses, "accesses"), _number(seed, "seed", 0, 2**64 - 1), _bytes(stride, "stride")))
 
 
@@ -365,19 +366,21 @@ class Model:
     Functions with `where` take a Range, a pair (offset, bytes), or None for all of the memory; both numbers are whole
     pages, and a border that is no multiple of 2 MiB truncates a VA block where advice differs, as it does in the driver."""
 
-    def __init__(self, bytes, *, capacity=None, machine="h200", **constants):
+    def __init__(self, bytes, *, capacity=None, machine="h200", policy="driver", **constants):
         """Makes a model. At first no page is anywhere.
 
         bytes: of managed memory, a number or a text such as "1GiB": whole pages, at most 32 TiB.
         capacity: of the GPU's memory, likewise: whole chunks of 2 MiB. None: unlimited.
-        machine: "h200" or "titan_v". constants: constants to change, such as batch_ns=20000 (docs/uvm_model.md).
+        machine: "h200" or "titan_v". policy: "driver", or a stand-in for a published policy as we read it:
+        "throttling_fetch", "early_adaptor" or "dynamic_act" (docs/uvm_model.md).
+        constants: constants to change, such as batch_ns=20000 (docs/uvm_model.md).
 
-        Raises ArgumentError for a number that is not allowed, an unknown machine or constant. Cost: 1.2 bytes for each page
+        Raises ArgumentError for a number that is not allowed, an unknown machine, policy or constant. Cost: 1.2 bytes for each page
         of 4 KiB."""
         self.bytes = _bytes(bytes, "bytes")
         self.capacity = None if capacity is None else _bytes(capacity, "capacity")
         words = [str(machine), *(f"{name}={value}" for name, value in constants.items())]
-        self._native = _uvm.Model(self.bytes, self.capacity, ", ".join(words))
+        self._native = _uvm.Model(self.bytes, self.capacity, ", ".join(words), str(policy))
         self._allocated = 0
 
     def __repr__(self):
