@@ -61,7 +61,8 @@ ORCHARD_FN void free_array_of(const Heap& heap, const lane_array<T>& a) {
     }
     // The record of lanes of different lengths names the place of the table before the rows.
     const std::uint64_t table = a.map().ragged != 0 ? os_page_bytes : 0;
-    slow::free_array_of_lane(*heap.view().self, static_cast<const char*>(a.chunk()) - table, a.map().width, a.position());
+    slow::free_array_of_lane(*heap.view().self, static_cast<const char*>(a.chunk()) - table, a.map().width,
+                             a.position());
 }
 
 }  // namespace device

@@ -123,8 +123,7 @@ inline ORCHARD_NOINLINE void choose_width(lanes_request& r, std::uint32_t max_ro
 ///     after       0 0 0 640        | 640 712         | 748            |
 inline ORCHARD_NOINLINE void place_arrays(lanes_request& r) {
     // A sort key: not 0, and different for each sub-array. Of one size, the widest sub-array comes first.
-    std::uint32_t key =
-        r.log_align << 10 | static_cast<std::uint32_t>(simt::leader_of(r.alike)) << 5 | (31 - r.first);
+    std::uint32_t key = r.log_align << 10 | static_cast<std::uint32_t>(simt::leader_of(r.alike)) << 5 | (31 - r.first);
     const std::uint64_t units = simt::mutation::is(fault::array_room) ? r.least : r.most;
     const std::uint64_t own = (r.map.size(units << r.log_unit).bytes + chunk_block_alignment - 1) >> chunk_unit_shift;
     std::uint32_t placed = 0;

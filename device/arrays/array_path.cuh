@@ -46,8 +46,8 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
         wish.how.which == layout::choice::interleaved ? log_of(wish.how.turn) : log_of(smallest_tile);
     const std::uint32_t log_turn = log_asked > log_element ? log_asked : log_element;
     constexpr std::uint32_t log_page = log_of(tile::k4);
-    // Sizes count in OS pages if tiles are above 4 KiB, since the rest beyond whole tiles lies in smaller ones. An element
-    // of more than an OS page would then lie in two rows, so that sizes count in whole tiles.
+    // Sizes count in OS pages if tiles are above 4 KiB, since the rest beyond whole tiles lies in smaller ones. An
+    // element of more than an OS page would then lie in two rows, so that sizes count in whole tiles.
     const std::uint32_t log_unit = log_turn > log_page && log_element <= log_page ? log_page : log_turn;
     // Less than an OS page is no part of rows of pages: a small block holds it in less memory.
     place.linear = log_unit < log_turn && bytes < os_page_bytes;

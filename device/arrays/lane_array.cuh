@@ -46,9 +46,9 @@ struct tile_span {
 };
 
 /// The array of one lane of a warp chunk: a view, trivially copyable, which any lane of any warp may use. It supports
-/// any number of lanes from 1 to 32, any tile, tail rows, lanes that differ in length, and (with one lane) linear arrays.
-/// 24 bytes. Functions read memory only if the lanes differ in length, and then for elements behind the rows that all
-/// lanes fill (uvm/geometry/ragged_rows.hpp).
+/// any number of lanes from 1 to 32, any tile, tail rows, lanes that differ in length, and (with one lane) linear
+/// arrays. 24 bytes. Functions read memory only if the lanes differ in length, and then for elements behind the rows
+/// that all lanes fill (uvm/geometry/ragged_rows.hpp).
 ///
 /// The chunk lies in memory that all threads share, as for `lane_ptr`.
 ///
@@ -189,8 +189,8 @@ private:
     [[nodiscard]] ORCHARD_INLINE T* address_behind_common_rows(Index i) const {
         const std::int64_t page = rows().place_of(table(), position_, page_behind_common_rows(i));
         const std::uint64_t in_page = static_cast<std::uint64_t>(i) * sizeof(T) & (os_page_bytes - 1);
-        return simt::global_pointer<T>(chunk_ + static_cast<std::uint64_t>(page * static_cast<std::int64_t>(os_page_bytes)) +
-                                       in_page);
+        return simt::global_pointer<T>(
+            chunk_ + static_cast<std::uint64_t>(page * static_cast<std::int64_t>(os_page_bytes)) + in_page);
     }
     /// Returns the tile of an element behind the common rows.
     template <class Index, device::if_integer<Index> = 0>

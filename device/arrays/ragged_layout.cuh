@@ -20,20 +20,19 @@ namespace orchard::device {
 /// Returns log2 of the OS pages of the tile that the lanes ask for.
 ORCHARD_INLINE std::uint32_t log_tile_asked(const lanes_request& r) { return r.log_turn - r.log_unit; }
 
-/// Places lanes of the same length: sets `r.map`, `r.offset`, `r.total` and `r.log_align`. Each lane calls it for itself;
-/// the result is the same in all. No memory access.
+/// Places lanes of the same length: sets `r.map`, `r.offset`, `r.total` and `r.log_align`. Each lane calls it for
+/// itself; the result is the same in all. No memory access.
 ///
-/// `lane_ptr` needs rows that begin at multiples of their length (`lane_map::pointable`). A chunk smaller than a segment
-/// may begin at any leaf. If its rows are longer than a leaf, it takes a whole segment for their sake, provided that this
-/// is at most a quarter more than the request; otherwise `lane_ptr` cannot point to these arrays. 12 lanes of 128 KiB,
-/// 1.5 MiB, form rows of 12 tiles; 32 lanes of 56 KiB, 1.75 MiB, take a segment.
+/// `lane_ptr` needs rows that begin at multiples of their length (`lane_map::pointable`). A chunk smaller than a
+/// segment may begin at any leaf. If its rows are longer than a leaf, it takes a whole segment for their sake, provided
+/// that this is at most a quarter more than the request; otherwise `lane_ptr` cannot point to these arrays. 12 lanes of
+/// 128 KiB, 1.5 MiB, form rows of 12 tiles; 32 lanes of 56 KiB, 1.75 MiB, take a segment.
 inline ORCHARD_NOINLINE void place_equal(lanes_request& r, const ragged_rows& rows) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
     const auto pages = static_cast<std::uint32_t>(r.most);
     const auto turn = static_cast<tile>(r.log_unit + rows.log_tile);
     // A lane alone has nothing to alternate with. Its map still differs from that of a linear array.
-    r.map = lanes == 1 ? lane_map::rows(smallest_tile, 1)
-                       : lane_map::with_tail_rows(turn, lanes, r.most << r.log_unit);
+    r.map = lanes == 1 ? lane_map::rows(smallest_tile, 1) : lane_map::with_tail_rows(turn, lanes, r.most << r.log_unit);
     chunk_size size = r.map.size(r.most << r.log_unit);
     if (size.alignment > big_page_bytes && size.bytes * 5 < segment_bytes * 4) {
         r.map.pages = pages;
@@ -44,8 +43,8 @@ inline ORCHARD_NOINLINE void place_equal(lanes_request& r, const ragged_rows& ro
     r.log_align = log_of_units(size.alignment);
 }
 
-/// Places lanes of different lengths: sets `r.map`, `r.offset`, `r.total` and `r.log_align`. All lanes of the group call
-/// it. Cost: two reductions.
+/// Places lanes of different lengths: sets `r.map`, `r.offset`, `r.total` and `r.log_align`. All lanes of the group
+/// call it. Cost: two reductions.
 inline ORCHARD_NOINLINE void place_ragged(lanes_request& r, const ragged_rows& rows) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
     const std::uint32_t behind = r.pages - rows.common_pages;
@@ -62,8 +61,8 @@ inline ORCHARD_NOINLINE void place_ragged(lanes_request& r, const ragged_rows& r
     r.log_align = r.log_unit + rows.log_tile;
 }
 
-/// Places the arrays of a group that asks for tiles above 4 KiB, in one sub-array. All lanes of a converged group call it.
-/// Cost: two reductions of 64-bit values, and those of `place_ragged`.
+/// Places the arrays of a group that asks for tiles above 4 KiB, in one sub-array. All lanes of a converged group call
+/// it. Cost: two reductions of 64-bit values, and those of `place_ragged`.
 inline ORCHARD_NOINLINE void place_large_tiles(lanes_request& r) {
     r.pages = static_cast<std::uint32_t>((r.bytes + os_page_bytes - 1) / os_page_bytes);
     r.alike = r.mask;
@@ -72,8 +71,8 @@ inline ORCHARD_NOINLINE void place_large_tiles(lanes_request& r) {
     r.first = 0;
     r.position = static_cast<std::uint32_t>(simt::rank_in(r.mask));
     r.rank = r.position;
-    const auto rows = ragged_rows::of(log_tile_asked(r), static_cast<std::uint32_t>(r.least),
-                                      static_cast<std::uint32_t>(r.most));
+    const auto rows =
+        ragged_rows::of(log_tile_asked(r), static_cast<std::uint32_t>(r.least), static_cast<std::uint32_t>(r.most));
     if (r.least == r.most) {
         place_equal(r, rows);
     } else {
@@ -83,8 +82,8 @@ inline ORCHARD_NOINLINE void place_large_tiles(lanes_request& r) {
 }
 
 /// Marks the chunk's first segment as a chunk's, if the lanes' sub-array begins in a later one: otherwise no lane would
-/// (`write_owners`), and a free would find no record (`has_record`). All lanes of the group call it, before `describe`: the
-/// leader has acquired the memory, and the release of each lane's own mark in `write_owners` covers this one.
+/// (`write_owners`), and a free would find no record (`has_record`). All lanes of the group call it, before `describe`:
+/// the leader has acquired the memory, and the release of each lane's own mark in `write_owners` covers this one.
 inline ORCHARD_NOINLINE void mark_first_segment(const lanes_request& r) {
     if (r.k != 0 && r.offset >> (segment_shift - chunk_unit_shift) != 0 && is_leader(r.mask)) {
         const std::uint32_t first = to_underlying(r.got.first);
@@ -93,10 +92,10 @@ inline ORCHARD_NOINLINE void mark_first_segment(const lanes_request& r) {
     }
 }
 
-/// Writes the chunk's table, whose place is `r.block`. All lanes of the group call it, converged; it ends with a barrier,
-/// so that any of them may read the table. Other threads get an array from one of these lanes, by a release and an acquire
-/// of the program's own, which cover the table. Cost: 32 shuffles and 3 stores for each lane in a full warp; up to 63
-/// shuffles, and 64 stores of two words, in smaller groups.
+/// Writes the chunk's table, whose place is `r.block`. All lanes of the group call it, converged; it ends with a
+/// barrier, so that any of them may read the table. Other threads get an array from one of these lanes, by a release
+/// and an acquire of the program's own, which cover the table. Cost: 32 shuffles and 3 stores for each lane in a full
+/// warp; up to 63 shuffles, and 64 stores of two words, in smaller groups.
 inline ORCHARD_NOINLINE void write_row_table(const lanes_request& r) {
     auto& table = *static_cast<row_table*>(r.block);
     const std::uint32_t log_step = std::uint32_t{r.map.ragged} - 1;

@@ -231,10 +231,11 @@ ORCHARD_INLINE std::uint32_t segment_of_block(const block_search& s, std::uint32
     return s.h.records[first_segment(s.chunk)].offset[i].get() >> (segment_shift - chunk_unit_shift);
 }
 
-/// Ends a chunk: clears the descriptors of its segments. All lanes of `s.peers` call it, and share the work. Only
-/// segments in which a block begins have a descriptor (`write_owners`); the first block that begins in a segment stands
-/// for it. The tail lies beyond the chunk's segments: a segment of portions keeps its kind, since other portions of it
-/// may be in use. Cost: for each block of a lane two loads of the record, a load and a store.
+/// Ends a chunk: clears the descriptors of its segments. All lanes of `s.peers` call it, and share the work. The first
+/// segment has a descriptor, and each in which a block begins (`write_owners`, `mark_first_segment`); the first block
+/// that begins in a segment stands for it. The tail lies beyond the chunk's segments: a segment of portions keeps its
+/// kind, since other portions of it may be in use. Cost: for each block of a lane two loads of the record, a load and a
+/// store.
 inline ORCHARD_NOINLINE void end_chunk(const block_search& s) {
     if (!is_portion(s.chunk)) {
         const chunk_record& r = s.h.records[first_segment(s.chunk)];
@@ -245,6 +246,9 @@ inline ORCHARD_NOINLINE void end_chunk(const block_search& s) {
         for (auto i = static_cast<std::uint32_t>(simt::rank_in(s.peers)); i < blocks;
              i += static_cast<std::uint32_t>(simt::popcount(s.peers))) {
             const std::uint32_t segment = segment_of_block(s, i);
+            if (i == 0 && segment != 0) {
+                clear_descriptor(s, 0);  // `mark_first_segment`
+            }
             if (segment < segments && (i == 0 || segment_of_block(s, i - 1) != segment)) {
                 clear_descriptor(s, segment);
             }

@@ -125,8 +125,8 @@ absl::Status quickstart(const arguments& a) {
         return status;
     }
     const std::uint64_t items = result.load<simt::order::relaxed>();
-    out->text() << absl::StrFormat("device   %s (%s)\n%d lists, sum of all items: %d\n\n",
-                                   name_of(heap->device().kind), heap->device().reason, threads, items)
+    out->text() << absl::StrFormat("device   %s (%s)\n%d lists, sum of all items: %d\n\n", name_of(heap->device().kind),
+                                   heap->device().reason, threads, items)
                 << to_text(*counted);
     return out->commit(command_line::device_json(heap->device()),
                        {{"lists", threads}, {"sum", items}, {"statistics", command_line::json_of(*counted)}});

@@ -7,6 +7,7 @@
 ///     cold_us          the kernel that allocates after `trim`: all memory comes through the mailbox
 ///     recycled_us      the same with the memory that the launch before has freed
 ///     free_us          the kernel that frees, after either
+///     held_over_asked  bytes of the warp chunks over the bytes asked for, 1.5 * 2^n a thread; 0 where blocks are pages
 ///     host_requests, recycled_host_requests   requests to the host of the last launch of each kind
 ///     nulls, wrong_stamps                     of the checked launches
 ///
@@ -40,6 +41,22 @@ std::vector<double> joined(const std::vector<std::vector<double>>& parts) {
     return all;
 }
 
+/// Returns the bytes that warp chunks hold for blocks of `low` to 2 * `low` bytes, over the bytes asked for on average;
+/// 0 if a block is no part of a chunk. Errors: those of launches and copies.
+template <class Kind>
+absl::StatusOr<double> held_over_asked(heap& h, block_set<Kind>& blocks, std::uint64_t low) {
+    absl::Status status = h.trim();  // else chunks that were freed before serve, which may be longer
+    status.Update(blocks.allocate({low, 2 * low}).status());
+    const auto chunks = h.chunks();
+    status.Update(chunks.status());
+    status.Update(blocks.free().status());
+    if (!status.ok()) {
+        return status;
+    }
+    const double asked = 1.5 * static_cast<double>(low) * static_cast<double>(blocks.threads());
+    return chunks->live_lanes == blocks.threads() ? static_cast<double>(chunks->held_bytes) / asked : 0;
+}
+
 /// Returns the row of blocks of `low` to 2 * `low` bytes.
 ///
 /// `cold`: the device has no free segments, and all memory comes from the host. `recycled`: the device has the segments
@@ -51,7 +68,9 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
     times cold;
     times recycled;
     outcome all;
-    absl::Status status = cycle(h, blocks, bytes, true, warm_up, all);
+    const auto held = held_over_asked(h, blocks, low);
+    absl::Status status = held.status();
+    status.Update(cycle(h, blocks, bytes, true, warm_up, all));
     std::uint64_t cold_host_requests = 0;
     std::uint64_t recycled_host_requests = 0;
     // The counts are read before and after the whole cycle, outside the timed kernels.
@@ -85,6 +104,7 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
                      {"cold_us", median(cold.allocate_us)},
                      {"recycled_us", median(recycled.allocate_us)},
                      {"free_us", median_after(1, free_us)},
+                     {"held_over_asked", *held},
                      {"host_requests", cold_host_requests},
                      {"recycled_host_requests", recycled_host_requests},
                      {"nulls", all.nulls},

@@ -52,8 +52,8 @@ absl::Status end_default_heaps();
 absl::Status bind_root(const heap* of, void* root, std::size_t bytes);
 
 /// Takes the heap away from the module whose symbol `orchard_root` was bound to it at `root`, if the module is still
-/// loaded and still bound to this heap; otherwise changes nothing. It reports no error: there is nothing that the caller
-/// could do. No kernel of the module may run. Cost: three copies.
+/// loaded and still bound to this heap; otherwise changes nothing. It reports no error: there is nothing that the
+/// caller could do. No kernel of the module may run. Cost: three copies.
 void unbind_root(const heap& of, void* root) noexcept;
 
 namespace detail {

@@ -142,7 +142,7 @@ private:
     published_settings walk_;
     // Before all that uses memory, so that it is released last.
     std::unique_ptr<backing> memory_;
-    host_resident_memory mailbox_memory_;  ///< the mailbox's host part, if that is managed memory
+    host_resident_memory mailbox_memory_;               ///< the mailbox's host part, if that is managed memory
     device::published_view* view_in_memory_ = nullptr;  ///< copy of `view` for kernels
     device::heap_view* closed_in_memory_ = nullptr;     ///< copy of `closed` for kernels
     // Used by the thread that creates the heap, then by the growth thread alone.

@@ -170,8 +170,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& 
 /// them for the GPU as they appear, so that no access of a kernel faults.
 absl::StatusOr<host_resident_memory> make_managed_mailbox(simt::device_kind kind, std::size_t bytes) {
     const auto failed = [](const absl::Status& why) {
-        return absl::Status(why.code(), absl::StrFormat("mailbox_memory managed: %s; use mailbox_memory pinned",
-                                                        why.message()));
+        return absl::Status(why.code(),
+                            absl::StrFormat("mailbox_memory managed: %s; use mailbox_memory pinned", why.message()));
     };
     auto memory = kind == simt::device_kind::cuda
                       ? make_cuda_managed_memory()

@@ -32,10 +32,9 @@ constexpr std::string_view prefix = "ORCHARD_";
 
 // Variables for build systems, for the launcher, for the default heap (ORCHARD_INIT), and for the Python package
 // (ORCHARD_LIBRARY); they are no options of a heap.
-constexpr std::array<std::string_view, 7> ignored_variables = {"ORCHARD_HAS_CUDA",    "ORCHARD_SOURCE_DIR",
-                                                               "ORCHARD_CHECKED",     "ORCHARD_CUDA_ARCHITECTURES",
-                                                               "ORCHARD_NO_PACKAGES", "ORCHARD_INIT",
-                                                               "ORCHARD_LIBRARY"};
+constexpr std::array<std::string_view, 7> ignored_variables = {
+    "ORCHARD_HAS_CUDA",    "ORCHARD_SOURCE_DIR", "ORCHARD_CHECKED", "ORCHARD_CUDA_ARCHITECTURES",
+    "ORCHARD_NO_PACKAGES", "ORCHARD_INIT",       "ORCHARD_LIBRARY"};
 
 /// Returns the message about a name that is no option, with `spelling` of the nearest option, if any is near.
 /// @param label  the name as the user wrote it

@@ -203,7 +203,8 @@ TEST_P(lane_chunks_reserved, lanes_of_one_doubling_share_rows_and_little_is_rese
         }
         const double most = least >= 16 << 10 ? 1.25 : least >= 8 << 10 ? 1.35 : 1.55;
         EXPECT_LE(static_cast<double>(reserved), most * static_cast<double>(asked)) << least;
-        RecordProperty(std::to_string(least), std::to_string(static_cast<double>(reserved) / static_cast<double>(asked)));
+        RecordProperty(std::to_string(least),
+                       std::to_string(static_cast<double>(reserved) / static_cast<double>(asked)));
     }
     expect_empty();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Rows of lanes of different lengths, against their description: which lanes share a row, and that each page of each lane
-// has a place of its own.
+// Rows of lanes of different lengths, against their description: which lanes share a row, and that each page of each
+// lane has a place of its own.
 
 #include <gtest/gtest.h>
 

@@ -4,19 +4,18 @@
 
 /// Rows of lanes whose arrays differ in length, in one warp chunk.
 ///
-/// The rows that all lanes fill are *common rows*; `lane_map` describes them without a table. A lane's pages behind them
-/// lie in rows of those lanes that are that long. A *step* is 2^step OS pages of a lane, one tile or more. Row group n
-/// holds step n of each lane that has all of it. The rest of a lane, less than a step, is divided by its binary digits:
-/// group i of the rests holds 2^i pages of each lane whose rest has bit i. In each group, lanes alternate after a tile,
-/// or after 2^i pages if that is less, in the order of their positions:
+/// The rows that all lanes fill are *common rows*; `lane_map` describes them without a table. A lane's pages behind
+/// them lie in rows of those lanes that are that long. A *step* is 2^step OS pages of a lane, one tile or more. Row
+/// group n holds step n of each lane that has all of it. The rest of a lane, less than a step, is divided by its binary
+/// digits: group i of the rests holds 2^i pages of each lane whose rest has bit i. In each group, lanes alternate after
+/// a tile, or after 2^i pages if that is less, in the order of their positions:
 ///
 ///     4 lanes, tiles of 64 KiB (16 pages), of 37, 16, 34 and 21 pages      step: one tile
 ///
 ///     common rows, one         | 0 | 1 | 2 | 3 |           16 pages each; behind them the lanes have 21, 0, 18 and 5
 ///     step 0                   | 0 | 2 |                   lanes with 16 pages more
-///     rests, bit 2             | 0 | 3 |                   4 pages each: the rests are 5, 0, 2 and 5 = 0b101, 0, 0b10, 0b101
-///     rests, bit 1             | 2 |                       2 pages
-///     rests, bit 0             | 0 | 3 |                   1 page
+///     rests, bit 2             | 0 | 3 |                   4 pages each: the rests are 5, 0, 2 and 5 = 0b101, 0, 0b10,
+///     0b101 rests, bit 1             | 2 |                       2 pages rests, bit 0             | 0 | 3 | 1 page
 ///
 /// The chunk begins with the steps. The rests follow, in the order of decreasing size, so that each is aligned to its
 /// size. Then come a gap of less than a tile, the table, and the common rows, at which the lanes' arrays point:
@@ -64,9 +63,10 @@ struct ragged_rows {
 
     /// Returns the rows for lanes of `least` to `most` OS pages that ask for tiles of `log_asked`.
     ///
-    /// The tile is as asked for, but at most the least lane's length, so that this lane has a part in the rows. A lane that
-    /// is much shorter than the longest does not make the others' tiles small: the tile may always have a fourth of the
-    /// greatest length. Steps are tiles, or as long as it takes for the longest lane to have fewer than `max_steps`.
+    /// The tile is as asked for, but at most the least lane's length, so that this lane has a part in the rows. A lane
+    /// that is much shorter than the longest does not make the others' tiles small: the tile may always have a fourth
+    /// of the greatest length. Steps are tiles, or as long as it takes for the longest lane to have fewer than
+    /// `max_steps`.
     static ORCHARD_FN constexpr ragged_rows of(std::uint32_t log_asked, std::uint32_t least, std::uint32_t most) {
         const auto log_least = static_cast<std::uint32_t>(simt::highest_bit(least));
         const auto log_most = static_cast<std::uint32_t>(simt::highest_bit(most));
@@ -108,8 +108,8 @@ struct ragged_rows {
         return bit < log_tile ? bit : log_tile;
     }
 
-    /// Returns the place of a page behind the common rows, in OS pages from their beginning. Reads one to three words of
-    /// the table.
+    /// Returns the place of a page behind the common rows, in OS pages from their beginning. Reads one to three words
+    /// of the table.
     /// @param page  the page of the lane, counted from the end of the common rows
     [[nodiscard]] ORCHARD_INLINE std::int32_t place_of(const row_table& table, std::uint32_t position,
                                                        std::uint32_t page) const {

@@ -50,8 +50,7 @@ public:
                 return s;
             }
             if (has == 0) {
-                return absl::FailedPreconditionError(
-                    absl::StrFormat("GPU %d %s", device_, what));
+                return absl::FailedPreconditionError(absl::StrFormat("GPU %d %s", device_, what));
             }
         }
         return stream_.take();
