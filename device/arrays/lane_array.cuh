@@ -28,6 +28,23 @@
 
 namespace orchard {
 
+namespace device {
+
+/// Returns the place of byte `offset`, which lies behind the common rows, of the lane at `position` of a chunk whose
+/// lanes differ in length (`ragged_rows::place_of`). Not inlined: most elements lie in common rows, and a loop over an
+/// array would need 16 registers more for the others.
+inline ORCHARD_NOINLINE std::uint64_t place_behind_common_rows(std::uint64_t chunk, lane_map map,
+                                                               std::uint32_t position, std::uint64_t offset) {
+    const ragged_rows rows{log_of(map.row_tile) - log_of(tile::k4), std::uint32_t{map.ragged} - 1, map.pages};
+    const auto& table = *simt::global_pointer<const row_table>(chunk - os_page_bytes);
+    const std::int64_t page =
+        rows.place_of(table, position, static_cast<std::uint32_t>(offset / os_page_bytes) - map.pages);
+    return chunk + static_cast<std::uint64_t>(page * static_cast<std::int64_t>(os_page_bytes)) +
+           (offset & (os_page_bytes - 1));
+}
+
+}  // namespace device
+
 /// Contiguous elements of an array: the rest of a tile, or of a linear array. In it, elements are reached as with a
 /// plain pointer, also by vector loads. It stays valid as long as the array's memory is allocated.
 template <class T>
@@ -183,14 +200,11 @@ private:
         constexpr auto in_page = static_cast<std::uint32_t>(sizeof(T) < os_page_bytes ? os_page_bytes / sizeof(T) : 1);
         return static_cast<std::uint32_t>(static_cast<std::make_unsigned_t<Index>>(i) / in_page) - pages_;
     }
-    /// Returns the address of an element behind the common rows. Reads one to three words of the chunk's table. Not
-    /// inlined with the rest of a loop's arithmetic: most elements lie in the common rows.
+    /// Returns the address of an element behind the common rows. Reads one to three words of the chunk's table.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE T* address_behind_common_rows(Index i) const {
-        const std::int64_t page = rows().place_of(table(), position_, page_behind_common_rows(i));
-        const std::uint64_t in_page = static_cast<std::uint64_t>(i) * sizeof(T) & (os_page_bytes - 1);
         return simt::global_pointer<T>(
-            chunk_ + static_cast<std::uint64_t>(page * static_cast<std::int64_t>(os_page_bytes)) + in_page);
+            device::place_behind_common_rows(chunk_, map(), position_, static_cast<std::uint64_t>(i) * sizeof(T)));
     }
     /// Returns the tile of an element behind the common rows.
     template <class Index, device::if_integer<Index> = 0>

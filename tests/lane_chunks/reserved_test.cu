@@ -44,7 +44,7 @@ protected:
         for (const lane_array<element>& a : arrays) {
             if (!a.empty()) {
                 EXPECT_EQ(as_number(a.chunk()) % a.map().size(a.size() * sizeof(element)).alignment, 0u);
-                EXPECT_TRUE(a.map().pages != 0 || a.map().ragged != 0 || a.data());
+                EXPECT_EQ(static_cast<bool>(a.data()), a.map().pointable());
             }
         }
     }
