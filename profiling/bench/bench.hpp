@@ -38,6 +38,17 @@ struct settings {
     int seconds = 0;               ///< for benchmarks that run for a time; 0: the benchmark's default
 };
 
+/// Returns `count` threads, halved until a heap for them, of `needed(count)` bytes, is within the limit of managed
+/// heaps. Heaps of other backings have no limit.
+template <class Needed>
+std::uint64_t threads_within_limit(const options& values, std::uint64_t count, Needed needed) {
+    const bool limited = values.backing == backing_option::managed && values.managed_limit != 0;
+    while (limited && count > 1 && needed(count) > values.managed_limit) {
+        count /= 2;
+    }
+    return count;
+}
+
 /// A benchmark: returns its rows, an array of flat objects. Errors: the reason why it could not be measured.
 struct benchmark {
     std::string name;  ///< the word after `orchard bench`

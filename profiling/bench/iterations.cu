@@ -197,12 +197,14 @@ absl::StatusOr<ordered_json> run_iterations(const settings& s) {
     options values = s.heap;
     const bool large = s.device == simt::device_kind::cuda && !s.quick;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
-    const std::uint64_t threads = large ? 16384 : 128;
-    const std::uint64_t others = large ? 200'000 : 256;
+    const auto others_of = [&](std::uint64_t count) { return large ? count * 200'000 / 16384 : 256; };
     const std::uint32_t iterations = large ? 1000 : 30;
     // 128 KiB on average for each block, and half as much again; the kept blocks of ten iterations are five times the
     // threads' blocks.
-    values.capacity = std::max<std::uint64_t>(values.capacity, (others + threads * 12) * (max_bytes * 3 / 4));
+    const auto needed = [&](std::uint64_t count) { return (others_of(count) + count * 12) * (max_bytes * 3 / 4); };
+    const std::uint64_t threads = threads_within_limit(values, large ? 16384 : 128, needed);
+    const std::uint64_t others = others_of(threads);
+    values.capacity = std::max<std::uint64_t>(values.capacity, needed(threads));
     auto h = heap::create(values);
     if (!h.ok()) {
         return h.status();

@@ -53,9 +53,10 @@ absl::StatusOr<ordered_json> run_scaling(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
-    const std::uint64_t most = cuda && !s.quick ? 262'144 : 1024;
     // Twice what the largest row requests, and 256 MiB.
-    values.capacity = std::max<std::uint64_t>(values.capacity, most * (8 << 10) * 2 + (256ull << 20));
+    const auto needed = [](std::uint64_t count) { return count * (8 << 10) * 2 + (256ull << 20); };
+    const std::uint64_t most = threads_within_limit(values, cuda && !s.quick ? 262'144 : 1024, needed);
+    values.capacity = std::max<std::uint64_t>(values.capacity, needed(most));
     auto h = heap::create(values);
     if (!h.ok()) {
         return h.status();

@@ -136,12 +136,13 @@ absl::StatusOr<ordered_json> run_sizes(const settings& s) {
     options values = s.heap;
     const bool cuda = s.device == simt::device_kind::cuda;
     values.device = cuda ? device_option::cuda : device_option::emulated;
-    // All memory is committed from the start, so that the host's part is measured and not the driver's.
-    values.backing = backing_option::fixed;
-    const std::uint64_t threads = cuda && !s.quick ? 16384 : 64;
+    // All memory is committed from the start, so that the host's part is measured and not the driver's; managed memory
+    // if it is asked for, and then fewer threads.
+    values.backing = values.backing == backing_option::managed ? values.backing : backing_option::fixed;
     // 3 MiB each on average, plus the rounding of interleaved arrays, plus a reserve for slabs of several classes.
-    const std::uint64_t needed = threads * (3ull << 20) * 9 / 4 + (256ull << 20);
-    values.capacity = std::max<std::uint64_t>(values.capacity, needed);
+    const auto needed = [](std::uint64_t count) { return count * (3ull << 20) * 9 / 4 + (256ull << 20); };
+    const std::uint64_t threads = threads_within_limit(values, cuda && !s.quick ? 16384 : 64, needed);
+    values.capacity = std::max<std::uint64_t>(values.capacity, needed(threads));
     auto h = heap::create(values);
     if (!h.ok()) {
         return h.status();

@@ -20,6 +20,7 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -29,6 +30,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "runtime/cli/built_in_commands.hpp"
+#include "runtime/cli/help_formatter.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/machine/version.hpp"
 #include "runtime/options/nearest.hpp"
@@ -211,6 +213,7 @@ int run(int argc, const char* const* argv, std::string_view commit) {
     CLI::App app("Orchard: a dynamic memory manager for NVIDIA GPUs", "orchard");
     app.set_version_flag("--version", absl::StrFormat("orchard %s (%s)", std::string(version_text), cuda_support()),
                          "Print the version and what this build supports, and exit");
+    app.formatter(std::make_shared<help_formatter>());  // the subcommands inherit it
     // 0 as well, so that the message about a missing one is this file's (`run_subcommand`).
     app.require_subcommand(0, 1);
     for (const subcommand& command : all) {

@@ -45,6 +45,7 @@ CLI::Option* add_switch(CLI::App& app, const option_info& info, const std::funct
 }  // namespace
 
 void add_to(CLI::App& app, options& values) {
+    values.managed_limit = std::uint64_t{2} << 30;
     app.preparse_callback([&values](std::size_t) {
         std::vector<std::string> foreign;
         const absl::Status status = apply_environment(values, &foreign);

@@ -151,6 +151,9 @@ absl::Status heap::reserve(std::uint64_t bytes) {
 absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
     return checked(*impl_, [&] { return impl_->prefetch(at, bytes, to); });
 }
+absl::Status heap::advise(void* at, std::uint64_t bytes, managed_advice what) {
+    return checked(*impl_, [&] { return impl_->advise(at, bytes, what); });
+}
 absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) {
     return checked(*impl_, [&] { return impl_->allocate_on_host(bytes); });
 }

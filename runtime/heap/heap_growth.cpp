@@ -111,15 +111,26 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
     return enough || !failed ? absl::OkStatus() : growth_->last_error();
 }
 
-/// The subtraction wraps around for an address below the heap, which is then beyond its end.
-absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
-    const auto offset = static_cast<std::uint64_t>(static_cast<char*>(at) - view.base);
+/// Returns OutOfRange if a range is not inside the heap. The subtraction wraps around for an address below the heap, which
+/// is then beyond its end.
+absl::Status heap::impl::check_inside(const char* verb, const void* at, std::uint64_t bytes) const {
+    const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(at) - view.base);
     const std::uint64_t all = std::uint64_t{view.segments} << segment_shift;
     if (offset > all || bytes > all - offset) {
-        return absl::OutOfRangeError(absl::StrFormat("cannot move %d bytes at %p: the heap has %d at %p", bytes, at,
+        return absl::OutOfRangeError(absl::StrFormat("cannot %s %d bytes at %p: the heap has %d at %p", verb, bytes, at,
                                                      all, static_cast<void*>(view.base)));
     }
-    return bytes == 0 ? absl::OkStatus() : memory_->prefetch(at, bytes, to);
+    return absl::OkStatus();
+}
+
+absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
+    absl::Status s = check_inside("move", at, bytes);
+    return s.ok() && bytes != 0 ? memory_->prefetch(at, bytes, to) : s;
+}
+
+absl::Status heap::impl::advise(void* at, std::uint64_t bytes, managed_advice what) {
+    absl::Status s = check_inside("advise the driver about", at, bytes);
+    return s.ok() && bytes != 0 ? memory_->advise(at, bytes, what) : s;
 }
 
 /// Releases all extents without an owner, and waits until they are released. Errors: DeadlineExceeded after

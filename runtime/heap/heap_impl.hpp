@@ -67,6 +67,8 @@ public:
     absl::Status trim();
     absl::Status reserve(std::uint64_t bytes);
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
+    absl::Status advise(void* at, std::uint64_t bytes, managed_advice what);
+    absl::Status check_inside(const char* verb, const void* at, std::uint64_t bytes) const;
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
     absl::Status free_on_host(void* p);
     std::optional<failure> last_failure();

@@ -58,6 +58,13 @@ absl::StatusOr<std::unique_ptr<backing>> make_elastic(options& values, std::uniq
 absl::StatusOr<std::unique_ptr<backing>> make_managed(options& values, std::unique_ptr<memory_driver> driver,
                                                       std::unique_ptr<managed_memory> memory) {
     values.range = values.capacity = rounded(values.capacity);
+    if (values.managed_limit != 0 && values.capacity > values.managed_limit) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("a managed heap of %d bytes is above managed_limit, which is %d; ask for a smaller "
+                            "capacity, or raise the limit if "
+                            "nothing else uses the GPU",
+                            values.capacity, values.managed_limit));
+    }
     values.host_budget = 0;
     // Each extent is moved and released separately; nothing is moved ahead of demand.
     values.extent = values.max_extent = segment_bytes;
@@ -93,6 +100,12 @@ absl::StatusOr<std::unique_ptr<backing>> make_cuda(options& values, std::unique_
     }
     if (values.capacity == 0) {
         values.capacity = default_cuda_capacity(values, memory->free);
+        if (values.backing == backing_option::managed) {
+            // Less than the nine tenths that a managed heap may have, since its driver takes some memory first.
+            values.capacity = std::min(values.capacity, rounded(memory->free / 100 * 85));
+            values.capacity =
+                values.managed_limit != 0 ? std::min(values.capacity, values.managed_limit) : values.capacity;
+        }
     }
     if (values.backing == backing_option::managed) {
         return make_cuda_managed(values);

@@ -83,7 +83,7 @@ struct choices {
 choices choices_of(device_option) { return {"a device", {"auto", "cuda", "emulated"}}; }
 choices choices_of(backing_option) { return {"a backing", {"auto", "elastic", "fixed", "managed"}}; }
 choices choices_of(mailbox_memory_option) { return {"mailbox memory", {"pinned", "managed"}}; }
-choices choices_of(managed_advice) { return {"advice", {"first_touch_gpu", "cpu_resident", "none"}}; }
+choices choices_of(managed_advice) { return {"advice", {"first_touch_gpu", "cpu_resident", "none", "read_mostly"}}; }
 choices choices_of(portion_policy) { return {"a policy for portions", {"packed", "padded"}}; }
 choices choices_of(lane_order) { return {"an order of lanes", {"ascending", "prefetch_first"}}; }
 choices choices_of(hardening) { return {"a level of hardening", {"off", "detect", "guard"}}; }

@@ -117,6 +117,18 @@ TEST_F(command_line_run, help_goes_to_standard_output) {
     EXPECT_THAT(run_with({"probe", "--help"}).out, HasSubstr("--request-timeout"));
 }
 
+TEST_F(command_line_run, help_has_no_notes_of_the_parser) {
+    for (const char* command : {"probe", "info", "options"}) {
+        const std::string out = run_with({command, "--help"}).out;
+        for (const char* note : {"{false}", "Excludes", "REQUIRED", "UINT", "TEXT", " INT"}) {
+            EXPECT_EQ(out.find(note), std::string::npos) << command << ": " << note << "\n" << out;
+        }
+    }
+    const std::string out = run_with({"probe", "--help"}).out;
+    EXPECT_THAT(out, HasSubstr("--steps N "));
+    EXPECT_THAT(out, HasSubstr("--prefetch,--no-prefetch\n"));
+}
+
 TEST_F(command_line_run, help_is_given_beside_a_mistake_and_in_a_wrong_environment) {
     environment_.set("ORCHARD_CAPACITY", "nonsense");
     const outcome result = run_with({"probe", "--steps", "0", "--help"});

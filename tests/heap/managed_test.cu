@@ -98,6 +98,34 @@ TEST_P(heap_managed, moves_what_it_is_asked_to) {
     free_all({b});
 }
 
+TEST_P(heap_managed, keeps_its_contents_whatever_the_driver_is_advised) {
+    const block b = allocate_one(segments(2));
+    auto* const p = reinterpret_cast<char*>(b.address);
+    ASSERT_NE(b.address, 0u);
+    stamp({b});
+    for (const managed_advice what : {managed_advice::read_mostly, managed_advice::cpu_resident, managed_advice::none,
+                                      managed_advice::first_touch_gpu}) {
+        const absl::Status advised = h().advise(p, segments(2), what);
+        EXPECT_TRUE(advised.ok()) << advised;
+        expect_stamped({b});
+        stamp({b});
+    }
+    EXPECT_TRUE(h().advise(p, 0, managed_advice::none).ok());
+    const absl::Status refused = h().advise(p, segments(100), managed_advice::none);
+    EXPECT_TRUE(absl::IsOutOfRange(refused)) << refused;
+    free_all({b});
+}
+
+TEST_P(heap_managed, may_be_read_mostly_as_a_whole) {
+    options values = GetParam().values();
+    values.advice = managed_advice::read_mostly;
+    ASSERT_NO_FATAL_FAILURE(remake(values));
+    const std::vector<block> blocks = allocate({segments(3), 100, 5000});
+    stamp(blocks);
+    expect_stamped(blocks);
+    free_all(blocks);
+}
+
 TEST_P(heap_managed, is_not_oversubscribed_unasked) {
     options values = GetParam().values();
     values.capacity = std::uint64_t{32} << 40;  // rejected by the numbers, so that none of it is ever allocated
@@ -113,6 +141,9 @@ TEST_P(heap_not_managed, does_not_move) {
     const block b = allocate_one(segments(1));
     const absl::Status refused = h().prefetch(reinterpret_cast<void*>(b.address), segments(1), memory_tier::host);
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    const absl::Status not_advised =
+        h().advise(reinterpret_cast<void*>(b.address), segments(1), managed_advice::read_mostly);
+    EXPECT_TRUE(absl::IsFailedPrecondition(not_advised)) << not_advised;
     free_all({b});
 }
 

@@ -51,13 +51,15 @@ const layout all_layouts[] = {layout::interleaved(tile::b4),
                               layout::linear(),
                               layout::automatic()};
 
+/// Returns whether small arrays are blocks, which take pages of as many classes as there are sizes.
+bool takes_pages(layout how) { return how.which != layout::choice::interleaved || how.turn > tile::k4; }
+
 TEST_P(lane_chunks_contents, every_byte_is_its_owners_alone) {
     std::mt19937 random(7);
     for (const layout how : all_layouts) {
         const bool interleaved = how.which == layout::choice::interleaved;
         for (int kind = 0; kind < 3; ++kind) {
-            const bool takes_pages = !interleaved || how.turn > tile::k4;
-            if (takes_pages && kind == 1 && heap_segments() < 32) {
+            if (takes_pages(how) && kind == 1 && heap_segments() < 32) {
                 continue;  // a small heap has no segment for each class of pages
             }
             const std::uint64_t no_data = array_cycle<cell<1>>(some_counts(kind, 9000, random), how, random);
@@ -105,7 +107,7 @@ TEST_P(lane_chunks_contents, lanes_in_the_order_for_the_prefetcher) {
     std::mt19937 random(11);
     for (const layout how : all_layouts) {
         for (int kind = 0; kind < 3; ++kind) {
-            if (how.which == layout::choice::interleaved || kind != 1) {
+            if (!takes_pages(how) || kind != 1) {
                 array_cycle<cell<1>>(some_counts(kind, 9000, random), how, random);
             }
         }

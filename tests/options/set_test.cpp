@@ -60,6 +60,7 @@ constexpr range_case ranges[] = {
     {"cached_segments", "0", "65536", "-1", "65537", "0 to 65536"},
     {"refill_batch", "1", "63", "0", "64", "1 to 63"},
     {"extent", "2MiB", "64GiB", "0", "65538MiB", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
+    {"managed_limit", "0", "32TiB", nullptr, "35184372088833", "0 B to 32 TiB"},
     {"commit_ahead", "0", "32TiB", nullptr, "35184372088833", "0 B to 32 TiB"},
     {"request_timeout", "1ms", "1h", "999us", "1h1ns", "1ms to 1h"},
     {"guard_sample_rate", "0", "1000000", "-1", "1000001", "0 to 1000000"},

@@ -87,6 +87,8 @@ public:
     /// Moves committed memory to `to`, and waits for completion. Errors: FailedPrecondition if memory of this backing
     /// does not move; the driver's own.
     virtual absl::Status prefetch(void* at, std::size_t bytes, memory_tier to);
+    /// Advises the UVM driver about committed memory. Errors: as `prefetch`.
+    virtual absl::Status advise(void* at, std::size_t bytes, managed_advice what);
 
     /// Returns the free bytes of the device's memory, which all processes share; the largest number if that is not
     /// known. Called by the thread that commits, which takes no more than a part of it ahead of demand. Cost: a call of
@@ -169,12 +171,12 @@ struct managed_shape {
     managed_advice advice = managed_advice::first_touch_gpu;
     bool prefetch = true;                 ///< move segments to the GPU on commit; ignored if memory stays on the host
     bool discard = true;                  ///< discard contents on decommit
-    bool allow_oversubscription = false;  ///< allow more than the device's free memory
+    bool allow_oversubscription = false;  ///< allow more than nine tenths of the device's free memory
 };
 
 /// Returns a backing of memory that the UVM driver moves. Metadata and the mailbox use memory from `driver`, which does
-/// not move. Errors: InvalidArgument for less than a segment; ResourceExhausted, with the numbers, for more than the
-/// device's free memory unless `allow_oversubscription`; those of `driver` and `memory`.
+/// not move. Errors: InvalidArgument for less than a segment; ResourceExhausted, with the numbers, for more than
+/// nine tenths of the device's free memory unless `allow_oversubscription`; those of `driver` and `memory`.
 absl::StatusOr<std::unique_ptr<backing>> make_managed_backing(std::unique_ptr<memory_driver> driver,
                                                               std::unique_ptr<managed_memory> memory,
                                                               const managed_shape& shape);

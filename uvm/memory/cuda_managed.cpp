@@ -73,18 +73,26 @@ public:
         return static_cast<char*>(memory_) + (segment_bytes - address % segment_bytes) % segment_bytes;
     }
 
-    /// `none` needs no call: it is the driver's default.
+    /// Earlier advice is withdrawn first: the driver keeps the preferred location, the processors that have a mapping, and
+    /// read_mostly beside each other.
     absl::Status advise(char* at, std::size_t bytes, managed_advice what) override {
-        if (what == managed_advice::none) {
-            return absl::OkStatus();
-        }
         const detail::current_device here(device_);
-        // cpu_resident is two pieces of advice: the memory stays on the host, and the GPU maps it, so that no access
-        // faults.
-        const bool on_host = what == managed_advice::cpu_resident;
-        auto s = call_advise(at, bytes, cudaMemAdviseSetPreferredLocation, on_host);
-        if (s.ok() && on_host) {
-            s = call_advise(at, bytes, cudaMemAdviseSetAccessedBy, false);
+        absl::Status s = call_advise(at, bytes, cudaMemAdviseUnsetPreferredLocation, false);
+        s.Update(call_advise(at, bytes, cudaMemAdviseUnsetAccessedBy, false));
+        s.Update(call_advise(at, bytes, cudaMemAdviseUnsetReadMostly, false));
+        switch (what) {
+            case managed_advice::none: break;
+            case managed_advice::first_touch_gpu:
+                s.Update(call_advise(at, bytes, cudaMemAdviseSetPreferredLocation, false));
+                break;
+            // Two pieces of advice: the memory stays on the host, and the GPU maps it, so that no access faults.
+            case managed_advice::cpu_resident:
+                s.Update(call_advise(at, bytes, cudaMemAdviseSetPreferredLocation, true));
+                s.Update(call_advise(at, bytes, cudaMemAdviseSetAccessedBy, false));
+                break;
+            case managed_advice::read_mostly:
+                s.Update(call_advise(at, bytes, cudaMemAdviseSetReadMostly, false));
+                break;
         }
         return s;
     }

@@ -77,6 +77,10 @@ public:
     absl::Status prefetch(void* at, std::size_t bytes, memory_tier to) override {
         return memory_->prefetch(static_cast<char*>(at), bytes, to);
     }
+    /// For `heap::advise`.
+    absl::Status advise(void* at, std::size_t bytes, managed_advice what) override {
+        return memory_->advise(static_cast<char*>(at), bytes, what);
+    }
     [[nodiscard]] memory_use use() const override {
         memory_use now;
         // Counted as if all committed memory were on the GPU; where it really is, only the driver knows.
@@ -128,11 +132,12 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed_backing(std::unique_ptr<me
         if (!now.ok()) {
             return now.status();
         }
-        if (whole.bytes > now->free) {
-            return absl::ResourceExhaustedError(absl::StrFormat(
-                "%d bytes of managed memory are more than the %d of %d bytes that the device has free; ask for a "
-                "smaller capacity, or set the option allow_oversubscription",
-                whole.bytes, now->free, now->total));
+        if (whole.bytes > now->free / 10 * 9) {
+            return absl::ResourceExhaustedError(
+                absl::StrFormat("%d bytes of managed memory are more than nine tenths of the %d of %d bytes that the "
+                                "device has free; ask "
+                                "for a smaller capacity, or set the option allow_oversubscription",
+                                whole.bytes, now->free, now->total));
         }
     }
     // The advice covers the whole range and is given once: a border inside a VA block would truncate the block

@@ -20,6 +20,7 @@ enum class managed_advice : std::uint8_t {
     first_touch_gpu,  ///< preferred location: the GPU; the first touch populates a whole VA block there
     cpu_resident,     ///< preferred location: the host, accessed by the GPU over the bus; nothing moves
     none,             ///< memory moves to the processor that faults
+    read_mostly,      ///< a processor that reads gets a copy; a write ends all others
 };
 
 /// One range of managed memory. Addresses and sizes are whole segments (2 MiB, aligned to 2 MiB), so that no VA block
@@ -36,7 +37,7 @@ public:
 
     /// Returns the range; call it once. Errors: ResourceExhausted with the size; the system's own.
     virtual absl::StatusOr<char*> allocate(std::size_t bytes) = 0;
-    /// Advises the driver about [at, at + bytes). Errors: the driver's own.
+    /// Advises the driver about [at, at + bytes), in place of what it was advised before. Errors: the driver's own.
     virtual absl::Status advise(char* at, std::size_t bytes, managed_advice what) = 0;
     /// Moves [at, at + bytes) to `to`, and waits for it. The range need not be whole segments. Errors: the driver's
     /// own.
