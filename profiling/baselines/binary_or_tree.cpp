@@ -33,7 +33,7 @@ std::uint32_t binary_or_tree::leftmost(std::uint32_t node) const {
 }
 
 // Returns the lowest free leaf above `leaf`: climbs until a left child has a right sibling that is 1.
-std::optional<std::uint32_t> binary_or_tree::successor(std::uint32_t leaf) const {
+std::optional<std::uint32_t> binary_or_tree::next_leaf(std::uint32_t leaf) const {
     for (std::uint32_t n = leaf; n > 1; n /= 2) {
         if (n % 2 == 0 && nodes_[n + 1] != 0) {
             return leftmost(n + 1);
@@ -51,7 +51,25 @@ void binary_or_tree::set(std::uint32_t leaf, std::uint8_t free) {
     }
 }
 
-std::optional<segment_index> binary_or_tree::take_run(std::uint32_t k) {
+// Sets all leaves of `run`. Returns false if one has the value already or lies outside; the check comes before the
+// first change.
+bool binary_or_tree::set_all(segment_run run, std::uint8_t free) {
+    if (!orchard::detail::lies_inside(run, size_)) {
+        return false;
+    }
+    const std::uint32_t begin = leaves_ + to_underlying(run.first);
+    for (std::uint32_t leaf = begin; leaf < begin + run.count; ++leaf) {
+        if (nodes_[leaf] == free) {
+            return false;
+        }
+    }
+    for (std::uint32_t leaf = begin; leaf < begin + run.count; ++leaf) {
+        set(leaf, free);
+    }
+    return true;
+}
+
+std::optional<segment_index> binary_or_tree::find_run(std::uint32_t k) const {
     if (k == 0 || nodes_[1] == 0) {
         return std::nullopt;
     }
@@ -59,34 +77,34 @@ std::optional<segment_index> binary_or_tree::take_run(std::uint32_t k) {
     std::uint32_t first = leftmost(1);
     std::uint32_t last = first;
     while (last - first + 1 < k) {
-        const std::optional<std::uint32_t> next = successor(last);
+        const std::optional<std::uint32_t> next = next_leaf(last);
         if (!next) {
             return std::nullopt;
         }
         first = *next == last + 1 ? first : *next;
         last = *next;
     }
-    for (std::uint32_t leaf = first; leaf <= last; ++leaf) {
-        set(leaf, 0);
-    }
     return segment_index{first - leaves_};
 }
 
-bool binary_or_tree::give_back(segment_run run) {
-    if (!orchard::detail::lies_inside(run, size_)) {
-        return false;
+std::optional<segment_index> binary_or_tree::take_run(std::uint32_t k) {
+    const std::optional<segment_index> first = find_run(k);
+    for (std::uint32_t i = 0; first && i < k; ++i) {
+        set(leaves_ + to_underlying(*first) + i, 0);
     }
-    // All or nothing: the check comes before the first change.
-    const std::uint32_t begin = leaves_ + to_underlying(run.first);
-    for (std::uint32_t leaf = begin; leaf < begin + run.count; ++leaf) {
-        if (nodes_[leaf] != 0) {
-            return false;
-        }
+    return first;
+}
+
+bool binary_or_tree::take(segment_run run) { return set_all(run, 0); }
+
+bool binary_or_tree::give_back(segment_run run) { return set_all(run, 1); }
+
+std::optional<segment_index> binary_or_tree::successor(segment_index i) const {
+    if (to_underlying(i) >= size_) {
+        return std::nullopt;
     }
-    for (std::uint32_t leaf = begin; leaf < begin + run.count; ++leaf) {
-        set(leaf, 1);
-    }
-    return true;
+    const std::optional<std::uint32_t> next = next_leaf(leaves_ + to_underlying(i));
+    return next ? std::optional(segment_index{*next - leaves_}) : std::nullopt;
 }
 
 }  // namespace orchard::baselines

@@ -27,9 +27,17 @@ public:
     /// Creates `segments` segments, all free or all taken.
     binary_or_tree(std::uint32_t segments, bool all_free);
 
-    /// Takes the lowest run of `k` free segments and returns its first; nothing if there is none, or if k is 0. Cost:
-    /// O(log size) if the first k free segments are consecutive, O(free * log size) at worst.
+    /// Returns the first of the lowest `k` consecutive free segments; nothing if there is none, or if k is 0. Cost: O(k
+    /// * log size) if the first k free segments are consecutive, O(free * log size) at worst.
+    [[nodiscard]] std::optional<segment_index> find_run(std::uint32_t k) const;
+    /// Takes the run that `find_run(k)` returns, and returns its first segment. Cost: as `find_run`, plus O(k * log
+    /// size).
     std::optional<segment_index> take_run(std::uint32_t k);
+    /// Takes exactly `run`. Returns false, without a change, if a part is taken or outside the tree. Cost: O(run * log
+    /// size).
+    [[nodiscard]] bool take(segment_run run);
+    /// Returns the lowest free segment above `i`; nothing if there is none. Cost: O(log size).
+    [[nodiscard]] std::optional<segment_index> successor(segment_index i) const;
 
     /// Returns `run` to the free segments. Returns false, without a change, if a part is free already or outside the
     /// tree. Cost: O(run * log size).
@@ -37,8 +45,9 @@ public:
 
 private:
     [[nodiscard]] std::uint32_t leftmost(std::uint32_t node) const;
-    [[nodiscard]] std::optional<std::uint32_t> successor(std::uint32_t leaf) const;
+    [[nodiscard]] std::optional<std::uint32_t> next_leaf(std::uint32_t leaf) const;
     void set(std::uint32_t leaf, std::uint8_t free);
+    bool set_all(segment_run run, std::uint8_t free);
 
     std::uint32_t size_;
     std::uint32_t leaves_;             ///< a power of two; node index of segment 0

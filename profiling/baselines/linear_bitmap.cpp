@@ -22,7 +22,11 @@ linear_bitmap::linear_bitmap(std::uint32_t segments, bool all_free)
     }
 }
 
-std::optional<std::uint32_t> linear_bitmap::find_run(std::uint32_t k) const {
+std::optional<segment_index> linear_bitmap::find_run(std::uint32_t k) const {
+    // A request for 0 segments has no place.
+    if (k == 0) {
+        return std::nullopt;
+    }
     std::uint32_t carry = 0;  // length of the run that ends at the beginning of the word
     for (std::uint32_t w = 0; w < words_.size(); ++w) {
         const std::uint64_t word = words_[w];
@@ -33,7 +37,7 @@ std::optional<std::uint32_t> linear_bitmap::find_run(std::uint32_t k) const {
         // A run that begins in an earlier word ends in this one's lowest bits.
         const auto prefix = static_cast<std::uint32_t>(std::countr_one(word));
         if (carry + prefix >= k) {
-            return w * word_bits - carry;
+            return segment_index{w * word_bits - carry};
         }
         // The whole word is free: the run goes on.
         if (prefix == word_bits) {
@@ -43,7 +47,7 @@ std::optional<std::uint32_t> linear_bitmap::find_run(std::uint32_t k) const {
         // A run inside the word; one of 64 or more cannot lie inside.
         if (k < word_bits) {
             if (const std::uint64_t starts = orchard::detail::run_starts(word, k); starts != 0) {
-                return w * word_bits + static_cast<std::uint32_t>(std::countr_zero(starts));
+                return segment_index{w * word_bits + static_cast<std::uint32_t>(std::countr_zero(starts))};
             }
         }
         // The highest bits of the word may begin a run of the next ones.
@@ -53,17 +57,16 @@ std::optional<std::uint32_t> linear_bitmap::find_run(std::uint32_t k) const {
 }
 
 std::optional<segment_index> linear_bitmap::take_run(std::uint32_t k) {
-    // A request for 0 segments has no place.
-    const std::optional<std::uint32_t> first = k == 0 ? std::nullopt : find_run(k);
+    const std::optional<segment_index> first = find_run(k);
     if (!first) {
         return std::nullopt;
     }
-    every_word(*first, k, [&](std::size_t w, std::uint64_t mask) {
+    every_word(to_underlying(*first), k, [&](std::size_t w, std::uint64_t mask) {
         // Visited word by word; `true` goes on.
         words_[w] &= ~mask;
         return true;
     });
-    return segment_index{*first};
+    return first;
 }
 
 bool linear_bitmap::give_back(segment_run run) {

@@ -19,8 +19,11 @@ public:
     /// Creates `segments` segments, all free or all taken.
     linear_bitmap(std::uint32_t segments, bool all_free);
 
-    /// Takes the lowest run of `k` free segments and returns its first; nothing if there is none, or if k is 0. Cost:
-    /// reads O(size / 64) words and writes O(k / 64).
+    /// Returns the first of the lowest `k` consecutive free segments; nothing if there is none, or if k is 0. Cost:
+    /// O(size / 64).
+    [[nodiscard]] std::optional<segment_index> find_run(std::uint32_t k) const;
+    /// Takes the run that `find_run(k)` returns, and returns its first segment. Cost: reads O(size / 64) words and
+    /// writes O(k / 64).
     std::optional<segment_index> take_run(std::uint32_t k);
 
     /// Returns `run` to the free segments. Returns false, without a change, if a part is free already or outside the
@@ -28,9 +31,6 @@ public:
     [[nodiscard]] bool give_back(segment_run run);
 
 private:
-    /// Returns the first segment of the lowest run of `k` >= 1 free segments; nothing if there is none.
-    [[nodiscard]] std::optional<std::uint32_t> find_run(std::uint32_t k) const;
-
     std::uint32_t size_;                ///< segments
     std::vector<std::uint64_t> words_;  ///< bit i of word w: segment 64 w + i is free
 };
