@@ -22,12 +22,12 @@
 /// allocated. Host code only; a program of Google Benchmark, on one thread.
 
 #include <malloc.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <new>
 #include <numeric>
