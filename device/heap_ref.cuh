@@ -113,13 +113,14 @@ public:
 
     /// Returns an array of `count` elements for each calling lane, in the layout `how`. `layout::automatic()` stands
     /// for the heap's option `layout`; docs/layouts.md describes the choice if that option is `automatic` too.
-    /// Converged lanes that want the same layout get their arrays in one warp chunk, whatever their counts. Arrays of
-    /// similar size are interleaved with each other. Any lanes may call it, in any divergence; a single lane gets a
-    /// linear array.
+    /// Converged lanes that want the same layout get their arrays in one warp chunk, whatever their counts. With tiles
+    /// of at most 4 KiB, arrays of similar size are interleaved with each other; with larger tiles, all are. Any lanes
+    /// may call it, in any divergence; a single lane gets a linear array, and with tiles above 4 KiB so does a lane
+    /// that asks for less than that.
     ///
     /// The memory reserved exceeds the request by at most a quarter, and is then rounded up to 64 KiB. For this bound,
     /// a lane's request counts as whole tiles, or as whole OS pages if the tile is larger. `data()` of the array is not
-    /// null, unless a tile above 4 KiB leaves a remainder, which is stored in tail rows. A tile smaller than `T` is
+    /// null, unless a tile is above 4 KiB (docs/layouts.md says when it is null then). A tile smaller than `T` is
     /// enlarged to the size of `T`.
     ///
     /// A count of 0 gives an empty array and is no failure. Any other empty array is a failure, recorded as `malloc`

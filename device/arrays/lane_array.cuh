@@ -73,8 +73,9 @@ struct tile_span {
 /// if that does not hold, or if an index is out of bounds; other builds check nothing.
 ///
 /// Cost of `a[i]`, in instructions besides the load (nvcc 13.0, sm_90, in a loop): 11 with a 32-bit index, about 20 in
-/// tail rows; 18 with a 64-bit index, which iterators use. `data()[i]` takes 6. Within the pieces of `for_each_tile`,
-/// an element costs the same as with a plain pointer.
+/// tail rows; 18 with a 64-bit index, which iterators use; a call of some 40, with one to three reads of the table,
+/// behind common rows. `data()[i]` takes 6. Within the pieces of `for_each_tile`, an element costs the same as with a
+/// plain pointer.
 template <class T>
 class lane_array {
 public:
@@ -136,8 +137,8 @@ public:
     [[nodiscard]] ORCHARD_INLINE iterator end() const { return {*this, size_}; }
 
     /// Returns a pointer to the first element if a `lane_ptr` can represent the array, else null. It can if W = 1, or
-    /// if W is a power of two, the chunk begins at a multiple of a row, and there are no tail rows. Arrays from a heap
-    /// meet this unless they have tail rows.
+    /// if W is a power of two, the chunk begins at a multiple of a row, there are no tail rows, and the lanes have one
+    /// length. Arrays from a heap with tiles of at most 4 KiB meet this.
     [[nodiscard]] ORCHARD_INLINE lane_ptr<T> data() const {
         if (width_ == 1) {
             return lane_ptr<T>::linear(simt::global_pointer<T>(chunk_));

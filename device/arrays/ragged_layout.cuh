@@ -26,7 +26,7 @@ ORCHARD_INLINE std::uint32_t log_tile_asked(const lanes_request& r) { return r.l
 /// `lane_ptr` needs rows that begin at multiples of their length (`lane_map::pointable`). A chunk smaller than a
 /// segment may begin at any leaf. If its rows are longer than a leaf, it takes a whole segment for their sake, provided
 /// that this is at most a quarter more than the request; otherwise `lane_ptr` cannot point to these arrays. 12 lanes of
-/// 128 KiB, 1.5 MiB, form rows of 12 tiles; 32 lanes of 56 KiB, 1.75 MiB, take a segment.
+/// 128 KiB, 1.5 MiB, form rows of 12 tiles; 32 lanes of 56 KiB with tiles of 8 KiB, 1.75 MiB, take a segment.
 inline ORCHARD_NOINLINE void place_equal(lanes_request& r, const ragged_rows& rows) {
     const auto lanes = static_cast<std::uint32_t>(simt::popcount(r.mask));
     const auto pages = static_cast<std::uint32_t>(r.most);

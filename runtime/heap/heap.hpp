@@ -151,9 +151,9 @@ public:
     /// not managed; the driver's own. Cost: a copy of the memory that is not at the destination yet.
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
 
-    /// Advises the UVM driver about `bytes` bytes of a managed heap's memory at `at`, in place of the option `advice`. The
-    /// advice belongs to the addresses: it stays when a block there is freed, so that a program gives the option's again
-    /// before. Pass whole VA blocks (2 MiB), or the driver divides those at the ends. Kernels may run. Errors: as
+    /// Advises the UVM driver about `bytes` bytes of a managed heap's memory at `at`, in place of the option `advice`.
+    /// The advice belongs to the addresses: it stays when a block there is freed, so that a program gives the option's
+    /// again before. Pass whole VA blocks (2 MiB), or the driver divides those at the ends. Kernels may run. Errors: as
     /// `prefetch`. Cost: a few calls of the driver.
     absl::Status advise(void* at, std::uint64_t bytes, managed_advice what);
 

@@ -111,8 +111,8 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
     return enough || !failed ? absl::OkStatus() : growth_->last_error();
 }
 
-/// Returns OutOfRange if a range is not inside the heap. The subtraction wraps around for an address below the heap, which
-/// is then beyond its end.
+/// Returns OutOfRange if a range is not inside the heap. The subtraction wraps around for an address below the heap,
+/// which is then beyond its end.
 absl::Status heap::impl::check_inside(const char* verb, const void* at, std::uint64_t bytes) const {
     const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(at) - view.base);
     const std::uint64_t all = std::uint64_t{view.segments} << segment_shift;

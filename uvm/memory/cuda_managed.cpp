@@ -73,8 +73,8 @@ public:
         return static_cast<char*>(memory_) + (segment_bytes - address % segment_bytes) % segment_bytes;
     }
 
-    /// Earlier advice is withdrawn first: the driver keeps the preferred location, the processors that have a mapping, and
-    /// read_mostly beside each other.
+    /// Earlier advice is withdrawn first: the driver keeps the preferred location, the processors that have a mapping,
+    /// and read_mostly beside each other.
     absl::Status advise(char* at, std::size_t bytes, managed_advice what) override {
         const detail::current_device here(device_);
         absl::Status s = call_advise(at, bytes, cudaMemAdviseUnsetPreferredLocation, false);
