@@ -331,17 +331,23 @@ if(TARGET orchard)
     endif()
     if(ORCHARD_HAS_CUDA)
         set_tests_properties(package.consumer PROPERTIES FIXTURES_SETUP package)
-        foreach(program consumer unchanged unchanged_source heap_ref_ON heap_ref_OFF)
+        foreach(program consumer unchanged unchanged_source heap_ref_ON heap_ref_OFF c_device_ON c_device_OFF)
             add_test(NAME package.cuda_${program}
                      COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/${program}")
             set_tests_properties(package.cuda_${program} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77 TIMEOUT
                                  ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
         endforeach()
-        foreach(way launch cooperative with_attributes graph beside_capture library threads manual foreign reset exit)
-            add_test(NAME package.first_kernel_${way}
-                     COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/first_kernel" ${way})
-            set_tests_properties(package.first_kernel_${way} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77
-                                 TIMEOUT ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
+        # first_kernel_later is not linked with the shared library, and loads it while it runs.
+        set(first_kernel_ways launch cooperative with_attributes graph beside_capture library copies module threads
+            manual foreign reset exit)
+        set(first_kernel_later_ways library copies)
+        foreach(program first_kernel first_kernel_later)
+            foreach(way IN LISTS ${program}_ways)
+                add_test(NAME package.${program}_${way}
+                         COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/${program}" ${way})
+                set_tests_properties(package.${program}_${way} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77
+                                     TIMEOUT ${ORCHARD_TEST_TIMEOUT_S} LABELS slow)
+            endforeach()
         endforeach()
         set_tests_properties(package.first_kernel_manual PROPERTIES ENVIRONMENT ORCHARD_INIT=manual)
     endif()

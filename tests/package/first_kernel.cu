@@ -6,6 +6,7 @@
 // right; 1 wrong; 77 there is no GPU.
 
 #include <cooperative_groups.h>
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <orchard/orchard.h>
@@ -16,6 +17,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <heap_copy.cuh>
 
 namespace {
 
@@ -147,18 +150,173 @@ bool beside_capture() {
     return counts(right, all + 64 * threads) && counts(captured_right);
 }
 
-/// A shared library with kernels and a heap of its own. The program is linked with it; `dlopen` returns it.
-bool library() {
-    if (!launch()) {
-        return false;
+/// Returns the shared library; null if it cannot be loaded, or was loaded too early. FIRST_KERNEL_IS_LINKED: the
+/// program is linked with the library, and `dlopen` returns it. Otherwise this call loads it.
+void* shared_library() {
+    const bool is_there = dlopen(FIRST_KERNEL_LIBRARY, RTLD_NOW | RTLD_NOLOAD) != nullptr;
+    if (is_there != (FIRST_KERNEL_IS_LINKED != 0)) {
+        std::fprintf(stderr, "the library is %s before it is asked for\n", is_there ? "loaded" : "not loaded");
+        return nullptr;
     }
     void* const loaded = dlopen(FIRST_KERNEL_LIBRARY, RTLD_NOW);
     if (loaded == nullptr) {
         std::fprintf(stderr, "%s\n", dlerror());
+    }
+    return loaded;
+}
+
+/// Returns a function of the shared library; null if there is none.
+template <class Function>
+Function* of_library(const char* name) {
+    void* const loaded = shared_library();
+    void* const found = loaded == nullptr ? nullptr : dlsym(loaded, name);
+    if (loaded != nullptr && found == nullptr) {
+        std::fprintf(stderr, "the library has no function %s\n", name);
+    }
+    return reinterpret_cast<Function*>(found);
+}
+
+/// A shared library with kernels and a heap of its own, after a launch of the program.
+bool library() {
+    if (!launch()) {
         return false;
     }
-    auto* const run = reinterpret_cast<int (*)()>(dlsym(loaded, "allocate_in_library"));
-    return run != nullptr && run() == 1;
+    auto* const run = of_library<int()>("allocate_in_library");
+    if (run == nullptr || run() != 1) {
+        std::fprintf(stderr, "the library's kernel has not got its blocks\n");
+        return false;
+    }
+    return launch();
+}
+
+/// Frees a block of one copy of Orchard in the other, which counts the call and changes nothing.
+bool cross(const heap_copy& owner, const heap_copy& other, const char* what) {
+    constexpr unsigned value = 0x5eed;
+    const auto live = [](const heap_copy& copy) { return copy.statistic("allocations") - copy.statistic("frees"); };
+    const auto invalid = [](const heap_copy& copy) { return copy.statistic("invalid_frees"); };
+    if (!owner.churn() || !other.churn()) {
+        std::fprintf(stderr, "%s: a copy has no memory: %s\n", what, orchard_last_error());
+        return false;
+    }
+    const long before[] = {live(owner), invalid(owner), live(other), invalid(other)};
+    unsigned* const block = owner.make(value);
+    if (block == nullptr || !other.free(block)) {
+        std::fprintf(stderr, "%s: there is no block, or its free has failed\n", what);
+        return false;
+    }
+    const long after[] = {live(owner), invalid(owner), live(other), invalid(other)};
+    if (after[0] != before[0] + 1 || after[1] != before[1] || after[2] != before[2] || after[3] != before[3] + 1) {
+        std::fprintf(stderr,
+                     "%s: live blocks and invalid frees of the owner %ld, %ld and of the other copy %ld, %ld; before "
+                     "%ld, %ld and %ld, %ld\n",
+                     what, after[0], after[1], after[2], after[3], before[0], before[1], before[2], before[3]);
+        return false;
+    }
+    const bool kept = owner.holds(block, value) && owner.churn() && other.churn() && owner.holds(block, value);
+    if (!kept || !owner.free(block) || live(owner) != before[0] || invalid(owner) != before[1]) {
+        std::fprintf(stderr, "%s: the block has changed, or its owner cannot free it any more\n", what);
+        return false;
+    }
+    if (!owner.validate() || !other.validate()) {
+        std::fprintf(stderr, "%s: a heap is not valid: %s\n", what, orchard_last_error());
+        return false;
+    }
+    return true;
+}
+
+/// The program and the library have a copy of Orchard each; blocks of one are foreign to the other.
+bool copies() {
+    if (!launch()) {
+        return false;
+    }
+    auto* const copy_of_library = of_library<const heap_copy*()>("copy_of_library");
+    return copy_of_library != nullptr && cross(own_copy, *copy_of_library(), "a block of the program") &&
+           cross(*copy_of_library(), own_copy, "a block of the library");
+}
+
+/// Returns a function of the driver; null if there is none. The program is not linked with libcuda, so that it starts
+/// where there is no driver.
+template <class Function>
+Function* of_driver(const char* name) {
+    static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+    return driver == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(driver, name));
+}
+
+/// A module that the program loads by the driver's functions, and its kernel.
+class loaded_module {
+public:
+    /// Loads the module, and returns whether all that is needed was found.
+    bool load() {
+        auto* const load = of_driver<decltype(cuModuleLoad)>("cuModuleLoad");
+        auto* const find = of_driver<decltype(cuModuleGetFunction)>("cuModuleGetFunction");
+        auto* const find_symbol = of_driver<decltype(cuModuleGetGlobal_v2)>("cuModuleGetGlobal_v2");
+        launch_ = of_driver<decltype(cuLaunchKernel)>("cuLaunchKernel");
+        unload_ = of_driver<decltype(cuModuleUnload)>("cuModuleUnload");
+        if (load == nullptr || find == nullptr || find_symbol == nullptr || launch_ == nullptr || unload_ == nullptr) {
+            std::fprintf(stderr, "the driver lacks a function\n");
+            return false;
+        }
+        const CUresult loaded = load(&module_, FIRST_KERNEL_MODULE);
+        const CUresult found = loaded == CUDA_SUCCESS ? find(&kernel_, module_, "allocate_in_module") : loaded;
+        const CUresult symbol =
+            found == CUDA_SUCCESS ? find_symbol(&root_, &root_bytes_, module_, "orchard_root") : found;
+        if (symbol != CUDA_SUCCESS) {
+            std::fprintf(stderr, "%s: error %d of the driver\n", FIRST_KERNEL_MODULE, static_cast<int>(symbol));
+        }
+        return symbol == CUDA_SUCCESS;
+    }
+
+    /// Binds the module to a heap, or to none. `bytes`: what the caller takes for the size of the symbol.
+    int bind(orchard_heap* heap, size_t bytes) const {
+        return orchard_heap_bind(heap, reinterpret_cast<void*>(root_), bytes);  // NOLINT(performance-no-int-to-ptr)
+    }
+    [[nodiscard]] size_t root_bytes() const { return root_bytes_; }
+
+    /// Launches the kernel, and returns whether `expected` threads have got a block.
+    [[nodiscard]] bool gets(unsigned expected) const {
+        unsigned* right = counter();
+        void* arguments[] = {&right};
+        const CUresult launched = launch_(kernel_, blocks, 1, 1, threads, 1, 1, 0, nullptr, arguments, nullptr);
+        if (launched != CUDA_SUCCESS) {
+            std::fprintf(stderr, "cuLaunchKernel: error %d\n", static_cast<int>(launched));
+        }
+        return launched == CUDA_SUCCESS && counts(right, expected);
+    }
+
+    [[nodiscard]] bool unload() const { return unload_(module_) == CUDA_SUCCESS; }
+
+private:
+    decltype(cuLaunchKernel)* launch_ = nullptr;
+    decltype(cuModuleUnload)* unload_ = nullptr;
+    CUmodule module_ = nullptr;
+    CUfunction kernel_ = nullptr;
+    CUdeviceptr root_ = 0;
+    size_t root_bytes_ = 0;
+};
+
+/// The kernels of a module that the program loads itself get memory while the module is bound to a heap, and null
+/// before and after that.
+bool driver_module() {
+    loaded_module mine;
+    if (!launch() || !mine.load()) {  // the launch makes the default heap, and a context
+        return false;
+    }
+    orchard_heap* const heap = orchard_default_heap();
+    const auto says = [](bool right, const char* what) {
+        if (!right) {
+            std::fprintf(stderr, "module: %s: %s\n", what, orchard_last_error());
+        }
+        return right;
+    };
+    return says(mine.gets(0), "before it is bound") &&
+           says(mine.bind(heap, mine.root_bytes() - 1) == ORCHARD_INVALID_ARGUMENT, "a symbol of another size") &&
+           says(mine.gets(0), "after a bind that failed") &&
+           says(mine.bind(heap, mine.root_bytes()) == ORCHARD_OK, "orchard_heap_bind") &&
+           says(mine.gets(all), "after it was bound") &&
+           says(mine.bind(nullptr, mine.root_bytes()) == ORCHARD_OK, "orchard_heap_bind without a heap") &&
+           says(mine.gets(0), "after the heap was taken away") &&
+           says(orchard_heap_validate(heap) == ORCHARD_OK, "orchard_heap_validate") &&
+           says(mine.unload(), "cuModuleUnload") && launch();
 }
 
 /// Four host threads for each GPU, which all launch first.
@@ -247,6 +405,8 @@ constexpr way ways[] = {{"launch", launch},
                         {"graph", graph},
                         {"beside_capture", beside_capture},
                         {"library", library},
+                        {"copies", copies},
+                        {"module", driver_module},
                         {"threads", many_threads},
                         {"manual", manual},
                         {"foreign", foreign},

@@ -4,6 +4,8 @@
 // A shared library with a kernel that allocates, which first_kernel.cu loads. It is linked with
 // orchard::replace_malloc, too.
 
+#include <heap_copy.cuh>
+
 namespace {
 
 __global__ void allocate(unsigned* right) {
@@ -27,3 +29,6 @@ extern "C" int allocate_in_library() {
     cudaMemcpy(&found, right, sizeof(found), cudaMemcpyDeviceToHost);
     return found == 64 * 256 && cudaGetLastError() == cudaSuccess ? 1 : 0;
 }
+
+/// Returns what the library can be asked to do with its copy of Orchard.
+extern "C" const heap_copy* copy_of_library() { return &own_copy; }
