@@ -5,7 +5,8 @@
 # there is a CUDA_COMPILER, also builds a project of CUDA alone, which asks for C++17 and gets what the library needs;
 # the test package.cuda_consumer runs that one. Then takes Orchard as a subdirectory of the project: configures it, and
 # builds a CUDA program with it where that is possible. The prefix is moved between the installation and its use:
-# nothing that is installed may name the place where it was installed to.
+# nothing that is installed may name the place where it was installed to. Programs are compiled with warnings as errors,
+# also those of Orchard's headers.
 
 set(work "${BINARY_DIR}/package-check")
 file(REMOVE_RECURSE "${work}")
@@ -15,6 +16,8 @@ include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 
 run("install" "${CMAKE_COMMAND}" --install "${BINARY_DIR}" --prefix "${work}/staging")
 file(RENAME "${work}/staging" "${work}/prefix")
+
+include("${CMAKE_CURRENT_LIST_DIR}/check_installed.cmake")
 
 set(cuda "")
 if(CUDA_COMPILER)
@@ -27,14 +30,34 @@ function(configure languages folder)
         "-DCMAKE_PREFIX_PATH=${work}/prefix" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
         ${cuda} ${ARGN})
 endfunction()
-configure(CXX build)
+# By default, CMake passes the package's headers as those of the system, for which the compiler prints no warnings.
+set(strict -DCMAKE_NO_SYSTEM_FROM_IMPORTED=ON "-DCMAKE_CXX_FLAGS=${CXX_FLAGS} -Wall -Wextra -Werror"
+    "-DCMAKE_CUDA_FLAGS=-Xcompiler=-Wall,-Wextra,-Werror -Werror=all-warnings")
+configure(CXX build ${strict})
 run("build" "${CMAKE_COMMAND}" --build "${work}/build")
-# Like a project of CUDA alone: the package must enable the language in which it looks for threads.
-configure(NONE build-none)
+# Like a project of CUDA alone: the package must enable the language in which it looks for threads. The project asks for
+# a version.
+configure(NONE build-none "-DVERSION_WANTED=${installed_version}")
 run("build where the project enabled no language" "${CMAKE_COMMAND}" --build "${work}/build-none")
+# Another minor version may differ in everything, as long as the major one is 0.
+execute_process(
+    COMMAND "${CMAKE_COMMAND}" -S "${CONSUMER_DIR}" -B "${work}/build-version" -G "${GENERATOR}" -DLANGUAGES=NONE
+            "-DCMAKE_PREFIX_PATH=${work}/prefix" -DVERSION_WANTED=0.0
+    RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(failed EQUAL 0 OR NOT output MATCHES "compatible")
+    message(FATAL_ERROR "version 0.0 is not refused by a package of ${installed_version}:\n${output}")
+endif()
+message(STATUS "another version: refused")
 if(CUDA_COMPILER)
-    configure(CUDA build-cuda -DCMAKE_CUDA_STANDARD=17)
+    configure(CUDA build-cuda -DCMAKE_CUDA_STANDARD=17 ${strict})
     run("build of CUDA programs" "${CMAKE_COMMAND}" --build "${work}/build-cuda")
+    # A project in C++20. CMake before 3.26 does not know nvcc's option for it.
+    if(CMAKE_VERSION VERSION_LESS 3.26)
+        list(TRANSFORM strict REPLACE "^(-DCMAKE_CUDA_FLAGS=)" "\\1-std=c++20 ")
+    endif()
+    configure(CUDA build-cuda20 -DCMAKE_CUDA_STANDARD=20 ${strict})
+    run("build of CUDA programs in C++20" "${CMAKE_COMMAND}" --build "${work}/build-cuda20"
+        --target c_device_ON consumer)
     # Callers of the replaced malloc expect that registers from R32 on keep their values (replaced_functions.cu). A kernel that
     # inlines both hit paths of `heap_ref` needs 45.
     foreach(limit replaced:32:1216 heap_ref:48:1136)
@@ -70,6 +93,8 @@ if(CUDA_COMPILER)
     # The escaped semicolon keeps the list one argument.
     configure("CXX\\;CUDA" build-subdirectory "-DORCHARD_SOURCE=${source}")
     run("build with Orchard as a subdirectory" "${CMAKE_COMMAND}" --build "${work}/build-subdirectory")
+    # The project's architecture is none of Orchard's default list. CMakeLists.txt checks that Orchard takes it.
+    configure("CXX\\;CUDA" build-architectures "-DORCHARD_SOURCE=${source}" -DCMAKE_CUDA_ARCHITECTURES=86)
 else()
     configure(CXX build-subdirectory "-DORCHARD_SOURCE=${source}" -DORCHARD_CUDA=OFF)
 endif()
