@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
 #
-# A part of check.cmake: checks the files in ${work}/prefix. Sets `installed_version` to the major and minor version of the
-# package.
+# A part of check.cmake: checks the files in ${work}/prefix. Sets `installed_version` to the major and minor version of
+# the package.
 
 file(GLOB_RECURSE version_file "${work}/prefix/orchardConfigVersion.cmake")
 file(READ "${version_file}" text)
