@@ -295,7 +295,8 @@ private:
 };
 
 /// The kernels of a module that the program loads itself get memory while the module is bound to a heap, and null
-/// before and after that.
+/// before and after that. A heap that ends while the module is bound to it leaves the module; one that ends after the
+/// module was unloaded changes nothing.
 bool driver_module() {
     loaded_module mine;
     if (!launch() || !mine.load()) {  // the launch makes the default heap, and a context
@@ -308,6 +309,12 @@ bool driver_module() {
         }
         return right;
     };
+    orchard_heap* first = nullptr;
+    orchard_heap* second = nullptr;
+    const auto ends = [](orchard_heap* of) {
+        orchard_heap_destroy(of);
+        return true;
+    };
     return says(mine.gets(0), "before it is bound") &&
            says(mine.bind(heap, mine.root_bytes() - 1) == ORCHARD_INVALID_ARGUMENT, "a symbol of another size") &&
            says(mine.gets(0), "after a bind that failed") &&
@@ -316,7 +323,14 @@ bool driver_module() {
            says(mine.bind(nullptr, mine.root_bytes()) == ORCHARD_OK, "orchard_heap_bind without a heap") &&
            says(mine.gets(0), "after the heap was taken away") &&
            says(orchard_heap_validate(heap) == ORCHARD_OK, "orchard_heap_validate") &&
-           says(mine.unload(), "cuModuleUnload") && launch();
+           says(orchard_heap_create("capacity=64MiB", &first) == ORCHARD_OK, "orchard_heap_create") &&
+           says(orchard_heap_create("capacity=64MiB", &second) == ORCHARD_OK, "orchard_heap_create") &&
+           says(mine.bind(first, mine.root_bytes()) == ORCHARD_OK, "orchard_heap_bind to a heap") &&
+           says(mine.gets(all), "bound to a heap of the program") && ends(first) &&
+           says(mine.gets(0), "after that heap has ended") &&
+           says(mine.bind(second, mine.root_bytes()) == ORCHARD_OK, "orchard_heap_bind to another heap") &&
+           says(mine.gets(all), "bound to another heap") && says(mine.unload(), "cuModuleUnload") && ends(second) &&
+           says(cudaDeviceSynchronize() == cudaSuccess, "after the heap of an unloaded module has ended") && launch();
 }
 
 /// Four host threads for each GPU, which all launch first.
