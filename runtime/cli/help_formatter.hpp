@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,7 @@ public:
             return option->get_option_text().empty() ? "" : absl::StrCat(" ", option->get_option_text());
         }
         std::string kind = option->get_type_name();
+        kind.resize(std::min(kind.size(), kind.find(':')));  // behind it CLI11 names the validators
         if (kind == "UINT" || kind == "INT" || kind == "FLOAT") {
             kind = "N";
         } else if (kind == "TEXT") {

@@ -134,7 +134,7 @@ TEST_F(ManagedBacking, SaysWhatTheDriverRefuses) {
     EXPECT_TRUE(absl::IsFailedPrecondition(memory->decommit(run_at(0, 1))));
 }
 
-TEST_F(ManagedBacking, RefusesMoreThanTheDeviceHasFreeUnlessThatIsAskedFor) {
+TEST_F(ManagedBacking, RefusesMoreThanNineTenthsOfWhatIsFreeUnlessThatIsAskedFor) {
     driver->limit(memory_tier::device, 10 * segment_bytes);
     managed_shape shape{.bytes = 11 * segment_bytes};
     const auto refused = make(shape);
@@ -145,6 +145,8 @@ TEST_F(ManagedBacking, RefusesMoreThanTheDeviceHasFreeUnlessThatIsAskedFor) {
     shape.allow_oversubscription = true;
     EXPECT_TRUE(make(shape).ok());
     shape = {.bytes = 10 * segment_bytes};
+    EXPECT_TRUE(absl::IsResourceExhausted(make(shape).status())) << "more than nine tenths";
+    shape.bytes = 9 * segment_bytes;
     EXPECT_TRUE(make(shape).ok());
     shape.bytes = segment_bytes - 1;
     EXPECT_TRUE(absl::IsInvalidArgument(make(shape).status()));

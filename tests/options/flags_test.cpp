@@ -36,10 +36,17 @@ protected:
     clean_environment environment_;
 };
 
-TEST_F(options_flags, without_flags_the_defaults_stand) { EXPECT_EQ(parse({}), options{}); }
+/// The defaults of commands, which limit managed memory.
+options defaults() {
+    options values;
+    values.managed_limit = std::uint64_t{2} << 30;
+    return values;
+}
+
+TEST_F(options_flags, without_flags_the_defaults_stand) { EXPECT_EQ(parse({}), defaults()); }
 
 TEST_F(options_flags, every_option_has_a_flag) {
-    options expected;
+    options expected = defaults();
     expected.device = device_option::emulated;
     expected.capacity = 512 * mib;
     expected.mailbox_slots = 8;
