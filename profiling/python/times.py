@@ -9,7 +9,9 @@ Without WAY, runs all ways, each in a process of its own, and prints a table in 
 the settled repetition (the median of the last half of 40), in us, by CUDA events. Exit code: 1 if a way failed, or a
 result was wrong. Needs a GPU; a way whose packages are missing is said to be missing.
 
-    cupy      65,536 threads: each makes a list of 16 nodes by malloc, adds up their values, and frees them
+    cupy      65,536 threads: each makes a list of 16 nodes by malloc, adds up their values, and frees them; cupy-ltoir
+              with device code that is optimized together with the kernel
+    numba-lists   the same lists, by malloc and free of orchard.numba
     numba     65,536 threads: each makes an array of 8 to 71 int64 by numpy.empty, fills it and adds it up; Numba's
               runtime frees it
 
@@ -59,7 +61,7 @@ def limit_cuda_heap():
     assert error == runtime.cudaError_t.cudaSuccess, error
 
 
-def cupy_lists(with_orchard):
+def cupy_lists(with_orchard, link="fatbin"):
     import cupy
 
     source = LIST.replace("MALLOC", "orchard_malloc" if with_orchard else "malloc")
@@ -70,7 +72,7 @@ def cupy_lists(with_orchard):
         import orchard.cupy
 
         heap = orchard.Heap()
-        kernel = orchard.cupy.RawModule(source, heap=heap).get_function("lists")
+        kernel = orchard.cupy.RawModule(source, heap=heap, link=link).get_function("lists")
     else:
         limit_cuda_heap()
         kernel = cupy.RawModule(code=source).get_function("lists")
@@ -130,8 +132,52 @@ def numba_arrays(with_orchard):
     report(times)
 
 
-WAYS = {"cupy": lambda: cupy_lists(True), "cupy-cuda": lambda: cupy_lists(False),
-        "numba": lambda: numba_arrays(True), "numba-cuda": lambda: numba_arrays(False)}
+def numba_lists():
+    import numpy
+    from numba import cuda
+
+    import orchard
+    from orchard.numba import array, free, malloc, use
+
+    @cuda.jit
+    def lists(sums):
+        i = cuda.grid(1)
+        head = numpy.uint64(0)
+        for k in range(16):
+            made = malloc(16)
+            if made == numpy.uint64(0):
+                break
+            node = array(made, 2, numpy.uint64)
+            node[0] = head
+            node[1] = i + k
+            head = made
+        total = 0
+        while head != numpy.uint64(0):
+            node = array(head, 2, numpy.uint64)
+            total += numpy.int64(node[1])
+            following = node[0]
+            free(head)
+            head = following
+        sums[i] = total
+
+    heap = orchard.Heap()
+    use(heap)
+    sums = cuda.to_device(numpy.zeros(THREADS, numpy.int64))
+    times = []
+    for _ in range(REPETITIONS):
+        begin, end = cuda.event(), cuda.event()
+        begin.record()
+        lists[THREADS // 256, 256](sums)
+        end.record()
+        end.synchronize()
+        times.append(cuda.event_elapsed_time(begin, end) * 1000)
+    i = numpy.arange(THREADS, dtype=numpy.int64)
+    assert (sums.copy_to_host() == 16 * i + 120).all(), "a sum is wrong"
+    report(times)
+
+
+WAYS = {"cupy": lambda: cupy_lists(True), "cupy-ltoir": lambda: cupy_lists(True, "ltoir"),
+        "cupy-cuda": lambda: cupy_lists(False), "numba-lists": numba_lists, "numba": lambda: numba_arrays(True), "numba-cuda": lambda: numba_arrays(False)}
 
 
 def main():
