@@ -181,7 +181,8 @@ protected:
         device::chunk_id chunk = device::chunk_of_segments(device::descriptor::extent(d));
         if (device::descriptor::kind(d) != device::segment_kind::chunk) {
             EXPECT_EQ(device::descriptor::kind(d), device::segment_kind::portions);
-            chunk = device::chunk_id{peer.read(&view.leaf_owners[(first - as_number(view.base)) / big_page_bytes])};
+            const std::uint64_t leaf = (first - as_number(view.base)) / big_page_bytes;
+            chunk = device::chunk_id{static_cast<std::uint32_t>(peer.read(&view.leaf_owners[leaf]))};
         }
         if (device::is_portion(chunk)) {
             const auto shape =

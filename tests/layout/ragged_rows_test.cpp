@@ -88,9 +88,9 @@ TEST(RaggedRows, EachPageHasAPlaceOfItsOwn) {
         const std::uint32_t most = 1u << (random() % 11);
         std::vector<std::uint32_t> pages(2 + random() % 31);
         for (std::uint32_t& n : pages) {
-            n = round % 2 == 0 ? 1 + random() % most : most + random() % most;
+            n = (round % 2 == 0 ? 1 : most) + static_cast<std::uint32_t>(random() % most);
         }
-        ASSERT_NO_FATAL_FAILURE(expect_rows(1 + random() % 4, pages)) << "round " << round;
+        ASSERT_NO_FATAL_FAILURE(expect_rows(1 + static_cast<std::uint32_t>(random() % 4), pages)) << "round " << round;
     }
 }
 
