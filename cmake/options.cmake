@@ -17,8 +17,11 @@ elseif(NOT DEFINED ORCHARD_CUDA_ARCHITECTURES)
     endif()
     set(ORCHARD_CUDA_ARCHITECTURES "${architectures}")
 endif()
-option(ORCHARD_PROGRAM "Build the program `orchard`, its tests and benchmarks; OFF: the library alone"
-       ${PROJECT_IS_TOP_LEVEL})
+option(ORCHARD_PROGRAM "Build the program `orchard`; OFF: the library alone" ${PROJECT_IS_TOP_LEVEL})
+include(CMakeDependentOption)
+cmake_dependent_option(ORCHARD_TESTS "Build the tests, which run the program's commands, too" ON ORCHARD_PROGRAM OFF)
+cmake_dependent_option(ORCHARD_BENCHMARKS "Build the benchmarks of host structures, where Google Benchmark is" ON
+                       ORCHARD_PROGRAM OFF)
 option(ORCHARD_INSTALL "Make rules for `cmake --install`" ${PROJECT_IS_TOP_LEVEL})
 
 set(ORCHARD_SANITIZE "" CACHE STRING "Sanitizers of the host code: empty, 'address,undefined' or 'thread'")

@@ -106,7 +106,7 @@ endif()
 
 # --- benchmarks ---
 add_custom_target(orchard_benchmarks)
-if(benchmark_FOUND)
+if(ORCHARD_BENCHMARKS AND benchmark_FOUND)
     foreach(source IN LISTS bench_sources)
         cmake_path(GET source STEM name)
         add_executable(${name} ${source})
@@ -117,7 +117,7 @@ if(benchmark_FOUND)
 endif()
 
 include(CTest)
-if(BUILD_TESTING)
+if(BUILD_TESTING AND ORCHARD_TESTS)
     include(explore)
     include(tests)
     include(fuzz)
