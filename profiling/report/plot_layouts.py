@@ -68,6 +68,30 @@ def cells_of(rows, width):
     return cells
 
 
+def ragged_cells(pages, tile):
+    """[(offset in the chunk, length, lane), ...] and the offset of the table, in OS pages, for lanes of `pages` pages and tiles
+    of `tile`: the arithmetic of uvm/geometry/ragged_rows.hpp, where steps are tiles."""
+    common = min(pages) // tile * tile
+    behind = [n - common for n in pages]
+    cells, at = [], 0
+    for step in range(max(behind) // tile):
+        for lane, n in enumerate(behind):
+            if n // tile > step:
+                cells.append((at, tile, lane))
+                at += tile
+    size = tile // 2
+    while size:
+        for lane, n in enumerate(behind):
+            if n & size:
+                cells.append((at, size, lane))
+                at += size
+        size //= 2
+    begin = -(-(at + 1) // tile) * tile
+    for row in range(common // tile):
+        cells += [(begin + (row * len(pages) + lane) * tile, tile, lane) for lane in range(len(pages))]
+    return cells, begin - 1
+
+
 def prefetch_first(width):
     """The position of each lane in the paper's order."""
     return [p for p in (0, 1, 2) if p < width] + list(range(4, width, 2)) + list(range(3, width, 2))
@@ -118,6 +142,21 @@ def draw_tail_rows(pyplot):
     return figure
 
 
+def draw_ragged(pyplot):
+    pages, tile = (37, 16, 34, 21), 16
+    cells, table = ragged_cells(pages, tile)
+    figure, axes = _canvas(pyplot, 32, 1.2, "4 lanes of 148, 64, 136 and 84 KiB, tile of 64 KiB")
+    scale = 32 / (table + 1 + len(pages) * tile)
+    for offset, size, lane in cells:
+        label = f"lane {lane}\n64 KiB" if size == tile else str(lane) if size > 1 else ""
+        _cell(axes, offset * scale, 0, size * scale, lane, label, bold=offset > table)
+    _cell(axes, table * scale, 0, scale, 7, "")
+    axes.annotate("table", (table * scale + scale / 2, 0.9), (table * scale + scale / 2, 1.25), ha="center", va="center",
+                  fontsize=7, arrowprops={"arrowstyle": "-", "linewidth": 0.5})
+    _note(axes, 32, 1.3, "a step of two lanes; rests of 16, 8 and 4 KiB; a gap; thick: the row that all lanes fill; to scale")
+    return figure
+
+
 def draw_lane_orders(pyplot):
     width = 16
     figure, axes = _canvas(pyplot, width, 3.2, "which lane lies at which position (16 lanes)")
@@ -139,6 +178,7 @@ PICTURES = {
     "layout_4b": draw_interleaved,
     "layout_64k": draw_big_tiles,
     "layout_tail_rows": draw_tail_rows,
+    "layout_ragged": draw_ragged,
     "layout_lane_orders": draw_lane_orders,
 }
 

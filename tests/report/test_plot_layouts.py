@@ -43,6 +43,18 @@ class Places(unittest.TestCase):
                          [(64 * KIB, 0), (16 * KIB, 64 * KIB), (4 * KIB, 80 * KIB)])
         self.assertEqual(rows_of(64 * KIB, 1, True), [(4 * KIB, 0)])
 
+    def test_lanes_of_different_lengths_overlap_nowhere_and_have_all_their_pages(self):
+        cells, table = plot_layouts.ragged_cells((37, 16, 34, 21), 16)
+        self.assertEqual(table, 47)  # as in uvm/geometry/ragged_rows.hpp, and its test
+        self.assertEqual([lane for _, size, lane in cells if size == 16], [0, 2, 0, 1, 2, 3])
+        for pages in ((37, 16, 34, 21), (5, 5, 8), (16, 100), (40, 33, 63, 17, 18)):
+            cells, table = plot_layouts.ragged_cells(pages, 16 if min(pages) >= 16 else 4)
+            used = [offset + k for offset, size, _ in cells for k in range(size)]
+            self.assertEqual(len(used), len(set(used)))
+            self.assertNotIn(table, used)
+            for lane, n in enumerate(pages):
+                self.assertEqual(sum(size for _, size, owner in cells if owner == lane), n)
+
     def test_lane_order(self):
         self.assertEqual(prefetch_first(8), [0, 1, 2, 4, 6, 3, 5, 7])
         for width in range(1, 33):
