@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 // A user's program: a kernel on the emulated device whose threads allocate, write, check and free, in a heap of its own
-// memory and in one in memory of a resource.
+// memory, in one in memory of a resource, and in the default heap.
 
 #include <cstddef>
 #include <cstdint>
@@ -85,5 +85,13 @@ int main() {
             return fail(wrong);
         }
     }
-    return 0;
+    const auto made = orchard::init_default_heap(options);
+    const auto found = orchard::default_heap();
+    if (!made.ok() || !found.ok() || *made != *found) {
+        return fail("the default heap: " + (made.ok() ? found.status() : made.status()).ToString());
+    }
+    if (const std::string wrong = use(**found); !wrong.empty()) {
+        return fail(wrong);
+    }
+    return orchard::end_default_heaps().ok() ? 0 : fail("end_default_heaps");
 }
