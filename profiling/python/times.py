@@ -54,6 +54,19 @@ def report(times_us):
     print(" ".join(f"{t:.0f}" for t in (times_us[0], times_us[2], times_us[9], settled)))
 
 
+def repeat(new_event, elapsed_ms, launch):
+    """Launches REPETITIONS times, and prints the four times of the way."""
+    times = []
+    for _ in range(REPETITIONS):
+        begin, end = new_event(), new_event()
+        begin.record()
+        launch()
+        end.record()
+        end.synchronize()
+        times.append(elapsed_ms(begin, end) * 1000)
+    report(times)
+
+
 def limit_cuda_heap():
     from cuda.bindings import runtime
 
@@ -77,17 +90,9 @@ def cupy_lists(with_orchard, link="fatbin"):
         limit_cuda_heap()
         kernel = cupy.RawModule(code=source).get_function("lists")
     sums = cupy.zeros(THREADS, cupy.int64)
-    times = []
-    for _ in range(REPETITIONS):
-        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-        begin.record()
-        kernel((THREADS // 256,), (256,), (sums,))
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(begin, end) * 1000)
+    repeat(cupy.cuda.Event, cupy.cuda.get_elapsed_time, lambda: kernel((THREADS // 256,), (256,), (sums,)))
     i = cupy.arange(THREADS, dtype=cupy.int64)
     assert bool((sums == 16 * i + 120).all()), "a sum is wrong"
-    report(times)
 
 
 def numba_arrays(with_orchard):
@@ -118,18 +123,10 @@ def numba_arrays(with_orchard):
         sums[i] = total
 
     sums = cuda.to_device(numpy.zeros(THREADS, numpy.int64))
-    times = []
-    for _ in range(REPETITIONS):
-        begin, end = cuda.event(), cuda.event()
-        begin.record()
-        arrays[THREADS // 256, 256](sums)
-        end.record()
-        end.synchronize()
-        times.append(cuda.event_elapsed_time(begin, end) * 1000)
+    repeat(cuda.event, cuda.event_elapsed_time, lambda: arrays[THREADS // 256, 256](sums))
     i = numpy.arange(THREADS, dtype=numpy.int64)
     size = 8 + i % 64
     assert (sums.copy_to_host() == size * i + size * (size - 1) // 2).all(), "a sum is wrong"
-    report(times)
 
 
 def numba_lists():
@@ -163,17 +160,9 @@ def numba_lists():
     heap = orchard.Heap()
     use(heap)
     sums = cuda.to_device(numpy.zeros(THREADS, numpy.int64))
-    times = []
-    for _ in range(REPETITIONS):
-        begin, end = cuda.event(), cuda.event()
-        begin.record()
-        lists[THREADS // 256, 256](sums)
-        end.record()
-        end.synchronize()
-        times.append(cuda.event_elapsed_time(begin, end) * 1000)
+    repeat(cuda.event, cuda.event_elapsed_time, lambda: lists[THREADS // 256, 256](sums))
     i = numpy.arange(THREADS, dtype=numpy.int64)
     assert (sums.copy_to_host() == 16 * i + 120).all(), "a sum is wrong"
-    report(times)
 
 
 WAYS = {"cupy": lambda: cupy_lists(True), "cupy-ltoir": lambda: cupy_lists(True, "ltoir"),
