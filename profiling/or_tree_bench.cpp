@@ -12,8 +12,8 @@
 ///     build                a structure with every segment free is created, in memory that is not yet mapped
 ///     find_first           the lowest free segment is found, not taken
 ///     find_next            the lowest free segment above a random one is found (the OR-tree has no such operation)
-///     find_run             the lowest run of k is found, not taken; the structure has not changed since the last
-///     search toggle               a random segment is taken and returned if it is free, returned and taken otherwise
+///     find_run             the lowest run of k is found, not taken; the structure is that of the search before
+///     toggle               a random segment is taken and returned if it is free, returned and taken otherwise
 ///
 /// Axes: `segments` (of the super chunk), `taken_per_mille` (at random; 1000: one segment is free), `k` (segments of
 /// the run). An operation is one build, one search, one take, one return, or one failed search if the structure has no

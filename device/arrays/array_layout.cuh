@@ -33,11 +33,12 @@
 
 namespace orchard::device {
 
-/// Returns `units` > 0 rounded up to a step. There are 2^`log_steps` steps in each doubling; numbers up to twice that
-/// are exact. Two sizes with the same result thus differ by less than 1 in 2^`log_steps`. No memory access.
+/// Returns `units` > 0 rounded up to a step. There are four steps in each doubling; numbers up to 8 are exact. Two
+/// sizes with the same result thus differ by less than a quarter. No memory access.
 ///
-/// With `log_steps` = 2, the steps are 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...: 17 to 20 give 20.
-ORCHARD_FN inline std::uint64_t size_step(std::uint64_t units, std::uint32_t log_steps) {
+/// The steps are 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...: 17 to 20 give 20.
+ORCHARD_FN inline std::uint64_t size_step(std::uint64_t units) {
+    constexpr std::uint32_t log_steps = 2;
     const std::uint64_t below = units - 1;
     if (below >> (log_steps + 1) == 0) {
         return units;
@@ -61,7 +62,7 @@ inline ORCHARD_NOINLINE std::uint64_t greatest(lane_mask mask, std::uint64_t x) 
 /// request.
 inline ORCHARD_NOINLINE void group_by_size(lanes_request& r) {
     const std::uint64_t units = (r.bytes + (std::uint64_t{1} << r.log_unit) - 1) >> r.log_unit;
-    r.alike = simt::match(r.mask, size_step(units, 2));
+    r.alike = simt::match(r.mask, size_step(units));
     r.most = greatest(r.alike, units);
     // The least value is the complement of the greatest complement.
     r.least = ~greatest(r.alike, ~units);

@@ -62,7 +62,7 @@ inline ORCHARD_NOINLINE void place_ragged(lanes_request& r, const ragged_rows& r
 }
 
 /// Places the arrays of a group that asks for tiles above 4 KiB, in one sub-array. All lanes of a converged group call
-/// it. Cost: two reductions of 64-bit values, and those of `place_ragged`.
+/// it. Cost: two reductions, and those of `place_ragged`.
 inline ORCHARD_NOINLINE void place_large_tiles(lanes_request& r) {
     r.pages = static_cast<std::uint32_t>((r.bytes + os_page_bytes - 1) / os_page_bytes);
     r.alike = r.mask;

@@ -92,9 +92,12 @@ TEST(throttling_fetch, stops_an_sm_while_two_warps_evict_each_others_block) {
 
 // SM 1 is stopped after batch 2, and warp 0 ends with batch 3: nothing else could wake the driver. In ns:
 //
-//     5,100 batch 1      11,200 batch 2      17,300 batch 3      18,350 warp 0 ends      23,450 batch 4   29,600 batch
-//     5 fault 100, + wake  fault 6,200         fault 12,300        warp 1: faults 100 later                 ends at
-//     30,650
+//     5,100     batch 1: a fault at 100, and the wake
+//     11,200    batch 2: a fault at 6,200
+//     17,300    batch 3: a fault at 12,300
+//     18,350    warp 0 ends; warp 1 faults 100 later
+//     23,450    batch 4
+//     29,600    batch 5; warp 1 ends at 30,650
 TEST(throttling_fetch, frees_all_sms_if_those_that_run_have_no_warp_left) {
     listed_source source(2 * segment_bytes, {steps_of({0}), four_regions(1)});
     paging_model model = throttled_blocks(paging_policy::throttling_fetch,

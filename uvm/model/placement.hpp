@@ -19,7 +19,7 @@
 
 namespace orchard::uvm_model {
 
-/// Who places the threads' memory.
+/// The allocator that places the threads' memory.
 enum class placed_by : std::uint8_t {
     service,      ///< a heap's service: one chunk for the arrays of a warp
     sync_malloc,  ///< our reading of SyncMalloc: a piece for each thread's request
