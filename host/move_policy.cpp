@@ -53,7 +53,7 @@ std::vector<move_order> choose_moves(std::span<const rated_memory> all, const mo
         }
         // As if the piece of the device had the size of the other one.
         const double expected = rate(d) * h.memory.run.count;
-        return h.accesses > 2 * expected && h.accesses - expected > 3 * std::sqrt(h.accesses + expected);
+        return h.accesses > 2 * expected && h.accesses - expected > 4 * std::sqrt(h.accesses + expected);
     };
     std::vector<const rated_memory*> to_host;
     std::vector<const rated_memory*> to_device;
